@@ -13,6 +13,7 @@ from harness.records import OUTCOMES, Outcome
 from harness.store.index import AttemptIndex
 
 UNKNOWN = "no reason was recorded"
+FENCE_HINT = "If the JSON is in a ``` block, add extraction: fence to the check json_schema."
 
 _NO_VERDICT = {
     "truncated": "the answer reached the token limit (decoding.max_tokens)",

@@ -6,7 +6,7 @@ matrix. Intervals are clustered by prompt over all runs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -17,15 +17,24 @@ from numpy.typing import NDArray
 
 from harness.analysis.clustered import Statistic, linearised, rate
 from harness.analysis.comparable import refuse_unknown
-from harness.analysis.judge_verdicts import LeftOut, VerdictPairs
+from harness.analysis.judge_verdicts import (
+    RULES,
+    LeftOut,
+    VerdictPairs,
+    judges_with_verdicts,
+    pair_verdicts,
+    read_answers,
+)
 from harness.analysis.rankings import RankCorrelation, rank_correlation, refuse_many_groups
 from harness.errors import ConfigError
 from harness.store.columns import NOT_JUDGED
+from harness.store.index import AttemptIndex
 
 BINS = 10
 SATISFIED = 0.5  # from this probability on, the judge says yes
 
 SCORES = ("strict", "soft")
+RULE = "rule"  # label of criteria: the kind of rule that can check them
 
 
 class Agreement(Struct, frozen=True, kw_only=True):
@@ -199,6 +208,18 @@ def validate(
         rankings=rankings,
         notes=list(notes),
     )
+
+
+def against_rules(index: AttemptIndex, run: str) -> Iterator[JudgeValidation]:
+    """Yield the validation of each of a run's judges on the criteria that rules can check.
+
+    Raises ConfigError if a judge and the rules have decided on no criterion in common.
+    """
+    for judge in judges_with_verdicts(index.path):
+        pairs = pair_verdicts({run: read_answers(index, [judge])}, RULES)
+        if len(pairs) or pairs.left_out.by_rule:
+            label = RULE if RULE in pairs.labels() else ""
+            yield validate(pairs, judge=judge, reference=RULES, runs=[run], label=label)
 
 
 def calibration(

@@ -12,7 +12,7 @@ import typer
 from harness.analysis.comparable import read_run
 from harness.analysis.run_comparison import ComparisonOptions
 from harness.analysis.suite import suite
-from harness.cli.console import Baseline, By, Round, Runs, Score, say
+from harness.cli.console import Baseline, By, Round, Runs, Score, messages, say
 from harness.config.settings import Settings
 from harness.errors import ConfigError, ExtraMissing
 from harness.plugins import import_extra
@@ -57,7 +57,8 @@ def report(
     if len(folders) == 1 and (baseline or by):
         raise ConfigError("One run cannot be compared.", "Name two or more runs.")
     asked = ComparisonOptions(score=score, round=round_, by=by)
-    found = report_on(folders, asked, baseline and run_path(root, baseline).name)
+    with messages.status("Reading"):
+        found = report_on(folders, asked, baseline and run_path(root, baseline).name)
     if empty := next((run.name for run in found.runs if not len(run.attempts)), None):
         problem = f"The run {empty!r} has no attempts to report."
         raise ConfigError(problem, "Run its run file again.")
@@ -71,7 +72,8 @@ def report(
     else:
         from harness.report.figures import figures
 
-        pictures = figures(*found)
+        with messages.status("Drawing"):
+            pictures = figures(*found)
     if images is not None:
         subtitle = printable(found.runs[0].name) if len(found.runs) == 1 else ""
         for one in pictures:
@@ -88,7 +90,8 @@ def report(
         suite=suite_document(suite(list(map(read_run, folders)))) if several else None,
         most_attempts=most_attempts,
     )
-    write_page(path, page)
+    with messages.status("Writing") as status:
+        write_page(path, page, lambda n: status.update(f"Writing: {n:,} attempts"))
     say(f"Report in {path}")
 
 

@@ -211,7 +211,9 @@ def _run(job: Job, again: str, display: Display) -> tuple[Metrics, int]:
         could = "could be parsed" if unread == attempts else "could not be parsed"
         say(f"{name}: {how_many} {could}. To read them: harness show {name} --failed", "yellow")
         if "json_schema" in str((job.run.task.options, next(iter(job.instances)).data)):
-            say("If the JSON is in a ``` block, add extraction: fence to the check json_schema.")
+            from harness.analysis.failures import FENCE_HINT  # not needed before the last call
+
+            say(FENCE_HINT)
     if 0 < attempts <= _MANY * (cut := metrics.outcomes["truncated"]):
         told = f"{cut:,} of {attempts:,} answers reached the token limit: see decoding.max_tokens."
         say(f"{name}: {told}", "yellow")

@@ -11,8 +11,7 @@ import typer
 from harness.analysis.comparable import read_run, refuse_unknown_label
 from harness.analysis.constraints import LABEL, ConstraintFindings, kinds, read_findings
 from harness.analysis.failures import read_failed
-from harness.analysis.judge_validation import validate
-from harness.analysis.judge_verdicts import RULES, judges_with_verdicts, pair_verdicts, read_answers
+from harness.analysis.judge_validation import against_rules
 from harness.analysis.requirements import read_asked, rejections
 from harness.analysis.summary import measure
 from harness.cli.console import JsonFormat, Runs, show_listing
@@ -26,8 +25,6 @@ from harness.report.table import Note, Table, TableDocument
 from harness.report.transcript import failed_document, transcript
 from harness.store.index import AttemptIndex, read_instance
 from harness.store.run_folder import RunFolder, find_runs
-
-RULE = "rule"  # label of criteria: the kind of rule that can check them
 
 
 def show(
@@ -140,13 +137,10 @@ def _rejected(folder: RunFolder, label: str) -> TableDocument:
 
 
 def _rules(folder: RunFolder) -> TableDocument:
-    index, parts = AttemptIndex(folder.attempts), list[Table | Note]()
-    for judge in judges_with_verdicts(folder.attempts):
-        pairs = pair_verdicts({folder.name: read_answers(index, [judge])}, RULES)
-        if len(pairs) or pairs.left_out.by_rule:
-            label = RULE if RULE in pairs.labels() else ""
-            found = validate(pairs, judge=judge, reference=RULES, runs=[folder.name], label=label)
-            parts += [Note(f"{judge} against {RULES}", "bold"), *validation_document(found).parts]
+    parts = list[Table | Note]()
+    for found in against_rules(AttemptIndex(folder.attempts), folder.name):
+        document = validation_document(found)
+        parts += [Note(document.title, "bold"), *document.parts]
     if not parts:
         problem = f"No judge of the run {folder.name!r} decided on criteria that a rule can check."
         raise DataMissing(problem, "The judge yes_no does (docs/wildifeval.md).")

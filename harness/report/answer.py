@@ -12,14 +12,13 @@ from harness.analysis.comparison import ALPHA, Comparison
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.run_comparison import PairMatrix, RunComparison, RunPair
 from harness.report.comparison import TESTS, score_name
-from harness.report.parts import ShownUnit
 from harness.report.run_tables import primary
 from harness.report.runs import Reported, ReportedRun
-from harness.report.table import Column
+from harness.report.table import Column, ShownUnit
 from harness.report.text import p_value, printable, usd, which_round
 
 if TYPE_CHECKING:
-    from harness.report.overview import RunOverview
+    from harness.report.overview import FailureShare, RunOverview
 
 _VALUE = Column("", rate=True)
 _MOST_NAMED = 4  # runs in a sentence
@@ -82,8 +81,8 @@ def _alone(run: ReportedRun, overview: RunOverview, unit: ShownUnit) -> str:
         said = f"has {printable(metrics.measure)} {value}, {cases}"
     if run.last_round > 1:
         said += f", after up to {run.last_round} rounds"
-    if overview.failures:
-        said += f"; most failures: {_reason(overview.failures[0].reason, overview.failures[0].n)}"
+    for first in overview.failures[:1]:
+        said += f"; most failures: {_share(first, overview)}"
     return f"{_name(run.name)} {said}"
 
 
@@ -126,45 +125,37 @@ def _best(comparison: RunComparison, matrix: PairMatrix, unit: ShownUnit) -> str
     names = [_name(row.run) for row in rows]
     base = next(place for place, row in enumerate(rows) if row.run == comparison.baseline)
     of = {frozenset((pair.first, pair.second)): pair for pair in matrix.pairs}
-    alike = [
-        place
-        for place in known
-        if place not in (best, base) and not _is_sure(of[frozenset((best, place))].comparison)
-    ]
+    others = [place for place in known if place != best]
+    alike = [one for one in others if not _is_sure(of[frozenset((best, one))].comparison)]
+    shown = {place: f"{names[place]} ({_shown(rows[place].value.mean, unit)})" for place in known}
+    name = f"{names[best]}, the baseline," if best == base else names[best]
     verb = _verb(comparison.asked.score, rows[best].value.mean, unit)
-    said = f"{names[best]} {verb}, the most of {len(rows):,} runs"
-    if best == base:
-        said = f"{names[best]}, the baseline, {verb}, the most of {len(rows):,} runs"
+    if alike or not others:
+        said = f"{name} {verb}, the most of {len(rows):,} runs"
     else:
+        said = f"{name} is the best of {len(rows):,} runs: it {verb}"
+    if base in others:
         found = _from(of[frozenset((best, base))], base)
-        value = _shown(rows[base].value.mean, unit)
         change = f"{_change(found, unit)}, {_counted(found.n, 'case')}{_of_rounds(comparison)}"
-        if _is_sure(found):
-            said += f"; {names[base]}, the baseline, {value}: {change}"
-        else:
-            said += f"; no sure difference from {names[base]}, the baseline ({value}): {change}"
-    if alike:
-        shown = [f"{names[place]} ({_shown(rows[place].value.mean, unit)})" for place in alike]
-        return f"{said}; {_listed(shown)} cannot be told apart from it"
-    return f"{said}; it is better than every other run"
+        against = "no sure difference from " * (base in alike)
+        said += f"; {against}{shown[base]}, the baseline: {change}"
+    elif best == base and others:
+        following = max(others, key=lambda place: rows[place].value.mean or 0.0)
+        said += f"; next is {shown[following]}"
+    if rest := [shown[place] for place in alike if place != base]:
+        said += f"; {_listed(rest)} cannot be told apart from it"
+    return said
 
 
 def _from(pair: RunPair, base: int) -> Comparison:
-    """Return a pair's comparison as one of the other run with ``base``."""
+    """Return a pair's comparison with the difference of the other run from ``base``."""
     found = pair.comparison
     if pair.first == base:
         return found
     low, high = found.ci95 or (None, None)
     turned = None if low is None or high is None else (-high, -low)
-    return replace(
-        found,
-        first=found.second,
-        second=found.first,
-        difference=None if found.difference is None else -found.difference,
-        ci95=turned,
-        better=found.worse,
-        worse=found.better,
-    )
+    difference = None if found.difference is None else -found.difference
+    return replace(found, difference=difference, ci95=turned)
 
 
 def _is_sure(found: Comparison) -> bool:
@@ -173,28 +164,25 @@ def _is_sure(found: Comparison) -> bool:
 
 def _support(reported: Reported, overviews: Sequence[RunOverview]) -> Iterator[str]:
     runs, comparison, matrix, _ = reported
-    if comparison is not None and matrix is not None:
-        ps = [pair.comparison.p_adjusted for pair in matrix.pairs]
-        smallest = min((p for p in ps if p is not None), default=None)
-        yield (
-            f"Sure: p below {ALPHA} after adjusting for all {len(ps)} pairs of runs (Holm); the "
-            f"smallest is {p_value(smallest)}. Intervals are 95%, not adjusted."
-        )
+    if matrix is not None:
+        yield from _adjusted(matrix)
     elif comparison is not None and comparison.others[0].overall.n:
-        one = comparison.others[0]
-        found = one.overall
+        against = comparison.others[0]
+        found = against.overall
         yield (
             f"p {p_value(found.p_value)} by {TESTS[found.method]}, over the cases that both runs "
-            f"have; {_name(one.run)} is better on {found.better:,} and worse on {found.worse:,}."
+            f"have; {_name(against.run)} is better on {found.better:,}, worse on {found.worse:,}."
         )
-    failing = [one for one in overviews if one.failures][:_MOST_NAMED]
-    if len(runs) > 1 and failing:
-        told = [
-            f"{_name(one.name)}: {_reason(first.reason, first.n, one.n_failed)}"
-            for one in failing
-            for first in one.failures[:1]
-        ]
-        yield f"Most failures: {'; '.join(told)}."
+    failing: dict[str, list[str]] = {}
+    for one in overviews if len(runs) > 1 else ():
+        for first in one.failures[:1]:
+            told = f"{_name(one.name)} ({first.n:,} of {one.n_failed:,})"
+            failing.setdefault(_short(first.reason), []).append(told)
+    if failing:
+        each = [f"{_listed(names)}, {reason}" for reason, names in failing.items()]
+        yield f"Most failures: {'; '.join(each)}."
+    if len(runs) == 1 and (further := overviews[0].failures[1:_MOST_NAMED]):
+        yield f"Then: {'; '.join(_share(one, overviews[0]) for one in further)}."
     waiting = [
         f"{_name(one.name)} {one.not_judged:,} of {one.samples:,}"
         for one in overviews
@@ -202,8 +190,28 @@ def _support(reported: Reported, overviews: Sequence[RunOverview]) -> Iterator[s
     ]
     if waiting:
         yield f"Not judged: {_listed(waiting)}. These count neither as passed nor as failed."
-    if paid := [f"{_name(one.name)} {usd(one.cost_usd)}" for one in overviews if not one.recorded]:
-        yield f"Cost: {', '.join(paid)}."
+    paid = {_name(one.name): usd(one.cost_usd) for one in overviews if not one.recorded}
+    if len(paid) > 1 and len(set(paid.values())) == 1:
+        yield f"Cost: {next(iter(paid.values()))} each."
+    elif paid:
+        yield f"Cost: {', '.join(f'{name} {cost}' for name, cost in paid.items())}."
+
+
+def _adjusted(matrix: PairMatrix) -> Iterator[str]:
+    """Say how sure it is that the best run is better than each of the others."""
+    known = [place for place, row in enumerate(matrix.rows) if row.value.mean is not None]
+    best = max(known, key=lambda place: matrix.rows[place].value.mean or 0.0, default=-1)
+    ps = [
+        f"{_name(matrix.rows[pair.first + pair.second - best].run)} "
+        f"{p_value(pair.comparison.p_adjusted)}"
+        for pair in matrix.pairs
+        if best in (pair.first, pair.second)
+    ]
+    if ps:
+        yield (
+            f"p of {_name(matrix.rows[best].run)} against {_listed(ps)}, adjusted for all "
+            f"{len(matrix.pairs)} pairs of runs (Holm). Intervals are 95%, not adjusted."
+        )
 
 
 def _name(name: str) -> str:
@@ -255,7 +263,10 @@ def _of_rounds(comparison: RunComparison) -> str:
     return "" if round_ is None else f", of each sample's {which_round(round_)}"
 
 
-def _reason(reason: str, n: int, of: int | None = None) -> str:
+def _share(failure: FailureShare, run: RunOverview) -> str:
+    return f"{_short(failure.reason)} ({failure.n:,} of {run.n_failed:,})"
+
+
+def _short(reason: str) -> str:
     text = printable(reason).removesuffix(".")
-    short = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-    return f"{short} ({n:,}{f' of {of:,}' if of is not None else ''})"
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

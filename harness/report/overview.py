@@ -7,16 +7,16 @@ percentages; the texts of tables are formatted here.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Literal
 
-import numpy as np
 from msgspec import Struct
 
-from harness.analysis.breakdown import are_fractions, is_verdict, scored
+from harness.analysis.breakdown import is_verdict
 from harness.analysis.clustered import SampleStatistic
 from harness.analysis.comparable import CONFOUNDED, SCORED_DIFFERENTLY
+from harness.analysis.failures import FENCE_HINT, FailureReason
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.run_comparison import RunComparison
 from harness.analysis.self_preference import notes
@@ -24,26 +24,20 @@ from harness.records import OUTCOMES
 from harness.report.answer import Headline, headline_of
 from harness.report.comparison import captions, details, score_name, unequal
 from harness.report.figure import Figure
-from harness.report.parts import ShownUnit, TablePart, table_part
+from harness.report.parts import TablePart, table_part
+from harness.report.provenance import differences, origins, packages, settings
 from harness.report.run_tables import primary
 from harness.report.runs import (
     Reported,
     ReportedRun,
     common_start,
-    differences,
-    origins,
-    packages,
-    settings,
     shortened,
+    unit_of,
 )
 from harness.report.sections import PageSection, sections
-from harness.report.table import TableDocument
+from harness.report.table import ShownUnit, TableDocument
 
-MOST_REASONS = 12  # reasons for failures listed of each run
-FEW = 200  # with fewer samples than this, percentages have no decimals
-
-FENCE_HINT = "If the JSON is in a ``` block, add extraction: fence to the check json_schema."
-
+MOST_REASONS = 20  # reasons for failures listed, over all runs
 _NOTES = {
     "SIMULATED": "The answers are made up and say nothing about any model.",
     "INCOMPLETE": "The figures cover only the samples begun; the rest, and rounds to come, may "
@@ -116,6 +110,7 @@ class RunOverview(Struct, frozen=True, kw_only=True):
     scores: list[ScoreMean]
     failures: list[FailureShare]
     n_failed: int
+    n_reasons: int  # distinct ones, of which ``failures`` has the most frequent
     not_judged: int
     outcomes: Mapping[str, int]
     cost_usd: float | None
@@ -207,18 +202,18 @@ def overview(
     full_names = [run.name for run in reported.runs]
     reported = shortened(reported)
     runs, comparison = reported.runs, reported.comparison
-    digits = int(max((run.metrics.overall.n for run in runs), default=0) >= FEW)
-    unit = ShownUnit(all(is_share(run, run.metrics.measure or PASS_RATE) for run in runs), digits)
+    unit = unit_of(runs)
+    frequent = _frequent(runs)
     included = included or [len(run.attempts) for run in runs]
     found = [
-        _run(run, full_name, n, runs)
+        _run(run, full_name, n, runs, frequent)
         for run, full_name, n in zip(runs, full_names, included, strict=True)
     ]
     return Overview(
         title=title,
         made_at=made_at,
         live=live,
-        digits=digits,
+        digits=unit.digits,
         answer=headline_of(reported, found, unit),
         marks=list(_marks(runs, comparison)),
         warnings=_warnings(comparison, runs),
@@ -236,18 +231,15 @@ def overview(
     )
 
 
-def is_share(run: ReportedRun, score: str) -> bool:
-    """Return whether a run's values of a score are verdicts or fractions."""
-    answers = scored(run.attempts.last_rounds(), score if score != PASS_RATE else "")
-    return is_verdict(answers, score) or are_fractions(answers, score)
-
-
 def _run(
-    run: ReportedRun, full_name: str, included: int, runs: Sequence[ReportedRun]
+    run: ReportedRun,
+    full_name: str,
+    included: int,
+    runs: Sequence[ReportedRun],
+    frequent: Container[FailureReason],
 ) -> RunOverview:
     metrics = run.metrics
     found = primary(metrics, metrics.overall, metrics.scores)
-    failures, n_failed = _failures(run)
     rounds = ", last round" if any(one.last_round > 1 for one in runs) else ""
     usage, took = metrics.usage, run.latencies
     return RunOverview(
@@ -265,10 +257,11 @@ def _run(
         included=included,
         rate=RateValue(n=found.n, clusters=found.n_clusters, **_value(found)),
         measure=(metrics.measure or "pass rate") + rounds,
-        unit="%" if is_share(run, metrics.measure or PASS_RATE) else "",
+        unit="%" if run.is_share(metrics.measure or PASS_RATE) else "",
         scores=list(_scores(run)),
-        failures=failures,
-        n_failed=n_failed,
+        failures=list(_failures(run, frequent)),
+        n_failed=len(_failed(run)),
+        n_reasons=len({place for row in _failed(run) for place in run.failures.of[row]}),
         not_judged=metrics.overall.not_judged,
         outcomes={outcome: metrics.outcomes.get(outcome, 0) for outcome in OUTCOMES},
         cost_usd=None if run.recorded else metrics.cost_usd,
@@ -296,7 +289,7 @@ def _scores(run: ReportedRun) -> Iterator[ScoreMean]:
             high=high,
             n=mean.n if mean else 0,
             missing=mean.not_measured if mean else run.metrics.n_samples,
-            unit="%" if is_share(run, name) else "",
+            unit="%" if run.is_share(name) else "",
         )
 
 
@@ -308,17 +301,33 @@ def score_kind(run: ReportedRun, score: str) -> ScoreKind:
     return "check" if is_verdict(run.attempts, score) else "score"
 
 
-def _failures(run: ReportedRun) -> tuple[list[FailureShare], int]:
-    """Return the most frequent reasons for failures of last answers, and the number of failures."""
-    last = np.flatnonzero(run.attempts.is_last_round()).tolist()
-    failed = [row for row in last if row in run.failures.of]
+def _failed(run: ReportedRun) -> list[int]:
+    """Return the rows of the last answers that failed."""
+    failures = run.failures.of
+    return [row for row in run.index.last_rounds().tolist() if row in failures] if failures else []
+
+
+def _frequent(runs: Sequence[ReportedRun]) -> dict[FailureReason, None]:
+    """Return the most frequent reasons for failures of last answers, over all runs."""
+    counts = Counter(
+        run.failures.reasons[place]
+        for run in runs
+        for row in _failed(run)
+        for place in run.failures.of[row]
+    )
+    return dict.fromkeys(reason for reason, _ in counts.most_common(MOST_REASONS))
+
+
+def _failures(run: ReportedRun, frequent: Container[FailureReason]) -> Iterator[FailureShare]:
+    failed = _failed(run)
     counts = Counter(place for row in failed for place in run.failures.of[row])
-    shares = []
-    for place, n in counts.most_common(MOST_REASONS):
+    for place, n in counts.most_common():
         one = run.failures.reasons[place]
+        if one not in frequent:
+            continue
         first = next(row for row in failed if place in run.failures.of[row])
         in_json = one.outcome == "unparseable" and "JSON" in one.reason
-        shares.append(FailureShare(
+        yield FailureShare(
             reason=one.reason,
             outcome=one.outcome,
             n=n,
@@ -326,8 +335,7 @@ def _failures(run: ReportedRun) -> tuple[list[FailureShare], int]:
             hint=FENCE_HINT if in_json else "",
             example=run.failures.names[first],
             filter={"where": run.name, "reason": one.reason},
-        ))  # fmt: skip
-    return shares, len(failed)
+        )
 
 
 def _marks(runs: Sequence[ReportedRun], comparison: RunComparison | None) -> Iterator[Mark]:

@@ -8,8 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from harness.report.figure import Figure
-from harness.report.table import Cell, Column, Row, Table, WithError
-from harness.report.text import interval, percentage, with_error
+from harness.report.table import Cell, Row, ShownUnit, Table
 
 STYLES = {"green": "good", "yellow": "warn", "red": "bad", "bold": "bold", "dim": "dim"}
 """Classes of cells on the page, by the word of a terminal's style."""
@@ -72,40 +71,10 @@ class NotePart(Struct, frozen=True, tag_field="kind", tag="note"):
 Part = TablePart | FigurePart | NotePart
 
 
-class ShownUnit(Struct, frozen=True):
-    """How the values of a score are shown: as percentages with fixed decimals, or as numbers."""
-
-    percent: bool = True
-    digits: int = 1
-
-    @property
-    def sign(self) -> str:
-        """The unit's sign: "%" or nothing."""
-        return "%" if self.percent else ""
-
-    def show(self, value: object, column: Column) -> str:
-        """Format a value: a number, an interval or a value with its error."""
-        if not (self.percent and column.rate):
-            return column.show(value)
-        if isinstance(value, WithError):
-            if value.value is None or value.stderr is None:
-                return percentage(value.value, self.digits, column.sign)
-            scaled = 100 * value.value, 100 * value.stderr
-            return f"{with_error(*scaled, self.digits, column.sign)}%"
-        if isinstance(value, tuple):
-            low, high = (100 * end for end in value)
-            return f"{interval((low, high), self.digits, column.sign)}%"
-        if isinstance(value, float | int) and not isinstance(value, bool):
-            return percentage(value, self.digits, column.sign)
-        return column.show(value)
-
-
-def table_part(
-    table: Table, unit: ShownUnit, *, title: str = "", folded: bool = False
-) -> TablePart:
+def table_part(table: Table, unit: ShownUnit, *, folded: bool = False) -> TablePart:
     """Return a table for the page, with the values of its `rate` columns shown in ``unit``."""
     return TablePart(
-        title=title or table.title,
+        title=table.title,
         names=0 if table.headless else table.names,
         headless=table.headless,
         folded=folded,

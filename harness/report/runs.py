@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from os.path import commonprefix
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace as replaced
 
+from harness.analysis.breakdown import are_fractions, is_verdict, scored
 from harness.analysis.comparable import refuse_unknown_score, variant_of
 from harness.analysis.constraints import NO_FINDINGS, ConstraintKind, kinds, read_findings
 from harness.analysis.failures import NO_FAILURES, Failures, read_failures
-from harness.analysis.metrics import Metrics, from_json
+from harness.analysis.judge_validation import JudgeValidation, against_rules
+from harness.analysis.metrics import PASS_RATE, Metrics, from_json
 from harness.analysis.panels import PanelFindings, read_panels
 from harness.analysis.rankings import InducedRankings, induced_rankings
 from harness.analysis.run_comparison import (
@@ -26,14 +26,13 @@ from harness.analysis.run_comparison import (
     pair_matrix,
 )
 from harness.analysis.summary import Latencies, latencies, measure
-from harness.config.run_file import flatten
-from harness.errors import HarnessError
+from harness.errors import ConfigError, HarnessError
 from harness.plugins import kind
 from harness.ports import Effect, Explained, Pictured
 from harness.records import OUTCOMES
 from harness.report.judges import REFERENCE_COLUMNS, reference_cells
 from harness.report.run_tables import PARTIAL, primary
-from harness.report.table import Cell, Column, Row, Table, TableDocument, flat, table
+from harness.report.table import Cell, Column, Row, ShownUnit, Table, TableDocument, flat, table
 from harness.report.text import interval, number, usd, with_error
 from harness.store.calls import CallTotals, read_latencies
 from harness.store.columns import AttemptTable
@@ -44,9 +43,6 @@ NOTHING = "-"  # text of a cell that does not apply to a run
 RECORDED = "recorded"  # shown instead of cost and time if the answers were replayed
 
 MOST_NAMED = 4  # runs named in a title
-
-_TIMES = ("started_at", "ended_at")
-_ELSEWHERE = ("run", "sessions", "packages", "host.name", "variant")  # shown elsewhere or private
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +61,7 @@ class ReportedRun:
     without_constraints: int = 0  # number of samples whose scores list no constraints
     failures: Failures = NO_FAILURES
     panels: Sequence[PanelFindings] = ()
+    validations: Sequence[JudgeValidation] = ()  # of its judges, against rules
     explanations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by label, group
 
     @property
@@ -77,10 +74,26 @@ class ReportedRun:
         """Whether recorded answers were replayed, in which case nothing was timed or paid for."""
         return self.manifest.get("backend") == "replay"
 
+    def is_share(self, score: str) -> bool:
+        """Return whether all values of a score (or `PASS_RATE`) are verdicts or fractions."""
+        if is_verdict(self.attempts, score):
+            return True
+        return are_fractions(scored(self.attempts.last_rounds(), score), score)
+
     @property
     def last_round(self) -> int:
         """The highest round of any attempt, or 0 without attempts."""
         return int(self.attempts.round.max(initial=0))
+
+
+FEW = 200  # with fewer samples than this, percentages have no decimals
+
+
+def unit_of(runs: Sequence[ReportedRun]) -> ShownUnit:
+    """Return how the runs' primary metric is shown: as percentages, if all are shares."""
+    n = max((run.metrics.overall.n for run in runs), default=0)
+    shares = all(run.is_share(run.metrics.measure or PASS_RATE) for run in runs)
+    return ShownUnit(shares, int(n >= FEW))
 
 
 MOST_RANKED = 20  # maximum groups whose rankings are drawn
@@ -137,6 +150,7 @@ def report_on(
                 without_constraints=found.without,
                 failures=read_failures(index) if texts else NO_FAILURES,
                 panels=read_panels(index) if texts else (),
+                validations=_validations(index, folder.name) if texts else (),
                 explanations=plugin.group_meanings if isinstance(plugin, Explained) else {},
             )
         )
@@ -155,6 +169,15 @@ def report_on(
     if len(runs) > 3 and 1 < len(groups[0].get(asked.by, ())) <= MOST_RANKED:
         rankings = induced_rankings(variants, asked.score, asked.by, round_=asked.round)
     return Reported(runs, comparison, matrix, rankings)
+
+
+def _validations(index: AttemptIndex, run: str) -> list[JudgeValidation]:
+    if index.judgements is None:
+        return []
+    try:
+        return list(against_rules(index, run))
+    except ConfigError:  # no criterion that both decided on
+        return []
 
 
 def _saved(folder: RunFolder, index: AttemptIndex) -> Metrics | None:
@@ -340,88 +363,3 @@ def references(runs: Sequence[ReportedRun]) -> Table | None:
     ]
     title = "Reference answers, and each run's own"
     return table(["run", "score", *REFERENCE_COLUMNS], rows, title=title, names=2) if rows else None
-
-
-def differences(runs: Sequence[ReportedRun]) -> Table | None:
-    """Build a table of the settings that differ between runs, or None if all are equal."""
-    flat = [flatten({key: _nested(key, value) for key, value in run.settings.items()})
-            for run in runs]  # fmt: skip
-    keys = dict.fromkeys(key for own in flat for key in own)
-    rows = []
-    for key in keys:
-        values = [own.get(key) for own in flat]
-        if any(value != values[0] for value in values):
-            name = Cell(key.replace(".", " ").replace("_", " "), title=key)
-            rows.append([name, *map(in_words, values)])
-    names = 1 + len(runs)
-    columns = ["setting", *(run.name for run in runs)]
-    return table(columns, rows, title="Settings that differ", names=names) if rows else None
-
-
-def _nested(key: str, value: Any) -> Any:
-    """Return a section's settings without the section's name at the start of their keys."""
-    if not isinstance(value, dict):
-        return value
-    return {name.removeprefix(f"{key}."): each for name, each in value.items()}
-
-
-def in_words(value: Any) -> str:
-    """Return a setting's value in words: yes or no, a list with commas, "default" for None.
-
-    >>> in_words({"n": 2, "fields": ["a", "b"], "strict": True})
-    'n: 2; fields: a, b; strict: yes'
-    """
-    if isinstance(value, Mapping):
-        return "; ".join(f"{key}: {in_words(each)}" for key, each in value.items()) or "none"
-    if isinstance(value, list | tuple):
-        return ", ".join(map(in_words, value)) or "none"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return "default" if value is None else str(value)
-
-
-def settings(runs: Sequence[ReportedRun]) -> Table:
-    """Build a table of all non-empty settings of each run."""
-    return by_key("Settings of each run", "setting", runs, [run.settings for run in runs])
-
-
-def origins(runs: Sequence[ReportedRun]) -> Table:
-    """Build a table of each run's times, data and environment, from its manifest."""
-    told = [
-        {
-            key: _time(value) if key in _TIMES else value
-            for key, value in flatten(dict(run.manifest)).items()
-            if not any(key == other or key.startswith(f"{other}.") for other in _ELSEWHERE)
-        }
-        for run in runs
-    ]
-    return by_key("How the runs were made", "", runs, told)
-
-
-def packages(runs: Sequence[ReportedRun]) -> Table:
-    """Build a table of each run's package versions."""
-    told = [run.manifest.get("packages", {}) for run in runs]
-    return by_key("Versions of packages", "package", runs, told)
-
-
-def by_key(
-    title: str, heading: str, runs: Sequence[ReportedRun], told: Sequence[Mapping[str, Any]]
-) -> Table:
-    """Build a table with a row for each key and a column for each run, given its values."""
-    keys = dict.fromkeys(key for one in told for key in one)
-    rows = [[key, *(_shown(one.get(key)) for one in told)] for key in keys]
-    shown = [row for row in rows if any(row[1:])]
-    return table([heading, *(run.name for run in runs)], shown, title=title, names=1 + len(runs))
-
-
-def _shown(value: Any) -> str:
-    if value in (None, "", [], {}, ()):
-        return ""
-    return value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
-
-
-def _time(value: Any) -> Any:
-    try:
-        return f"{datetime.fromtimestamp(value, UTC):%Y-%m-%d %H:%M:%S} UTC"
-    except (TypeError, ValueError, OverflowError, OSError):
-        return value

@@ -12,7 +12,9 @@ from harness.records import OUTCOMES
 from harness.report.comparison import comparison_tables
 from harness.report.constraints import constraint_document, constraint_shares
 from harness.report.figure import Figure
-from harness.report.parts import NotePart, Part, ShownUnit, figure_part, table_part
+from harness.report.judges import validation_document
+from harness.report.parts import NotePart, Part, figure_part, table_part
+from harness.report.provenance import by_key
 from harness.report.run_tables import (
     MOST_GROUPS,
     cost_facts,
@@ -20,8 +22,18 @@ from harness.report.run_tables import (
     primary,
     round_table,
 )
-from harness.report.runs import Reported, ReportedRun, by_key, references
-from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, WithError, table
+from harness.report.runs import Reported, ReportedRun, references
+from harness.report.table import (
+    Cell,
+    Column,
+    Note,
+    Row,
+    ShownUnit,
+    Table,
+    TableDocument,
+    WithError,
+    table,
+)
 
 TITLES: Mapping[str, str] = {
     "results": "Results",
@@ -32,6 +44,12 @@ TITLES: Mapping[str, str] = {
     "outcomes": "Outcomes",
     "cost": "Cost and time",
 }
+
+
+_CALLS = (
+    "Each call counts once, even if attempts share it. Seconds are of successful calls, without "
+    "answers from the cache."
+)
 
 
 class PageSection(Struct, frozen=True):
@@ -51,19 +69,20 @@ def sections(
     """Return the sections that have any content. Tables that repeat a figure are folded."""
     parts: dict[str, list[Part]] = {name: [] for name in TITLES}
     if suite is not None:
-        parts["results"] += map(_part, suite.parts)
+        parts["results"] += [_part(part, unit) for part in suite.parts]
     for figure in figures:
         parts[figure.section].append(figure_part(figure))
-    for name, found in _tables(reported, unit):
-        parts[name].append(_part(found, unit, bool(figures)))
+    for name, found in _tables(reported):
+        folded = bool(figures) and name not in ("scores", "cost")
+        parts[name].append(_part(found, unit, folded))
     return [PageSection(name, TITLES[name], own) for name, own in parts.items() if own]
 
 
-def _part(part: Table | Note, unit: ShownUnit = ShownUnit(), folded: bool = False) -> Part:  # noqa: B008
+def _part(part: Table | Note, unit: ShownUnit, folded: bool = False) -> Part:
     return NotePart(part.text) if isinstance(part, Note) else table_part(part, unit, folded=folded)
 
 
-def _tables(reported: Reported, unit: ShownUnit) -> Iterator[tuple[str, Table | Note]]:
+def _tables(reported: Reported) -> Iterator[tuple[str, Table | Note]]:
     runs, comparison = reported.runs, reported.comparison
     for label in dict.fromkeys(label for run in runs for label in run.metrics.groups):
         yield "results", _groups(runs, label)
@@ -72,17 +91,20 @@ def _tables(reported: Reported, unit: ShownUnit) -> Iterator[tuple[str, Table | 
     for run in runs:
         for panel in run.panels:
             yield "scores", _panel(run, panel)
+        for judge in run.validations:
+            document = validation_document(judge)
+            # Without the name of the run, which is in the title.
+            for part in _titled(document.parts[1:], f"{run.name}: {document.title}"):
+                yield "scores", part
     if comparison is not None:
         for each in comparison_tables(comparison)[1:]:
             yield "comparison", each
     of_kinds = {run.name: run.constraints for run in runs if run.constraints}
     if of_kinds:
-        every = [
-            constraint_shares(of_kinds)
-            if len(runs) > 1
-            else constraint_document(runs[0].constraints, runs[0].without_constraints)
-        ]
-        for part in every[0].parts:
+        first = next(iter(of_kinds.values()))
+        several = constraint_shares(of_kinds) if len(runs) > 1 else None
+        document = several or constraint_document(first, runs[0].without_constraints)
+        for part in _titled(document.parts, "Constraints by kind"):
             yield "constraints", part
     for run in runs:
         if len(run.metrics.rounds.each) > 1:
@@ -93,13 +115,12 @@ def _tables(reported: Reported, unit: ShownUnit) -> Iterator[tuple[str, Table | 
     counts = [[run.name, *(run.metrics.outcomes.get(one, 0) for one in OUTCOMES)] for run in runs]
     yield "outcomes", table(["run", *OUTCOMES], counts, title="Outcomes of attempts")
     yield "cost", by_key("Calls, tokens and cost", "", runs, [dict(_cost(run)) for run in runs])
-    yield (
-        "cost",
-        Note(
-            "Each call counts once, even if attempts share it. Seconds are of successful calls, "
-            "without answers from the cache."
-        ),
-    )
+    yield "cost", Note(_CALLS)
+
+
+def _titled(parts: Sequence[Table | Note], title: str) -> Iterator[Table | Note]:
+    for part in parts:
+        yield replace(part, title=title) if isinstance(part, Table) else part
 
 
 def _groups(runs: Sequence[ReportedRun], label: str) -> Table:

@@ -11,10 +11,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from harness.analysis.study import VERDICTS, Exhibit, Finding, Study, Verdict
-from harness.report.html.inline import asset, template
+from harness.report.html.inline import asset, built, marked, visible
 from harness.report.table import Cell, Column, Note, Table, TableDocument, table
 from harness.report.text import interval, number
 
@@ -60,9 +61,9 @@ def study_page(
     study: Study, found: Sequence[Finding], facts: Mapping[str, str], made_at: float
 ) -> str:
     """Render a study as HTML, with the time ``made_at`` (epoch seconds) and ``facts`` by name."""
-    return template("study.html.j2").render(
+    return _template("study.html.j2").render(
         study=study,
-        style=Markup(asset("page.css") + asset("study.css")),  # noqa: S704 (ours)
+        style=Markup(built("app.css") + asset("study.css")),  # noqa: S704 (ours)
         made_at=datetime.fromtimestamp(made_at, UTC).strftime("%Y-%m-%d %H:%M UTC"),
         totals=Counter(one.verdict for one in found),
         simulated=sorted({one.run for one in found if one.why == "simulated"}),
@@ -70,6 +71,24 @@ def study_page(
         exhibits=[(one, one.columns or ["value"], [*_rows(one, found)]) for one in study.exhibits],
         facts=facts,
     )
+
+
+def _template(name: str) -> Template:
+    """Return a template from ``assets`` that escapes markup and makes texts `visible`."""
+    environment = Environment(
+        loader=FunctionLoader(asset),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=_inert,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["marked"] = marked
+    return environment.get_template(name)
+
+
+def _inert(value: Any) -> Any:
+    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _rows(exhibit: Exhibit, found: Sequence[Finding]) -> Iterator[tuple[str, list[dict[str, Any]]]]:

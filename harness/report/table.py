@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct, structs
 
-from harness.report.text import interval, number, printable, with_error
+from harness.report.text import interval, number, percentage, printable, with_error
 
 _LATEX = str.maketrans({
     "\\": r"\textbackslash{}",
@@ -80,6 +80,34 @@ class Column:
         if isinstance(value, tuple):
             return interval(value, self.digits, self.sign)
         return number(value if isinstance(value, float) else None, self.digits, self.sign)
+
+
+class ShownUnit(Struct, frozen=True):
+    """How the values of a score are shown: as percentages with fixed decimals, or as numbers."""
+
+    percent: bool = True
+    digits: int = 1
+
+    @property
+    def sign(self) -> str:
+        """The unit's sign: "%" or nothing."""
+        return "%" if self.percent else ""
+
+    def show(self, value: object, column: Column) -> str:
+        """Format a value: a number, an interval or a value with its error."""
+        if not (self.percent and column.rate):
+            return column.show(value)
+        if isinstance(value, WithError):
+            if value.value is None or value.stderr is None:
+                return percentage(value.value, self.digits, column.sign)
+            scaled = 100 * value.value, 100 * value.stderr
+            return f"{with_error(*scaled, self.digits, column.sign)}%"
+        if isinstance(value, tuple):
+            low, high = (100 * end for end in value)
+            return f"{interval((low, high), self.digits, column.sign)}%"
+        if isinstance(value, float | int) and not isinstance(value, bool):
+            return percentage(value, self.digits, column.sign)
+        return column.show(value)
 
 
 @dataclass(frozen=True, slots=True)

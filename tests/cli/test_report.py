@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command import harness, mistake
+from tests.report.html.pages import data
 
 QUICK = ("run", "configs/quickstart.yaml", "--limit", "26", "--name")
 
@@ -32,35 +33,43 @@ def test_of_one_run_it_is_in_the_runs_folder(quick: Path) -> None:
     assert ended.returncode == 0, ended.stderr
     page = quick / "weak" / "report.html"
     assert str(page) in ended.stderr
-    text, fewer = page.read_text(), quick / "fewer.html"
+    told, fewer = data(page, "overview"), quick / "fewer.html"
     ended = harness("report", "weak", "-o", fewer, "--attempts", "0", env=on(quick))
     assert ended.returncode == 0, ended.stderr
     assert fewer.stat().st_size < page.stat().st_size
-    assert "SIMULATED" in text
-    assert "Pass rate of first answers by structure" in text
-    assert "http://" not in re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
+    assert told["answer"]["sentence"].startswith("SIMULATED: weak passes ")
+    assert "every sentence begins with" in told["groups"]["structure"]["para01"]
+    titles = [part.get("title", "") for one in told["sections"] for part in one["parts"]]
+    assert "Pass rate of first answers by structure (SIMULATED)" in titles
+    text = re.sub(r"<script.*?</script>", "", page.read_text(), flags=re.DOTALL)
+    assert "http://" not in text
 
 
 def test_of_several_it_compares_them_and_is_here(quick: Path, tmp_path: Path) -> None:
     arguments = ("weak", "strong", "--title", "Two <b>models</b>", "--by", "source")
     ended = harness("report", *arguments, env=on(quick), cwd=tmp_path)
     assert ended.returncode == 0, ended.stderr
-    text = (tmp_path / "report.html").read_text()
-    assert "Two &lt;b&gt;models&lt;/b&gt;" in text
-    assert "strong against weak, by source" in text
+    page = tmp_path / "report.html"
+    assert "<h1>Two &lt;b&gt;models&lt;/b&gt;</h1>" in page.read_text()
+    told = data(page, "overview")
+    assert told["title"] == "Two <b>models</b>"
+    titles = [part.get("title", "") for one in told["sections"] for part in one["parts"]]
+    assert "strong against weak, by source" in titles
 
 
-def test_without_the_extra_it_has_tables(
+def test_without_the_extra_it_has_all_but_the_figures(
     quick: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "altair", None)  # type: ignore[arg-type]  # as if absent
     ended = harness("report", "weak", "strong", env=on(quick), cwd=tmp_path)
     assert ended.returncode == 0, ended.stderr
-    assert "no figures. This needs the package 'altair': pip install" in ended.stderr
-    text = (tmp_path / "report.html").read_text()
-    assert "weak by structure" in text
-    assert "<figure" not in text
-    assert len(text) < 1_000_000  # the chart library alone has more
+    assert "all the rest. This needs the package 'altair': pip install" in ended.stderr
+    page = tmp_path / "report.html"
+    told = data(page, "overview")
+    parts = [part for one in told["sections"] for part in one["parts"]]
+    assert "By structure" in [part.get("title") for part in parts]
+    assert "figure" not in {part["kind"] for part in parts}
+    assert len(page.read_bytes()) < 500_000  # the chart library alone has more
     ended = harness("report", "weak", "--images", tmp_path, env=on(quick))
     assert ended.returncode == 1
     assert ended.stderr.count("\n") == 1
@@ -116,7 +125,15 @@ def test_the_variants_of_a_file_by_its_name(tmp_path: Path) -> None:
     page = tmp_path / "both.html"
     ended = harness("report", "both", "-o", page, "--round", "1", env=on(tmp_path))
     assert ended.returncode == 0, ended.stderr
-    assert "first answers, run minus baseline" in page.read_text()
+    told = data(page, "overview")
+    assert any("first answers, run minus baseline" in one for one in told["method"])
+    (row,) = told["comparison"]["rows"]
+    groups = next(part for one in told["sections"] if one["id"] == "comparison"
+                  for part in one["parts"] if part["kind"] == "table")  # fmt: skip
+    links = [cell["href"] for one in groups["rows"] for cell in one["cells"] if "href" in cell]
+    assert row["better"] > 0
+    assert links
+    assert all(link.endswith("&round=1") for link in links)
 
 
 def test_all_pairs_and_the_rankings_of_four_runs(tmp_path: Path) -> None:
@@ -137,7 +154,10 @@ def test_runs_of_several_tasks_are_not_compared(quick: Path) -> None:
     page = quick / "several.html"
     ended = harness("report", "weak", "ni", "-o", page, env=on(quick))
     assert ended.returncode == 0, ended.stderr
-    assert "on its data set builtin" in page.read_text()
+    told = data(page, "overview")
+    assert " runs of 2 tasks, not compared: " in told["answer"]["sentence"]
+    texts = [part.get("text", "") for one in told["sections"] for part in one["parts"]]
+    assert any("on its data set builtin" in text for text in texts)
     baseline = ("report", "weak", "ni", "--baseline", "weak", "-o", page)
     assert "different tasks" in mistake(harness(*baseline, env=on(quick)))
 

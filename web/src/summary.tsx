@@ -69,7 +69,7 @@ function Dot({ value, low, high, mark, hollow, axis }: Value & { mark?: number |
 
 function Measured({ value, low, high, unit }: Value & { unit: string }) {
   if (value === null) return <span class="none">not judged</span>;
-  return <><b>{measured(value, unit)}</b>{low !== null && high !== null && <small> {between(low, high, unit)}</small>}</>;
+  return <><b>{measured(value, unit)}</b>{low !== null && high !== null && <small class="nowrap"> {between(low, high, unit)}</small>}</>;
 }
 
 function Axis({ ticks, ends }: { ticks: [value: number, text: string][]; ends?: Ends }) {
@@ -221,7 +221,7 @@ function ScoreCell({ run, score }: { run: RunOverview; score: ScoreOfRun | undef
   return (
     <span class="score">
       <a href={to} title={`n = ${counted(score.n)}`}><Measured {...score} /></a>
-      {score.missing > 0 && <small class="missing-scores">{counted(score.missing)} not scored</small>}
+      {score.missing > 0 && <small class="missing-scores"> {counted(score.missing)} not scored</small>}
       {rate && <Dot {...score} />}
     </span>
   );

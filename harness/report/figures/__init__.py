@@ -33,6 +33,12 @@ def figures(
         *rates.effect_figures(runs),
         *heat_map_figures(runs),
         *rates.comparison_figures(runs, comparison),
+        *(
+            replace(curve, section="scores")
+            for run in reported
+            for found in run.validations
+            if (curve := rates.calibration_figure(found))
+        ),
         *([pair_figure(runs, matrix)] if matrix else ()),
         *([ranking_figure(runs, rankings)] if rankings else ()),
         *constraint_figures(runs, comparison),

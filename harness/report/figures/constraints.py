@@ -61,6 +61,7 @@ def _met(runs: Runs, found: Mapping[str, Mapping[str, ConstraintKind]], rounds: 
         section="constraints",
         heading="constraint",
         value=value,
+        unit=runs.rates,
         of="constraints",
         levels={"": list(names.values())},
     )
@@ -90,7 +91,7 @@ def _misses(runs: Runs, kind: str, off_by: OffBy, rounds: str) -> Figure:
     n = {run: sum(of.values()) for run, of in off_by.items()}
     caption = f"Failed constraints; below 0 is too few. {counted(n, 'misses')}{rare}"
     title = f"How far off{f' in {rounds}' if runs.several_rounds else ''}: {kind}"
-    drawn_chart = specification(chart.mark_bar(), height=150)
+    drawn_chart = specification(sheet, chart.mark_bar(), height=150)
     return sheet.figure(f"off_by_{slug(kind)}", title, caption, drawn_chart, "constraints")
 
 

@@ -44,9 +44,9 @@ def _stacked(sheet: Sheet, parts: Sequence[str], axis: alt.Axis) -> Mapping[str,
         x=alt.X("amount:Q", axis=axis),
         y=alt.Y("key:N", sort=None, axis=plot.name_axis()),
         color=alt.Color("part:N", scale=scale, legend=legend),
-        order="order:Q",
+        order=alt.Order("order:Q"),
     )
-    return plot.specification(chart, height=alt.Step(step=plot.STEP + 4))
+    return plot.specification(sheet, chart, height=alt.Step(step=plot.STEP + 4))
 
 
 def latency_figures(runs: Runs) -> Iterator[Figure]:
@@ -63,14 +63,15 @@ def latency_figures(runs: Runs) -> Iterator[Figure]:
             texts = [run, f"{percentile}", number(seconds)]
             sheet.add(run, texts, at=seconds, value=percentile / 100, low=None)
     x = plot.number_x("at", [one["at"] for one in sheet.data], "seconds")
-    base = sheet.base().encode(x=x, order="value:Q")
-    layers = plot.interval_layers(sheet, base, "share of calls", upright=True, joined=True)
+    base = sheet.base().encode(x=x, order=alt.Order("value:Q"))
+    upright = {"upright": True, "joined": True}
+    layers = plot.interval_layers(sheet, base, "share of calls", runs.rates, **upright)
     caption = (
         "Share of calls that took at most this long, excluding failed calls and those answered "
         f"from the cache. {counted({run: one.n for run, one in timed.items()}, 'calls')}"
         f"{_recorded(runs, 'timed')}"
     )
-    chart = plot.specification(*layers, height=plot.HEIGHT)
+    chart = plot.specification(sheet, *layers, height=plot.HEIGHT)
     yield sheet.figure("latency", "How long calls took", caption, chart, "cost")
 
 
@@ -111,11 +112,14 @@ def cost_figures(runs: Runs) -> Iterator[Figure]:
     plan = Plan(
         name="cost_rate",
         title=f"Cost against {value}",
-        caption=f"Covers all calls of the run, each counted once.{_recorded(runs, 'paid for')}",
+        caption="All calls of the run, each counted once. No run is both cheaper and better than "
+        f"one on the dashed line.{_recorded(runs, 'paid for')}",
         section="cost",
         heading="cost, US dollars",
         value=value,
+        unit=runs.unit,
         joined=False,
+        frontier=True,
     )
     yield plot.lines(points, plan, runs)
 

@@ -13,9 +13,28 @@ from harness.analysis.rankings import InducedRankings
 from harness.analysis.run_comparison import PairMatrix
 from harness.report.comparison import score_name
 from harness.report.figure import LIGHT_INK_BELOW, RAMP, SHAPES, Figure
-from harness.report.figures.names import counted, interval, natural, number, on_axis, shown, slug
-from harness.report.figures.plot import PADDING, STEP, Runs, Sheet, alt, name_axis, specification
+from harness.report.figures.names import (
+    NUMBER,
+    counted,
+    interval,
+    natural,
+    number,
+    on_axis,
+    shown,
+    slug,
+)
+from harness.report.figures.plot import (
+    PADDING,
+    STEP,
+    Runs,
+    Sheet,
+    alt,
+    either,
+    name_axis,
+    specification,
+)
 from harness.report.figures.rates import by_label, largest
+from harness.report.table import ShownUnit
 from harness.report.text import p_value, printable
 
 MOST_COLUMNS = 20  # maximum columns that stay readable on a small screen
@@ -81,12 +100,13 @@ def _figure(runs: Runs, by: Sequence[str], cells: Cells, only: str = "") -> Figu
     for (group, run, column), found in cells.items():
         part = found or SampleStatistic()
         n[run] = n.get(run, 0) + part.n
-        cell = [number(part.mean), interval(part.ci95), f"{part.n:,}", f"{part.n_clusters:,}"]
+        cell = [number(part.mean, unit=runs.unit), interval(part.ci95, unit=runs.unit)]
+        cell += [f"{part.n:,}", f"{part.n_clusters:,}"]
         fields = {"row": rows[group, run], "column": columns[column], "value": part.mean}
         sheet.add(run, [whole[group, run], column, *cell], **fields)
     across = len(columns) <= max(MOST_COLUMNS, len(rows))
     sides = [("column", list(columns.values())), ("row", list(rows.values()))]
-    chart = _chart(sheet, value, *(sides if across else sides[::-1]))
+    chart = _chart(sheet, value, *(sides if across else sides[::-1]), unit=runs.unit)
     caption = (
         f"An uncoloured dash means no answers, not 0. {counted(n, 'samples')} "
         f"Each cell's n and 95% interval are in its tooltip and in the table. {only}".strip()
@@ -100,21 +120,22 @@ def pair_figure(runs: Runs, found: PairMatrix) -> Figure:
     names = [runs.names[row.run] for row in found.rows]
     keys = [runs.short[name] for name in names]
     sheet = Sheet(runs, "run", "minus", "difference", "95% interval", "p", "p (Holm)")
+    unit = runs.rates if found.verdicts else runs.unit
     for pair in found.pairs:
         own = pair.comparison
         for one, other, sign in ((pair.second, pair.first, 1), (pair.first, pair.second, -1)):
             low, high = sorted(sign * end for end in own.ci95) if own.ci95 else (None, None)
             between = None if low is None or high is None else (low, high)
             difference = None if own.difference is None else sign * own.difference
-            texts = [names[one], names[other], number(difference, sign=True)]
-            texts += [interval(between, sign=True), p_value(own.p_value), p_value(own.p_adjusted)]
+            texts = [names[one], names[other], number(difference, True, unit)]
+            texts += [interval(between, True, unit), p_value(own.p_value), p_value(own.p_adjusted)]
             sheet.add(names[one], texts, row=keys[one], column=keys[other], value=difference)
     caption = (
         "Paired over the instances that both runs have; the tooltip and the table give the 95% "
         "interval, p, and p adjusted for all pairs (Holm)."
     )
     title = f"difference in {printable(score_name(found.score))}, row minus column"
-    chart = _chart(sheet, "difference", ("column", keys), ("row", keys))
+    chart = _chart(sheet, "difference", ("column", keys), ("row", keys), unit=unit)
     return sheet.figure("pairs", title, caption, chart, "comparison")
 
 
@@ -144,6 +165,7 @@ def _chart(
     across: tuple[str, list[str]],
     down: tuple[str, list[str]],
     *,
+    unit: ShownUnit = NUMBER,
     domain: tuple[float, float] | None = None,
 ) -> dict[str, Any]:
     values = [one["value"] for one in sheet.data if one["value"] is not None]
@@ -163,7 +185,9 @@ def _chart(
     known = base.transform_filter("isValid(datum.value)")
     unknown = base.transform_filter("!isValid(datum.value)")
     scale = alt.Scale(domain=[low, high], range=list(RAMP))
-    legend = alt.Legend(title=title, format="~g", gradientLength=160, gradientThickness=10)
+    legend = alt.Legend(
+        title=title, format="~%" if unit.percent else "~g", gradientLength=160, gradientThickness=10
+    )
     # An empty cell needs a mark to carry its tooltip.
     outline: dict[str, Any] = {"stroke": "#8a8f98", "strokeWidth": 0.5, "strokeOpacity": 0.6}
     layers: list[Any] = [
@@ -172,14 +196,15 @@ def _chart(
         unknown.mark_text(text="\u2013", opacity=0.7),
     ]
     if len(of_x) <= MOST_COLUMNS:
+        form = ".0%" if unit.percent else ".2~f" if fractions else ".2~g"
         pale = f"datum.value >= {low + LIGHT_INK_BELOW * (high - low)}"
         layers.append(
             known.mark_text(fontSize=8.5).encode(
-                text=alt.Text("value:Q", format=".2~f" if fractions else ".2~g"),
-                color=alt.condition(pale, alt.value("#111111"), alt.value("#ffffff")),
+                text=alt.Text("value:Q", format=form),
+                color=either(pale, "#111111", "#ffffff", alt.ColorValue),
             )
         )
-    return specification(*layers, height=alt.Step(step=STEP))
+    return specification(sheet, *layers, height=alt.Step(step=STEP))
 
 
 def map_figure(
@@ -206,4 +231,4 @@ def map_figure(
     )
     caption = "t-SNE: near points are similar texts; distances between far points mean nothing."
     title = f"{len(texts):,} different criteria of {task}"
-    return sheet.figure("map", title, caption, specification(chart, height=MAP_HEIGHT))
+    return sheet.figure("map", title, caption, specification(sheet, chart, height=MAP_HEIGHT))

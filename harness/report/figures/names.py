@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from harness.report.text import UNKNOWN, printable
+from harness.report.table import ShownUnit
+from harness.report.text import UNKNOWN, percentage, printable
 
 LONGEST = 120  # maximum characters of a name in tables and tooltips
 LINE = 34  # maximum characters per line of a name in axes and legends
@@ -62,17 +63,25 @@ def slug(name: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:40].strip("_") or "label"
 
 
-def number(value: float | None, sign: bool = False) -> str:
-    """Format a number with 3 decimals, or 3 significant digits if large or tiny (None: n/a)."""
+NUMBER = ShownUnit(percent=False)
+
+
+def number(value: float | None, sign: bool = False, unit: ShownUnit = NUMBER) -> str:
+    """Format a number with 3 decimals, or 3 significant digits if large or tiny (None: n/a).
+
+    In a unit of per cent, it is a percentage.
+    """
     if value is None:
         return UNKNOWN
+    if unit.percent:
+        return percentage(value, unit.digits, sign)
     form = ".3f" if value == 0 or 0.001 <= abs(value) < 1000 else ".3g"
     return format(value, ("+" if sign else "") + form)
 
 
-def interval(ci95: tuple[float, float] | None, sign: bool = False) -> str:
+def interval(ci95: tuple[float, float] | None, sign: bool = False, unit: ShownUnit = NUMBER) -> str:
     """Format a 95% interval, or ``n/a`` for None."""
-    return UNKNOWN if ci95 is None else f"{number(ci95[0], sign)} to {number(ci95[1], sign)}"
+    return UNKNOWN if ci95 is None else " to ".join(number(end, sign, unit) for end in ci95)
 
 
 def counted(n: Mapping[str, int], of: str) -> str:

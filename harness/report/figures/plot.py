@@ -5,9 +5,9 @@ A missing value is shown as ``n/a``, and a value without an interval as a hollow
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import ceil
+from math import ceil, inf
 from typing import TYPE_CHECKING, Any
 
 from harness.analysis.breakdown import scored, values_by
@@ -17,7 +17,8 @@ from harness.analysis.run_comparison import RunComparison
 from harness.plugins import import_extra
 from harness.report.figure import SHAPES, Figure
 from harness.report.figures.names import counted, in_legend, interval, number, on_axis, shown
-from harness.report.runs import ReportedRun, common_start
+from harness.report.runs import ReportedRun, common_start, unit_of
+from harness.report.table import ShownUnit
 from harness.report.text import UNKNOWN, printable
 
 if TYPE_CHECKING:
@@ -27,11 +28,12 @@ else:
 
 __all__ = ["Runs", "alt"]
 
+_SHEET = "sheet"
 STEP = 24  # pixels per row, enough for a two-line name
 _STEP_OF_RUN = 9
 HEIGHT = 240
 PADDING = 8  # pixels at either end of an axis, for marks and labels at its ends
-_SIGNED = "datum.value == 0 ? '0' : format(datum.value, '+.3~r')"  # Vega expression for axis labels
+_SIGNED = "datum.value == 0 ? '0' : format(datum.value, '{}')"  # Vega expression for axis labels
 _WIDE = 50  # An axis is logarithmic if its values differ by more than this factor
 _LONG_KEY = 16  # maximum characters of names in a two-column legend
 _MOST_TICKS = 10
@@ -46,6 +48,7 @@ class Runs:
     names: Mapping[str, str]  # by run: the shown name, whose position determines the colour
     short: Mapping[str, str]  # by shown name: the name in axes and legends
     marks: Mapping[str, Sequence[str]]  # by shown name: SIMULATED, INCOMPLETE
+    unit: ShownUnit  # of `measured`
 
     @classmethod
     def of(cls, runs: Sequence[ReportedRun], comparison: RunComparison | None = None) -> Runs:
@@ -58,7 +61,8 @@ class Runs:
         start = len(common_start(names.values()))
         keys = in_legend(name[start:].strip() for name in names.values())
         brief = dict(zip(names.values(), keys, strict=True))
-        return cls(tuple(runs), names, brief, {names[name]: marks[name] for name in names})
+        shown_marks = {names[name]: marks[name] for name in names}
+        return cls(tuple(runs), names, brief, shown_marks, unit_of(runs))
 
     def shown(self, run: ReportedRun) -> str:
         """Return a run's display name in figures."""
@@ -69,6 +73,11 @@ class Runs:
         """The primary metric of all runs, or None for the pass rate or if the runs have several."""
         found = {run.metrics.measure for run in self.every}
         return found.pop() if len(found) == 1 else None
+
+    @property
+    def rates(self) -> ShownUnit:
+        """The unit of pass rates and other shares."""
+        return ShownUnit(True, self.unit.digits)
 
     @property
     def several_rounds(self) -> bool:
@@ -120,7 +129,7 @@ class Sheet:
     def base(self) -> alt.Chart:
         """Return a chart of the data, with tooltips."""
         tooltip = [alt.Tooltip(f"t{at}:N", title=title) for at, title in enumerate(self.headings)]
-        return alt.Chart(alt.InlineData(values=self.data)).encode(tooltip=tooltip)
+        return alt.Chart(alt.NamedData(name=_SHEET)).encode(tooltip=tooltip)
 
     def looks(self, *channels: str) -> dict[str, Any]:
         """Return the ``channels`` (color, fill, shape) that tell runs apart, or {} without runs."""
@@ -148,7 +157,11 @@ class Sheet:
             for mark in marks if run in self.present else ():
                 by_mark.setdefault(printable(mark), []).append(run)
         words = ", ".join(dict.fromkeys(mark.split(" ")[0] for mark in by_mark))
-        told = [f"{mark}: {', '.join(runs)}." for mark, runs in by_mark.items()]
+        told = [
+            f"{mark}: {', '.join(runs)}."
+            for mark, runs in by_mark.items()
+            if mark not in words or len(runs) < len(self.present)  # the title has the others
+        ]
         return Figure(
             name=name,
             title=title[:1].upper() + title[1:] + (f" ({words})" if words else ""),
@@ -181,11 +194,13 @@ class Plan:
     section: str = "results"
     heading: str  # what the rows are, or the title of the numeric axis
     value: str
-    of: str = "samples"  # the unit of each point's n
+    unit: ShownUnit  # of the values
+    of: str = "samples"  # what each point's n counts
     n: Mapping[str, int] | None = None  # by run: its n; None: the sum over its points
     levels: Mapping[str, Sequence[str]] = field(default_factory=dict)  # the rows below each heading
     baseline: str = ""  # the run that differences are relative to
     joined: bool = True  # whether a line connects the points
+    frontier: bool = False  # whether a line connects those without a better one to their left
 
 
 def dots(points: Sequence[Point], plan: Plan, runs: Runs) -> Figure:
@@ -213,17 +228,17 @@ def dots(points: Sequence[Point], plan: Plan, runs: Runs) -> Figure:
     base = sheet.base().encode(y=place_y)
     if deep > 1:
         base = base.encode(yOffset=alt.YOffset("slot:O", scale=alt.Scale(domain=list(range(deep)))))
-    layers = interval_layers(sheet, base, plan.value, signed=bool(plan.baseline))
+    layers = interval_layers(sheet, base, plan.value, plan.unit, signed=bool(plan.baseline))
     if heads:
         above = alt.Chart(alt.InlineData(values=heads)).encode(
-            x=alt.value(2),
+            x=_fixed(alt.XValue, 2),
             y=alt.Y("row:N", scale=scale),
-            text="level:N",
+            text=alt.Text("level:N"),
             tooltip=[alt.Tooltip("level:N", title="level")],
         )
         layers.append(above.mark_text(align="left", fontWeight="bold", fontSize=10.5))
     height = alt.Step(step=max(STEP, _STEP_OF_RUN * deep + 6), **{"for": "position"})
-    return _figure(sheet, points, plan, specification(*layers, height=height))
+    return _figure(sheet, points, plan, specification(sheet, *layers, height=height))
 
 
 def lines(points: Sequence[Point], plan: Plan, runs: Runs) -> Figure:
@@ -231,15 +246,31 @@ def lines(points: Sequence[Point], plan: Plan, runs: Runs) -> Figure:
     sheet = _sheet(points, plan, runs, [{"at": one.at} for one in points])
     numbers = sorted({one.at for one in points})
     ticks = numbers[:: ceil(len(numbers) / _MOST_TICKS)] if plan.joined else None
-    base = sheet.base().encode(x=number_x("at", numbers, plan.heading, ticks))
-    layers = interval_layers(sheet, base, plan.value, upright=True, joined=plan.joined)
-    return _figure(sheet, points, plan, specification(*layers, height=HEIGHT))
+    x = number_x("at", numbers, plan.heading, ticks)
+    base = sheet.base().encode(x=x)
+    upright = {"upright": True, "joined": plan.joined}
+    layers = interval_layers(sheet, base, plan.value, plan.unit, **upright)
+    if plan.frontier:
+        ends = alt.Chart(alt.InlineData(values=[*_frontier(points)]))
+        line = ends.mark_line(interpolate="step-after", strokeDash=[4, 4], opacity=0.6)
+        tooltip = [alt.Tooltip("told:N", title="frontier")]
+        layers.insert(0, line.encode(x=x, y=alt.Y("value:Q"), tooltip=tooltip))
+    return _figure(sheet, points, plan, specification(sheet, *layers, height=HEIGHT))
+
+
+def _frontier(points: Sequence[Point]) -> Iterator[dict[str, Any]]:
+    best = -inf
+    for one in sorted(points, key=lambda one: (one.at, -(one.of.mean or 0.0))):
+        if one.of.mean is not None and one.of.mean > best:
+            best = one.of.mean
+            yield {"at": one.at, "value": best, "told": "no run is cheaper and better"}
 
 
 def interval_layers(
     sheet: Sheet,
     base: alt.Chart,
     title: str,
+    unit: ShownUnit,
     *,
     upright: bool = False,  # values on the y axis
     joined: bool = False,  # points joined by a line
@@ -251,17 +282,19 @@ def interval_layers(
     scale = alt.Scale(zero=signed, padding=PADDING)
     if bounded:
         scale = alt.Scale(domain=[0, 1], padding=PADDING, nice=False)
-    axis = alt.Axis(title=title, tickCount=5, format=".1f" if bounded else "~r")
+    plain = ".1f" if bounded else "~r"
+    axis = alt.Axis(title=title, tickCount=5, format="~%" if unit.percent else plain)
     if signed:
-        axis.labelExpr = _SIGNED
+        axis.labelExpr = _SIGNED.format("+.3~%" if unit.percent else "+.3~r")
     name = "y" if upright else "x"
     side = alt.Y if upright else alt.X
     value: dict[str, Any] = {name: side("value:Q", scale=scale, axis=axis)}
-    ends: dict[str, Any] = {name: side("low:Q", scale=scale, axis=axis), f"{name}2": "high:Q"}
+    end = alt.Y2 if upright else alt.X2
+    ends: dict[str, Any] = {name: side("low:Q", scale=scale, axis=axis), f"{name}2": end("high:Q")}
     unknown = base.transform_filter("!isValid(datum.value)")
     base = base.transform_filter("isValid(datum.value)").encode(**sheet.looks("color"))
     sure = base.transform_filter("isValid(datum.low)").encode(**ends)
-    nowhere = {"y": alt.value(HEIGHT - 2)} if upright else {"x": alt.value(2)}
+    nowhere = {"y": _fixed(alt.YValue, HEIGHT - 2)} if upright else {"x": _fixed(alt.XValue, 2)}
     zero = alt.Chart(alt.InlineData(values=[{"value": 0, "told": "no difference"}])).encode(
         **value, tooltip=[alt.Tooltip("told:N", title="0")]
     )
@@ -272,10 +305,20 @@ def interval_layers(
         base.mark_point(**_POINT).encode(
             **value,
             **sheet.looks("fill", "shape"),
-            fillOpacity=alt.condition("isValid(datum.low)", alt.value(1), alt.value(0)),
+            fillOpacity=either("isValid(datum.low)", 1, 0, alt.FillOpacityValue),
         ),
         unknown.mark_text(align="left", text=UNKNOWN, fontSize=9).encode(**nowhere),
     ]
+
+
+def either(test: str, one: object, other: object, channel: Any) -> Any:
+    """Return a channel with one constant if a test on the datum holds, and else another."""
+    # Not `alt.condition`: Altair takes milliseconds to find the class of what that returns.
+    return channel(other, condition={"test": test, "value": one})
+
+
+def _fixed(channel: Any, value: float) -> Any:
+    return channel(value)
 
 
 def _sheet(
@@ -288,7 +331,8 @@ def _sheet(
     for one, place in zip(points, places, strict=True):
         of = one.of
         low, high = of.ci95 or (None, None)
-        texts = [number(of.mean, sign), number(of.stderr), interval(of.ci95, sign)]
+        texts = [number(of.mean, sign, plan.unit), number(of.stderr, unit=plan.unit)]
+        texts.append(interval(of.ci95, sign, plan.unit))
         texts += [f"{of.n:,}", f"{of.n_clusters:,}", *one.beside.values()]
         fields = {"name": one.row, "value": of.mean, "low": low, "high": high, **place}
         sheet.add(one.run, [one.row, one.run, *texts], **fields)
@@ -304,11 +348,13 @@ def _figure(sheet: Sheet, points: Sequence[Point], plan: Plan, chart: Mapping[st
     return sheet.figure(plan.name, plan.title, caption, chart, plan.section)
 
 
-def specification(*layers: Any, height: Any) -> dict[str, Any]:
-    """Return a Vega-Lite specification of the layers, without theme and schema."""
+def specification(sheet: Sheet, *layers: Any, height: Any) -> dict[str, Any]:
+    """Return a Vega-Lite specification of the layers, with a sheet's data, without the theme."""
     chart = layers[0] if len(layers) == 1 else alt.layer(*layers)
     sized = chart.properties(width="container", height=height)
     found: dict[str, Any] = sized.to_dict(validate=False)  # the tests validate
+    # Added here, because Altair copies a chart's values whenever it changes the chart.
+    found["datasets"] = {**found.get("datasets", {}), _SHEET: sheet.data}
     return {key: value for key, value in found.items() if key not in ("$schema", "config")}
 
 

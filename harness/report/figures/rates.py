@@ -14,9 +14,10 @@ from harness.analysis.run_comparison import RunComparison
 from harness.report.comparison import score_name
 from harness.report.figure import Figure
 from harness.report.figures import plot
-from harness.report.figures.names import interval, natural, number, shown, slug
+from harness.report.figures.names import NUMBER, interval, natural, number, shown, slug
 from harness.report.figures.plot import Plan, Point, Runs, Sheet, alt
 from harness.report.runs import ReportedRun
+from harness.report.table import ShownUnit
 from harness.report.text import p_value, printable
 from harness.store.columns import AttemptTable
 
@@ -63,7 +64,7 @@ def most(sizes: Mapping[str, int]) -> tuple[list[str], str]:
 def rate_figures(runs: Runs) -> Iterator[Figure]:
     """Draw the primary metric of first answers by group, for each label that has several groups."""
     for label, measured in by_label(runs).items():
-        yield _by_label(runs, measured, label, "rate", runs.value())
+        yield _by_label(runs, measured, label, "rate", runs.value(), runs.unit)
 
 
 def any_round_figures(runs: Runs) -> Iterator[Figure]:
@@ -75,10 +76,12 @@ def any_round_figures(runs: Runs) -> Iterator[Figure]:
         return values_by(any_of_first(run.attempts, run.last_round), PASS_RATE, label)
 
     for label, measured in by_label(runs, any_round).items():
-        yield _by_label(runs, measured, label, "any_round", "passed in any round")
+        yield _by_label(runs, measured, label, "any_round", "passed in any round", runs.rates)
 
 
-def _by_label(runs: Runs, measured: Measured, label: str, name: str, value: str) -> Figure:
+def _by_label(
+    runs: Runs, measured: Measured, label: str, name: str, value: str, unit: ShownUnit
+) -> Figure:
     groups, only = largest(measured)
     numbers = _as_numbers(groups)
     names = shown(sorted(groups, key=numbers.__getitem__) if numbers else groups)
@@ -94,6 +97,7 @@ def _by_label(runs: Runs, measured: Measured, label: str, name: str, value: str)
         caption=only,
         heading=printable(label),
         value=value,
+        unit=unit,
         levels={"": list(names.values())},
     )
     return (plot.lines if len(numbers) >= LEAST_OF_LINE else plot.dots)(points, plan, runs)
@@ -132,6 +136,7 @@ def effect_figures(runs: Runs) -> Iterator[Figure]:
             caption=f"Arranged as in {printable(effect.source)}.",
             heading=printable(effect.label),
             value=runs.value(),
+            unit=runs.unit,
             levels={level: [names[group] for group in groups] for level, groups in levels.items()},
         )
         if len(levels) > 1:
@@ -147,9 +152,9 @@ def comparison_figures(runs: Runs, comparison: RunComparison | None) -> Iterator
         for group, found in one.groups.items():
             sizes[group] = max(found.n, sizes.get(group, 0))
     kept, only = most(sizes)
-    names = shown([ALL, *kept])
+    names, unit = shown([ALL, *kept]), runs.unit
     points = [
-        _difference(names[group], runs.names[one.run], of)
+        _difference(names[group], runs.names[one.run], of, unit)
         for group in names
         for one in comparison.others
         if (of := one.overall if group == ALL else one.groups.get(group))
@@ -166,6 +171,7 @@ def comparison_figures(runs: Runs, comparison: RunComparison | None) -> Iterator
         section="comparison",
         heading=by,
         value=value,
+        unit=unit,
         of="instances",
         levels={"Overall": [names[ALL]], f"By {by}": [names[group] for group in kept]}
         if kept
@@ -182,10 +188,10 @@ def compared_rounds(comparison: RunComparison | None) -> str:
     return {None: "last rounds", 1: "first answers"}.get(last, f"last rounds up to {last}")
 
 
-def _difference(row: str, run: str, found: Comparison) -> Point:
+def _difference(row: str, run: str, found: Comparison, unit: ShownUnit) -> Point:
     beside = {
-        "baseline": number(found.first),
-        "of the run": number(found.second),
+        "baseline": number(found.first, unit=unit),
+        "of the run": number(found.second, unit=unit),
         "p": p_value(found.p_value),
         "p, adjusted": p_value(found.p_adjusted),
         "more": f"{found.better:,}",
@@ -218,6 +224,8 @@ def round_figures(runs: Runs) -> Iterator[Figure]:
             caption=caption,
             heading="round",
             value=f"passed {rounds}",
+            section="rounds",
+            unit=runs.rates,
             n={point.run: point.of.n for point in reversed(points)},
         )
         if points:
@@ -244,6 +252,8 @@ def sample_figures(runs: Runs) -> Iterator[Figure]:
             caption="Unbiased, mean over instances.",
             heading="k",
             value=what,
+            section="rounds",
+            unit=runs.rates,
             of="instances",
             n={runs.shown(run): run.metrics.pass_at_k_instances for run in several},
         )
@@ -275,10 +285,10 @@ def calibration_figure(found: JudgeValidation) -> Figure | None:
     axis = alt.Axis(title="the judge's probability of yes", tickCount=5, format=".1f")
     x = alt.X("at:Q", scale=unit, axis=axis)
     diagonal = alt.Chart(alt.InlineData(values=[{"at": end, "value": end} for end in (0, 1)]))
-    line = diagonal.mark_line(strokeDash=[4, 4], opacity=0.5).encode(x=x, y="value:Q")
+    line = diagonal.mark_line(strokeDash=[4, 4], opacity=0.5).encode(x=x, y=alt.Y("value:Q"))
     base = sheet.base().encode(x=x)
-    layers = plot.interval_layers(sheet, base, "the reference says yes", upright=True)
-    chart = plot.specification(line, *layers, height=plot.HEIGHT)
+    layers = plot.interval_layers(sheet, base, "the reference says yes", NUMBER, upright=True)
+    chart = plot.specification(sheet, line, *layers, height=plot.HEIGHT)
     caption = (
         "Of criteria with similar probability, the share for which the reference says yes, with "
         "its 95% interval. On the dashed line the probabilities are calibrated; below it the judge "

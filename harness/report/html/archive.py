@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+import msgspec
 import numpy as np
 from msgspec import Struct, field
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from harness.analysis.run_comparison import RunComparison
 from harness.records import OUTCOMES, Message, Score
 from harness.report.html.inline import block, to_json
 from harness.report.overview import score_kind
+from harness.report.provenance import extraction_of
 from harness.report.runs import ReportedRun
 from harness.store.columns import NOT_JUDGED, name_digest
 from harness.store.index import AttemptIndex, AttemptLine
@@ -77,6 +79,9 @@ Text = str | Cut
 
 class _Request(Struct, gc=False):
     messages: list[Message] = []
+    model: str = ""
+    decoding: dict[str, Any] = {}
+    seed: int | None = None
 
 
 class TextLine(AttemptLine, kw_only=True, gc=False):
@@ -95,8 +100,12 @@ def write_chunks(
     selection: Selection,
     comparison: RunComparison | None,
     write: Callable[[str], object],
+    on_progress: Callable[[int], object] = lambda _: None,
 ) -> bytes:
-    """Pass chunks of attempts as HTML elements to ``write``, and return their index as JSON."""
+    """Pass chunks of attempts as HTML elements to ``write``, and return their index as JSON.
+
+    ``on_progress`` is called after each chunk with the number of attempts written so far.
+    """
     names: list[str] = []
     groups: list[Mapping[str, str]] = []
     places: list[tuple[int, int]] = []
@@ -104,17 +113,19 @@ def write_chunks(
     every: list[tuple[int, int]] = []  # the run and its row, for each row of the index
     chunk: list[bytes] = []
     size = number = 0
+    extractions = list(map(extraction_of, runs))
     for instance, found in enumerate(_instances(runs, selection)):
         names.append(found[0][1].instance)
         groups.append(found[0][1].groups)
         rows += _rows(instance, found)
         every += [(run, row) for run, _, row in found]
         places.append((number, len(chunk)))
-        chunk.append(to_json(entry(found)))
+        chunk.append(to_json(entry(found, extractions)))
         size += len(chunk[-1])
         if size >= CHUNK_BYTES or len(names) == len(selection.digest):
             write(block(f"chunk-{number}", b"[" + b",".join(chunk) + b"]"))
             chunk, size, number = [], 0, number + 1
+            on_progress(len(rows))
     labels = dict.fromkeys(label for each in groups for label in each)
     return to_json(
         {
@@ -175,18 +186,24 @@ def snippet(text: str | None, error: str | None) -> str:
     return " ".join(shown[: 2 * LONGEST_SNIPPET].split())[:LONGEST_SNIPPET]
 
 
-def entry(found: FoundAttempts) -> dict[str, Any]:
-    """Return the prompts and attempts of an instance, as the page shows them."""
+def entry(found: FoundAttempts, extractions: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the prompts and attempts of an instance, as the page shows them.
+
+    ``extractions`` say how each run finds the answer in a reply, if it does not take all of it.
+    """
     prompts: dict[bytes, int] = {}
     told: list[list[tuple[str, Text]]] = []
     attempts = []
-    for _, line, _ in found:
+    for run, line, _ in found:
         prompt = None
         if messages := line.request.messages:
             prompt = prompts.setdefault(to_json(messages), len(told))
             if prompt == len(told):
                 told.append([(each.role, _text(each.content)) for each in messages])
-        attempts.append(_packed(line, prompt))
+        packed = _packed(line, prompt)
+        if run < len(extractions) and extractions[run]:
+            packed["extraction"] = extractions[run]
+        attempts.append(packed)
     return {"prompts": told, "attempts": attempts}
 
 
@@ -261,8 +278,19 @@ def _packed(line: TextLine, prompt: int | None) -> dict[str, object]:
         "cost": line.cost_usd,
         "latency": line.latency_s,
         "cached": line.cached or None,
+        "raw": _raw(line.request),
     }
     return {name: value for name, value in every.items() if value is not None}
+
+
+def _raw(request: _Request) -> list[tuple[str, Text]] | None:
+    """Return what was sent in addition to the prompt, or None if that is nothing."""
+    sent = {"model": request.model, "decoding": request.decoding, "seed": request.seed}
+    given = {key: value for key, value in sent.items() if value not in ("", {}, None)}
+    if not given.keys() - {"seed"}:
+        return None
+    text = msgspec.json.format(to_json(given), indent=1).decode()
+    return [("Request, without the prompt", _text(text))]
 
 
 def _packed_score(name: str, score: Score) -> dict[str, object]:

@@ -1,6 +1,6 @@
 """Safe content for the page: visible text, data in script elements, code.
 
-The template escapes markup. Characters that change a line's direction, have no width or control a
+Markup is escaped. Characters that change a line's direction, have no width or control a
 terminal are made visible here, and in the browser by ``web/src/text.tsx``. Data are compressed and
 base64-encoded, so they cannot end their element. Scripts are allowed by their hash, so no other
 code can run.
@@ -21,7 +21,6 @@ from typing import Any
 
 import msgspec
 import regex
-from jinja2 import Environment, FunctionLoader, StrictUndefined, Template
 from markupsafe import Markup, escape
 
 from harness.records import encodable
@@ -44,24 +43,6 @@ def asset(name: str) -> str:
 def built(name: str) -> str:
     """Return the text of a file that ``scripts/web`` built, such as the page's script."""
     return (files("harness.report.html") / "dist" / name).read_text(encoding="utf-8")
-
-
-def template(name: str) -> Template:
-    """Return a template from ``assets`` that escapes markup and makes texts `visible`."""
-    environment = Environment(
-        loader=FunctionLoader(asset),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_inert,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["marked"] = marked
-    return environment.get_template(name)
-
-
-def _inert(value: Any) -> Any:
-    return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def visible(text: str) -> str:

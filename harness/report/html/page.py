@@ -7,7 +7,7 @@ JavaScript get the answer and a table of results.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from html import escape
@@ -39,17 +39,22 @@ class ReportPage:
     most_attempts: int | None = None  # per run; None for all
 
 
-def write_page(path: Path, page: ReportPage) -> None:
-    """Write the page. An existing file is replaced only when the new one is complete."""
+def write_page(
+    path: Path, page: ReportPage, on_progress: Callable[[int], object] = lambda _: None
+) -> None:
+    """Write the page. An existing file is replaced only when the new one is complete.
+
+    ``on_progress`` is called with the number of attempts written so far.
+    """
     remedy = "Free some space, fix the permissions, or name another file with -o."
     with (
         replacing(path, remedy) as temporary,
         temporary.open("w", encoding="utf-8", newline="\n") as file,
     ):
-        _write(file, page)
+        _write(file, page, on_progress)
 
 
-def _write(file: IO[str], page: ReportPage) -> None:
+def _write(file: IO[str], page: ReportPage, on_progress: Callable[[int], object]) -> None:
     selection = select([run.index for run in page.reported.runs], page.most_attempts)
     told = overview(
         page.reported,
@@ -63,7 +68,8 @@ def _write(file: IO[str], page: ReportPage) -> None:
     scripts = [*([built("charts.js")] if page.figures else []), built("app.js")]
     reported = shortened(page.reported)
     with TemporaryFile("w+", encoding="ascii", dir=Path(file.name).parent) as chunks:
-        index = write_chunks(reported.runs, selection, reported.comparison, chunks.write)
+        compared = reported.comparison
+        index = write_chunks(reported.runs, selection, compared, chunks.write, on_progress)
         chunks.seek(0)
         file.write(_HEAD.format(
             policy=policy([style], scripts), title=escape(told.title), style=style,

@@ -153,10 +153,13 @@ def test_a_run_has_one_colour_and_shape_in_all_pictures(every) -> None:
     assert Counter(is_shape for is_shape, _ in scales) == {True: 1, False: 1}
 
 
-def test_marks_are_in_title_and_caption(every) -> None:
+def test_marks_are_in_the_title_and_of_some_runs_in_the_caption(every, report) -> None:
     for figure in every:
         assert "(SIMULATED)" in figure.title
-        assert "SIMULATED: " in figure.caption
+    attempts = [attempt(f"i{n}", n > 1, groups={"parity": str(n % 2)}) for n in range(4)]
+    runs = [report("a", attempts, marks=("SIMULATED",)), report("b", attempts)]
+    assert named(figures(runs, None), "rate_by_parity").caption.startswith("SIMULATED: a.")
+    assert "SIMULATED" not in named(figures(runs[:1], None), "rate_by_parity").caption
 
 
 def test_an_incomplete_run_is_named(report) -> None:
@@ -183,9 +186,14 @@ def named(found: list[Figure], name: str) -> Figure:
     return figure
 
 
+def share(text: str) -> float:
+    """The fraction that a percentage says."""
+    return float(text.removesuffix("%")) / 100
+
+
 def rates(figure: Figure, run: str, value: str) -> dict[str, float]:
     at = figure.headings.index(value)
-    return {row[0]: float(row[at]) for row in figure.rows if row[1] == run}
+    return {row[0]: share(row[at]) for row in figure.rows if row[1] == run}
 
 
 def plotted(figure: Figure) -> dict[str, float]:
@@ -337,12 +345,12 @@ def test_any_round_of_the_recorded_run(recorded, gpt4) -> None:
 
 def test_rounds_of_the_recorded_run(recorded, expected) -> None:
     wanted = [*expected["any_of_first_k_rounds"].values()]
-    rates = [float(rate) for rate in column(named(recorded, "rounds_any"), ANY)]
+    rates = [share(rate) for rate in column(named(recorded, "rounds_any"), ANY)]
     assert rates == pytest.approx(wanted, abs=0.0005)
     assert rates == pytest.approx([0.5125, 0.6154, 0.6486, 0.6587], abs=0.0006)
     figure = named(recorded, "rounds_each")
     each = [expected[f"round{k}"]["overall"] for k in (1, 2, 3, 4)]
-    rates = [float(rate) for rate in column(figure, "passed in each round")]
+    rates = [share(rate) for rate in column(figure, "passed in each round")]
     assert rates == pytest.approx(each, abs=0.0005)
     assert "failed so far" not in figure.caption
 
@@ -365,7 +373,7 @@ def test_structures_that_a_source_lacks_are_empty_and_not_0(recorded) -> None:
     cells = {(row[0], row[1]): row[2:] for row in figure.rows}
     assert len(cells) == 2 * 4 * 13
     assert cells["wiki, gpt-4", "word01"] == ("n/a", "n/a", "0", "0")
-    assert cells["wiki, gpt-4", "sent02"][0] == "0.000"
+    assert cells["wiki, gpt-4", "sent02"][0] == "0.0%"
 
 
 def test_later_rounds_after_a_stop_are_said_to_be_of_failures(report) -> None:
@@ -375,7 +383,7 @@ def test_later_rounds_after_a_stop_are_said_to_be_of_failures(report) -> None:
     for run in (told_so, seen):
         figure = named(figures([run], None), "rounds_each")
         assert "From round 2 on, only samples that had failed so far: r." in figure.caption
-        assert figure.rows[-1] == ("2", "r", "1.000", "n/a", "n/a", "1", "1")
+        assert figure.rows[-1] == ("2", "r", "100%", "n/a", "n/a", "1", "1")
 
 
 def test_what_was_not_judged_is_unknown(report) -> None:
@@ -385,7 +393,7 @@ def test_what_was_not_judged_is_unknown(report) -> None:
     ]
     figure = named(figures([report("r", attempts)], None), "rate_by_parity")
     assert figure.rows == (
-        ("even", "r", "1.000", "n/a", "n/a", "1", "1", "0"),
+        ("even", "r", "100%", "n/a", "n/a", "1", "1", "0"),
         ("odd", "r", "n/a", "n/a", "n/a", "0", "0", "1"),
     )
 
@@ -426,7 +434,7 @@ def test_a_difference_without_interval_is_shown_as_such(report) -> None:
     first = report("a", [attempt("i", True, groups={"parity": "odd"})])
     second = report("b", [attempt("i", False, groups={"parity": "odd"})])
     figure = named(figures([first, second], compared(first, second)), "comparison")
-    assert column(figure, "difference in pass rate") == ["-1.000", "-1.000"]
+    assert column(figure, "difference in pass rate") == ["-100%", "-100%"]
     assert set(column(figure, "95% interval")) == {"n/a"}
 
 

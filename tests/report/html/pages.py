@@ -93,10 +93,14 @@ def reported_run(
     )
 
 
-def compared(runs: Sequence[ReportedRun], by: str = "shape") -> RunComparison:
+def compared(
+    runs: Sequence[ReportedRun], by: str = "shape", round_: int | None = None
+) -> RunComparison:
     variants = [Variant(run.name, run.metrics, run.settings, {}) for run in runs]
     tables = [run.attempts for run in runs]
-    return compare_runs(list(zip(variants, tables, strict=True)), ComparisonOptions(by=by))
+    return compare_runs(
+        list(zip(variants, tables, strict=True)), ComparisonOptions(by=by, round=round_)
+    )
 
 
 def _compared(runs: Sequence[ReportedRun]) -> RunComparison | None:

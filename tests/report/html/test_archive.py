@@ -159,3 +159,38 @@ def test_a_run_of_no_attempts(tmp_path: Path) -> None:
     found = select([reported_run(tmp_path, "run", []).index], 10)
     assert len(found.digest) == 0
     assert len(found.rows[0]) == 0
+
+
+def test_the_index_has_every_score_of_every_row(tmp_path: Path) -> None:
+    both = {"exact": Score(True, True), "words": Score(2.0, None)}
+    lines = [attempt("a", scores=both), attempt("b", scores={"exact": Score(None, None)})]
+    other = [attempt("a", scores={"share": Score(1 / 3, None)})]
+    runs = [reported_run(tmp_path / str(at), str(at), one) for at, one in enumerate([lines, other])]
+    index, _ = packed(runs)
+    assert index["rows"]["run"] == [0, 1, 0]
+    assert index["scores"] == [
+        {"name": "exact", "kind": "check", "verdict": True, "values": [1, None, None]},
+        {"name": "words", "kind": "score", "verdict": False, "values": [2, None, None]},
+        {"name": "share", "kind": "score", "verdict": False, "values": [None, 0.333333, None]},
+    ]
+
+
+def test_the_index_says_which_rows_fail_for_which_reason(tmp_path: Path) -> None:
+    lines = [attempt("a", passed=False), attempt("b"), attempt("c", passed=False)]
+    index, _ = packed([reported_run(tmp_path, "r", lines)])
+    assert index["reasons"] == [
+        {"text": "exact: a is wrong in round N", "rows": [0]},
+        {"text": "exact: c is wrong in round N", "rows": [2]},
+    ]
+
+
+def test_an_attempt_says_what_was_sent_and_how_its_answer_was_found(tmp_path: Path) -> None:
+    request = {"messages": [], "model": "m", "decoding": {"temperature": 0.5}, "seed": 0}
+    extract = {"task.extract.regex": "is (.*)", "task.extract.take": "last"}
+    settings = {"task.extract": extract}
+    lines = [attempt("a", request=request)]
+    told = packed([reported_run(tmp_path, "r", lines, settings=settings)])[1][0][0]["attempts"][0]
+    ((title, text),) = told["raw"]
+    assert title == "Request, without the prompt"
+    assert json.loads(text) == {"model": "m", "decoding": {"temperature": 0.5}, "seed": 0}
+    assert told["extraction"] == "regex: is (.*); take: last"

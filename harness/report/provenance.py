@@ -1,0 +1,107 @@
+"""How runs were made, and what they differ in: settings, origins and package versions, in words."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from harness.config.run_file import flatten
+from harness.report.runs import ReportedRun
+from harness.report.table import Cell, Table, table
+
+_TIMES = ("started_at", "ended_at")
+_ELSEWHERE = ("run", "sessions", "packages", "host.name", "variant")  # shown elsewhere or private
+
+
+def differences(runs: Sequence[ReportedRun]) -> Table | None:
+    """Build a table of the settings that differ between runs, or None if all are equal."""
+    flat = [flatten({key: _nested(key, value) for key, value in run.settings.items()})
+            for run in runs]  # fmt: skip
+    keys = dict.fromkeys(key for own in flat for key in own)
+    rows = []
+    for key in keys:
+        values = [own.get(key) for own in flat]
+        if any(value != values[0] for value in values):
+            name = Cell(key.replace(".", " ").replace("_", " "), title=key)
+            rows.append([name, *map(in_words, values)])
+    names = 1 + len(runs)
+    columns = ["setting", *(run.name for run in runs)]
+    return table(columns, rows, title="Settings that differ", names=names) if rows else None
+
+
+def _nested(key: str, value: Any) -> Any:
+    """Return a section's settings without the section's name at the start of their keys."""
+    if not isinstance(value, dict):
+        return value
+    return {name.removeprefix(f"{key}."): each for name, each in value.items()}
+
+
+def extraction_of(run: ReportedRun) -> str:
+    """Return how a task finds the answer in a reply, in words; empty if it takes all of it."""
+    found = [run.settings.get(key) for key in ("task.extract", "task.extraction")]
+    own = next((value for value in found if value), "")
+    return in_words(_nested("task.extract", own)) if own else ""
+
+
+def in_words(value: Any) -> str:
+    """Return a setting's value in words: yes or no, a list with commas, "default" for None.
+
+    >>> in_words({"n": 2, "fields": ["a", "b"], "strict": True})
+    'n: 2; fields: a, b; strict: yes'
+    """
+    if isinstance(value, Mapping):
+        return "; ".join(f"{key}: {in_words(each)}" for key, each in value.items()) or "none"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(in_words, value)) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "default" if value is None else str(value)
+
+
+def settings(runs: Sequence[ReportedRun]) -> Table:
+    """Build a table of all non-empty settings of each run."""
+    return by_key("Settings of each run", "setting", runs, [run.settings for run in runs])
+
+
+def origins(runs: Sequence[ReportedRun]) -> Table:
+    """Build a table of each run's times, data and environment, from its manifest."""
+    told = [
+        {
+            key: _time(value) if key in _TIMES else value
+            for key, value in flatten(dict(run.manifest)).items()
+            if not any(key == other or key.startswith(f"{other}.") for other in _ELSEWHERE)
+        }
+        for run in runs
+    ]
+    return by_key("How the runs were made", "", runs, told)
+
+
+def packages(runs: Sequence[ReportedRun]) -> Table:
+    """Build a table of each run's package versions."""
+    told = [run.manifest.get("packages", {}) for run in runs]
+    return by_key("Versions of packages", "package", runs, told)
+
+
+def by_key(
+    title: str, heading: str, runs: Sequence[ReportedRun], told: Sequence[Mapping[str, Any]]
+) -> Table:
+    """Build a table with a row for each key and a column for each run, given its values."""
+    keys = dict.fromkeys(key for one in told for key in one)
+    rows = [[key, *(_shown(one.get(key)) for one in told)] for key in keys]
+    shown = [row for row in rows if any(row[1:])]
+    return table([heading, *(run.name for run in runs)], shown, title=title, names=1 + len(runs))
+
+
+def _shown(value: Any) -> str:
+    if value in (None, "", [], {}, ()):
+        return ""
+    return value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
+
+
+def _time(value: Any) -> Any:
+    try:
+        return f"{datetime.fromtimestamp(value, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (TypeError, ValueError, OverflowError, OSError):
+        return value

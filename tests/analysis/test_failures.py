@@ -1,0 +1,91 @@
+from pathlib import Path
+
+import pytest
+
+from harness.analysis.failures import Failures, read_failed, read_failures, without_values
+from harness.records import Attempt, Score
+from harness.store.index import AttemptIndex
+from harness.store.json_lines import JsonLinesWriter
+from harness.store.judgements import (
+    Judgement,
+    Register,
+    RegisteredJudge,
+    text_hash,
+    write_register,
+)
+from tests.report.html.pages import attempt
+
+
+def index(folder: Path, *attempts: Attempt) -> AttemptIndex:
+    with JsonLinesWriter(folder / "attempts.jsonl") as writer:
+        for one in attempts:
+            writer.append(one)
+    return AttemptIndex(folder / "attempts.jsonl")
+
+
+def reasons(found: Failures) -> list[list[str]]:
+    return [[found.reasons[place].reason for place in places] for places in found.of.values()]
+
+
+def test_failed_attempts_and_failed_calls_have_a_reason(tmp_path: Path) -> None:
+    found = read_failed(
+        index(
+            tmp_path,
+            attempt("a"),
+            attempt("b", passed=False),
+            attempt("c", passed=None, outcome="error", error="429", scores={}),
+            attempt("d", passed=False, outcome="empty", text=None, scores={}),
+        )
+    )
+    assert [(one.instance, one.reason) for one in found] == [
+        ("b", "b is wrong in round 1"),
+        ("c", "429"),
+        ("d", "the answer has no text"),
+    ]
+
+
+def test_a_reason_is_a_constraint_or_else_a_score_or_an_outcome(tmp_path: Path) -> None:
+    listed = [
+        {"constraint": "at most 9 words", "passed": False},
+        {"constraint": "at most 12 words", "passed": False},
+        {"constraint": "no commas", "kind": "commas", "passed": False},
+        {"constraint": "titles", "passed": True},
+    ]
+    scores = {
+        "rules": Score(False, False, "x", {"constraints": listed}),
+        "short": Score(False, False, "98 of 60 words"),
+        "loose": Score(False, None, "does not decide"),
+        "bare": Score(False, False),
+    }
+    found = read_failures(
+        index(
+            tmp_path,
+            attempt("a", passed=False, scores=scores),
+            attempt("b", passed=False, outcome="truncated", scores={"bare": scores["bare"]}),
+            attempt("c", passed=False, outcome="refused", scores=scores),
+        )
+    )
+    assert reasons(found) == [
+        ["at most N words", "commas", "short: N of N words", "bare"],
+        ["truncated: the answer reached the token limit (decoding.max_tokens)", "bare"],
+        ["refused: x; N of N words; does not decide"],
+    ]
+    assert list(found.names.values()) == [("a", 0, 1), ("b", 0, 1), ("c", 0, 1)]
+
+
+@pytest.mark.parametrize("decides", [True, False])
+def test_a_judge_that_does_not_decide_is_no_reason(decides: bool, tmp_path: Path) -> None:
+    judges = {"j": RegisteredJudge(section={"model": {}}, decides=decides)}
+    write_register(tmp_path, Register(judged=("ok",), judges=judges))
+    wrong = attempt("a", passed=False, scores={"exact": Score(False, False, "wrong")})
+    said = {"j.strict": Score(False, False, "rude")}
+    with JsonLinesWriter(tmp_path / "judgements.jsonl") as writer:
+        text = text_hash(wrong.text or "")
+        writer.append(Judgement(1, "j", "a", 0, 1, text, "ok", 0.0, 1.0, scores=said))
+    found = reasons(read_failures(index(tmp_path, wrong)))
+    assert found == [["exact: wrong", *(["j.strict: rude"] if decides else [])]]
+
+
+def test_a_long_reason_is_cut() -> None:
+    assert without_values("a\n b " * 200).startswith("a b a b")
+    assert len(without_values("word " * 200)) == 300

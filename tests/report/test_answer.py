@@ -1,0 +1,240 @@
+"""The sentence that answers, in each situation that it has to be honest about."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace as replaced
+
+from harness.analysis.comparable import Variant
+from harness.analysis.run_comparison import (
+    ComparisonOptions,
+    compare_runs,
+    pair_matrix,
+)
+from harness.records import Score
+from harness.report.answer import Headline
+from harness.report.overview import Overview, overview
+from harness.report.runs import Reported, ReportedRun
+from tests.report.html.pages import MADE_AT, attempt, reported_run, two_runs
+
+Runs = Callable[..., list[ReportedRun]]
+
+
+def told(runs: Sequence[ReportedRun], **asked: object) -> Overview:
+    """The overview of runs, compared as `report_on` does."""
+    tables = [run.attempts for run in runs]
+    variants = [Variant(run.name, run.metrics, run.settings, {}) for run in runs]
+    every = list(zip(variants, tables, strict=True))
+    if len(runs) < 2:
+        return overview(Reported(list(runs)), "title", MADE_AT)
+    options = ComparisonOptions(**asked)  # type: ignore[arg-type]
+    comparison = compare_runs(every, options)
+    matrix = pair_matrix(every, options.score, round_=options.round) if len(runs) > 2 else None
+    return overview(Reported(list(runs), comparison, matrix), "title", MADE_AT)
+
+
+def answer(runs: Sequence[ReportedRun], **asked: object) -> Headline:
+    return told(runs, **asked).answer
+
+
+@pytest.fixture
+def runs_passing(tmp_path: Path) -> Runs:
+    """Make runs of as many instances, of which each run passes the first ones."""
+
+    def make(passing: Mapping[str, int], n: int = 20) -> list[ReportedRun]:
+        return [
+            reported_run(
+                tmp_path / name,
+                name,
+                [attempt(f"case/{number}", passed=number < k) for number in range(n)],
+            )
+            for name, k in passing.items()
+        ]
+
+    return make
+
+
+def test_of_one_run_the_rate_its_interval_and_what_fails_most(runs_passing: Runs) -> None:
+    (run,) = runs_passing({"one": 15})
+    assert answer([run]).sentence == (
+        "one passes 75% of 20 cases (53 to 89); most failures: "
+        "exact: case/N is wrong in round N (5 of 5)."
+    )
+    assert answer([run]).support == ["Cost: one $0.0200."]
+
+
+def test_further_failures_support_it(tmp_path: Path) -> None:
+    lines = [attempt("a", passed=False, scores={"x": Score(False, False)})]
+    lines += [attempt(name, passed=False, scores={"y": Score(False, False)}) for name in "bc"]
+    found = answer([reported_run(tmp_path, "run", lines)])
+    assert found.sentence.endswith("; most failures: y (2 of 3).")
+    assert found.support[0] == "Then: x (1 of 3)."
+
+
+def test_many_answers_have_a_decimal_and_samples_are_not_cases(tmp_path: Path) -> None:
+    lines = [attempt(f"a/{at}", sample) for at in range(100) for sample in range(2)]
+    run = reported_run(tmp_path, "run", lines)
+    found = told([run])
+    assert found.digits == 1
+    assert found.answer.sentence == "run passes 100.0% of 200 answers to 100 cases (96.3 to 100.0)."
+
+
+def test_rounds_are_told(tmp_path: Path) -> None:
+    sentence = answer(two_runs(tmp_path)[1:]).sentence
+    assert sentence.startswith("after passes 67% of 12 answers to 6 cases (")
+    assert ", after up to 2 rounds; most failures: exact: " in sentence
+
+
+def test_nothing_judged(tmp_path: Path) -> None:
+    lines = [attempt("a", passed=None, outcome="error", error="no connection", scores={})]
+    found = told([reported_run(tmp_path, "run", lines)])
+    assert found.answer.sentence == "run has no judged answer."
+    assert "Not judged: run 1 of 1." in found.answer.support[0]
+    (failure,) = found.runs[0].failures
+    assert (failure.reason, failure.outcome) == ("error: no connection", "error")
+
+
+def test_a_sure_difference(runs_passing: Runs) -> None:
+    found = answer(runs_passing({"plain": 3, "strict": 16}))
+    assert found.sentence == "strict passes 80%, plain 15%: +65 points (35 to 83), 20 cases."
+    assert found.support[0].startswith("p <0.001 by McNemar's exact test, over the cases that")
+    assert found.support[1] == (
+        "Most failures: plain (17 of 17) and strict (4 of 4), exact: case/N is wrong in round N."
+    )
+    assert found.support[2] == "Cost: $0.0200 each."
+
+
+def test_a_worse_run(runs_passing: Runs) -> None:
+    sentence = answer(runs_passing({"plain": 16, "strict": 3})).sentence
+    assert sentence == "strict passes 15%, plain 80%: -65 points (-83 to -35), 20 cases."
+
+
+def test_a_difference_that_may_be_chance(runs_passing: Runs) -> None:
+    sentence = answer(runs_passing({"plain": 14, "strict": 15})).sentence
+    assert sentence == (
+        "no difference found between strict (75%) and plain (70%): "
+        "+5 points (-11 to +20), 20 cases."
+    )
+
+
+def test_first_answers_are_named(tmp_path: Path) -> None:
+    sentence = answer(two_runs(tmp_path), round=1).sentence
+    assert sentence.endswith("6 cases, of each sample's first answer.")
+    assert "after (0%) and before (50%)" in sentence
+
+
+def test_no_case_in_common(tmp_path: Path) -> None:
+    runs = [reported_run(tmp_path / name, name, [attempt(name)]) for name in "ab"]
+    assert answer(runs).sentence == "b and a have no judged case in common."
+
+
+def test_the_best_of_several_runs_and_those_as_good(runs_passing: Runs) -> None:
+    found = answer(runs_passing({"base": 4, "weak": 2, "good": 18, "best": 19}))
+    assert found.sentence == (
+        "best passes 95%, the most of 4 runs; base (20%), the baseline: +75 points (45 to 91), "
+        "20 cases; good (90%) cannot be told apart from it."
+    )
+    assert found.support[0] == (
+        "p of best against base <0.001, weak <0.001 and good 1.000, adjusted for all 6 pairs of "
+        "runs (Holm). Intervals are 95%, not adjusted."
+    )
+
+
+def test_a_run_that_is_surely_the_best(runs_passing: Runs) -> None:
+    assert answer(runs_passing({"base": 4, "weak": 2, "best": 19})).sentence == (
+        "best is the best of 3 runs: it passes 95%; base (20%), the baseline: "
+        "+75 points (45 to 91), 20 cases."
+    )
+
+
+def test_the_baseline_may_be_best(runs_passing: Runs) -> None:
+    assert answer(runs_passing({"base": 19, "weak": 2, "worse": 4})).sentence == (
+        "base, the baseline, is the best of 3 runs: it passes 95%; next is worse (20%)."
+    )
+
+
+def test_the_best_may_not_differ_from_the_baseline(runs_passing: Runs) -> None:
+    sentence = answer(runs_passing({"base": 17, "weak": 2, "best": 18})).sentence
+    assert sentence == (
+        "best passes 90%, the most of 3 runs; no sure difference from base (85%), the baseline: "
+        "+5 points (-11 to +20), 20 cases."
+    )
+
+
+def test_marks_come_first(runs_passing: Runs) -> None:
+    one, other = runs_passing({"plain": 3, "strict": 16})
+    one = replace(one, marks=["SIMULATED"])
+    assert answer([one, other]).sentence.startswith("SIMULATED (plain): strict passes 80%")
+    marks = ["SIMULATED", "INCOMPLETE 3 of 40"]
+    assert answer([replace(one, marks=marks)]).sentence.startswith(
+        "SIMULATED, INCOMPLETE 3 of 40: plain passes 15%"
+    )
+
+
+def test_marks_of_all_compared_runs_are_told_once(runs_passing: Runs) -> None:
+    marks = ["SIMULATED", "INCOMPLETE 20 of 40"]
+    facts = {"simulated": True, "complete": False, "n_planned": 40, "n_owed": 20}
+    runs = [
+        replace(run, marks=marks, metrics=replaced(run.metrics, **facts))
+        for run in runs_passing({"plain": 3, "strict": 16})
+    ]
+    found = told(runs)
+    assert found.answer.sentence.startswith("SIMULATED, INCOMPLETE: strict passes 80%")
+    assert [(mark.text, mark.runs) for mark in found.marks] == [
+        ("SIMULATED", ["plain", "strict"]),
+        ("INCOMPLETE 20 of 40", ["plain", "strict"]),
+    ]
+
+
+def test_prompts_that_differ_in_content_are_confounded(runs_passing: Runs) -> None:
+    runs = runs_passing({"plain": 3, "strict": 16})
+    prints = [{"content_sha256": "a"}, {"content_sha256": "b"}]
+    variants = [Variant(run.name, run.metrics, run.settings, own)
+                for run, own in zip(runs, prints, strict=True)]  # fmt: skip
+    every = list(zip(variants, [run.attempts for run in runs], strict=True))
+    found = overview(Reported(runs, compare_runs(every, ComparisonOptions())), "title", MADE_AT)
+    assert found.answer.sentence.startswith("CONFOUNDED (strict): strict passes 80%, plain 15%")
+    assert any("cannot be attributed" in warning for warning in found.warnings)
+
+
+def test_other_data_or_judges_are_warned_of(runs_passing: Runs) -> None:
+    runs = runs_passing({"plain": 3, "strict": 16})
+    prints = [{"judge_j_prompt_sha256": "a"}, {"judge_j_prompt_sha256": "b"}]
+    variants = [Variant(run.name, run.metrics, run.settings, own)
+                for run, own in zip(runs, prints, strict=True)]  # fmt: skip
+    every = list(zip(variants, [run.attempts for run in runs], strict=True))
+    found = overview(Reported(runs, compare_runs(every, ComparisonOptions())), "title", MADE_AT)
+    assert found.warnings == ["They were made or scored with a different judge_j_prompt_sha256."]
+
+
+def test_runs_that_are_not_compared(runs_passing: Runs) -> None:
+    one, other = runs_passing({"a": 15, "b": 10})
+    other = replace(other, metrics=replaced(other.metrics, task="essays"))
+    found = overview(Reported([one, other]), "title", MADE_AT)
+    assert found.answer.sentence == (
+        "2 runs of 2 tasks, not compared: a passes 75% of sums, b passes 50% of essays."
+    )
+
+
+def test_a_mean_that_is_no_share_is_a_number(tmp_path: Path) -> None:
+    runs = [
+        reported_run(
+            tmp_path / name,
+            name,
+            [attempt(f"c/{at}", scores={"length": Score(base + at % 3, None)}) for at in range(9)],
+        )
+        for name, base in (("short", 5.0), ("long", 9.0))
+    ]
+    runs = [replace(run, metrics=replaced(run.metrics, measure="length")) for run in runs]
+    found = told(runs, score="length")
+    assert found.answer.sentence.startswith("long has length 10.000, short 6.000: +4.000 (")
+    assert [run.unit for run in found.runs] == ["", ""]
+    assert found.comparison
+    assert found.comparison.unit == ""
+
+
+def test_hostile_names_are_escaped(runs_passing: Runs) -> None:
+    (run,) = runs_passing({"one": 15})
+    assert "\\u202e passes" in answer([replace(run, name="\u202e")]).sentence

@@ -1,0 +1,250 @@
+"""The overview: scores, failures by reason, settings in words, sections, explained groups."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import pytest
+from msgspec.structs import replace as replaced
+
+from harness.analysis.clustered import SampleStatistic
+from harness.analysis.metrics import JudgeFacts
+from harness.analysis.panels import PanelFindings, PanelMember
+from harness.records import Attempt, Score
+from harness.report.overview import Overview, overview
+from harness.report.parts import TablePart
+from harness.report.provenance import in_words
+from harness.report.runs import Reported, ReportedRun
+from tests.report.html.pages import MADE_AT, attempt, compared, figure, reported_run, two_runs
+
+
+def of(*runs: ReportedRun) -> Overview:
+    comparison = compared(runs) if len(runs) > 1 else None
+    return overview(Reported(list(runs), comparison), "title", MADE_AT)
+
+
+def tables(found: Overview, section: str) -> list[TablePart]:
+    return [
+        part
+        for one in found.sections
+        if one.id == section
+        for part in one.parts
+        if isinstance(part, TablePart)
+    ]
+
+
+def texts(part: TablePart) -> list[list[str]]:
+    return [[cell.text for cell in row.cells] for row in part.rows]
+
+
+SCORES = {
+    "exact": Score(True, True),
+    "words": Score(12.0, None),
+    "share": Score(0.25, None),
+    "j.strict": Score(False, False),
+    "p.strict": Score(True, True),
+}
+
+
+def test_every_score_is_there_with_its_interval(tmp_path: Path) -> None:
+    lines = [attempt(f"a/{at}", scores=SCORES) for at in range(4)]
+    lines.append(attempt("a/4", passed=False, outcome="empty", text="", scores={}))
+    run = reported_run(tmp_path, "run", lines)
+    judges = {"j": JudgeFacts(model="m"), "p": JudgeFacts(of=("j", "k"))}
+    run = replace(run, metrics=replaced(run.metrics, judges=judges))
+    found = {one.name: one for one in of(run).runs[0].scores}
+    assert [(one.name, one.kind, one.unit) for one in found.values()] == [
+        ("exact", "check", "%"),
+        ("words", "score", ""),
+        ("share", "score", "%"),
+        ("j.strict", "judge", "%"),
+        ("p.strict", "panel", "%"),
+    ]
+    exact = found["exact"]
+    assert (exact.value, exact.high, exact.n, exact.missing) == (1.0, 1.0, 4, 1)
+    assert exact.low == pytest.approx(0.51, abs=0.01)
+    assert found["words"].value == 12.0
+
+
+def test_a_score_without_a_value_is_missing_and_not_0(tmp_path: Path) -> None:
+    lines = [attempt("a", scores={"exact": Score(True, True), "j.soft": Score(None, None)})]
+    found = of(reported_run(tmp_path, "run", lines)).runs[0].scores
+    assert [(one.value, one.low, one.n, one.missing) for one in found[1:]] == [(None, None, 0, 1)]
+
+
+def constraint(kind: str, passed: bool) -> dict[str, object]:
+    return {"constraint": f"{kind} 3", "kind": kind, "passed": passed}
+
+
+def failing(instance: str, *kinds: str, sample: int = 0) -> Attempt:
+    listed = [constraint(kind, False) for kind in kinds] + [constraint("length", True)]
+    scores = {"rules": Score(False, False, "several", {"constraints": listed})}
+    return attempt(instance, sample, passed=False, scores=scores)
+
+
+def test_failures_are_counted_by_reason(tmp_path: Path) -> None:
+    unread = "The answer is not JSON: line 3."
+    lines = [
+        attempt("good"),
+        failing("b", "keywords:existence", "case"),
+        failing("c", "keywords:existence"),
+        attempt("d", passed=False, outcome="unparseable", error=unread, scores={}),
+        attempt("e", passed=False, outcome="truncated", scores={}),
+        attempt("f", passed=False, scores={}),
+    ]
+    run = of(reported_run(tmp_path, "run", lines)).runs[0]
+    assert run.n_failed == 5
+    assert [(one.reason, one.n, one.share) for one in run.failures] == [
+        ("keywords:existence", 2, 0.4),
+        ("case", 1, 0.2),
+        ("unparseable: The answer is not JSON: line N.", 1, 0.2),
+        ("truncated: the answer reached the token limit (decoding.max_tokens)", 1, 0.2),
+        ("no reason was recorded", 1, 0.2),
+    ]
+    first, _, unparseable, *_ = run.failures
+    assert first.example == ("b", 0, 1)
+    assert first.filter == {"where": "run", "reason": "keywords:existence"}
+    assert (unparseable.outcome, first.hint) == ("unparseable", "")
+    assert "extraction: fence" in unparseable.hint
+
+
+def test_failures_are_of_last_rounds(tmp_path: Path) -> None:
+    lines = [
+        attempt("a", passed=False),
+        attempt("a", round_=2),
+        attempt("b", passed=False),
+        attempt("b", round_=2, passed=False),
+    ]
+    run = of(reported_run(tmp_path, "run", lines)).runs[0]
+    assert [(one.n, one.example) for one in run.failures] == [(1, ("b", 0, 2))]
+
+
+def test_what_runs_differ_in_is_in_words(tmp_path: Path) -> None:
+    before, after = two_runs(tmp_path)
+    more = {"judges.j": {"judges.j.votes": 3, "judges.j.fields": ["a", "b"]}, "task.loud": True}
+    found = of(before, replace(after, settings={**after.settings, **more})).differences
+    assert found
+    assert texts(found) == [
+        ["model name", "before", "after"],
+        ["judges j votes", "default", "3"],
+        ["judges j fields", "default", "a, b"],
+        ["task loud", "default", "yes"],
+    ]
+    assert found.rows[1].cells[0].title == "judges.j.votes"
+    assert of(before).differences is None
+
+
+def test_a_mapping_in_words() -> None:
+    assert in_words({"a": {"b": [1, 2]}, "c": None, "d": []}) == "a: b: 1, 2; c: default; d: none"
+
+
+def test_tables_have_percentages_numbers_to_sort_by_and_links(tmp_path: Path) -> None:
+    found = of(*two_runs(tmp_path))
+    (by_shape,) = tables(found, "results")
+    assert by_shape.title == "By shape"
+    assert [column.over for column in by_shape.columns] == ["", *["before"] * 3, *["after"] * 3]
+    assert texts(by_shape)[0][:2] == ["round", "67 ± 33%"]
+    groups = tables(found, "comparison")[0]
+    worse = groups.rows[0].cells[-1]
+    assert (worse.text, worse.sort) == ("1", 1)
+    assert worse.href == "#attempts?change=worse:after&in.shape=round"
+    assert texts(groups)[1][2:5] == ["33%", "67%", "+33%"]
+    assert [one.id for one in found.sections] == [
+        *("results", "comparison", "rounds", "outcomes", "cost")
+    ]
+    assert texts(tables(found, "outcomes")[0]) == [
+        ["before", "12", *["0"] * 5],
+        ["after", "24", *["0"] * 5],
+    ]
+
+
+def test_changes_of_the_first_round_link_to_the_first_round(tmp_path: Path) -> None:
+    runs = two_runs(tmp_path)
+    comparison = compared(runs, round_=1)
+    found = overview(Reported(runs, comparison), "title", MADE_AT)
+    worse = tables(found, "comparison")[0].rows[0].cells[-1]
+    assert worse.href == "#attempts?change=worse:after&in.shape=round&round=1"
+    assert found.comparison
+    assert (found.comparison.round, found.comparison.rows[0].worse) == (1, 3)
+
+
+def test_figures_come_first_and_fold_the_tables(tmp_path: Path) -> None:
+    reported = Reported([reported_run(tmp_path, "run", [attempt("a0"), attempt("a1")])])
+    found = overview(reported, "title", MADE_AT, figures=[figure("results"), figure("cost")])
+    kinds = {
+        one.id: [(part["kind"], part.get("folded")) for part in msgspec.to_builtins(one.parts)]
+        for one in found.sections
+    }
+    assert kinds["results"] == [("figure", None), ("table", True)]
+    assert kinds["cost"][0] == ("figure", None)
+
+
+def test_provenance_is_last_and_statistics_are_explained(tmp_path: Path) -> None:
+    found = of(*two_runs(tmp_path))
+    assert [one.title for one in found.provenance] == [
+        *("How the runs were made", "Settings of each run", "Versions of packages")
+    ]
+    assert any("account for clusters" in one for one in found.method)
+    assert any(one.startswith("after: Standard error") for one in found.method)
+    assert list(msgspec.json.decode(msgspec.json.encode(found)))[-1] == "provenance"
+
+
+def test_an_unfair_comparison_and_a_judge_of_the_models_family_are_warned_of(
+    tmp_path: Path,
+) -> None:
+    before, after = two_runs(tmp_path)
+    judges = {"j": JudgeFacts(model="gpt-4", family="OpenAI")}
+    before = replace(before, metrics=replaced(before.metrics, judges=judges))
+    family, rounds = of(before, after).warnings
+    assert (
+        "before: self-preference: the judge 'j' asks gpt-4, of the model's own family (OpenAI)"
+        in family
+    )
+    assert rounds.startswith("The runs have 1 and 2 rounds; ")
+
+
+def test_recorded_answers_have_no_cost(tmp_path: Path) -> None:
+    run = reported_run(tmp_path, "run", [attempt("a")], manifest={"backend": "replay"})
+    found = of(run)
+    assert (found.runs[0].recorded, found.runs[0].cost_usd) == (True, None)
+    (cost,) = tables(found, "cost")
+    assert texts(cost) == [["cost", "recorded answers: nothing was paid for or timed"]]
+
+
+def test_reasons_are_chosen_over_all_runs(tmp_path: Path) -> None:
+    rare = [failing(f"r/{at}", f"kind {chr(97 + at)}") for at in range(24)]
+    often = [failing(f"o/{at}", "kind x") for at in range(3)]
+    runs = [
+        reported_run(tmp_path / name, name, lines)
+        for name, lines in {"many": rare, "one": [*often, attempt("r/0")]}.items()
+    ]
+    many, one = of(*runs).runs
+    assert (many.n_failed, many.n_reasons, len(many.failures)) == (24, 24, 20)
+    assert "kind x" in {failure.reason for failure in many.failures}
+    assert [failure.n for failure in one.failures] == [3]
+
+
+def test_a_panels_disagreement_is_a_table(tmp_path: Path) -> None:
+    half, all_ = (
+        SampleStatistic(mean=0.5, stderr=0.1, ci95=(0.3, 0.7), n=8),
+        SampleStatistic(mean=1.0, stderr=0.0, n=4),
+    )
+    panel = PanelFindings(
+        score="jury.strict",
+        split=half,
+        members=[PanelMember(judge="a", yes=half, agrees=all_)],
+    )
+    run = replace(reported_run(tmp_path, "run", [attempt("a")]), panels=[panel])
+    (table,) = tables(of(run), "scores")
+    assert table.title == "jury.strict, the panel's judges in run"
+    assert texts(table) == [["a", "50 ± 10%", "8", "100 ± 0%", "n/a"]]
+    assert table.footer
+    assert [cell.text for cell in table.footer.cells] == [
+        *("the judges disagree", "", "8", "50 ± 10%", "30-70%")
+    ]
+
+
+def test_what_groups_mean_is_explained(tmp_path: Path) -> None:
+    run = reported_run(tmp_path, "run", [attempt("a")])
+    run = replace(run, explanations={"shape": {"round": "has no corners"}})
+    assert of(run).groups == {"shape": {"round": "has no corners"}}
