@@ -25,7 +25,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx2
 
@@ -183,51 +183,79 @@ async def follow(origin: str, token: str) -> None:
                         await web.get(f"/runs/run/api/{path}")
 
 
-def calls_per_second(followed: bool) -> float:
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        MockServer(latency=0.05) as server,
-        page(Path(folder) / "runs") as (origin, token, _),
-    ):
+class Spent(NamedTuple):
+    """What a run of `CALLS` calls took: calls per second, and processor seconds."""
+
+    speed: float
+    run: float  # processor seconds of the run
+    page: float  # processor seconds of the page's server
+
+
+def processor_s(pid: int) -> float:
+    """Wait for a process, and return the processor time that it took, in seconds."""
+    usage = os.wait4(pid, 0)[2]
+    return usage.ru_utime + usage.ru_stime
+
+
+def work(followed: bool) -> Spent:
+    """Run `CALLS` calls, while a page is open or without one."""
+    with tempfile.TemporaryDirectory() as folder, MockServer(latency=0.05) as server:
         env = {**os.environ, "HARNESS_CACHE_DIR": folder, "OPENAI_API_KEY": "not-a-key"}
         env["HARNESS_RUNS_DIR"] = f"{folder}/runs"
         run = {
             "task": {"name": "last_letter", "n": 1_000},
             "model": {"backend": "openai", "name": "m", "base_url": server.base_url},
-            "samples": 100,
+            "samples": CALLS // 1_000,
             "limits": {"concurrency": 200},
         }
-        prepared = Path(folder) / "run.yaml"
-        prepared.write_text(json.dumps(run))
-        watcher = [sys.executable, __file__, "--watch", origin, token]
-        watching = subprocess.Popen(watcher) if followed else None
-        command = [sys.executable, "-m", "harness", "run", str(prepared)]
-        working = subprocess.Popen(
-            command, env=env, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-        )
-        while (begun := server.stats().answered) < CALLS // 10:
-            time.sleep(0.01)
-        start = time.perf_counter()
-        while (done := server.stats().answered) < CALLS:
-            time.sleep(0.01)
-        took = time.perf_counter() - start
-        working.send_signal(signal.SIGINT)
-        working.wait()
-        if watching is not None:
-            watching.kill()
-            watching.wait()
-    return (done - begun) / took
+        file = Path(folder) / "run.yaml"
+        file.write_text(json.dumps(run))
+        quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        page_s = 0.0
+        with contextlib.ExitStack() as stack:
+            if followed:
+                origin, token, pid = stack.enter_context(page(Path(folder) / "runs"))
+                watcher = [sys.executable, __file__, "--watch", origin, token]
+                watching = subprocess.Popen(watcher, **quiet)
+                stack.callback(watching.wait)
+                stack.callback(watching.kill)
+                idle = cpu_so_far(pid)
+            command = [sys.executable, "-m", "harness", "run", str(file)]
+            working = subprocess.Popen(command, env=env, **quiet)
+            while (begun := server.stats().answered) < CALLS // 10:
+                time.sleep(0.01)
+            start = time.perf_counter()
+            while (done := server.stats().answered) < CALLS * 9 // 10:
+                time.sleep(0.01)
+            took = time.perf_counter() - start
+            run_s = processor_s(working.pid)
+            working.returncode = 0
+            if followed:
+                page_s = cpu_so_far(pid) - idle
+    return Spent((done - begun) / took, run_s, page_s)
+
+
+def cpu_so_far(pid: int) -> float:
+    """The processor time of a process so far, in seconds (Linux)."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def throughput(pairs: int) -> None:
-    print(f"Runs of {CALLS:,} calls")
-    ratios = []
+    print(f"Runs of {CALLS:,} calls: calls per second, processor seconds")
+    found: dict[bool, list[Spent]] = {True: [], False: []}
     for number in range(pairs):
-        order = (False, True) if number % 2 else (True, False)
-        speed = {followed: calls_per_second(followed) for followed in order}
-        ratios.append(speed[True] / speed[False])
-        print(f"  alone {speed[False]:6.0f}/s, followed {speed[True]:6.0f}/s: {ratios[-1]:.3f}")
-    print(f"  median ratio {statistics.median(ratios):.3f}")
+        for followed in (False, True) if number % 2 else (True, False):
+            found[followed].append(work(followed))
+        alone, with_page = found[False][-1], found[True][-1]
+        print(
+            f"  alone {alone.speed:5.0f}/s {alone.run:5.1f} s, "
+            f"followed {with_page.speed:5.0f}/s {with_page.run:5.1f} s "
+            f"and the page {with_page.page:4.1f} s"
+        )
+    for name, of in (("speed", 0), ("the run's processor time", 1)):
+        ratios = [b[of] / a[of] for a, b in zip(found[False], found[True], strict=True)]
+        print(f"  median ratio of {name}, followed to alone: {statistics.median(ratios):.3f}")
 
 
 def main() -> None:

@@ -146,7 +146,7 @@ class Chosen:
             if any(len(run.index) for run in runs):
                 figures = not self.works
                 work = partial(_computed, runs, self._title, figures)
-                self._computed, took = await in_thread(partial(timed, work))
+                self._computed, took = await in_thread(partial(timed, work), yielding=True)
             self._problem = ""
         except HarnessError as error:
             self._problem = error.message
@@ -250,7 +250,7 @@ class Chosen:
         sizes = [one.indexed for one in self.followed]
         for search, size in zip(searches, sizes, strict=True):
             while search.size < size and time.monotonic() < until:
-                await in_thread(partial(search.search_on, size))
+                await in_thread(partial(search.search_on, size), yielding=True)
         done = sum(min(search.size, size) for search, size in zip(searches, sizes, strict=True))
         return [search.hits for search in searches], done / max(1, sum(sizes))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -20,11 +22,15 @@ POLL_S = 0.5  # between looks at a file
 PART_BYTES = 16 << 20  # of a file, read between two looks at other requests
 CACHED_BYTES = 64 << 20  # of a file whose index is saved beside it
 SAVED = ".view-index"
+NICE = 10  # priority of work in the background: a tenth of a run's share of a busy processor
 SHARE = 0.1  # of a processor's time, for indexing what is new
 
 
-async def in_thread(work: Callable[[], T]) -> T:
-    """Run a function in a thread that does not keep the program from ending."""
+async def in_thread(work: Callable[[], T], *, yielding: bool = False) -> T:
+    """Run a function in a thread that does not keep the program from ending.
+
+    A ``yielding`` one gives way to other processes, such as the run that is followed (on Linux).
+    """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
 
@@ -38,6 +44,8 @@ async def in_thread(work: Callable[[], T]) -> T:
 
     def call() -> None:
         result = failed = None
+        if yielding and sys.platform == "linux":  # elsewhere, this is not about a thread
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
         try:
             result = work()
         except BaseException as error:
@@ -106,17 +114,17 @@ class Followed:
         lines = self._lines
         before = lines.size
         if self.size > before:
-            await in_thread(lambda: lines.read_on(PART_BYTES))
+            await in_thread(lambda: lines.read_on(PART_BYTES), yielding=True)
         behind = lines.size > before and self.size > lines.size
         state = (lines.size, judged)
         if state != self._state and time.monotonic() >= self._rest_until:
             work = partial(AttemptIndex, path, lines=lines)
-            self.index, took = await in_thread(partial(timed, work))
+            self.index, took = await in_thread(partial(timed, work), yielding=True)
             self._rest_until = time.monotonic() + max(POLL_S, took / SHARE)
             self._state = state
             self.version += 1
         if not behind and lines.size > max(CACHED_BYTES, 1.1 * self._saved):
             with contextlib.suppress(HarnessError, OSError):  # a folder that cannot be written
-                await in_thread(lambda: lines.save(saved))
+                await in_thread(lambda: lines.save(saved), yielding=True)
             self._saved = lines.size
         return behind
