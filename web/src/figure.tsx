@@ -23,7 +23,7 @@ async function library() {
   themes ??= embedded ? json<Themes>("themes") : fetch("api/themes").then((reply) => reply.json() as Promise<Themes>);
   known = await themes;
   if (window.harnessCharts) return;
-  const script = Object.assign(document.createElement("script"), { src: "charts.js" });
+  const script = Object.assign(document.createElement("script"), { src: "/charts.js" });
   await new Promise((resolve, reject) => {
     script.onload = resolve;
     script.onerror = reject;
