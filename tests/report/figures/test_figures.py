@@ -494,6 +494,18 @@ def test_cost_is_drawn_against_the_rate_where_it_is_known(report) -> None:
     assert next(units(figure))[0]["encoding"]["x"]["scale"]["type"] == "log"
 
 
+def test_a_line_joins_the_runs_that_none_beats_in_cost_and_rate(report) -> None:
+    def run(name: str, passed: int, cost: float) -> ReportedRun:
+        attempts = [attempt(f"i{n}", n < passed) for n in range(4)]
+        made: ReportedRun = report(name, attempts, metrics={"cost_usd": cost})
+        return made
+
+    runs = [run("worse", 1, 2.0), run("dear", 4, 9.0), run("cheap", 2, 1.0), run("same", 2, 1.0)]
+    ((line, ends), *_) = units(named(figures(runs, None), "cost_rate"))
+    assert line["mark"]["interpolate"] == "step-after"
+    assert [(one["at"], one["value"]) for one in ends] == [(1.0, 0.5), (9.0, 1.0)]
+
+
 def test_latency_is_logarithmic_where_it_is_wide(report) -> None:
     def scale(*seconds: float) -> dict[str, Any]:
         run = report("r", [attempt("a", True)], latencies=latencies(seconds))
