@@ -135,7 +135,7 @@ function Fact({ name, title, children }: { name: string; title?: string; childre
 }
 
 /** A row per thing, a column per run; the parts of the first screen share it. */
-function Matrix({ title, heads, rows }: { title: string; heads: string[]; rows: [ComponentChildren, ComponentChildren[]][] }) {
+function Matrix({ title, heads, rows }: { title: string; heads: ComponentChildren[]; rows: [ComponentChildren, ComponentChildren[]][] }) {
   const [all, setAll] = useState(false);
   const most = 12;
   const shown = all ? rows : rows.slice(0, most);
@@ -145,7 +145,7 @@ function Matrix({ title, heads, rows }: { title: string; heads: string[]; rows: 
         <table class="matrix">
           <caption class="hidden">{title}</caption>
           <thead>
-            <tr>{heads.map((head, at) => <th scope="col" key={at}><T t={head} /></th>)}</tr>
+            <tr>{heads.map((head, at) => <th scope="col" key={at}>{head}</th>)}</tr>
           </thead>
           <tbody>
             {shown.map(([name, cells], at) => (
@@ -186,7 +186,7 @@ export function Failures({ overview }: { overview: Overview }) {
       <p class="note">Failures by reason, and their share of the run's failures; one may have several reasons. A number opens them.</p>
       <Matrix
         title="Failures by reason"
-        heads={["reason", ...runs.map((run) => `${run.name}: ${counted(run.n_failed)} failed`), "example"]}
+        heads={["reason", ...runs.map((run) => <><T t={run.name} /> <small>{counted(run.n_failed)} failed</small></>), "example"]}
         rows={rows.map(([reason, found]) => {
           const run = runs.findIndex((_, number) => found[number]?.example);
           const example = found[run]?.example;
@@ -237,7 +237,7 @@ export function Scores({ overview, children }: WithParts) {
       <p class="note">How often each is satisfied, with 95% intervals on an axis from 0 to 100%. A number opens what does not satisfy it.</p>
       {names.size > 0 && <Matrix
         title="Checks and judges"
-        heads={["score", ...runs.map((run) => run.name)]}
+        heads={["score", ...runs.map((run) => <T t={run.name} />)]}
         rows={[...names].map(([name, kind]) => [
           <><T t={name} />{kind !== "check" && <> <span class="tag">{kind}</span></>}</>,
           runs.map((run) => <ScoreCell key={run.name} run={run} score={run.scores.find((score) => score.name === name)} />),

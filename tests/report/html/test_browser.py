@@ -923,7 +923,10 @@ AXE = """axe.run({
 })"""
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (400, "dark")])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [(1280, "light"), pytest.param(400, "dark", marks=pytest.mark.exhaustive)],
+)
 def test_no_serious_fault_of_accessibility(
     two: Path, browser: Browser, width: int, scheme: Literal["light", "dark"]
 ) -> None:
