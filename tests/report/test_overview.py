@@ -148,7 +148,7 @@ def test_tables_have_percentages_numbers_to_sort_by_and_links(tmp_path: Path) ->
     worse = groups.rows[0].cells[-1]
     assert (worse.text, worse.sort) == ("1", 1)
     assert worse.href == "#attempts?change=worse:after&in.shape=round"
-    assert texts(groups)[1][2:5] == ["33%", "67%", "+33%"]
+    assert texts(groups)[1][2:5] == ["33%", "67%", "+33"]
     assert [one.id for one in found.sections] == [
         *("results", "comparison", "rounds", "outcomes", "cost")
     ]

@@ -237,7 +237,7 @@ def test_which_answers_a_rate_is_of_is_in_title_and_axis(recorded) -> None:
     assert "passed in any round" in axis_titles(any_round)
     comparison = named(recorded, "comparison")
     assert comparison.title == "Difference in pass rate of last rounds from gpt-4"
-    assert "difference in pass rate of last rounds" in axis_titles(comparison)
+    assert "difference in pass rate of last rounds, points" in axis_titles(comparison)
 
 
 def test_of_one_round_nothing_is_said_of_rounds(vicuna) -> None:
@@ -434,7 +434,7 @@ def test_a_difference_without_interval_is_shown_as_such(report) -> None:
     first = report("a", [attempt("i", True, groups={"parity": "odd"})])
     second = report("b", [attempt("i", False, groups={"parity": "odd"})])
     figure = named(figures([first, second], compared(first, second)), "comparison")
-    assert column(figure, "difference in pass rate") == ["-100%", "-100%"]
+    assert column(figure, "difference in pass rate") == ["-100", "-100"]
     assert set(column(figure, "95% interval")) == {"n/a"}
 
 
