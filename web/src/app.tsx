@@ -76,7 +76,7 @@ function Report({ overview, found, cancel }: { overview: Overview; found: Found 
       {overview.runs.length > 0 && <Rates overview={overview} />}
       <Differences overview={overview} />
       <Failures overview={overview} />
-      <Scores overview={overview}>{partsOf("scores")}</Scores>
+      <Scores overview={overview} index={index.value}>{partsOf("scores")}</Scores>
       <Comparison overview={overview}>{partsOf("comparison")}</Comparison>
       {others(overview).map(({ id, title, parts }) => <Section key={id} id={id} title={title}><Parts parts={parts} /></Section>)}
       <Groups overview={overview} />

@@ -3,7 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { link, type State } from "./state";
-import type { Failure, Overview, RunOverview, ScoreOfRun } from "./model";
+import type { Failure, Index, Overview, RunOverview, ScoreOfRun } from "./model";
 import { Badges, DataTable } from "./table";
 import { between, counted, dollars, measured, percent, seconds, several, T, visible } from "./text";
 
@@ -214,10 +214,10 @@ export function Failures({ overview }: { overview: Overview }) {
   );
 }
 
-function ScoreCell({ run, score }: { run: RunOverview; score: ScoreOfRun | undefined }) {
+function ScoreCell({ run, score, verdict }: { run: RunOverview; score: ScoreOfRun | undefined; verdict: boolean }) {
   if (!score || score.value === null) return <span class="none">–</span>;
   const rate = score.unit === "%";
-  const to = link(rate ? { score: score.name, where: run.name, verdict: "failed" } : { score: score.name, sort: run.name });
+  const to = link(verdict ? { score: score.name, where: run.name, verdict: "failed" } : { score: score.name, sort: run.name });
   return (
     <span class="score">
       <a href={to} title={`n = ${counted(score.n)}`}><Measured {...score} /></a>
@@ -227,20 +227,21 @@ function ScoreCell({ run, score }: { run: RunOverview; score: ScoreOfRun | undef
   );
 }
 
-/** Each check and judge, by run. */
-export function Scores({ overview, children }: WithParts) {
+/** Each check and judge, by run; those of the index that have verdicts lead to what fails them. */
+export function Scores({ overview, index, children }: WithParts & { index: Index | null }) {
   const { runs } = overview;
   const names = new Map(runs.flatMap((run) => run.scores.map((score) => [score.name, score.kind] as const)));
+  const verdicts = new Set(index?.scores.filter((score) => score.verdict).map((score) => score.name));
   if (!names.size && !children) return null;
   return (
     <Section id="scores" title="Checks and judges">
-      <p class="note">How often each is satisfied, with 95% intervals on an axis from 0 to 100%. A number opens what does not satisfy it.</p>
+      <p class="note">How often each check is satisfied, or the mean of a score, with 95% intervals. A number opens the cases that fail, or the lowest first.</p>
       {names.size > 0 && <Matrix
         title="Checks and judges"
         heads={["score", ...runs.map((run) => <T t={run.name} />)]}
         rows={[...names].map(([name, kind]) => [
           <><T t={name} />{kind !== "check" && <> <span class="tag">{kind}</span></>}</>,
-          runs.map((run) => <ScoreCell key={run.name} run={run} score={run.scores.find((score) => score.name === name)} />),
+          runs.map((run) => <ScoreCell key={run.name} run={run} score={run.scores.find((score) => score.name === name)} verdict={verdicts.has(name)} />),
         ])}
       />}
       {children}

@@ -189,6 +189,13 @@ def test_a_check_leads_to_what_fails_it(two: Path, opened: Opened) -> None:
         expect(page.get_by_label(label, exact=True).locator(":checked")).to_have_text(value)
 
 
+def test_a_number_leads_to_its_lowest_cases(tmp_path: Path, opened: Opened) -> None:
+    attempts = [attempt(f"a/{n}", scores={"rouge": Score(n / 4, None)}) for n in (3, 1, 2)]
+    page = opened(write(tmp_path / "r.html", [reported_run(tmp_path, "run", attempts)], figures=[]))
+    page.get_by_role("region", name="Checks and judges").get_by_role("link").click()
+    expect(rows(page).locator(".value")).to_have_text(["0.25", "0.5", "0.75"])
+
+
 def test_a_table_is_sorted_by_a_column(drawn: Path, opened: Opened) -> None:
     page = opened(drawn)
     names = page.locator("#figure-results_rates").get_by_role("row")
