@@ -12,6 +12,7 @@ export default defineConfig(({ mode }) => ({
     chunkSizeWarningLimit: 2_000,
     reportCompressedSize: false,
     cssCodeSplit: false,
+    license: { fileName: `${mode}.licenses.md` },
     modulePreload: false,
     rolldownOptions: {
       input: mode === "charts" ? "src/charts.ts" : "src/app.tsx",

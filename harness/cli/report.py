@@ -68,7 +68,7 @@ def report(
     except ExtraMissing as error:
         if images is not None:
             raise
-        say(f"The report has no figures but all the rest. {error}")
+        say(f"The report has everything but figures. {error}")
     else:
         from harness.report.figures import figures
 

@@ -137,8 +137,11 @@ def _best(comparison: RunComparison, matrix: PairMatrix, unit: ShownUnit) -> str
     if base in others:
         found = _from(of[frozenset((best, base))], base)
         change = f"{_change(found, unit)}, {_counted(found.n, 'case')}{_of_rounds(comparison)}"
-        against = "no sure difference from " * (base in alike)
-        said += f"; {against}{shown[base]}, the baseline: {change}"
+        if base in alike:
+            said += f"; no sure difference from {shown[base]}, the baseline: {change}"
+        else:
+            value = _shown(rows[base].value.mean, unit)
+            said += f"{'; ' if alike else ', '}{names[base]} (the baseline) {value}: {change}"
     elif best == base and others:
         following = max(others, key=lambda place: rows[place].value.mean or 0.0)
         said += f"; next is {shown[following]}"

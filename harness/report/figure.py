@@ -34,9 +34,9 @@ DARK = ("#56b4e9", "#f5854a", "#2cc295", "#e88fc2", "#e6b422", "#e6e8eb", "#b79c
 SHAPES = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "triangle-right")
 """Shapes of runs: seven, so that no combination with the eight colours repeats before run 57."""
 
-# In the order of harness.records.OUTCOMES; good outcomes have calm colours.
-_OUTCOMES_LIGHT = ("#5b8fb9", "#b58900", "#8e4fa8", "#8a8f98", "#1f8a70", "#c22f2f")
-_OUTCOMES_DARK = ("#5b8fb9", "#e0b431", "#c08ad6", "#9aa1ab", "#3fbf9f", "#f0625f")
+# In the order of harness.records.OUTCOMES. Only `ok` has a calm colour: all others are no answers.
+_OUTCOMES_LIGHT = ("#5b8fb9", "#b58900", "#8e4fa8", "#8a8f98", "#c2571a", "#7a1f2b")
+_OUTCOMES_DARK = ("#5b8fb9", "#e0b431", "#c08ad6", "#9aa1ab", "#f28e52", "#c9364a")
 
 RAMP = ("#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39", "#fde725")
 """Colours of heat maps, from low to high: viridis (Smith and van der Walt 2015)."""

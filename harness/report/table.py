@@ -63,7 +63,9 @@ class Column:
     text: bool = False  # left-aligned, and may be folded
     hide: int = 0  # order in which narrow terminals hide columns; 0 for never
     over: str = ""  # a heading shared with neighbouring columns
-    rate: bool = False  # fractions or their differences, which the page shows as percentages
+    rate: bool = (
+        False  # fractions (on the page: percentages) or, signed, their differences (points)
+    )
 
     def show(self, value: object) -> str:
         """Format a cell's value as text. An unknown value is ``n/a``."""
@@ -97,14 +99,15 @@ class ShownUnit(Struct, frozen=True):
         """Format a value: a number, an interval or a value with its error."""
         if not (self.percent and column.rate):
             return column.show(value)
+        sign = "" if column.sign else "%"
         if isinstance(value, WithError):
             if value.value is None or value.stderr is None:
                 return percentage(value.value, self.digits, column.sign)
             scaled = 100 * value.value, 100 * value.stderr
-            return f"{with_error(*scaled, self.digits, column.sign)}%"
+            return f"{with_error(*scaled, self.digits, column.sign)}{sign}"
         if isinstance(value, tuple):
             low, high = (100 * end for end in value)
-            return f"{interval((low, high), self.digits, column.sign)}%"
+            return f"{interval((low, high), self.digits, column.sign)}{sign}"
         if isinstance(value, float | int) and not isinstance(value, bool):
             return percentage(value, self.digits, column.sign)
         return column.show(value)

@@ -85,19 +85,21 @@ def percent(part: int, whole: int, digits: int = 1) -> str:
 
 
 def percentage(share: float | None, digits: int = 1, sign: bool = False) -> str:
-    """Format a fraction or a difference of fractions as a percentage (None: n/a).
+    """Format a fraction as a percentage or, with ``sign``, a difference in points (None: n/a).
 
     A share that is neither none nor all is not rounded to one of them.
 
     >>> percentage(0.996, 0), percentage(0.25, 1), percentage(-0.333, 0, sign=True)
-    ('>99%', '25.0%', '-33%')
+    ('>99%', '25.0%', '-33')
     """
     if share is None:
         return UNKNOWN
+    if sign:
+        return f"{100 * share:+z.{digits}f}"
     step = 10**-digits
-    if not sign and 0 < share < 1 and not step / 2 <= 100 * share <= 100 - step / 2:
+    if 0 < share < 1 and not step / 2 <= 100 * share <= 100 - step / 2:
         return f"<{step:g}%" if share < 0.5 else f">{100 - step:.{digits}f}%"
-    return f"{100 * share:{'+' if sign else ''}z.{digits}f}%"
+    return f"{100 * share:z.{digits}f}%"
 
 
 def usd(cost: float | None) -> str:

@@ -63,7 +63,7 @@ def test_without_the_extra_it_has_all_but_the_figures(
     monkeypatch.setitem(sys.modules, "altair", None)  # type: ignore[arg-type]  # as if absent
     ended = harness("report", "weak", "strong", env=on(quick), cwd=tmp_path)
     assert ended.returncode == 0, ended.stderr
-    assert "all the rest. This needs the package 'altair': pip install" in ended.stderr
+    assert "everything but figures. This needs the package 'altair': pip install" in ended.stderr
     page = tmp_path / "report.html"
     told = data(page, "overview")
     parts = [part for one in told["sections"] for part in one["parts"]]

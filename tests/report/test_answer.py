@@ -133,7 +133,7 @@ def test_no_case_in_common(tmp_path: Path) -> None:
 def test_the_best_of_several_runs_and_those_as_good(runs_passing: Runs) -> None:
     found = answer(runs_passing({"base": 4, "weak": 2, "good": 18, "best": 19}))
     assert found.sentence == (
-        "best passes 95%, the most of 4 runs; base (20%), the baseline: +75 points (45 to 91), "
+        "best passes 95%, the most of 4 runs; base (the baseline) 20%: +75 points (45 to 91), "
         "20 cases; good (90%) cannot be told apart from it."
     )
     assert found.support[0] == (
@@ -144,7 +144,7 @@ def test_the_best_of_several_runs_and_those_as_good(runs_passing: Runs) -> None:
 
 def test_a_run_that_is_surely_the_best(runs_passing: Runs) -> None:
     assert answer(runs_passing({"base": 4, "weak": 2, "best": 19})).sentence == (
-        "best is the best of 3 runs: it passes 95%; base (20%), the baseline: "
+        "best is the best of 3 runs: it passes 95%, base (the baseline) 20%: "
         "+75 points (45 to 91), 20 cases."
     )
 

@@ -11,10 +11,12 @@ from harness.analysis.clustered import SampleStatistic
 from harness.analysis.metrics import JudgeFacts
 from harness.analysis.panels import PanelFindings, PanelMember
 from harness.records import Attempt, Score
+from harness.report.figures import figures
 from harness.report.overview import Overview, overview
 from harness.report.parts import TablePart
 from harness.report.provenance import in_words
 from harness.report.runs import Reported, ReportedRun
+from tests.report.figures.test_rates import found as validation
 from tests.report.html.pages import MADE_AT, attempt, compared, figure, reported_run, two_runs
 
 
@@ -148,7 +150,7 @@ def test_tables_have_percentages_numbers_to_sort_by_and_links(tmp_path: Path) ->
     worse = groups.rows[0].cells[-1]
     assert (worse.text, worse.sort) == ("1", 1)
     assert worse.href == "#attempts?change=worse:after&in.shape=round"
-    assert texts(groups)[1][2:5] == ["33%", "67%", "+33%"]
+    assert texts(groups)[1][2:5] == ["33%", "67%", "+33"]
     assert [one.id for one in found.sections] == [
         *("results", "comparison", "rounds", "outcomes", "cost")
     ]
@@ -248,3 +250,14 @@ def test_what_groups_mean_is_explained(tmp_path: Path) -> None:
     run = reported_run(tmp_path, "run", [attempt("a")])
     run = replace(run, explanations={"shape": {"round": "has no corners"}})
     assert of(run).groups == {"shape": {"round": "has no corners"}}
+
+
+def test_a_judges_agreement_with_rules_is_shown_as_tables_and_a_curve(tmp_path: Path) -> None:
+    judged = validation((0.95, True), (0.92, True), (0.91, False), (0.15, False))
+    run = replace(reported_run(tmp_path, "run", [attempt("a")]), validations=[judged])
+    drawn = figures([run], None)
+    assert [one.name for one in drawn if one.section == "scores"] == ["calibration"]
+    shown = overview(Reported([run]), "title", MADE_AT, figures=drawn)
+    agreement, *_ = tables(shown, "scores")
+    assert agreement.title == "run: <j> against k"
+    assert texts(agreement)[0][:2] == ["accuracy", "0.750 ± 0.250"]

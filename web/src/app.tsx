@@ -76,7 +76,7 @@ function Report({ overview, found, cancel }: { overview: Overview; found: Found 
       {overview.runs.length > 0 && <Rates overview={overview} />}
       <Differences overview={overview} />
       <Failures overview={overview} />
-      <Scores overview={overview}>{partsOf("scores")}</Scores>
+      <Scores overview={overview} index={index.value}>{partsOf("scores")}</Scores>
       <Comparison overview={overview}>{partsOf("comparison")}</Comparison>
       {others(overview).map(({ id, title, parts }) => <Section key={id} id={id} title={title}><Parts parts={parts} /></Section>)}
       <Groups overview={overview} />
@@ -199,6 +199,9 @@ function App({ source, overview }: { source: Source; overview: Overview }) {
   const before = useRef<number | null>(null); // where the reader was before opening a case
   const wasOpen = useRef(open !== null);
   useEffect(() => {
+    if (found) performance.mark("attempts-ready");
+  }, [found !== null]);
+  useEffect(() => {
     if (open === null && wasOpen.current) {
       if (before.current === null) document.getElementById("attempts")?.scrollIntoView({ behavior: "instant" });
       else scrollTo({ top: before.current, behavior: "instant" });
@@ -230,7 +233,6 @@ function App({ source, overview }: { source: Source; overview: Overview }) {
       }
     });
     stayWhereLinked();
-    performance.mark("attempts-ready");
   }, []);
   return (
     <>

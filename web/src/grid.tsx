@@ -155,7 +155,6 @@ function Verdict({ cell }: { cell: CaseCell }) {
   return <span class={`verdict ${kindOf(cell.verdict)}`} role="img" aria-label={VERDICTS[cell.verdict]}>{SIGNS[cell.verdict]}</span>;
 }
 
-const SCORED = ["ok"]; // outcomes that need no badge
 
 /** The active cell, which stays while a case is open. */
 const active = signal<[number, number]>([0, 0]);
@@ -222,7 +221,7 @@ export function Grid({ index, overview, state, found, cancel }: { index: Index; 
             <Verdict cell={cell} />
             <span class="snippet">
               {narrow.value && shown.length > 1 && <span class="run"><T t={name} /> </span>}
-              {!SCORED.includes(outcome) && <><span class="badge">{outcome}</span> </>}
+              {outcome !== "ok" && <><span class={outcome === "error" ? "badge" : "badge bad"}>{outcome}</span> </>}
               {index.rounds > 1 && cell.round > 1 && <span class="tag">round {cell.round}</span>}{" "}
               <T t={cell.snippet} />
             </span>

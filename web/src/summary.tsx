@@ -3,7 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { link, type State } from "./state";
-import type { Failure, Overview, RunOverview, ScoreOfRun } from "./model";
+import type { Failure, Index, Overview, RunOverview, ScoreOfRun } from "./model";
 import { Badges, DataTable } from "./table";
 import { between, counted, dollars, measured, percent, seconds, several, T, visible } from "./text";
 
@@ -33,7 +33,7 @@ export function Answer({ overview }: { overview: Overview }) {
       <h1 id="answer"><T t={overview.answer.sentence} /></h1>
       {overview.answer.support.map((text, at) => <p class="support" key={at}><T t={text} /></p>)}
       {overview.marks.length > 0 && (
-        <ul class="banner" role="note" aria-label="Read with care">
+        <ul class="banner" aria-label="Read with care">
           {overview.marks.map((mark, at) => (
             <li key={at}>
               <strong><T t={mark.text} /></strong>{" "}
@@ -135,7 +135,7 @@ function Fact({ name, title, children }: { name: string; title?: string; childre
 }
 
 /** A row per thing, a column per run; the parts of the first screen share it. */
-function Matrix({ title, heads, rows }: { title: string; heads: string[]; rows: [ComponentChildren, ComponentChildren[]][] }) {
+function Matrix({ title, heads, rows }: { title: string; heads: ComponentChildren[]; rows: [ComponentChildren, ComponentChildren[]][] }) {
   const [all, setAll] = useState(false);
   const most = 12;
   const shown = all ? rows : rows.slice(0, most);
@@ -145,7 +145,7 @@ function Matrix({ title, heads, rows }: { title: string; heads: string[]; rows: 
         <table class="matrix">
           <caption class="hidden">{title}</caption>
           <thead>
-            <tr>{heads.map((head, at) => <th scope="col" key={at}><T t={head} /></th>)}</tr>
+            <tr>{heads.map((head, at) => <th scope="col" key={at}>{head}</th>)}</tr>
           </thead>
           <tbody>
             {shown.map(([name, cells], at) => (
@@ -186,7 +186,7 @@ export function Failures({ overview }: { overview: Overview }) {
       <p class="note">Failures by reason, and their share of the run's failures; one may have several reasons. A number opens them.</p>
       <Matrix
         title="Failures by reason"
-        heads={["reason", ...runs.map((run) => `${run.name}: ${counted(run.n_failed)} failed`), "example"]}
+        heads={["reason", ...runs.map((run) => <><T t={run.name} /> <small>{counted(run.n_failed)} failed</small></>), "example"]}
         rows={rows.map(([reason, found]) => {
           const run = runs.findIndex((_, number) => found[number]?.example);
           const example = found[run]?.example;
@@ -214,10 +214,10 @@ export function Failures({ overview }: { overview: Overview }) {
   );
 }
 
-function ScoreCell({ run, score }: { run: RunOverview; score: ScoreOfRun | undefined }) {
+function ScoreCell({ run, score, verdict }: { run: RunOverview; score: ScoreOfRun | undefined; verdict: boolean }) {
   if (!score || score.value === null) return <span class="none">–</span>;
   const rate = score.unit === "%";
-  const to = link(rate ? { score: score.name, where: run.name, verdict: "failed" } : { score: score.name, sort: run.name });
+  const to = link(verdict ? { score: score.name, where: run.name, verdict: "failed" } : { score: score.name, sort: run.name });
   return (
     <span class="score">
       <a href={to} title={`n = ${counted(score.n)}`}><Measured {...score} /></a>
@@ -227,20 +227,21 @@ function ScoreCell({ run, score }: { run: RunOverview; score: ScoreOfRun | undef
   );
 }
 
-/** Each check and judge, by run. */
-export function Scores({ overview, children }: WithParts) {
+/** Each check and judge, by run; those of the index that have verdicts lead to what fails them. */
+export function Scores({ overview, index, children }: WithParts & { index: Index | null }) {
   const { runs } = overview;
   const names = new Map(runs.flatMap((run) => run.scores.map((score) => [score.name, score.kind] as const)));
+  const verdicts = new Set(index?.scores.filter((score) => score.verdict).map((score) => score.name));
   if (!names.size && !children) return null;
   return (
     <Section id="scores" title="Checks and judges">
-      <p class="note">How often each is satisfied, with 95% intervals on an axis from 0 to 100%. A number opens what does not satisfy it.</p>
+      <p class="note">How often each check is satisfied, or the mean of a score, with 95% intervals. A number opens the cases that fail, or the lowest first.</p>
       {names.size > 0 && <Matrix
         title="Checks and judges"
-        heads={["score", ...runs.map((run) => run.name)]}
+        heads={["score", ...runs.map((run) => <T t={run.name} />)]}
         rows={[...names].map(([name, kind]) => [
           <><T t={name} />{kind !== "check" && <> <span class="tag">{kind}</span></>}</>,
-          runs.map((run) => <ScoreCell key={run.name} run={run} score={run.scores.find((score) => score.name === name)} />),
+          runs.map((run) => <ScoreCell key={run.name} run={run} score={run.scores.find((score) => score.name === name)} verdict={verdicts.has(name)} />),
         ])}
       />}
       {children}

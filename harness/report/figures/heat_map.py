@@ -121,6 +121,7 @@ def pair_figure(runs: Runs, found: PairMatrix) -> Figure:
     keys = [runs.short[name] for name in names]
     sheet = Sheet(runs, "run", "minus", "difference", "95% interval", "p", "p (Holm)")
     unit = runs.rates if found.verdicts else runs.unit
+    scale, of = (100, "difference, points") if unit.percent else (1, "difference")
     for pair in found.pairs:
         own = pair.comparison
         for one, other, sign in ((pair.second, pair.first, 1), (pair.first, pair.second, -1)):
@@ -129,13 +130,14 @@ def pair_figure(runs: Runs, found: PairMatrix) -> Figure:
             difference = None if own.difference is None else sign * own.difference
             texts = [names[one], names[other], number(difference, True, unit)]
             texts += [interval(between, True, unit), p_value(own.p_value), p_value(own.p_adjusted)]
-            sheet.add(names[one], texts, row=keys[one], column=keys[other], value=difference)
+            value = None if difference is None else scale * difference
+            sheet.add(names[one], texts, row=keys[one], column=keys[other], value=value)
     caption = (
         "Paired over the instances that both runs have; the tooltip and the table give the 95% "
         "interval, p, and p adjusted for all pairs (Holm)."
     )
     title = f"difference in {printable(score_name(found.score))}, row minus column"
-    chart = _chart(sheet, "difference", ("column", keys), ("row", keys), unit=unit)
+    chart = _chart(sheet, of, ("column", keys), ("row", keys))
     return sheet.figure("pairs", title, caption, chart, "comparison")
 
 
@@ -186,7 +188,10 @@ def _chart(
     unknown = base.transform_filter("!isValid(datum.value)")
     scale = alt.Scale(domain=[low, high], range=list(RAMP))
     legend = alt.Legend(
-        title=title, format="~%" if unit.percent else "~g", gradientLength=160, gradientThickness=10
+        title=title,
+        format="~%" if unit.percent else ".3~g",
+        gradientLength=160,
+        gradientThickness=10,
     )
     # An empty cell needs a mark to carry its tooltip.
     outline: dict[str, Any] = {"stroke": "#8a8f98", "strokeWidth": 0.5, "strokeOpacity": 0.6}
@@ -196,7 +201,8 @@ def _chart(
         unknown.mark_text(text="\u2013", opacity=0.7),
     ]
     if len(of_x) <= MOST_COLUMNS:
-        form = ".0%" if unit.percent else ".2~f" if fractions else ".2~g"
+        form = ".2~f" if fractions else ".0f" if max(-low, high) >= 10 else ".2~g"
+        form = ".0%" if unit.percent else form
         pale = f"datum.value >= {low + LIGHT_INK_BELOW * (high - low)}"
         layers.append(
             known.mark_text(fontSize=8.5).encode(

@@ -33,7 +33,8 @@ STEP = 24  # pixels per row, enough for a two-line name
 _STEP_OF_RUN = 9
 HEIGHT = 240
 PADDING = 8  # pixels at either end of an axis, for marks and labels at its ends
-_SIGNED = "datum.value == 0 ? '0' : format(datum.value, '{}')"  # Vega expression for axis labels
+_SIGNED = "datum.value == 0 ? '0' : format(datum.value, '+.3~r')"  # Vega expression for axis labels
+_POINTS = _SIGNED.replace("format(", "format(100 * ")
 _WIDE = 50  # An axis is logarithmic if its values differ by more than this factor
 _LONG_KEY = 16  # maximum characters of names in a two-column legend
 _MOST_TICKS = 10
@@ -285,7 +286,8 @@ def interval_layers(
     plain = ".1f" if bounded else "~r"
     axis = alt.Axis(title=title, tickCount=5, format="~%" if unit.percent else plain)
     if signed:
-        axis.labelExpr = _SIGNED.format("+.3~%" if unit.percent else "+.3~r")
+        axis.labelExpr = _POINTS if unit.percent else _SIGNED
+        axis.title = f"{title}, points" if unit.percent else title
     name = "y" if upright else "x"
     side = alt.Y if upright else alt.X
     value: dict[str, Any] = {name: side("value:Q", scale=scale, axis=axis)}

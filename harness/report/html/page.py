@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from harness.report.figure import Figure, config
 from harness.report.html.archive import select, write_chunks
-from harness.report.html.inline import all_visible, block, built, marked, policy, to_json
+from harness.report.html.inline import all_visible, block, built, marked, policy, to_json, visible
 from harness.report.overview import Overview, overview
 from harness.report.parts import FigurePart
 from harness.report.runs import Reported, headline, shortened
@@ -72,7 +72,7 @@ def _write(file: IO[str], page: ReportPage, on_progress: Callable[[int], object]
         index = write_chunks(reported.runs, selection, compared, chunks.write, on_progress)
         chunks.seek(0)
         file.write(_HEAD.format(
-            policy=policy([style], scripts), title=escape(told.title), style=style,
+            policy=policy([style], scripts), title=escape(visible(told.title)), style=style,
             noscript=_noscript(told, reported),
         ))  # fmt: skip
         file.write(block("overview", to_json(drawable(told))))

@@ -46,19 +46,19 @@ _COUNTS = {
     "sentences in a paragraph, words in each": ("para03", "para04"),
 }
 _STRUCTURES = {
-    "word01": "exactly or at least n characters",
-    "word02": "exactly n characters, some of which are given by their place",
+    "word01": "at least n characters",
+    "word02": "exactly n characters, of which the 4th, 8th and 11th are given",
     "word03": "exactly n characters, of which the last is given",
     "sent01": "exactly n characters",
-    "sent02": "exactly n words, some of which are given by their place",
+    "sent02": "exactly n words, of which the 4th, 8th and 11th are given",
     "sent03": "at least n words of at most m characters",
-    "sent04": "contains given words",
+    "sent04": "contains three given words",
     "para01": "every sentence begins with a given word",
-    "para02": "n sentences without given words",
+    "para02": "exactly n sentences without any of three given words",
     "para03": "exactly n sentences of at least m and at most k words",
     "para04": "at least n sentences of at least m words",
     "para05": "exactly n sentences that end in given words",
-    "pass01": "n paragraphs that end in given sentences",
+    "pass01": "paragraphs that end in given sentences and have at least n of them",
 }
 _PAPER = "Yao et al. 2023, arXiv 2307.08689"
 

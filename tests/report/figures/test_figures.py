@@ -237,7 +237,7 @@ def test_which_answers_a_rate_is_of_is_in_title_and_axis(recorded) -> None:
     assert "passed in any round" in axis_titles(any_round)
     comparison = named(recorded, "comparison")
     assert comparison.title == "Difference in pass rate of last rounds from gpt-4"
-    assert "difference in pass rate of last rounds" in axis_titles(comparison)
+    assert "difference in pass rate of last rounds, points" in axis_titles(comparison)
 
 
 def test_of_one_round_nothing_is_said_of_rounds(vicuna) -> None:
@@ -434,7 +434,7 @@ def test_a_difference_without_interval_is_shown_as_such(report) -> None:
     first = report("a", [attempt("i", True, groups={"parity": "odd"})])
     second = report("b", [attempt("i", False, groups={"parity": "odd"})])
     figure = named(figures([first, second], compared(first, second)), "comparison")
-    assert column(figure, "difference in pass rate") == ["-100%", "-100%"]
+    assert column(figure, "difference in pass rate") == ["-100", "-100"]
     assert set(column(figure, "95% interval")) == {"n/a"}
 
 
@@ -492,6 +492,18 @@ def test_cost_is_drawn_against_the_rate_where_it_is_known(report) -> None:
     figure = named(figures([free, cheap, dear], None), "cost_rate")
     assert column(figure, "run") == ["cheap", "dear"]
     assert next(units(figure))[0]["encoding"]["x"]["scale"]["type"] == "log"
+
+
+def test_a_line_joins_the_runs_that_none_beats_in_cost_and_rate(report) -> None:
+    def run(name: str, passed: int, cost: float) -> ReportedRun:
+        attempts = [attempt(f"i{n}", n < passed) for n in range(4)]
+        made: ReportedRun = report(name, attempts, metrics={"cost_usd": cost})
+        return made
+
+    runs = [run("worse", 1, 2.0), run("dear", 4, 9.0), run("cheap", 2, 1.0), run("same", 2, 1.0)]
+    ((line, ends), *_) = units(named(figures(runs, None), "cost_rate"))
+    assert line["mark"]["interpolate"] == "step-after"
+    assert [(one["at"], one["value"]) for one in ends] == [(1.0, 0.5), (9.0, 1.0)]
 
 
 def test_latency_is_logarithmic_where_it_is_wide(report) -> None:

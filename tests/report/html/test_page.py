@@ -104,7 +104,8 @@ def test_what_names_share_is_said_once(tmp_path: Path) -> None:
 def test_without_javascript_there_are_the_answer_and_a_table(tmp_path: Path) -> None:
     runs = two_runs(tmp_path)
     runs[0] = replace(runs[0], name="<b>\u202e", marks=["SIMULATED"])
-    text = write(tmp_path / "report.html", runs).read_text()
+    text = write(tmp_path / "report.html", runs, title="<i>\u202e\ud800").read_text()
+    assert "<title>&lt;i&gt;⟨U+202E⟩⟨U+D800⟩</title>" in text
     found = re.search("<noscript>(.*?)</noscript>", text, re.S)
     assert found
     assert "after (67%)" in found[1]

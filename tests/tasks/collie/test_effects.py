@@ -32,3 +32,7 @@ def test_a_structure_is_in_one_level() -> None:
         assert len(structures) == len(set(structures))
         assert set(structures) <= STRUCTURES.keys()
         assert effect.label == "structure"
+
+
+def test_every_structure_is_explained() -> None:
+    assert CollieTask.group_meanings == {"structure": STRUCTURES}
