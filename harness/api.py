@@ -105,7 +105,7 @@ def _finished(display: Display, work: Callable[[], Coroutine[Any, Any, R]]) -> R
         notebook = False
     if not notebook:
         return asyncio.run(work())
-    with ThreadPoolExecutor(1, "harness") as pool:  # beside its event loop
+    with ThreadPoolExecutor(1, "harness") as pool:  # next to the notebook's event loop
         found = pool.submit(lambda: asyncio.run(work()))
         try:
             return found.result()
@@ -261,7 +261,7 @@ def compare(
     """
     opened = [one if isinstance(one, RunResult) else open_run(one) for one in runs]
     if len(opened) < 2:
-        raise ConfigError("Fewer than two runs to compare.", "Give two or more, or their names.")
+        raise ConfigError("Fewer than two runs to compare.", "Pass two or more, or their names.")
     asked = ComparisonOptions(score=score, round=round, by=by)
     return ComparisonResult(compare_runs([read_run(one.folder) for one in opened], asked))
 

@@ -80,7 +80,7 @@ class Decoding:
     max_tokens: int | None = None
     top_p: float | None = None  # probability mass for nucleus sampling
     stop: tuple[str, ...] = ()  # texts at which the answer ends
-    extra: dict[str, Any] = field(default_factory=dict)  # more body fields, such as "thinking"
+    extra: dict[str, Any] = field(default_factory=dict)  # more request fields, such as "thinking"
     constraint: DecodingConstraint | Literal["task"] | None = None  # "task": the instance's own
     logprobs: int | None = None  # number of most likely tokens per position to request
     prompt_logprobs: bool | None = None  # whether to request those of the prompt's tokens

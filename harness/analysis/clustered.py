@@ -212,13 +212,13 @@ def degrees_of_freedom(sizes: NDArray[Any]) -> float:
     (size,) = sizes.nonzero()
     count = sizes[size].astype(np.float64)
     if len(size) == 1:
-        return float(count[0]) - 1  # exact to the last bit
+        return float(count[0]) - 1  # exact, unlike the sums below
     w = size / float((size * count).sum())
     # The other clusters' shares are summed, not subtracted: one cluster may hold nearly everything.
     other = count * np.ones((len(w), 1)) - np.eye(len(w))
     others, squares = other @ w, other @ w**2
     own = w**2 * (others**2 + squares)
-    less = squares - w * others  # q - w, of the larger of two
+    less = squares - w * others  # q - w, for the larger of two clusters
     large, small = np.maximum.outer(w, w), np.minimum.outer(w, w)
     place = np.searchsorted(w, large)
     pairs = np.outer(w, w) * (less[place] - small)

@@ -159,7 +159,7 @@ def cross_table(
     if shared:
         notes.append("Rows that several runs fill have no figure over all columns.")
     if "run" in named[0]:
-        notes.append("Runs with the same settings are told apart by their names.")
+        notes.append("Runs with the same settings are distinguished by their names.")
     every = dict.fromkeys(figure.name for _, figure in plan.figures)
     if absent := [repr(name) for name in every if name not in names]:
         notes.append(f"No run has {', '.join(absent)}.")

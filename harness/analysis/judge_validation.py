@@ -166,8 +166,8 @@ def validate(
         counts = asdict(pairs.left_out).items()
         left = ", ".join(f"{n:,} {reason.replace('_', ' ')}" for reason, n in counts if n)
         raise ConfigError(
-            f"There is no criterion that both {judge!r} and the reference ({reference}) have "
-            f"decided on: {len(pairs):,} with an abstention, excluded: {left or 'none'}.",
+            f"No criterion was decided by both {judge!r} and the reference ({reference}): "
+            f"{len(pairs):,} have an abstention, excluded: {left or 'none'}.",
             "Both need verdicts on the same criteria or scores (docs/judge_validation.md).",
         )
     refuse_unknown(label, pairs.labels(), f"--by: the criteria have no label {label!r}.")

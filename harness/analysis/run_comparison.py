@@ -53,7 +53,7 @@ class Against(Struct, frozen=True, kw_only=True):
     ranking: Ranking | None = None  # how the two runs rank the groups
     better_digests: list[int] = []  # digests of the instances in which the run's value is larger
     worse_digests: list[int] = []
-    better: list[str] = []  # their names, if requested
+    better: list[str] = []  # names of these instances, if requested
     worse: list[str] = []
     constraints: dict[str, KindChange] = {}  # if requested, by kind
     without_constraints: tuple[int, int] = (0, 0)  # samples of baseline and run that list none

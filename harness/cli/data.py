@@ -70,7 +70,7 @@ def install(found: DataSet, root: Path, mirror: str | None = None) -> list[str]:
 def list_all(form: JsonFormat = "table") -> None:
     """List the data sets, and which of them are installed."""
     root, data = Settings().data_dir, []
-    table = Table("name", "installed", "download", "what, licence, home", box=SIMPLE)
+    table = Table("name", "installed", "download", "about, licence, home", box=SIMPLE)
     for found in CATALOGUE.values():
         sizes = [original.size for original in found.originals]
         bytes_ = None if None in sizes else sum(filter(None, sizes))

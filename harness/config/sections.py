@@ -159,7 +159,7 @@ class LimitsSection(Section):
     """Section ``limits``: load on the provider, timeouts and retries (docs/limits.md)."""
 
     concurrency: int = Field(default=20, ge=1, le=10_000, strict=True)
-    rpm: Count | None = None  # this and the following are per minute; None: as headers say
+    rpm: Count | None = None  # these four are per minute; None: as headers say
     tpm: Count | None = None
     input_tpm: Count | None = None
     output_tpm: Count | None = None
@@ -190,9 +190,9 @@ class BudgetSection(Section):
 class CheckSection(Section):
     """Section ``check``: the bounds that `harness check` decides on (docs/check.md)."""
 
-    min: dict[str, float] = Field(default_factory=dict)  # least mean by score
+    min: dict[str, float] = Field(default_factory=dict)  # minimum mean, by score
     baseline: str | None = None  # the run to compare with
-    max_drop: float | None = Field(default=None, ge=0)  # from the baseline
+    max_drop: float | None = Field(default=None, ge=0)  # largest drop below the baseline
     score: str = "pass_rate"  # the compared score
     by: str = ""  # a label whose groups must keep the bounds, too
 
@@ -224,7 +224,7 @@ class JudgeSection(PluginSection):
 
     name: str
     as_: JudgeName  # default: the plug-in's name
-    model: SecondModelSection  # its ``limits`` may be inside it or next to it
+    model: SecondModelSection  # ``limits`` may be inside this section or next to it
 
     @model_validator(mode="before")
     @classmethod
@@ -251,7 +251,7 @@ class PanelSection(Section):
     of: tuple[str, ...]
     by: Literal["majority", "mean"] = "majority"
     passes_from: float | None = None  # lowest mean that passes; None: 0.5 for criteria, else none
-    quorum: int | None = Field(default=None, ge=1, strict=True)  # verdicts; None: over half
+    quorum: int | None = Field(default=None, ge=1, strict=True)  # least verdicts; None: over half
 
     @model_validator(mode="after")
     def _can_decide(self) -> PanelSection:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from difflib import get_close_matches
+from itertools import takewhile
 from pathlib import Path
 from typing import Literal
 
@@ -53,10 +54,6 @@ def find(name: str, folder: Folder) -> Path:
 
 def summary(path: Path) -> str:
     """Return the first sentence, without full stop, of the comment that begins a file, or ""."""
-    lines = path.read_text("utf-8").splitlines()
-    comment = " ".join(line[1:].strip() for line in lines[: _first_key(lines)])
+    lines = takewhile(lambda line: line.startswith("#"), path.read_text("utf-8").splitlines())
+    comment = " ".join(line[1:].strip() for line in lines)
     return re.split(r"(?<!et al)\. ", comment)[0].rstrip(".")
-
-
-def _first_key(lines: list[str]) -> int:
-    return next((at for at, line in enumerate(lines) if not line.startswith("#")), len(lines))
