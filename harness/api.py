@@ -98,7 +98,7 @@ def run_all(
 
 
 def _finished(display: Display, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
-    """Return the result of ``work``, also inside a running event loop, as in a notebook."""
+    """Run a coroutine and return its result, also inside a running event loop (a notebook's)."""
     try:
         notebook = asyncio.get_running_loop().is_running()
     except RuntimeError:
@@ -147,7 +147,7 @@ async def _execute(
     only: str = "",
     begin: Callable[[], None] = lambda: None,
 ) -> dict[str, RunResult]:
-    """Execute runs, or ``only`` one variant. ``begin`` is called when all are checked."""
+    """Execute all runs, or ``only`` one variant, after all are checked and ``begin`` is called."""
     with Resources(settings) as resources:
         chosen = {name: run for name, run in runs.items() if only in ("", name)}
         fetch_published(chosen, base, resources)

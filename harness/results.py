@@ -38,7 +38,7 @@ CODE = '<pre style="line-height: 1.25; white-space: pre; overflow-x: auto">{code
 
 @dataclass(frozen=True)
 class RunResult:
-    """A run in its folder. ``config`` and ``metrics`` are read once, at their first use."""
+    """A saved run. ``config`` and ``metrics`` are read from its folder once, at first use."""
 
     folder: RunFolder
 
@@ -151,13 +151,13 @@ class ComparisonResult:
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """The runs of models on benchmarks, by "TASK.MODEL"."""
+    """An evaluation's runs, one per model and benchmark, by "TASK.MODEL"."""
 
     runs: Mapping[str, RunResult]
 
     @property
     def run(self) -> RunResult:
-        """The run, if there is only one."""
+        """The only run. Raises ConfigError if there are several."""
         if len(self.runs) > 1:
             problem = f"There are {len(self.runs)} runs."
             raise ConfigError(problem, f"Take one of .runs: {', '.join(self.runs)}.")
@@ -230,6 +230,6 @@ def _text(document: TableDocument, *, html: bool = False) -> str:
 
     console = Console(record=True, file=io.StringIO(), width=WIDTH, force_jupyter=False)
     console.print(terminal(document))
-    return (
-        console.export_html(inline_styles=True, code_format=CODE) if html else console.export_text()
-    )
+    if html:
+        return console.export_html(inline_styles=True, code_format=CODE)
+    return console.export_text()
