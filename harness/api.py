@@ -1,9 +1,12 @@
 """The Python API: run, read and compare runs, and define plug-ins, in a script or notebook.
 
->>> import harness
->>> run = harness.run("quickstart", limit=13)  # doctest: +SKIP
->>> run.metrics.pass_rate, len(run.samples())  # doctest: +SKIP
-(0.8269230769230769, 52)
+Examples:
+    >>> import harness
+    >>> run = harness.run("quickstart", limit=13)  # doctest: +SKIP
+    >>> run.metrics.pass_rate, len(run.samples())  # doctest: +SKIP
+    (0.8269230769230769, 52)
+    >>> other = harness.run("quickstart", model="simulated/0.2", limit=13)  # doctest: +SKIP
+    >>> harness.compare(run, other, by="structure")  # doctest: +SKIP
 """
 
 from __future__ import annotations
