@@ -10,7 +10,7 @@ import csv
 import io
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -80,14 +80,16 @@ class _FailedLine(_Failed):
 def read_failed(attempts: Path) -> tuple[list[FailedAttempt], int]:
     """Return a run's failed attempts, sorted by instance, and the number of all attempts."""
     index = AttemptIndex(attempts)
+    return list(failed_attempts(index)), len(index)
+
+
+def failed_attempts(index: AttemptIndex) -> Iterator[FailedAttempt]:
+    """Yield a run's failed attempts, sorted by instance."""
     order, table = index.in_order(), index.attempts
     failed = (table.passed == 0) | (table.outcome == OUTCOMES.index("error"))
-    found = [
-        FailedAttempt(one.instance, one.sample, one.round, one.outcome, why, one.text)
-        for one in index.read(_FailedLine, order[failed[order]])
-        for why in [one.error or _reasons(one) or _NO_VERDICT.get(one.outcome, "")]
-    ]
-    return found, len(index)
+    for one in index.read(_FailedLine, order[failed[order]]):
+        why = one.error or _reasons(one) or _NO_VERDICT.get(one.outcome, "")
+        yield FailedAttempt(one.instance, one.sample, one.round, one.outcome, why, one.text)
 
 
 def _reasons(failed: _Failed) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import permutations
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -106,17 +106,34 @@ def failed_document(failed: Sequence[FailedAttempt], n: int, run: str) -> TableD
     columns = ("instance", "sample", "round", Column("outcome", text=True, hide=1), why, answer)
     parts: list[Table | Note] = [table(columns, rows)] if rows else []
     parts.append(Note(f"{len(failed):,} of {n:,} attempts failed."))
-    if len(kinds := Counter((one.outcome, _kind(one.reason)) for one in failed)) < len(failed):
-        every = [[n, *kind] for kind, n in kinds.most_common(_MOST_KINDS)]
-        left = len(kinds) - len(every)
-        notes = [f"{left:,} rarer reasons are not shown."] if left else []
-        parts.append(
-            table(["failed", Column("outcome", text=True), why], every, names=0, notes=notes)
-        )
+    if (reasons := reasons_table({run: failed})) is not None:
+        parts.append(reasons)
     if failed:
         in_full = f"harness show {run} --failed --instance {quote(failed[0].instance)}"
         parts.append(Note(f"One of them in full: {in_full}"))
     return TableDocument(parts=parts, data=failed)
+
+
+def reasons_table(failed: Mapping[str, Iterable[FailedAttempt]]) -> Table | None:
+    """Build a table of the reasons of each run's failures. None if no reason occurs twice.
+
+    Numbers in reasons count as equal.
+    """
+    rows, notes = list[list[object]](), []
+    for run, attempts in failed.items():
+        kinds = Counter((one.outcome, _kind(one.reason)) for one in attempts)
+        if len(kinds) == kinds.total():
+            continue
+        most = kinds.most_common(_MOST_KINDS)
+        rows += [[run, n, *kind] for kind, n in most]
+        if left := len(kinds) - len(most):
+            of = f"{run}: " if len(failed) > 1 else ""
+            notes.append(f"{of}{left:,} rarer reasons are not shown.")
+    if not rows:
+        return None
+    columns = [Column(heading, text=True) for heading in ("run", "outcome", "why")]
+    shown = columns[0] if len(failed) > 1 else None, "failed", *columns[1:]
+    return table(shown, rows, names=0, notes=notes, title="Why attempts failed")
 
 
 def _kind(reason: str) -> str:

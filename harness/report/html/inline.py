@@ -1,7 +1,7 @@
 """Safe content for the page: visible text, data in script elements, code.
 
 The template escapes markup. Characters that change a line's direction, have no width or control a
-terminal are made visible here, and in the browser by `assets/text.js`. Data are compressed and
+terminal are made visible here, and in the browser by `assets/text.js`. Data are
 base64-encoded, so they cannot end their element. Scripts are allowed by their hash, so no other
 code can run.
 
@@ -91,10 +91,14 @@ def _escape(character: str) -> str:
     return f"⟨U+{ord(character):04X}⟩"
 
 
-def block(name: str, data: bytes) -> str:
-    """Return a script element with id ``name`` and compressed data, for `assets/archive.js`."""
-    packed = b64encode(gzip.compress(data, LEVEL, mtime=0)).decode("ascii")
-    return f'<script type="application/octet-stream" id="{name}">{packed}</script>\n'
+def block(name: str, data: bytes, *, compressed: bool = True) -> str:
+    """Return a script element with id ``name`` and data, for `assets/archive.js`.
+
+    Browsers decompress asynchronously, so data for what is drawn at once is not compressed.
+    """
+    packed = gzip.compress(data, LEVEL, mtime=0) if compressed else data
+    text = b64encode(packed).decode("ascii")
+    return f'<script type="application/octet-stream" id="{name}">{text}</script>\n'
 
 
 def to_json(value: Any) -> bytes:

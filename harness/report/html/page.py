@@ -13,6 +13,7 @@ from typing import IO, Any
 
 from markupsafe import Markup
 
+from harness.analysis.error_labels import failed_attempts
 from harness.analysis.run_comparison import RunComparison
 from harness.analysis.self_preference import notes
 from harness.plugins import import_extra
@@ -24,6 +25,7 @@ from harness.report.html.inline import all_visible, asset, block, source_hash, t
 from harness.report.run_tables import group_table
 from harness.report.runs import ReportedRun, common_start, shortened
 from harness.report.table import Cell, Table, TableDocument, table
+from harness.report.transcript import reasons_table
 from harness.store.files import replacing
 
 _STYLES = ("page.css", "attempts.css")
@@ -79,10 +81,11 @@ def _write(file: IO[str], report: ReportPage, prefix: str) -> None:
     script = "\n".join(map(asset, _SCRIPTS))
     library = [_chart_library()] if report.figures else []
     scripts = [*library, f'(() => {{\n"use strict";\n{script}}})();\n']
+    charts = to_json([all_visible(one.chart) for one in report.figures])
     with TemporaryFile("w+", encoding="ascii", dir=Path(file.name).parent) as chunks:
         data = (
-            block("charts", to_json([all_visible(one.chart) for one in report.figures])),
-            block("themes", to_json(report.themes)),
+            block("charts", charts, compressed=False),
+            block("themes", to_json(report.themes), compressed=False),
             block("index", write_chunks(report.runs, selection, report.comparison, chunks.write)),
         )
         chunks.seek(0)
@@ -105,6 +108,9 @@ def _write(file: IO[str], report: ReportPage, prefix: str) -> None:
 
 def _told(report: ReportPage, prefix: str) -> dict[str, Any]:
     runs, comparison = report.runs, report.comparison
+    reasons = reasons_table({run.name: failed_attempts(run.index) for run in runs})
+    if reasons is not None:
+        reasons = replace(reasons, names=len(reasons.columns))  # aligned like texts
     told: dict[str, Any] = {
         "report": report,
         "made_at": report.made_at.astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -119,7 +125,8 @@ def _told(report: ReportPage, prefix: str) -> dict[str, Any]:
         "references": run_tables.references(runs),
         "self_preferences": [(run.name, note) for run in runs for note in notes(run.metrics)],
         "differences": run_tables.differences(runs),
-        "sections": _sections(report),
+        "sections": _sections(report, reasons),
+        "reasons": reasons,
         "tables": [] if report.figures else list(_group_tables(runs)),
         "many": comparison is not None and len(comparison.others) > _MOST_TOLD,
         "origins": run_tables.origins(runs),
@@ -139,13 +146,16 @@ def _told(report: ReportPage, prefix: str) -> dict[str, Any]:
     return told
 
 
-def _sections(report: ReportPage) -> list[tuple[str, str, list[tuple[int, Figure]]]]:
+def _sections(
+    report: ReportPage, reasons: Table | None
+) -> list[tuple[str, str, list[tuple[int, Figure]]]]:
     numbered = list(enumerate(report.figures))
     found = [
         (name, title, [one for one in numbered if one[1].section == name])
         for name, title in _SECTIONS.items()
     ]
-    return [one for one in found if one[2] or (one[0] == "comparison" and report.comparison)]
+    tables = {"comparison": report.comparison, "outcomes": reasons}
+    return [one for one in found if one[2] or tables.get(one[0])]
 
 
 def _group_tables(runs: Sequence[ReportedRun]) -> Iterator[Table]:

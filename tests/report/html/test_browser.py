@@ -145,6 +145,24 @@ def test_the_figures_of_a_report_are_drawn(tmp_path: Path, opened: Opened) -> No
         expect(chart.locator("svg [class*=mark-] path").first).to_be_attached()
 
 
+def test_the_first_screens_figures_are_drawn_before_the_page_counts_as_loaded(
+    two: Path, browser: Browser
+) -> None:
+    with room_of(browser) as room:
+        room.add_init_script(
+            """addEventListener("load", () => {
+              const charts = [...document.querySelectorAll(".chart")];
+              const first = charts.filter((each) => each.getBoundingClientRect().top < innerHeight);
+              window.blank = first.filter((each) => !each.querySelector("svg")).length;
+              window.first = first.length;
+            })"""
+        )
+        page = room.new_page()
+        page.goto(two.as_uri(), wait_until="load")
+        assert page.evaluate("window.first") > 0
+        assert page.evaluate("window.blank") == 0
+
+
 def test_all_figures_are_drawn_for_printing(two: Path, opened: Opened) -> None:
     page = opened(two)
     page.emulate_media(color_scheme="dark")

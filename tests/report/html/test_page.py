@@ -8,6 +8,7 @@ from msgspec.structs import replace as replaced
 
 from harness.analysis.metrics import JudgeFacts
 from harness.errors import DataInvalid, StoreFailed
+from harness.records import Score
 from harness.report.html import page
 from harness.report.html.inline import source_hash
 from tests.report.html.pages import attempt, reported_run, two_runs, write
@@ -54,6 +55,22 @@ def test_marks_are_in_a_banner(tmp_path: Path) -> None:
     banner = re.search('<div class="banner".*?</div>', text, re.S)
     assert banner
     assert all(mark in banner[0] for mark in marks)
+
+
+def test_the_reasons_of_failure_are_a_table(tmp_path: Path) -> None:
+    attempts = [attempt("once", scores={"exact": Score(False, False, "seldom")}, passed=False)]
+    for number in range(3):
+        scores = {"exact": Score(False, False, f"{number} words, 9 wanted")}
+        attempts.append(attempt(f"sum/{number}", scores=scores, passed=False))
+    runs = [
+        reported_run(tmp_path / "a", "one", attempts),
+        reported_run(tmp_path / "b", "two", [attempt("once", passed=False)]),
+    ]
+    text = write(tmp_path / "report.html", runs, figures=[]).read_text()
+    [caption, table] = re.findall(r"<caption>([^<]*failed)</caption>(.*?)</table>", text, re.S)[0]
+    said = " ".join(re.sub("<[^>]*>", " ", table).split())
+    assert caption == "Why attempts failed"
+    assert said == "run failed outcome why one 3 ok N words, N wanted one 1 ok seldom"
 
 
 def test_a_run_of_no_attempts(tmp_path: Path) -> None:

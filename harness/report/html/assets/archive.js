@@ -5,6 +5,11 @@ const parsed = new Promise((resolve) => {
   else document.addEventListener("DOMContentLoaded", () => resolve(), { once: true });
 });
 
+/** The value of a data element that is not compressed and precedes the scripts. */
+function plainData(name) {
+  return JSON.parse(new TextDecoder().decode(fromBase64(byId(name).textContent)));
+}
+
 /** Decompresses the text of a data element (written by harness/report/html/inline.py). */
 async function unpacked(name) {
   let block = byId(name);

@@ -1,4 +1,5 @@
-/* Charts: drawn in the page's theme when they come near the screen, and saved as files. */
+/* Charts: drawn in the page's theme, at once on the first screen and for printing, else when they
+   come near the screen; and saved as files. */
 
 /** A chart must not load any URL, whatever its data contain. */
 const CLOSED = {
@@ -15,14 +16,13 @@ class Figures {
   #wanted = new Set();
   #drawing = false;
 
-  static async begin() {
+  static begin() {
     const figures = new Figures();
     figures.places = [...document.querySelectorAll(".chart")];
-    if (!figures.places.length) return figures;
-    figures.specs = JSON.parse(await unpacked("charts"));
-    figures.themes = JSON.parse(await unpacked("themes"));
+    if (!figures.places.length) return;
+    figures.specs = plainData("charts");
+    figures.themes = plainData("themes");
     figures.#watch();
-    return figures;
   }
 
   #watch() {
@@ -36,7 +36,11 @@ class Figures {
       },
       { rootMargin: "400px" },
     );
-    this.places.forEach((place) => near.observe(place));
+    // Before the page counts as loaded, when a screenshot may be taken.
+    const first = (place) => place.getBoundingClientRect().top < innerHeight;
+    const later = this.places.filter((place) => !first(place));
+    this.places.filter(first).forEach((place) => this.#draw(place));
+    later.forEach((place) => near.observe(place));
     this.#pack();
     theme.listeners.push(() => {
       if (!theme.printing) this.#want([...this.#views.keys()]);
