@@ -271,6 +271,14 @@ class Attempt(Struct, frozen=True):
     error: str | None = None  # why the call or the scoring failed
     polish: tuple[Rewriting, ...] = ()  # of the instruction (round 1) and of the feedback
 
+    def __repr__(self) -> str:
+        """Return a short text: a list of attempts would fill pages."""
+        text = self.text or self.error or ""
+        said = repr(text[:60]) + "…" * (len(text) > 60)
+        verdict = {True: "passed", False: "failed", None: "no verdict"}[self.passed]
+        place = f"{self.instance!r}, sample={self.sample}, round={self.round}"
+        return f"Attempt({place}, {self.outcome}, {verdict}, {said})"
+
 
 _canonical = msgspec.json.Encoder(order="deterministic")
 

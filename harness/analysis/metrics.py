@@ -15,6 +15,7 @@ from harness.records import METRICS_VERSION, Outcome, Usage
 
 PASS_RATE = "pass_rate"  # noqa: S105 (not a password)
 """The name of the verdict (pass or fail) wherever a score's name is expected."""
+MOST_SHOWN = 4  # scores in the short text of a run's metrics
 
 
 class Rate(Struct, frozen=True, kw_only=True):
@@ -158,6 +159,19 @@ class Metrics(Struct, frozen=True, kw_only=True):
     def pass_rate(self) -> float | None:
         """The pass rate over all judged samples, or None if there are none."""
         return self.overall.pass_rate
+
+    def __repr__(self) -> str:
+        """Return the main figures: all of them would fill pages."""
+        found = [f"run={self.run!r}", f"task={self.task!r}", f"model={self.model!r}"]
+        if self.pass_rate is not None:
+            found.append(f"pass_rate={self.pass_rate:.4g}")
+        if self.overall.ci95 is not None:
+            found.append("ci95=({:.4g}, {:.4g})".format(*self.overall.ci95))
+        found += [f"{name}={mean.mean:.4g}" for name, mean in [*self.scores.items()][:MOST_SHOWN]]
+        found.append(f"n_samples={self.n_samples}, n_clusters={self.n_clusters}")
+        found += ["simulated=True"] * self.simulated
+        found += [f"incomplete: {self.progress}"] * (not self.complete)
+        return f"Metrics({', '.join(found)}, …)"
 
     @property
     def progress(self) -> str:
