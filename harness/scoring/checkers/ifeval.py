@@ -20,7 +20,8 @@ from harness.scoring.patterns import PatternTooSlow
 class InstructionChecker:
     """Passes a text that follows a verifiable instruction, given by its id and arguments.
 
-    ``loose`` also accepts a text that passes without its first line, last line or asterisks.
+    ``verdicts`` are ``official``, like the published code's, or ``corrected`` where it misreads
+    texts. ``loose`` also accepts a text that passes without its first line, last line or asterisks.
     """
 
     def __init__(
@@ -45,8 +46,15 @@ class InstructionChecker:
         return Score(passed, passed, "" if passed else found.reason)
 
 
+OPTIONS = """
+
+verdicts: Agree with the published code, or correct its known misreadings.
+loose: Also accept a text that passes without its first line, last line or asterisks.
+"""
+
+
 def instruction_plugin(name: str) -> Callable[..., InstructionChecker]:
-    """Return a factory that takes the instruction's arguments as its options."""
+    """Return a factory with the arguments of the instruction ``name`` and `OPTIONS` as options."""
     check = CHECKS[name]
     keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD
     own = [
@@ -58,7 +66,7 @@ def instruction_plugin(name: str) -> Callable[..., InstructionChecker]:
     def build(verdicts: Verdicts, loose: bool, **arguments: Any) -> InstructionChecker:
         return InstructionChecker(name, arguments, verdicts, loose)
 
-    build.__doc__ = check.__doc__
+    build.__doc__ = (inspect.getdoc(check) or "") + OPTIONS
     build.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
     return build
 

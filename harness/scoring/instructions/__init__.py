@@ -3,7 +3,8 @@
 IFEval has 25 kinds (Zhou et al. 2023, arXiv 2311.07911). IFBench has 58 others, and 29 for
 training (Pyatkin et al. 2025, arXiv 2507.02833). A check is a function of a text and the
 instruction's arguments that raises NotFollowed. ``official`` verdicts agree with the published
-code; ``corrected`` verdicts avoid its known misreadings (docs/ifeval.md, docs/ifbench.md).
+code; ``corrected`` verdicts avoid its known misreadings (docs/ifeval.md, docs/ifbench.md). A
+check's docstring describes the official verdict and, after "corrected:", how the other differs.
 
 >>> asked = instruction("length_constraints:number_words", {"num_words": 3, "relation": "at least"})
 >>> asked.check("Two words.")
@@ -48,7 +49,7 @@ DATA = {
     "ratio:stop_words": ("stopwords", language_data.STOPWORDS),
     "words:start_verb": ("tagger", language_data.TAGGER.format("weights")),
 }
-"""The optional libraries, and files of NLTK's data, that verdicts on instructions depend on."""
+"""Map instruction ids to the optional library, or the file of NLTK's data, that verdicts need."""
 
 VERSION = "1"  # changes whenever a verdict does
 
@@ -56,7 +57,7 @@ BLANK = "the answer is blank"
 
 
 class VerifiableInstruction(Struct, frozen=True):
-    """A verifiable instruction with its arguments."""
+    """An instruction's id and arguments, and which verdicts to give: official or corrected."""
 
     id: str
     arguments: Mapping[str, Any]
@@ -68,7 +69,7 @@ class VerifiableInstruction(Struct, frozen=True):
         return self.id.partition(":")[0]
 
     def check(self, text: str) -> str:
-        """Return what is wrong with a text, or "" if nothing is. May raise PatternTooSlow."""
+        """Return why a text does not follow the instruction, or "". May raise PatternTooSlow."""
         if not text.strip():
             return BLANK
         check = CHECKS[self.id]
@@ -81,7 +82,7 @@ class VerifiableInstruction(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """Whether a text follows an instruction; ``reason`` says why not under the strict reading."""
+    """Whether a text follows an instruction, strictly and loosely, and why not strictly."""
 
     id: str
     strict: bool
@@ -104,7 +105,11 @@ def parameters(check: Check) -> list[inspect.Parameter]:
 def instruction(
     name: str, arguments: Mapping[str, Any], verdicts: Verdicts = "official"
 ) -> VerifiableInstruction:
-    """Build an instruction, or raise DataInvalid if its id or an argument is unknown or wrong."""
+    """Build an instruction from its id, such as ``keywords:existence``, and its arguments.
+
+    ``verdicts`` selects the published check or the corrected one; most instructions have only one.
+    Raises DataInvalid if the id or an argument is unknown or wrong.
+    """
     if name not in CHECKS:
         raise DataInvalid(f"there is no instruction {name!r:.80}.", nearest(name, CHECKS))
     wanted = _arguments(CHECKS[name])
@@ -132,7 +137,7 @@ def _arguments(check: Check) -> type[Struct]:
 
 
 def versions(ids: Collection[str]) -> dict[str, str]:
-    """Return the versions or hashes of the data and packages that instructions need."""
+    """Return, by name, package versions and SHA-256 hashes of data that these instructions need."""
     found = {}
     for library in sorted({LIBRARIES[name] for name in LIBRARIES.keys() & ids}):
         if library == "syllapy":
@@ -145,7 +150,7 @@ def versions(ids: Collection[str]) -> dict[str, str]:
 
 
 def judge(asked: Sequence[VerifiableInstruction], text: str) -> list[Verdict]:
-    """Return the verdict on each of a prompt's instructions."""
+    """Return the verdicts on a text, one for each of a prompt's instructions."""
     loosened = list(variants(text))[1:]
     found = []
     for one in asked:

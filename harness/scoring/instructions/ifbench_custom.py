@@ -115,7 +115,7 @@ def sentence_alphabet(text: str) -> None:
 
 @ifbench("custom:european_capitals_sort")
 def european_capitals_sort(text: str) -> None:
-    """Check for the published list of capitals, in order, separated by commas."""
+    """Check for the names in `CAPITALS`, in order, separated by commas, ignoring accents."""
     found = [name.strip() for name in _plain(text).split(",") if name.strip()]
     require_count(len(found), len(CAPITALS), "names between commas")
     for one, wanted in zip(found, CAPITALS, strict=True):
@@ -124,7 +124,7 @@ def european_capitals_sort(text: str) -> None:
 
 @ifbench("custom:csv_city")
 def csv_city(text: str) -> None:
-    """Check for CSV with the five required columns and seven rows."""
+    """Check for CSV with the columns `CITY_HEADER` and seven rows."""
     rows = _rows(text, ",", None)
     _require_shape(rows, 7)
     require(rows[0] == CITY_HEADER, f"the columns are {listed(rows[0])}")
@@ -132,7 +132,7 @@ def csv_city(text: str) -> None:
 
 @ifbench("custom:csv_special_character")
 def csv_special_character(text: str) -> None:
-    """Check for CSV with the five required columns, 14 rows, and a quoted special character."""
+    """Check for CSV with the header `_PRODUCTS`, 14 rows, and a quoted special character."""
     rows = _rows(text, ",", _PRODUCTS)
     require_count(len(rows) - 1, 14, "rows")
     for row in rows[1:]:  # the published code does not look at the rows after such a field
@@ -149,7 +149,7 @@ def _has_special_character(field: str) -> bool:
 
 @ifbench("custom:csv_quotes")
 def csv_quotes(text: str) -> None:
-    """Check for tab-separated text with five columns, three rows, and every field in quotes."""
+    """Check for tab-separated text: the header `_STUDENTS`, three rows, all fields in quotes."""
     rows = _rows(text, "\t", _STUDENTS)
     _require_shape(rows, 3)
     fields = [field.strip() for row in rows for field in row]
@@ -158,10 +158,10 @@ def csv_quotes(text: str) -> None:
 
 
 def _rows(text: str, delimiter: str, header: re.Pattern[str] | None) -> list[list[str]]:
-    """Return the rows of a CSV text. If a header is given, quotes are kept."""
+    """Return the rows of a CSV text. A header pattern must match the first line; quotes stay."""
     if header is not None:
         begins = header.match(text.split("\n")[0].strip())
-        require(begins, "the first line is not that of the five columns")
+        require(begins, "the first line is not the header of the five columns")
         text = text.replace('"', '"""')
     try:
         return list(csv.reader(StringIO(text), delimiter=delimiter))
@@ -177,7 +177,7 @@ def _require_shape(rows: list[list[str]], n_rows: int) -> None:
 
 @ifbench("custom:date_format_list")
 def date_format_list(text: str, *, corrected: bool = False) -> None:
-    """Check for a comma-separated list of YYYY-MM-DD dates of Napoleon's life; 00 is accepted."""
+    """Check for comma-separated dates YYYY-MM-DD in Napoleon's life; 00 passes (corrected: no)."""
     for one in text.strip().split(","):
         if not (found := _DATE.match(one.strip())):
             raise NotFollowed(f"{cut(one.strip(), 40)!r} is not a date YYYY-MM-DD")

@@ -32,7 +32,7 @@ from harness.scoring.instructions.texts import (
 CONJUNCTIONS = frozenset(published_list("conjunctions"))
 NAMES = published_list("names")
 PRONOUNS = frozenset(published_list("pronouns"))
-TIMES = (1, 2, 3, 5, 7)  # how often the five keywords of `keywords_multiple` are wanted
+TIMES = (1, 2, 3, 5, 7)  # required occurrences of the five keywords of `keywords_multiple`
 
 ALPHABET = string.ascii_lowercase
 CONSONANTS = "bcdfghjklmnpqrstvwxyz"
@@ -50,7 +50,7 @@ _CLUSTER = re.compile(f"[{CONSONANTS}]{{2}}")
 
 @ifbench("count:word_count_range")
 def word_count_range(text: str, min_words: int, max_words: int) -> None:
-    """Check that the number of words is in a range; ``don't`` and ``3.5`` are two words each."""
+    """Check for ``min_words`` to ``max_words`` words; ``don't`` and ``3.5`` are two words each."""
     count = len(words(text))
     wanted = f"{min_words:,} to {max_words:,}"
     require(min_words <= count <= max_words, counted(count, "words", wanted))
@@ -58,37 +58,36 @@ def word_count_range(text: str, min_words: int, max_words: int) -> None:
 
 @ifbench("count:unique_word_count")
 def unique_word_count(text: str, N: int, *, corrected: bool = False) -> None:
-    """Check for at least N distinct words, ignoring case; all lone marks count as one word."""
+    """Check for ``N`` or more distinct words, ignoring case; lone marks count (corrected: not)."""
     found = {bare(word) for word in text.lower().split()} - ({""} if corrected else set())
     require_relation(len(found), "at least", N, "words (different)")
 
 
 @ifbench("count:conjunctions")
 def conjunctions(text: str, small_n: int, *, corrected: bool = False) -> None:
-    """Check for ``small_n`` or more different conjunctions; ``and`` and ``And`` count as two."""
+    """Check for at least ``small_n`` different conjunctions; case matters (corrected: ignored)."""
     found = {word for word in text.split() if bare(word).lower() in CONJUNCTIONS}
-    if corrected:  # case and punctuation make no difference
+    if corrected:
         found = {bare(word).lower() for word in found}
     require_relation(len(found), "at least", small_n, "conjunctions (different)")
 
 
 @ifbench("count:person_names")
 def person_names(text: str, N: int) -> None:
-    """Check for at least N different first names from the published list of 50."""
+    """Check for at least ``N`` different first names from the published list of 50."""
     require_relation(len(set(_NAME.findall(text))), "at least", N, "names of the list")
 
 
 @ifbench("count:numbers")
 def numbers(text: str, N: int, *, corrected: bool = False) -> None:
-    """Check for exactly N numbers, ignoring punctuation: ``1,000`` and ``10-12`` are one each."""
-    # Corrected, only a comma or period continues a number, so ``10-12`` is two.
+    """Check for exactly ``N`` numbers; ``1,000`` is one, and ``10-12`` is one (corrected: two)."""
     found = _NUMBER.findall(text) if corrected else re.findall(r"\d+", unpunctuated(text))
     require_count(len(found), N, "numbers")
 
 
 @ifbench("count:pronouns")
 def pronouns(text: str, N: int) -> None:
-    """Check for at least N pronouns; ``he/she`` counts as two."""
+    """Check for at least ``N`` pronouns; ``he/she`` counts as two."""
     count = sum(word in PRONOUNS for word in tokens(text.replace("/", " ").lower()))
     require_relation(count, "at least", N, "pronouns")
 
@@ -107,7 +106,7 @@ def punctuation(text: str) -> None:
 def keywords_multiple(
     text: str, keyword1: str, keyword2: str, keyword3: str, keyword4: str, keyword5: str
 ) -> None:
-    """Check that keywords occur 1, 2, 3, 5, 7 times, ignoring case, including parts of words."""
+    """Check that the five keywords occur anywhere 1, 2, 3, 5 and 7 times, ignoring case."""
     keywords = (keyword1, keyword2, keyword3, keyword4, keyword5)
     for keyword, wanted in zip(map(str.strip, keywords), TIMES, strict=True):
         require_count(text.lower().count(keyword.lower()), wanted, f"occurrences of {keyword!r}")
@@ -115,7 +114,7 @@ def keywords_multiple(
 
 @ifbench("count:words_japanese")
 def words_japanese(text: str, N: int) -> None:
-    """Check that every N-th word has a Japanese character, is a number, or is punctuation."""
+    """Check that every ``N``-th word has a Japanese character, is a number, or is punctuation."""
     for place, word in list(enumerate(text.split(), 1))[N - 1 :: N] if N > 0 else ():
         word = bare(word)
         passes = not word or word.isdigit() or _JAPANESE.search(word)
@@ -133,10 +132,7 @@ def stop_words(text: str, percentage: int) -> None:
 
 @ifbench("ratio:sentence_type")
 def sentence_type(text: str, *, corrected: bool = False) -> None:
-    """Check that twice as many sentences end in ``.`` as in ``?``.
-
-    A text with neither passes, unless ``corrected``.
-    """
+    """Check for a 2:1 ratio of sentences ending in ``.`` to ``?``; 0:0 passes (corrected: no)."""
     plain, asked, _ = _ends(text)
     said = f"{plain} declarative and {asked} interrogative sentences, a ratio of 2:1 wanted"
     require(plain == 2 * asked, said)
@@ -145,10 +141,7 @@ def sentence_type(text: str, *, corrected: bool = False) -> None:
 
 @ifbench("ratio:sentence_balance")
 def sentence_balance(text: str, *, corrected: bool = False) -> None:
-    """Check that equally many sentences end in ``.``, ``?`` and ``!``.
-
-    A text without such sentences passes, unless ``corrected``.
-    """
+    """Check for as many sentences ending in ``.`` as ``?`` and ``!``; 0 passes (corrected: no)."""
     ends = _ends(text)
     said = "{} declarative, {} interrogative and {} exclamatory sentences".format(*ends)
     require(len(set(ends)) == 1, f"{said}, as many of each wanted")
@@ -163,10 +156,7 @@ def _ends(text: str) -> tuple[int, int, int]:
 
 @ifbench("ratio:sentence_words")
 def sentence_words(text: str, *, corrected: bool = False) -> None:
-    """Check for three sentences with equally many characters.
-
-    Repeated words fail only if ``corrected``.
-    """
+    """Check for three sentences of equal length in characters (corrected: no word repeated)."""
     lengths = [len(sentence.strip()) for sentence in sentences(text)]
     require_count(len(lengths), 3, "sentences")
     said = "{}, {} and {} characters, as many wanted".format(*lengths)
@@ -178,9 +168,9 @@ def sentence_words(text: str, *, corrected: bool = False) -> None:
 
 @ifbench("ratio:overlap")
 def overlap(text: str, reference_text: str, percentage: int, *, corrected: bool = False) -> None:
-    """Check the percentage of the text's character trigrams in a reference, within 2 points."""
+    """Check that a percentage (± 2) of character (corrected: word) trigrams is in a reference."""
     both: list[Sequence[str]] = [text, reference_text]
-    if corrected:  # runs of three words
+    if corrected:
         both = [tokens(text), tokens(reference_text)]
     found, known = (set(zip(one, one[1:], one[2:], strict=False)) for one in both)
     share = len(found & known) / len(found) if found else -1.0
@@ -191,7 +181,7 @@ def overlap(text: str, reference_text: str, percentage: int, *, corrected: bool 
 
 @ifbench("words:alphabet")
 def alphabet(text: str) -> None:
-    """Check that first letters of words follow the alphabet, and ``a`` follows ``z``."""
+    """Check that the words' first letters follow the alphabet, with ``a`` after ``z``."""
     found = [word.lower() for word in unpunctuated(text).split()]
     starts = found and found[0][0] in ALPHABET
     require(starts, "the first word does not begin with a letter from a to z")
@@ -293,7 +283,7 @@ def no_consecutive(text: str) -> None:
 
 @ifbench("words:keywords_specific_position")
 def keywords_specific_position(text: str, keyword: str, n: int, m: int) -> None:
-    """Check that the keyword is the n-th sentence's m-th word, ignoring case."""
+    """Check that the keyword is the m-th word of the n-th sentence, ignoring case."""
     found = sentences(text)
     require_relation(len(found), "at least", n, "sentences")
     spoken = [word for word in tokens(found[n - 1]) if any(map(str.isalnum, word))]
@@ -304,9 +294,12 @@ def keywords_specific_position(text: str, keyword: str, n: int, m: int) -> None:
 
 @ifbench("words:words_position")
 def words_position(text: str, keyword: str, *, corrected: bool = False) -> None:
-    """Check that the keyword is the second and the second-to-last word, ignoring case."""
+    """Check that the keyword is the second and the second-to-last word, ignoring case.
+
+    Except for a final mark, punctuation marks count as words (corrected: no mark does).
+    """
     found = tokens(text)
-    if corrected:  # punctuation is never a word
+    if corrected:
         found = [token for token in found if any(map(str.isalnum, token))]
     elif found and found[-1] in string.punctuation:
         found.pop()
@@ -342,7 +335,7 @@ def increment(text: str, small_n: int) -> None:
 
 @ifbench("sentence:keyword")
 def sentence_keyword(text: str, word: str, N: int) -> None:
-    """Check that the N-th sentence contains a whole word, ignoring case."""
+    """Check that the ``N``-th sentence contains ``word`` as a whole word, ignoring case."""
     found = sentences(text)
     require_relation(len(found), "at least", N, "sentences")
     holds = N > 0 and re.search(rf"\b{re.escape(word)}\b", found[N - 1], re.IGNORECASE)

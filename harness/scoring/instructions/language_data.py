@@ -25,7 +25,7 @@ _LISTS = Path(__file__).with_name("ifbench_lists.txt").read_text("utf-8").splitl
 
 
 def published_list(name: str) -> list[str]:
-    """Return the words of a list in ``ifbench_lists.txt``."""
+    """Return the words of the list ``name`` in ``ifbench_lists.txt``."""
     return next(line.split()[1:] for line in _LISTS if line.startswith(f"{name}: "))
 
 
@@ -110,12 +110,12 @@ def _tagger() -> Any:
 
 
 def sha256(name: str) -> str:
-    """Return the SHA-256 hash of one of NLTK's data files. May raise DataMissing."""
+    """Return the SHA-256 hash of NLTK's data file at a relative path. May raise DataMissing."""
     return hashlib.sha256(_file(name).read_bytes()).hexdigest()
 
 
 def _file(name: str) -> Path:
-    """Return the path of one of NLTK's data files, in NLTK's folders or the data folder."""
+    """Return the full path of NLTK's data file ``name``, in NLTK's folders or the data folder."""
     from nltk import data
 
     for folder in (*data.path, Settings().data_dir / "nltk_data"):

@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 Check: TypeAlias = Callable[..., None]
 """Takes a text and an instruction's arguments. Raises NotFollowed if the text does not follow it.
 
-If the official check misreads some texts, it also has the keyword ``corrected``.
+If the published code misreads some texts, there is a keyword ``corrected``: False, the default,
+gives the published verdict, and True the right one.
 """
 
 IFEVAL: dict[str, Check] = {}
@@ -42,7 +43,7 @@ def _decides(checks: dict[str, Check], name: str) -> Callable[[Check], Check]:
     return register
 
 
-# Decorators of the check of the instruction with an id.
+# Decorators that register a function as the check of the instruction with the given id.
 ifeval, ifbench = partial(_decides, IFEVAL), partial(_decides, IFBENCH)
 training = partial(_decides, TRAINING)
 
@@ -72,20 +73,20 @@ def unpunctuated(text: str) -> str:
 
 @cache
 def splitter() -> Punkt:
-    """Return the sentence splitter. Its name is recorded in the manifest."""
+    """Return NLTK 3.9's sentence splitter, whose name the manifest records."""
     from harness.scoring import punkt  # imports NLTK
 
     return punkt.earlier(Settings().data_dir / "nltk_data")
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences of a text."""
+    """Return the sentences of a text, split by Punkt as in NLTK 3.9."""
     found: list[str] = splitter().tokenize(text)
     return found
 
 
 def tokens(text: str) -> list[str]:
-    """Return the words and punctuation marks of a text."""
+    """Return the words and punctuation marks of a text, split as in NLTK 3.9."""
     return [token for one in sentences(text) for token in _sentence_tokens(one)]
 
 
@@ -115,9 +116,10 @@ def require_none(found: Sequence[str], reason: str) -> None:
 def require_count(
     count: int, wanted: int, what: str, said: str | None = None, where: str = ""
 ) -> None:
-    """Raise NotFollowed unless a count equals ``wanted``, which the reason can call ``said``.
+    """Raise NotFollowed, with a reason such as "1 word, 3 wanted", unless a count is ``wanted``.
 
-    The reason is "1 word, 3 wanted"; ``what`` begins with a plural noun.
+    ``what`` begins with a plural noun, ``where`` precedes the reason, and ``said`` replaces the
+    wanted number in it.
     """
     require(count == wanted, where + counted(count, what, said or wanted))
 
@@ -125,7 +127,7 @@ def require_count(
 def require_relation(
     count: int, relation: Relation, wanted: int, what: str, where: str = ""
 ) -> None:
-    """Raise NotFollowed unless a count is "less than" or "at least" ``wanted``."""
+    """Raise NotFollowed unless a count has the relation "less than" or "at least" to ``wanted``."""
     holds = count < wanted if relation == "less than" else count >= wanted
     said = f"{relation.replace('less', 'fewer')} {wanted:,}"
     require(holds, where + counted(count, what, said))
