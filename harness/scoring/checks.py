@@ -33,7 +33,10 @@ MOST_CACHED = 4_096
 
 
 class Check(Struct, frozen=True):
-    """A check of the extracted answer or whole reply. ``name`` also names its score or judge."""
+    """A checker, its options, and what it checks: the extracted answer or the reply's whole text.
+
+    ``name`` also names the check's score or, if a judge decides, the judge.
+    """
 
     name: str
     checker: str
@@ -87,7 +90,7 @@ def is_file(checker: object) -> bool:
 
 
 def from_row(row: Mapping[str, Any], name: str, check: str) -> Any:
-    """Return the value of a row's field for a check, or raise DataInvalid if it is missing."""
+    """Return the row's field ``name`` for a check, or raise DataInvalid if it is missing."""
     if name not in row:
         raise DataInvalid(
             f"the check {check!r} needs the field {name!r:.60}, which the row does not have.",
@@ -155,7 +158,7 @@ def _changed(checks: Sequence[Check], changes: Mapping[Any, Any]) -> list[Check]
 
 
 class Rules:
-    """Builds and caches checkers. A wrong option in the run file raises ConfigError."""
+    """Builds and caches the checkers of checks. Wrong options in the run file raise ConfigError."""
 
     def __init__(self, shared: Sequence[Check]) -> None:
         build = kind("checkers").build
@@ -172,7 +175,7 @@ class Rules:
                 raise ConfigError(problem, error.remedy) from None
 
     def of(self, checks: Sequence[Check], row: Mapping[str, Any]) -> tuple[Check, ...]:
-        """Return the checks that need no judge, with options filled in from a row."""
+        """Return the checks that need no judge, with options from a row. May raise DataInvalid."""
         found = []
         for check in checks:
             if check.checker == JUDGE:

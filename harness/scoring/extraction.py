@@ -101,7 +101,7 @@ def _first_fence(text: str) -> str:
 def _last_fence(text: str) -> str:
     # An opening fence at the very end of a reply starts no block.
     if not (blocks := [block for _, block in _BLOCK.findall(text) if block.strip()]):
-        raise NoAnswerBlock("there is no fence (```) with a text")
+        raise NoAnswerBlock("no fence (```) contains text")
     return _inside(blocks[-1])
 
 
@@ -113,7 +113,7 @@ def _open_fence(text: str) -> str:
     else:
         answer = _FORMAT.sub("", before)
     if not answer.strip():
-        raise NoAnswerBlock("nothing stands before the closing fence (```)")
+        raise NoAnswerBlock("there is no text before the closing fence (```)")
     return answer
 
 
@@ -159,13 +159,13 @@ class Found(NamedTuple):
 
 
 def answer_in(match: Any) -> str:
-    """Return the first group that matched ("" if none did), or the whole match without groups."""
+    """Return the first group that matched ("" if none), or the whole match if it has no groups."""
     groups = match.groups() or (match[0],)
     return str(next((group for group in groups if group is not None), ""))
 
 
 class RegexExtraction:
-    """Extracts the leftmost match (``last``: rightmost). Earlier patterns win ties."""
+    """Extracts the first or last match of several patterns; earlier patterns win ties."""
 
     def __init__(
         self, patterns: Sequence[str], where: str, take: Take = "first", ignore_case: bool = False
@@ -220,7 +220,7 @@ class NumberExtraction:
     def read(self, text: str) -> str:
         """Return the number as text, or raise Unparseable if there is none."""
         if (found := one_number(text, self.take)) is None:
-            raise Unparseable("The answer holds no number.")
+            raise Unparseable("The answer contains no number.")
         return format(found, "f") if abs(found.adjusted()) < 100 else str(found)
 
     def write(self, answer: str) -> str | None:
@@ -247,7 +247,7 @@ class JsonExtraction:
         try:
             return json.dumps(found, ensure_ascii=False)
         except (ValueError, RecursionError):
-            raise Unparseable("The JSON object's value is out of proportion.") from None
+            raise Unparseable("The JSON object's value is too large or too deep.") from None
 
     def write(self, answer: str) -> str | None:
         """Return a JSON object with the answer at the key."""
@@ -315,7 +315,7 @@ def json_object(text: str) -> dict[str, Any]:
                 continue
             if isinstance(found, dict):
                 return found
-    raise Unparseable("The answer holds no JSON object.")
+    raise Unparseable("The answer contains no JSON object.")
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -337,7 +337,7 @@ NEAR = 60  # number of characters after an expected text that are examined and s
 
 
 def faults(messages: Sequence[str], answers: Sequence[str], parser: Extraction) -> list[str]:
-    """Return one sentence for each mismatch between a parser and a prompt with these answers."""
+    """Return one sentence per mismatch between a parser and a prompt's messages and examples."""
     unread = [answer for answer in answers if not reads(parser, answer)]
     found = [f"The parser reads no answer in the prompt's example {one!r:.80}." for one in unread]
     expected = parser.expects
@@ -359,7 +359,7 @@ def faults(messages: Sequence[str], answers: Sequence[str], parser: Extraction) 
 
 
 def garbled(parser: Extraction, answer: str) -> str | None:
-    """Return what a parser reads instead of an answer (empty: nothing), or None if it is right."""
+    """Return what a parser reads in a reply with this answer ("": nothing), or None if right."""
     text = parser.filled(answer) if isinstance(parser, RegexExtraction) else None
     try:
         found = None if text is None else parser.read(text)

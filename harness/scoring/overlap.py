@@ -47,7 +47,7 @@ def exact_match(answer: str, references: Iterable[str]) -> bool:
 
 
 def token_f1(answer: str, references: Iterable[str]) -> float:
-    """Return the highest F1 over the words of a reference (SQuAD: Rajpurkar et al. 2016).
+    """Return the answer's highest F1 over the words of a reference (Rajpurkar et al. 2016, SQuAD).
 
     Order, case, punctuation and articles are ignored.
     """
@@ -74,7 +74,7 @@ def named_label(answer: str, labels: Collection[str]) -> str | None:
 
 
 def rouge_l(answer: str, references: Iterable[str]) -> float:
-    """Return the highest ROUGE-L over the references, from 0 to 1 (Lin 2004).
+    """Return the answer's highest ROUGE-L over the references, from 0 to 1 (Lin 2004).
 
     ROUGE-L is the F-measure of the longest common subsequence of `tokens`, as in rouge-score 0.1.2
     with its stemmer. This takes a fifth of that library's time: stems and short texts are cached,

@@ -32,8 +32,9 @@ def criteria_scores(
 ) -> Mapping[str, Score]:
     """Return WildIFEval's scores ``strict`` and ``soft`` (Lior et al. 2025, arXiv 2503.06573).
 
-    ``strict`` is False if a criterion is not satisfied, otherwise None if one is undecided (with a
-    reason that begins with ``undecided``). ``soft`` is the share satisfied of the decided criteria.
+    Each of ``constraints`` has the keys ``constraint`` (its text) and ``passed``. ``strict`` is
+    False if one did not pass, otherwise None if one is undecided (with a reason that begins with
+    ``undecided``). ``soft`` is the share of the decided constraints that passed.
     """
     texts: dict[bool | None, list[str]] = {
         passed: [one["constraint"] for one in constraints if one["passed"] is passed]
@@ -70,7 +71,7 @@ class Panel:
     quorum: int | None = None
 
     def combine(self, judged: JudgeScores) -> Mapping[str, Score]:
-        """Return the panel's scores by name, empty if no judge was asked. May raise Unparseable."""
+        """Return the panel's scores by name, or {} if no judge was asked. May raise Unparseable."""
         asked = sum(scores is None or bool(scores) for scores in judged.values())
         given = {judge: scores for judge, scores in judged.items() if scores}
         if not asked:
@@ -149,7 +150,7 @@ def _details(votes: Mapping[str, Score]) -> dict[str, Any]:
 def _same_criteria(
     given: Mapping[str, Mapping[str, Score]],
 ) -> list[dict[str, Mapping[str, Any]]]:
-    """Return the entries on each criterion by judge, or [] if the judges' criteria differ."""
+    """Return, for each criterion, its entry by judge, or [] if the judges' criteria differ."""
     entries = [_criteria(scores) for scores in given.values()]
     if len({tuple(one["constraint"] for one in criteria) for criteria in entries}) != 1:
         return []

@@ -1,4 +1,4 @@
-"""Finds users' regular expressions, limited in time and memory, and numbers in a text.
+"""Searches texts for users' regular expressions, within limits, and for numbers.
 
 Some patterns, such as ``(a|a)*$``, can take practically forever. After `TIMEOUT_S`, a search raises
 `PatternTooSlow`; after `MOST_TIMEOUTS` timeouts of one pattern, the run ends. The syntax is that of
@@ -34,7 +34,10 @@ class PatternTooSlow(HarnessError):
 
 
 class Pattern:
-    """A compiled regular expression. Error messages begin with ``where`` ("The option 'a'")."""
+    """A compiled regular expression, searched within ``timeout_s`` seconds of CPU time.
+
+    Error messages begin with ``where``, such as "The option 'a'".
+    """
 
     def __init__(
         self, pattern: str, where: str, *, ignore_case: bool = False, timeout_s: float = TIMEOUT_S
@@ -44,7 +47,7 @@ class Pattern:
         self.pattern, self._where = pattern, where
         self._timeout_s, self._timeouts = timeout_s, 0
         if len(pattern) > LONGEST_PATTERN:
-            raise ConfigError(f"{where}: a pattern of more than {LONGEST_PATTERN:,} characters.")
+            raise ConfigError(f"{where}: the pattern has more than {LONGEST_PATTERN:,} characters.")
         if parts(pattern) > MOST_PARTS:
             raise ConfigError(
                 f"{where}: {cut(pattern, 60)!r} takes too much memory.",

@@ -108,7 +108,7 @@ class Punkt(PunktSentenceTokenizer):  # type: ignore[misc]  # NLTK has no types
 
 @cache
 def english(folder: Path | None = None) -> Punkt | None:
-    """Return COLLIE's splitter, or None if its data is in neither NLTK's paths nor ``folder``."""
+    """Return NLTK's English splitter, or None if NLTK's paths and ``folder`` lack its data."""
     known = list(data.path)
     data.path += [str(folder)] if folder else []  # NLTK opens no files elsewhere
     try:
@@ -135,7 +135,7 @@ def own() -> Punkt:
 
 @cache
 def best(folder: Path | None = None) -> Punkt:
-    """Return the splitter of `english`, or log a warning and return `own` if data is missing."""
+    """Return the splitter of `english` or, with a warning, of `own` if the data is missing."""
     found = english(folder)
     if found is None:
         logger.warning("Without 'harness data fetch punkt', a few verdicts on sentences differ.")

@@ -44,7 +44,7 @@ class NumericMatchChecker:
         """Return a score of True or False, or raise Unparseable if the text has no number."""
         found = one_number(text, self._take)
         if found is None:
-            raise Unparseable("The answer holds no number.")
+            raise Unparseable("The answer contains no number.")
         passed = any(self._equals(found, target) for target in self._targets)
         shown = f"{found!s:.60}"
         reason = "" if passed else f"{shown} is not the expected number"

@@ -158,13 +158,13 @@ class CheckResult:
 
 
 def check(specification: Specification, text: str, units: Splitter | None = None) -> CheckResult:
-    """Return the verdict on a text, with findings. ``units`` splits it (default: `splitter()`)."""
+    """Return whether a text satisfies a specification, with findings; ``units`` splits it."""
     units = units or splitter()
     return checked(specification, (extract(base, text, units) for base, _ in specification.bases()))
 
 
 def checked(specification: Specification, observed: Iterable[Observed]) -> CheckResult:
-    """Return the result of a check, given the values observed for the base constraints in order."""
+    """Return a specification's result, given the values observed for its base constraints."""
     findings = tuple(
         ConstraintFinding(base, target, found, satisfied(base, found, target))
         for (base, target), found in zip(specification.bases(), observed, strict=True)
@@ -223,7 +223,7 @@ def _passed(constraint: grammar.Constraint, verdicts: Iterator[bool]) -> bool:
 
 
 def _transformed(transformation: grammar.Transformation, units: Observed) -> Observed:
-    """Return the result of applying a transformation; the units of a text are its characters."""
+    """Return the result of applying a transformation to units, or to the characters of a text."""
     if isinstance(transformation, grammar.Identity) or units is None:
         return units
     assert not isinstance(units, int)  # `grammar.read` refuses anything else
@@ -256,7 +256,7 @@ def _at(units: tuple[Observed, ...] | str, index: int) -> Observed:
 
 
 def holds(relation: grammar.Relation, observed: Observed, target: Target) -> bool:
-    """Return whether a relation holds; ``in`` means all targets, ``not in`` none of them."""
+    """Return whether a value meets its target; ``in`` means all targets, ``not in`` no target."""
     if relation in ("in", "not in"):
         wanted = target if isinstance(target, tuple) else (target,)
         contained = [observed is not None and _contains(observed, part) for part in wanted]

@@ -70,7 +70,7 @@ class Min(_Operation, frozen=True, tag="min"):
 
 
 class MeasureOp(_Operation, frozen=True, tag="measure"):
-    """A number that a plug-in computes from the units (`harness.ports.Measure`)."""
+    """The number that a plug-in, named ``name``, computes from units (`harness.ports.Measure`)."""
 
     name: str
 
@@ -94,7 +94,7 @@ class Base(Struct, frozen=True, forbid_unknown_fields=True):
 
     The text is split into units of ``input_level``, if set, and then of ``target_level``. These are
     transformed and compared with a target. If there are several values, a reduction combines their
-    verdicts into one; ``reduction_value`` is the reduction's number.
+    verdicts into one; ``reduction_value`` is the number in one such as "at least".
     """
 
     target_level: Unit
@@ -139,7 +139,7 @@ def _paired(constraint: Constraint, targets: Target) -> Iterator[tuple[Base, Tar
 
 @cache
 def measure(name: str) -> ports.Measure:
-    """Return the measure plug-in with this name, created on first use."""
+    """Return the measure plug-in called ``name``, created on first use."""
     with calling(f"The measure {name!r}"):
         found: ports.Measure = kind("measures").build(name, {})
     return found
@@ -293,7 +293,7 @@ def _misfit(level: Level, base: Base, target: Target, where: str) -> str:
         return f"a {outer} is not made of {inner}s"
     shape = observed_shape(base, where)
     if (base.reduction in _COUNTED) != (base.reduction_value is not None):
-        return f"'reduction_value' goes with the reductions {', '.join(_COUNTED)}, and no other"
+        return f"'reduction_value' is required with {', '.join(_COUNTED)}, and not allowed otherwise"
     if base.reduction_value is not None and base.reduction_value < 0:
         return "'reduction_value' is negative"
     if target == ():
@@ -308,7 +308,7 @@ def _misfit(level: Level, base: Base, target: Target, where: str) -> str:
 
 
 def _target_misfit(base: Base, shape: Shape, target: Target) -> str:
-    """Return why the relation can never hold for a value of this type, or "" if it can."""
+    """Return why a value of the type ``shape`` can never meet the target, or "" if it can."""
     of = shape.of if isinstance(shape, Several) else shape
     if isinstance(of, Several):
         return "a list of lists needs a reduction, or a transformation of each"

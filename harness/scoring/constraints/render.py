@@ -54,7 +54,7 @@ def numbered(clauses: Iterable[str]) -> str:
 
 
 def clause(base: Base, target: Target) -> str:
-    """Return a base constraint's requirement as a phrase: "with exactly 6 sentences"."""
+    """Return a base constraint and its target as a phrase: "with exactly 6 sentences"."""
     return _asked(base, target) + place(base)
 
 
@@ -85,7 +85,7 @@ def _asked(base: Base, target: Target) -> str:
 
 
 def asked_phrase(base: Base, measured: Transformation, nouns: Nouns, target: Target) -> str | None:
-    """Return a short phrase for a count or position ("exactly 6 sentences"), otherwise None."""
+    """Return a short phrase for a target count or position: "exactly 6 sentences", or None."""
     if isinstance(measured, Count) and base.relation in AMOUNT:
         number = sole(target)
         plural = not isinstance(number, int) or number > 1
@@ -98,7 +98,7 @@ def asked_phrase(base: Base, measured: Transformation, nouns: Nouns, target: Tar
 
 
 def _containing(base: Base, target: Target, nouns: Nouns) -> str | None:
-    """Return a short phrase for text that units must or must not contain, or None."""
+    """Return a short phrase for the target that units must or must not contain, or None."""
     if base.transformation not in (grammar.Identity(), ForEach(grammar.Identity())):
         return None
     containing = "containing" if base.relation == "in" else "not containing"
@@ -127,7 +127,7 @@ def _scope(base: Base, noun: str, target: Target) -> str:
 
 
 def _spaced(base: Base, level: Level) -> bool:
-    """Return whether a base constraint counts the characters of units that contain spaces."""
+    """Return whether a base constraint counts characters of units with spaces, in a ``level``."""
     counted = base.transformation
     if isinstance(counted, grammar.Max | grammar.Min):
         counted = counted.do
@@ -184,7 +184,7 @@ def described(transformation: Transformation, nouns: Nouns) -> str:
 
 
 def count_phrase(amount: str, count: Count, noun: str, number: Observed, plural: bool) -> str:
-    """Return a count in words: "exactly 6 sentences", where "exactly " is the ``amount``."""
+    """Return a count of ``noun``s in words: "exactly 6 sentences"; "exactly " is the ``amount``."""
     if count.of is not None:
         return f"the {noun} {quoted(count.of)} {amount}{quoted(number)} times"
     return f"{amount}{quoted(number)} {noun}{'s' if plural else ''}"
@@ -295,7 +295,7 @@ def score(result: CheckResult) -> Score:
 
 
 def reason(finding: ConstraintFinding) -> str:
-    """Return briefly why a base constraint failed: "98 of 100 words"."""
+    """Return briefly why the base constraint of a finding failed: "98 of 100 words"."""
     where = place(finding.base).strip()
     return _missing(finding) or (f"{where}: " if where else "") + _reason(finding)
 

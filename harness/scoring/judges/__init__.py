@@ -46,7 +46,7 @@ def fenced_texts(prompt: str) -> list[str]:
 
 
 def tagged(text: str, tag: str) -> str:
-    """Return a text between tags, with these tags and those of `fenced` escaped in the text."""
+    """Return a text between ``tag`` tags, with these tags and `TAG` escaped in the text."""
     inert = re.sub(rf"<(?=\s*/?\s*(?:{tag}|{TAG}))", "&lt;", text, flags=re.IGNORECASE)
     return f"<{tag}>\n{inert}\n</{tag}>"
 
@@ -125,11 +125,11 @@ class PromptJudge:
         }
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return hashes, by name, of everything besides the options that judgements depend on."""
+        """Return hashes by name of what judgements depend on besides the options: the template."""
         return {"prompt_sha256": self.prompt.sha256}
 
     def judges(self, instance: Instance[Any]) -> bool:
-        """Return whether the judge scores an instance: whether it is in the groups of ``where``."""
+        """Return whether the judge scores an instance, which must be in the groups of ``where``."""
         return all(instance.groups.get(label) in groups for label, groups in self._where.items())
 
     def question(
@@ -140,7 +140,7 @@ class PromptJudge:
         return Question(self.prompt.render(instance, texts, **fields), self.decoding, self.samples)
 
     def by_question(self, replies: Sequence[Reply]) -> list[Sequence[Reply]]:
-        """Return the replies grouped by question, `samples` of them for each."""
+        """Return the replies grouped by question: `samples` consecutive replies for each."""
         n = self.samples
         return [replies[start : start + n] for start in range(0, len(replies), n)]
 
@@ -149,7 +149,7 @@ class PublishedJudge:
     """Base class of judges that use a benchmark's published prompts and decode greedily."""
 
     folder: ClassVar[str]
-    """The folder of the prompts."""
+    """Folder of the prompts, below ``prompts/``."""
 
     def __init__(self, max_tokens: int) -> None:
         if max_tokens < 1:
@@ -167,7 +167,7 @@ class PublishedJudge:
         return {"prompts_sha256": hashlib.sha256(every.encode()).hexdigest()}
 
     def message(self, name: str, fields: Mapping[str, str]) -> Message:
-        """Return a rendered prompt as a user message."""
+        """Return the prompt ``name``, filled in with ``fields``, as a user message."""
         return Message("user", self.prompts[name].render(fields))
 
 

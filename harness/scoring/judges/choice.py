@@ -32,10 +32,10 @@ class RubricItem:
     def __post_init__(self) -> None:
         folded = {_folded(choice) for choice in self.choices}
         if len(folded) < max(2, len(self.choices)) or "" in folded:
-            raise ValueError("choices are two or more, and differ by more than case and signs")
+            raise ValueError("choices must be two or more, different even without case and signs")
 
     def score(self, replies: Sequence[Reply]) -> Score:
-        """Return a score with the mean value of the replies' choices (None if they name none)."""
+        """Return a score with the mean value of the choices that replies name (None if none do)."""
         chosen = [chosen_in(reply, self.choices) for reply in replies]
         value = mean([None if one is None else self.choices[one] for one in chosen])
         details = {"choices": chosen}
@@ -69,7 +69,7 @@ class Choice(PromptJudge):
         task: Task[Any],
     ) -> None:
         if not criteria:
-            raise ConfigError("criteria must have a question.")
+            raise ConfigError("criteria must have at least one question.")
         for name in criteria:
             if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
                 problem = f"criteria: {name!r} cannot name a score."

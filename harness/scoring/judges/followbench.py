@@ -19,7 +19,7 @@ from harness.records import Instance, Question, Reply, Request, Score
 from harness.scoring.judges import PublishedJudge
 
 RULE = "rule"
-"""The group label for the source of a rule, and the constraint's key for the rule's verdict."""
+"""Key of a rule's verdict in the details of a constraint that the judge also decides."""
 
 
 @runtime_checkable
@@ -161,7 +161,7 @@ def _decided(words: Sequence[Any]) -> list[bool] | None:
 
 
 def official_verdicts(reply: str, level: int) -> list[bool] | None:
-    """Return the verdicts that the authors' parser reads in a reply, or None if it fails.
+    """Return the ``level`` verdicts that the authors' parser reads in a reply, or None if it fails.
 
     For one constraint, YES anywhere on the last line counts, even in NOT YES. For several, the text
     from the first ``[`` to the last ``]`` of the last line is parsed as Python lists and strings.

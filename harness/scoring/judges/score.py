@@ -54,7 +54,7 @@ class NumberJudge(PromptJudge):
         self._pattern = Pattern(pattern, "pattern", ignore_case=True)
         if self._pattern.groups != 1:
             problem = f"pattern has {self._pattern.groups} groups, but needs one for the number."
-            raise ConfigError(problem, "Write groups that hold nothing as (?:…).")
+            raise ConfigError(problem, "Write the other groups as (?:…).")
         if not low < high:
             raise ConfigError(f"low ({low:g}) must be below high ({high:g}).")
         if passes_from is not None and not low <= passes_from <= high:

@@ -22,7 +22,7 @@ from harness.scoring.panel import criteria_scores
 from harness.scoring.rules import Rule, recognise, rules_version
 
 BY_RULE = "rule"
-"""The group label for a rule's name; also the value of ``decided_by`` if a rule decides alone."""
+"""Group label whose value is a rule's name, and value of ``decided_by`` if a rule decides alone."""
 
 
 class YesNo(PromptJudge):

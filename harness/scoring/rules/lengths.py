@@ -260,7 +260,7 @@ def recognise(text: str, *, alone: bool = True) -> Length | None:
 
 
 def _sure(named: str, bounds: CountBounds) -> Length | None:
-    """Return the rule for a named unit and bounds, or None if the wording is ambiguous."""
+    """Return the rule for a unit as named and its bounds, or None if the wording is ambiguous."""
     unit = "bullet point" if named.startswith("bullet") else named
     least = min(bound for bound in (bounds.low, bounds.high) if bound is not None)
     if unit == "character" and least < PERSONS - 1:

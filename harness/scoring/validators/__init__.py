@@ -43,7 +43,7 @@ _MODULES: dict[Format, Any] = {"json": json_text, "yaml": yaml_text, "xml": xml_
 
 
 def read(text: str, format: Format = "json", *, mode: Mode = "strict", schema: Any = True) -> Any:
-    """Parse a document, or raise UnparseableDocument. XML values have the schema's types."""
+    """Return a document's value, or raise UnparseableDocument. The schema types XML's values."""
     if mode == "strict":
         return xml_text.read(text, schema) if format == "xml" else _MODULES[format].read(text)
     limits.check_length(text)
@@ -53,7 +53,7 @@ def read(text: str, format: Format = "json", *, mode: Mode = "strict", schema: A
 
 
 def render(value: Any, format: Format = "json", *, indent: int | None = 4) -> str:
-    """Return a document from which `read` restores this value exactly.
+    """Return a document in the given format, from which `read` restores the value exactly.
 
     Raises DataInvalid if the value is not JSON, exceeds the limits, or has a character that XML
     does not allow. If ``indent`` is None, JSON is written on one line.
@@ -96,8 +96,9 @@ class Validator(Protocol):
 
 
 def validator(schema: Any, *, mode: Engine = "strict", draft: Draft = "2020-12") -> Validator:
-    """Return a schema's validator, compiled once; ``draft`` applies if it has no ``$schema``.
+    """Return a schema's validator, compiled once per ``mode``, the engine that decides.
 
+    ``draft`` is for ``strict`` and a schema without ``$schema``.
     Raises DataInvalid if the schema breaks its draft's rules or refers to something outside it. The
     engine ``official`` instead considers all documents invalid.
     """
@@ -139,7 +140,7 @@ def score_document(
     mode: Mode = "strict",
     draft: Draft = "2020-12",
 ) -> Mapping[str, Score]:
-    """Return the score ``valid`` of an answer, without a value if validation takes too long."""
+    """Return a document's score ``valid``, without a value if validation takes too long."""
     compiled = validator(schema, mode=mode, draft=draft)
     value = read(text, format, mode=mode, schema=schema)
     try:

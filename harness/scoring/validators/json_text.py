@@ -33,14 +33,14 @@ def read_as_paper(text: str) -> Any:
     try:
         return _decoded(json.JSONDecoder(), text)
     except ValueError as error:  # an integer of more digits than Python converts
-        raise UnparseableDocument(f"no JSON: {error}", "limit") from None
+        raise UnparseableDocument(f"not JSON: {error}", "limit") from None
 
 
 def _decoded(decoder: json.JSONDecoder, text: str) -> Any:
     try:
         return decoder.decode(text)
     except json.JSONDecodeError as error:
-        problem = f"no JSON: {error.msg[:1].lower()}{error.msg[1:]}"
+        problem = f"not JSON: {error.msg[:1].lower()}{error.msg[1:]}"
         place = f"(line {error.lineno}, column {error.colno})"
         raise UnparseableDocument(f"{problem} {place}") from None
     except RecursionError:
@@ -51,12 +51,12 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
         key = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
-        raise UnparseableDocument(f"the key {json.dumps(key)[:60]} is there twice in one object")
+        raise UnparseableDocument(f"the key {json.dumps(key)[:60]} occurs twice in one object")
     return members
 
 
 def _constant(name: str) -> NoReturn:
-    raise UnparseableDocument(f"{name} is no JSON number")
+    raise UnparseableDocument(f"{name} is not a JSON number")
 
 
 _NUMBERS: Any = {"parse_float": limits.exact, "parse_int": limits.whole}
@@ -71,7 +71,7 @@ def write(value: Any, indent: int | None = 4) -> str:
 
 
 def tree(text: str, *, paper: bool) -> Node:
-    """Return the root node of a text, with offsets. Of equal keys, the last one counts."""
+    """Return the root node of a JSON text, with offsets. Of equal keys, the last one counts."""
     json.loads(text)
     tokens = _TOKEN.finditer(text)
     return _node(next(tokens), tokens, 0)

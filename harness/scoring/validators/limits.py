@@ -36,7 +36,7 @@ MOST_DIGITS = 1_000
 """Maximum of a number's digits and of its exponent: exact arithmetic takes quadratic time, and
 1e999999 would be written out."""
 
-HALF_PAIR = "half of a surrogate pair, which is no character"
+HALF_PAIR = "half of a surrogate pair, which is not a character"
 TOO_DEEP = f"nested deeper than {DEEPEST} levels"
 TOO_MANY = f"more than {MOST_NODES:,} values"
 
@@ -87,7 +87,7 @@ def check_size(value: object) -> int:
 
 
 def check_json(value: object) -> int:
-    """Count values as `check_size` does, but also raise UnparseableDocument if not JSON."""
+    """Count values as `check_size` does; also raise UnparseableDocument if one is not JSON."""
     nodes = check_size(value)
     for one in chain.from_iterable(levels(value)):
         if isinstance(one, dict):
@@ -150,7 +150,7 @@ def exact(text: str) -> float | Decimal:
 
 
 def json_number(text: str) -> Number | None:
-    """Return the value of a text that is a number in JSON, otherwise None."""
+    """Return a text's value if it is a JSON number, otherwise None."""
     if not (found := _JSON_NUMBER.fullmatch(text)):
         return None
     return exact(text) if found[1] or found[2] else whole(text)
@@ -201,7 +201,7 @@ def follow(value: Any, path: Sequence[Any], missing: Any = None) -> Any:
 
 
 def resolve(fragment: str, schema: Any) -> tuple[tuple[str | int, ...], Any] | None:
-    """Return the path and value of a fragment (``/definitions/a``), or None if it is missing."""
+    """Return the path and value that a fragment (``/definitions/a``) names in a schema, or None."""
     path: list[str | int] = []
     for token in map(_unescaped, unquote(fragment).split("/")[1:]):
         if isinstance(schema, dict) and token in schema:
@@ -237,7 +237,7 @@ class Node:
 
 
 def third(offset: int, length: int) -> Literal["first", "middle", "last"]:
-    """Return the third of a text that contains an offset: "first", "middle" or "last"."""
+    """Return the third of a text of this length that has an offset: first, middle or last."""
     if 3 * offset < length or length <= 0:
         return "first"
     return "middle" if 3 * offset < 2 * length else "last"

@@ -81,7 +81,7 @@ class OfficialValidator(PaperValidator):
             self._refused = _exception(error, "$schema")
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
-        """Return the first violations of a value, or () if lm-eval accepts it."""
+        """Return a value's first (up to 20) violations, or () if lm-eval accepts it."""
         if self._refused:
             return (self._refused,)
         CLOCK.start(self._seconds)

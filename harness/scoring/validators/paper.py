@@ -73,7 +73,10 @@ class Endless(Undecided):
 
 @cache
 def bounded(kind: Any, *, paper: bool = False) -> Any:
-    """Return a bounded validator for a draft. With ``paper``, newer keywords are Undecided."""
+    """Return a bounded version of ``kind``, a draft's validator class of `jsonschema`.
+
+    With ``paper``, newer keywords raise Undecided.
+    """
     original = kind.VALIDATORS
 
     def ref(validator: Any, reference: Any, instance: Any, schema: Any) -> Errors:

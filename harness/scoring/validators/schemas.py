@@ -55,7 +55,7 @@ def draft_of(schema: Any, default: Draft) -> Draft:
 
 
 def check_schema(schema: Any) -> int:
-    """Count a schema's values, or raise DataInvalid if it is not a schema or is too large."""
+    """Return a schema's number of values, or raise DataInvalid if not a schema or too large."""
     try:
         if not isinstance(schema, (dict, bool)):
             kind = type(schema).__name__
@@ -68,7 +68,7 @@ def check_schema(schema: Any) -> int:
 
 
 def check_work(values: int, value: Any, most: int) -> None:
-    """Raise Undecided if a schema of ``values`` values and a document are together too large."""
+    """Raise Undecided if a schema's ``values`` times a document's size is more than ``most``."""
     if values * (limits.MOST_NODES + limits.MOST_CHARACTERS // 16) <= most:  # any document is fine
         return
     nodes, characters, _ = measured(value)
@@ -196,7 +196,8 @@ class Violation(Struct, frozen=True):
     """A violated keyword (``falseSchema`` for the schema ``false``), with JSON pointers.
 
     ``path`` points to the document's value (empty: the root), and ``schema_path`` to the keyword
-    (empty if it belongs to a meta-schema). The values at both are JSON, cut if long.
+    (empty if it belongs to a meta-schema). ``found`` and ``expected`` are their values as JSON, cut
+    if long.
     """
 
     path: str

@@ -154,7 +154,7 @@ def _guarded(call: Callable[[], T]) -> T:
     except BaseException as error:
         if type(error).__name__ != "PanicException":  # from pyo3, whose class cannot be imported
             raise
-        raise Undecided(f"The engine broke down: {str(error)[:200]}.") from None
+        raise Undecided(f"The engine crashed: {str(error)[:200]}.") from None
 
 
 MOST_ROUTES = 10**12  # the number of routes at which counting stops

@@ -81,7 +81,7 @@ def _parse(text: str, *, doctype: bool) -> _Element:
         around.pop()
 
     def refuse(*declared: Any) -> None:
-        raise UnparseableDocument("XML with a document type or entities is not read")
+        raise UnparseableDocument("XML with a document type or entities is refused")
 
     parser.StartElementHandler = start
     parser.EndElementHandler = end
@@ -94,14 +94,14 @@ def _parse(text: str, *, doctype: bool) -> _Element:
         parser.Parse(source, True)
     except expat.ExpatError as error:
         place = f"(line {error.lineno}, column {error.offset + 1})"
-        raise UnparseableDocument(f"no XML: {expat.ErrorString(error.code)} {place}") from None
+        raise UnparseableDocument(f"not XML: {expat.ErrorString(error.code)} {place}") from None
     except UnicodeEncodeError:
         raise UnparseableDocument(limits.HALF_PAIR) from None
     return around[0].children[0]
 
 
 def read(text: str, schema: Any = True) -> Any:
-    """Return the value of a text. The schema gives the types of elements without ``type``."""
+    """Return the value of an XML text. The schema types elements that have no ``type``."""
     return _value(_parse(text, doctype=False), Expected([schema], schema))
 
 
@@ -113,7 +113,7 @@ def read_as_paper(text: str) -> Any:
     try:
         return xmltodict.parse(text)
     except Exception as error:  # expat's errors, and a ValueError for entities
-        raise UnparseableDocument(f"no XML: {' '.join(str(error).split())[:200]}") from None
+        raise UnparseableDocument(f"not XML: {' '.join(str(error).split())[:200]}") from None
 
 
 def _value(element: _Element, expected: Expected) -> Any:
@@ -121,12 +121,12 @@ def _value(element: _Element, expected: Expected) -> Any:
     kind = _undeclared(element, expected) if declared is None else declared
     children, text, tag = element.children, element.text, f"<{element.name[:60]}>"
     if kind in ("object", "array") and (words := text.strip()):
-        raise _wrong(element, f"{tag} has a text ({words[:40]!r}) in its place for elements")
+        raise _wrong(element, f"{tag} has text ({words[:40]!r}) where only elements may be")
     if kind == "object":
         members: dict[str, Any] = {}
         for child in children:
             if child.key in members:
-                raise _wrong(child, f"the member {child.key[:60]!r} is there twice")
+                raise _wrong(child, f"the member {child.key[:60]!r} occurs twice")
             members[child.key] = _value(child, expected.member(child.key))
         return members
     if kind == "array":
@@ -135,7 +135,7 @@ def _value(element: _Element, expected: Expected) -> Any:
                 raise _wrong(child, f"a list's member is <item>, not <{child.name[:60]}>")
         return [_value(child, expected.item(at)) for at, child in enumerate(children)]
     if children:
-        raise _wrong(element, f"{tag} is a {kind} and has elements inside")
+        raise _wrong(element, f"{tag} is of type {kind}, but contains elements")
     if declared is None:
         return scalar(text.strip(), expected)
     return text if kind == "string" else _typed(element, kind)
@@ -145,15 +145,15 @@ def _declared(element: _Element) -> str | None:
     for name in element.attributes:
         used = name == "type" or (name == "name" and element.name == "key")
         if not used and not _IGNORED.fullmatch(name):
-            raise _wrong(element, f"the attribute {name[:60]!r} has no place in a value")
+            raise _wrong(element, f"the attribute {name[:60]!r} is not allowed in a value")
     if (kind := element.attributes.get("type")) is None or kind in _TYPES:
         return _TYPES.get(kind or "")
     known = ", ".join(TYPES)
-    raise _wrong(element, f'type="{kind[:60]}" is unknown; there are {known}')
+    raise _wrong(element, f'type="{kind[:60]}" is not one of {known}')
 
 
 def _undeclared(element: _Element, expected: Expected) -> str:
-    """Return "object", "array" or "text" for an element without a ``type``."""
+    """Return "object", "array" or "text" for an element without ``type``, as the schema expects."""
     types = expected.types
     if element.children:
         items = all(child.name == "item" for child in element.children)
@@ -173,11 +173,11 @@ def _typed(element: _Element, kind: str) -> Any:
     number = limits.json_number(text) if kind in ("integer", "number") else None
     if number is not None and (kind == "number" or isinstance(number, int)):
         return number
-    raise _wrong(element, f"{text[:60]!r} is no {kind}")
+    raise _wrong(element, f"{text[:60]!r} is not of type {kind}")
 
 
 def _wrong(element: _Element, problem: str) -> UnparseableDocument:
-    return UnparseableDocument(f"no value: {problem} (line {element.line})")
+    return UnparseableDocument(f"not a value: {problem} (line {element.line})")
 
 
 MOST_STEPS = 200  # maximum subschemas to examine for one element: recursive schemas have no end
@@ -241,7 +241,7 @@ def scalar(text: str, expected: Expected) -> Any:
 
 
 def _flat(schemas: list[Any], root: Any) -> Iterator[dict[str, Any]]:
-    """Yield the schemas that are objects, and all that they refer to or combine, each once."""
+    """Yield schemas that are objects, and those that they combine or refer to in ``root``, once."""
     waiting, seen, steps = schemas[::-1], set(), 0
     while waiting and steps < MOST_STEPS:
         steps += 1
@@ -370,6 +370,6 @@ def _escaped(text: str, path: Sequence[str | int]) -> str:
     if found := _FORBIDDEN.search(text):
         raise UnparseableDocument(
             f"the value at {pointer(path)[:80] or 'the root'} has the character "
-            f"U+{ord(found[0]):04X}, which XML cannot hold: use JSON or YAML"
+            f"U+{ord(found[0]):04X}, which XML cannot contain: use JSON or YAML"
         )
     return text.translate(_ESCAPES)

@@ -40,7 +40,7 @@ _NOT_A_NUMBER = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
 
 def read(text: str) -> Any:
-    """Return the value of a text's only document. Errors state line and column."""
+    """Return the value of the only document in a YAML text. Errors state line and column."""
     limits.check_length(text)
     return _Reader(text).document().value
 
@@ -57,11 +57,11 @@ def read_as_paper(text: str) -> Any:
     except RecursionError:
         raise UnparseableDocument(limits.TOO_DEEP, "limit") from None
     except Exception as error:  # a date of month 13 is a ValueError, a list as a key a TypeError
-        raise UnparseableDocument(f"no YAML: {' '.join(str(error).split())[:200]}") from None
+        raise UnparseableDocument(f"not YAML: {' '.join(str(error).split())[:200]}") from None
 
 
 def tree(text: str, *, paper: bool) -> Node:
-    """Return the root node of a text. Offsets include tags and anchors."""
+    """Return the root node of a YAML text. Offsets include tags and anchors."""
     return _Reader(text, paper=paper).document()
 
 
@@ -132,12 +132,12 @@ class _Reader:
         if node is not None:
             self.grow(node.nodes, node.characters, depth + node.height)
         elif not (known and self.paper):  # safe_load would create a value that contains itself
-            problem = "stands for itself" if known else "has no anchor"
+            problem = "refers to itself" if known else "has no anchor"
             raise _wrong(f"the alias *{event.anchor[:60]} {problem}", event)
         return node
 
     def grow(self, nodes: int, characters: int, depth: int) -> None:
-        """Increase the counts, or raise UnparseableDocument if a limit is exceeded."""
+        """Add to the document's counts, or raise UnparseableDocument if a limit is exceeded."""
         self.nodes += nodes
         self.characters += characters
         if depth > limits.DEEPEST:
@@ -169,23 +169,23 @@ class _Reader:
                 if self.paper:
                     bases.extend(reversed(merged))
                 elif any(base.members is None for base in merged):
-                    raise _wrong("<< merges what is no mapping", event)
+                    raise _wrong("<< merges a value that is not a mapping", event)
                 else:
                     bases.extendleft(merged)
             elif (name := self.name(key, event)) is not None:
                 if name in own and not self.paper:
-                    raise _wrong(f"the key {name[:60]!r} is there twice in one mapping", event)
+                    raise _wrong(f"the key {name[:60]!r} occurs twice in one mapping", event)
                 own[name] = value
         node.members = dict(chain(*((base.members or {}).items() for base in bases), own.items()))
         node.value = {name: member.value for name, member in node.members.items()}  # type: ignore[attr-defined]
         return children, event
 
     def name(self, key: _Node, event: Any) -> str | None:
-        """Return a key's name for pointers, or None if the paper's reader refuses the key."""
+        """Return a key as text, for pointers, or None if the paper's reader refuses the key."""
         if not self.paper:
             name = event.value if isinstance(event, yaml.ScalarEvent) else key.value
             if not isinstance(name, str):
-                raise _wrong("a key that is no text", event)
+                raise _wrong("a key is not text", event)
             return name
         scalar = key.value
         if not isinstance(scalar, yaml.ScalarEvent):
@@ -212,16 +212,16 @@ def _events(text: str, loader: Any) -> Iterator[Any]:
                 yield event
     except yaml.MarkedYAMLError as error:
         problem = (error.problem or error.context or "it breaks the grammar").strip()
-        raise _wrong(f"no YAML: {problem}", error) from None
+        raise _wrong(f"not YAML: {problem}", error) from None
     except yaml.YAMLError as error:
         problem = str(getattr(error, "reason", None) or "a character that YAML does not allow")
-        raise UnparseableDocument(f"no YAML: {problem}") from None
+        raise UnparseableDocument(f"not YAML: {problem}") from None
     except UnicodeEncodeError:
         raise UnparseableDocument(limits.HALF_PAIR) from None
     except (ValueError, OverflowError) as error:  # an escape beyond Unicode, "\\UFFFFFFFF"
-        raise UnparseableDocument(f"no YAML: {error}") from None
+        raise UnparseableDocument(f"not YAML: {error}") from None
     if not documents:
-        raise UnparseableDocument("no YAML: the text holds no document")
+        raise UnparseableDocument("not YAML: the text has no document")
 
 
 def _wrong(problem: str, source: Any) -> UnparseableDocument:
@@ -247,7 +247,7 @@ def _plain(text: str) -> Any:
     if _BASED.fullmatch(text):
         return limits.whole(text, 0)
     if _NOT_A_NUMBER.fullmatch(text):
-        raise UnparseableDocument(f"{text} is no JSON number")
+        raise UnparseableDocument(f"{text} is not a JSON number")
     return text
 
 
@@ -262,7 +262,7 @@ def _scalar(event: Any) -> Any:
         raise _unknown_tag(event)
     value = _plain(text)
     if type(value) not in _TYPES[kind]:
-        raise _wrong(f"{text[:60]!r} is no {kind}", event)
+        raise _wrong(f"{text[:60]!r} is not of type {kind}", event)
     return float(value) if kind == "float" and type(value) is int and abs(value) < 2**53 else value
 
 
@@ -270,7 +270,7 @@ _TYPES = {"null": (type(None),), "bool": (bool,), "int": (int,), "float": (int, 
 
 
 def _unknown_tag(event: Any) -> UnparseableDocument:
-    return _wrong(f"the tag {event.tag[:60]!r} is not followed", event)
+    return _wrong(f"the tag {event.tag[:60]!r} is not supported", event)
 
 
 _ESCAPED = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
