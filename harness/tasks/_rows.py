@@ -82,7 +82,7 @@ def turns_of(row: Row) -> tuple[Message, ...]:
 
 
 def read_all(path: Path, item: Callable[[Row, str], T]) -> Iterator[T]:
-    """Yield the items that ``item`` makes from a file's rows and locations. Ids must be unique."""
+    """Yield ``item(row, location)`` for each row of a file. Raises DataInvalid if ids are equal."""
     return unique((where, item(row, where)) for where, row in rows(path))
 
 
@@ -106,7 +106,10 @@ def text_id(row: Row, default: int | str, where: str) -> str:
 
 
 def converted(row: Row, kind: type[S], where: str, ignored: Collection[str] | None = None) -> S:
-    """Convert a row to a ``kind``. Unknown keys must be in ``ignored`` (None accepts any key)."""
+    """Convert a row to the struct ``kind``, or raise DataInvalid if a key or a value is wrong.
+
+    Keys that ``kind`` does not have must be in ``ignored``; None accepts any key.
+    """
     for key in row:
         if ignored is not None and key not in (*kind.__struct_fields__, *ignored):
             remedy = nearest(str(key), kind.__struct_fields__)
@@ -194,7 +197,7 @@ SUMMARY = ("n", "mean", "s.d.", "min", "median", "max")
 
 
 def summary(numbers: Sequence[float]) -> tuple[float | None, ...]:
-    """Return the statistics named in `SUMMARY`, or None for those that need more numbers."""
+    """Return the statistics of numbers named in `SUMMARY`; None if there are too few numbers."""
     if not numbers:
         return (0, *[None] * 5)
     deviation = stdev(numbers) if len(numbers) > 1 else None

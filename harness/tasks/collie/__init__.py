@@ -95,7 +95,7 @@ class CollieTask:
         self._words = read_words(self._word_list) if self._word_list else None
 
     def instances(self) -> Iterator[One]:
-        """Yield the instances in file order. Merged instances may have the source ``several``."""
+        """Yield the instances in file order, merged by prompt if ``unique_prompts`` is set."""
         sources: dict[str, set[str]] = {}
         for item in read_items(self.path) if self._unique_prompts else ():
             sources.setdefault(item.prompt, set()).add(item.source)
@@ -136,7 +136,7 @@ class CollieTask:
         return {"constraints": score(self._verdict(instance, text)), **self._word(instance, text)}
 
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
-        """Return ``word`` as False if there is a word list and a word was asked for."""
+        """Return ``word`` as False, or {} without a word list or if no word was asked for."""
         return self._word(instance, "")
 
     def _word(self, instance: One, text: str) -> dict[str, Score]:
@@ -150,7 +150,7 @@ class CollieTask:
         return feedback(instance.data.specification, self._verdict(instance, text))
 
     def must_keep(self, instance: One) -> tuple[str, ...]:
-        """Return the target values as texts that a paraphrase must keep."""
+        """Return the constraints' target values as texts, which a paraphrased prompt must keep."""
         return _values(instance.data.specification.targets)
 
     def reference(self, instance: One) -> str | None:
@@ -219,7 +219,7 @@ def _item(raw: Row, where: str) -> CollieItem:
     return CollieItem(row.id, specification, prompt, row.example, *names)
 
 
-read_items = partial(read_all, item=_item)  # of a file
+read_items = partial(read_all, item=_item)  # yields the items of a file
 
 
 def read_words(path: Path) -> frozenset[str]:

@@ -45,14 +45,16 @@ TYPES = {dict: "dict", list: "list", str: "str", bool: "bool", int: "int", float
 def render(
     schema: Schema, representation: Representation, *, wording: Wording = "corrected"
 ) -> str:
-    """Return the schema as text, or raise DataInvalid if it has forbidden characters."""
+    """Return a schema in a representation, or raise DataInvalid for forbidden characters."""
     return rendered(schema, representation, wording)[0]
 
 
 def rendered(
     schema: Schema, representation: Representation, wording: Wording = "corrected"
 ) -> tuple[str, Spans]:
-    """Return the schema's text, and the start and end of each keyword in it by pointer.
+    """Return a schema in a representation, and each keyword's start and end by JSON Pointer.
+
+    ``wording`` is that of natural language.
 
     The position belongs to the keyword's name, to pydantic's equivalent (the first required field
     for ``required``, the type in brackets for ``items``), or to the clause in English.
@@ -159,7 +161,8 @@ def _allowed(text: str) -> str:
 COUNTS = ("minContains", "maxContains")
 
 _PHRASES = yaml.safe_load(Path(__file__).with_name("phrases.yaml").read_text("utf-8"))
-PHRASES: Mapping[str, str] = _PHRASES["corrected"]  # by keyword, unless its value is a schema
+# By keyword, unless its value is a schema: the phrase, with {} in place of the value.
+PHRASES: Mapping[str, str] = _PHRASES["corrected"]
 AS_RECORDED = {**PHRASES, **_PHRASES["paper"]}
 
 # The prompt template that describes an array or object in the authors' words.
@@ -220,7 +223,7 @@ def _is_flat(schema: Any) -> bool:
 
 
 def _clauses(schema: Schema, at: str, phrases: Mapping[str, str] = PHRASES) -> Iterator[str]:
-    """Yield the marked lines about each keyword except the type, in the schema's order."""
+    """Yield the marked lines about each keyword of the schema at a pointer, except its type."""
     for keyword, value in schema.items():
         place = pointer(at, keyword)
         match keyword, value:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 
-from harness.scoring.validators import Format, Mode, Violation, locate, third
+from harness.scoring.validators import Format, Mode, Violation, limits, locate, third
 
 Schema: TypeAlias = Mapping[str, Any]  # a JSON Schema, whose values can be any JSON
 
@@ -27,14 +27,13 @@ MARKS = re.compile("(\ufdd0[^\ufdd1]*\ufdd1|\ufdd2)")
 RESERVED = re.compile("[\ufdd0-\ufdd2]")  # the marks' characters; no schema may contain any
 
 
-def pointer(base: str, *tokens: object) -> str:
+def pointer(base: str, *tokens: str | int) -> str:
     """Return the JSON Pointer ``base`` extended by tokens, which are escaped."""
-    escaped = (str(token).replace("~", "~0").replace("/", "~1") for token in tokens)
-    return "/".join([base, *escaped])
+    return base + limits.pointer(tokens)
 
 
 def keywords(schema: Schema, at: str = "") -> Iterator[tuple[str, str, Any]]:
-    """Yield the pointer, name and value of each keyword of a schema and its subschemas."""
+    """Yield (pointer, name, value) of each keyword of a schema, which is at ``at``, and below."""
     for keyword, value in schema.items():
         place = pointer(at, keyword)
         yield place, keyword, value
@@ -97,7 +96,7 @@ class Constraints:
     def met(
         self, violations: Sequence[Violation], value: Any, sample: str, output: Format, mode: Mode
     ) -> list[dict[str, Any]]:
-        """Return the constraints that apply to a value, each with whether it is satisfied."""
+        """Return the constraints that apply to a sample's value, each with ``passed``."""
         broken: dict[str, Violation] = {}
         for found in violations:
             broken.setdefault(found.schema_path, found)
@@ -152,7 +151,7 @@ _APPLIES_TO = {keyword: types for types, words in _TYPES.items() for keyword in 
 
 
 def sample_third(sample: str, output: Format, path: str, mode: Mode) -> str:
-    """Return the third of a sample that contains a value, ``whole`` (root) or ``unknown``."""
+    """Return the third of a sample with the value at a pointer, ``whole`` (root) or ``unknown``."""
     if not path:
         return "whole"
     found = locate(sample, output, path, mode=mode)

@@ -49,7 +49,7 @@ class SchemaRow(msgspec.Struct, frozen=True):
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """A value, and whether strict rules and the authors' code consider it valid (`Mode`)."""
+    """A value for a schema, labelled as valid or not by strict rules and by the authors' code."""
 
     id: str
     schema_id: str

@@ -150,7 +150,7 @@ class FollowBenchTask:
         return instance.data.instruction
 
     def criteria(self, instance: One) -> Sequence[Criterion]:
-        """Return a criterion per constraint (``example``: one), for judges such as ``yes_no``."""
+        """Return one criterion per constraint (in the category ``example``: one), for judges."""
         if instance.data.category == "example":
             return [Criterion("It has the form of the answers in the examples.")]
         added = pairwise(instance.data.evolution)
@@ -184,7 +184,7 @@ class _Row(Struct):
 def read_items(
     path: Path, categories: Sequence[Category] = CATEGORIES
 ) -> Iterator[FollowBenchItem]:
-    """Yield the items of levels 1 to 5 in a file, or in a folder of the authors' files."""
+    """Yield the items of these categories, levels 1 to 5, in a file or the authors' folder."""
     evolutions = defaultdict[tuple[Category, int], tuple[str, ...]](tuple)
     for where, raw in _rows(path, categories):
         row = converted(raw, _Row, where)

@@ -23,11 +23,11 @@ from typing import NamedTuple
 Check = Callable[[str], str]
 """Returns briefly why a text fails, or an empty text if it passes."""
 
-MOST_SHOWN = 80  # characters of a target that a reason shows
+MOST_SHOWN = 80  # maximum characters of a target that a reason shows
 
 
 class FollowBenchRule(NamedTuple):
-    """A rule, its key in the tables of rules, and an answer that should follow it."""
+    """A check of answers, its key in `TARGETS` or `CHECKS`, and an answer that should pass it."""
 
     violation: Check
     source: str

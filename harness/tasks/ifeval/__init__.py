@@ -173,7 +173,7 @@ class _Row(Struct):
 
 
 def read_item(raw: Row, where: str, verdicts: Verdicts) -> IFEvalItem:
-    """Return the item for a row in the published format. A wrong instruction raises DataInvalid."""
+    """Return the item for a row in the published format, with instructions of these verdicts."""
     row = converted(raw, _Row, where)
     try:
         messages = turns_of(raw)

@@ -26,7 +26,8 @@ BUILTIN = Path(__file__).with_name("builtin.jsonl")
 class InfoBenchItem(Struct, frozen=True):
     """An instruction with its input text (empty if there is none) and its requirements.
 
-    Each requirement is a question whose good answer is yes. Its group ``label`` lists its kinds.
+    Each requirement is a yes-or-no question, and yes means that an answer meets it. Its group
+    ``label`` lists its kinds.
     """
 
     id: str
@@ -138,5 +139,5 @@ def _item(raw: Row, where: str) -> InfoBenchItem:
     )
 
 
-read_items = partial(read_all, item=_item)  # of a file; without an id, it is the row's number
+read_items = partial(read_all, item=_item)  # yields a file's items; the default id is the number
 plugin = InfoBenchTask

@@ -27,14 +27,13 @@ from harness.records import (
     encodable,
     verdict,
 )
-from harness.scoring.checks import Rules, checks_of, is_file, read_checks
+from harness.scoring.checks import FROM_ROW, Rules, checks_of, is_file, read_checks
 from harness.scoring.extraction import Extraction, extraction, faults, garbled
 from harness.scoring.patterns import PatternTooSlow
 from harness.tasks._rows import Row, rows, text_id, turns_of, unique
 from harness.tasks.jsonl.items import ADAPT, PRESETS, JsonlItem, JudgeChecks, groups_of
 
 BUILTIN = Path(__file__).with_name("example.jsonl")
-TARGETS = ("target", "targets")
 LOOKED_AT = 200  # number of instances that `prompt_errors` examines
 MOST_KEPT = 1 << 24  # maximum bytes of a file to keep in memory; larger or .gz files are reread
 
@@ -61,6 +60,8 @@ class JsonlTask:
             and checks for rows of that data set. With _json, answers are JSON.
         on_truncated: Whether truncated answers fail or are graded (fail, grade).
     """
+
+    constraint_kind: ConstraintKind = "json_schema"
 
     def __init__(
         self,
@@ -197,12 +198,12 @@ class JsonlTask:
         """Return ``gold`` rendered, or else the target in a form that passes, if there is one."""
         if self._gold is not None:
             row = instance.data.row
-            return self._gold.render({**row, **{f: _first(row[f]) for f in TARGETS if f in row}})
+            return self._gold.render({**row, **{f: _first(row[f]) for f in FROM_ROW if f in row}})
         found = self._candidates(instance.data.row)
         return next((text for text in found if text.strip() and self._passes(instance, text)), None)
 
     def _candidates(self, row: Mapping[str, Any]) -> Iterator[str]:
-        for field in ("gold", *TARGETS):
+        for field in ("gold", *FROM_ROW):
             value = row.get(field)
             first = _first(value)
             if not isinstance(first, str | int | float):
@@ -214,11 +215,6 @@ class JsonlTask:
             if isinstance(value, list):  # the first alone may not pass every check
                 yield " ".join(map(str, value))
 
-    @property
-    def constraint_kind(self) -> ConstraintKind:
-        """Always ``json_schema``."""
-        return "json_schema"
-
     def constraint(self, instance: One) -> DecodingConstraint:
         """Return the schema of the row's only check ``json_schema``, or raise DataInvalid."""
         rules = [rule for rule in instance.data.rules if rule.checker == "json_schema"]
@@ -228,9 +224,9 @@ class JsonlTask:
             problem = f"decoding.constraint: task: {instance.id!r:.60} has {n} json_schema."
             raise DataInvalid(problem, "Give every row one, or write the constraint itself.")
         if not checkers[0].constrains:
-            problem = f"decoding.constraint: task: the schema of {instance.id!r:.60} is not that of"
+            problem = f"decoding.constraint: task: the schema of {instance.id!r:.60} is not for"
             remedy = "Remove 'format' and 'extraction' from the check json_schema."
-            raise DataInvalid(f"{problem} the whole reply in JSON.", remedy)
+            raise DataInvalid(f"{problem} the whole reply as JSON.", remedy)
         schema = checkers[0].schema
         if isinstance(schema, bool):
             schema = {} if schema else {"not": {}}
@@ -276,7 +272,7 @@ class JsonlTask:
         yield from faults(asked, [t.content for t in turns if t.role == "assistant"], parser)
         if self._gold is not None and not self._passes(instance, self.reference(instance) or ""):
             yield "task.gold gives an answer that does not pass."
-        targets = next((row[field] for field in TARGETS if field in row), None)
+        targets = next((row[field] for field in FROM_ROW if field in row), None)
         for target in targets if isinstance(targets, list) else [targets]:
             read = garbled(parser, target) if isinstance(target, str) else None
             if read is not None:

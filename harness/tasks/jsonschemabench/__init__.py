@@ -80,6 +80,7 @@ class JSONSchemaBenchTask:
     """
 
     on_truncated: Literal["fail", "grade"] = "fail"
+    constraint_kind: ConstraintKind = "json_schema"
     table = PaperTable(
         rows="dataset",
         columns="",
@@ -118,7 +119,7 @@ class JSONSchemaBenchTask:
         field = "instance" if self._copies else "schema"
         if self._user.names != {field}:
             remedy = f"Write {{{{ {field} }}}} where it belongs."
-            raise ConfigError(f"{self._user.name}: the one field is {field!r}.", remedy)
+            raise ConfigError(f"{self._user.name}: the only field must be {field!r}.", remedy)
         self._validator = partial(validators.validator, mode=verdicts)
 
     def instances(self) -> Iterator[One]:
@@ -230,7 +231,7 @@ class JSONSchemaBenchTask:
         """Return the scores of an answer that is not JSON; a copy is then left unscored."""
         found = _accepted(json=False)
         if instance.data.asked is None:
-            found[COMPLIANT] = Score(False, False, "no JSON")
+            found[COMPLIANT] = Score(False, False, "not JSON")
         return found
 
     def score_of_refused_constraint(self, instance: One) -> Mapping[str, Score]:
@@ -274,11 +275,6 @@ class JSONSchemaBenchTask:
         """Return whether the shot's value also satisfies the instance's schema."""
         reference = self.reference(shot)
         return reference is not None and bool(self._accepts(instance.data, json.loads(reference)))
-
-    @property
-    def constraint_kind(self) -> ConstraintKind:
-        """Always ``json_schema``."""
-        return "json_schema"
 
     def constraint(self, instance: One) -> DecodingConstraint:
         """Return the instance's schema as the decoding constraint."""

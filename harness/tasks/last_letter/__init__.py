@@ -183,7 +183,7 @@ class LastLetterTask:
         )
 
     def reference(self, instance: One) -> str | None:
-        """Return a correct answer, or None if it does not fit the form (five letters)."""
+        """Return a correct answer, or None if it does not fit the form, as for five names."""
         text = structure.written(instance.data, self.form).answer
         if len(instance.data.label) != LETTERS or not self.form.holds(text):
             return None

@@ -27,7 +27,7 @@ from harness.scoring.validators import Undecided, validator
 from harness.scoring.validators.limits import HALF_PAIR, is_encodable
 from harness.tasks._rows import Row, converted, read_all, text_id
 
-LETTERS = 4  # letters in an answer and words in a question; the patterns read exactly as many
+LETTERS = 4  # letters in an answer and words in a question; the patterns read exactly this many
 
 STRICT = r"answer is ([A-Za-z]{4})"
 FLEXIBLE = (  # .txt's flexible parser; of two matches at one place, the earlier pattern counts
@@ -198,12 +198,12 @@ def reasoning(words: tuple[str, ...]) -> str:
 
 
 def of_words(name: str, *words: str) -> LetterQuestion:
-    """Return the question about these words, with an id and the correct answer."""
+    """Return the question about these words, with the id ``name`` and the correct answer."""
     return LetterQuestion(name, asked(words), words, last_letters(words))
 
 
 def fresh(n: int, seed: int) -> Iterator[LetterQuestion]:
-    """Yield n distinct random questions other than the shots. A larger n only adds questions."""
+    """Yield the seed's first n random questions, all distinct and different from the shots."""
     drawn = {shot.words for shot in SHOTS}
     for number in range(n):
         chance = random.Random(f"last_letter/{seed}/{number}")
@@ -225,7 +225,7 @@ def _question(raw: Row, where: str) -> LetterQuestion:
     return LetterQuestion(name, row.question or asked(words), words, label)
 
 
-read_questions = partial(read_all, item=_question)  # of a file
+read_questions = partial(read_all, item=_question)  # yields the questions of a file
 
 
 # The prompt's beginning, from "Let Me Speak Freely?", as recorded in dottxt-ai/demos.
@@ -271,8 +271,8 @@ def errors(
 ) -> list[str]:
     """Return the mismatches between prompt, parser and questions, one sentence each.
 
-    The parser must read, and constrained decoding be able to write, the examples' answers and,
-    except for JSON, the prompt's form filled in. Examples and questions must have four words.
+    The examples' answers and, for text, the prompt's form filled in must be readable by the parser
+    and possible under constrained decoding. Examples and questions must have four words.
     """
     found = []
     if form is FREE:

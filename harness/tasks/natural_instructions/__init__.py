@@ -86,7 +86,7 @@ class NaturalInstructionsTask:
         encoding: instance_only, prompt, prompt_definition, positive_examples or full, or a list of
             the instruction's fields in order.
         examples: Positive examples to show, if the encoding has them: a number, a mapping of tasks
-            to numbers, own (all of the task's own) or fit (as many as fit in token_budget).
+            to numbers, own (all that the task has) or fit (as many as fit in token_budget).
         form: paper (the authors' text, byte for byte) or chat.
         truncation: The part of an answer used by exact_match, token_f1 and accuracy: none (all of
             it), first_line, or stop (the part before the first stop sequence).

@@ -69,7 +69,7 @@ def fields_of(encoding: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def label(fields: Sequence[str]) -> str:
-    """Return an encoding's name, as in the authors' files (``_Definition_Prompt``)."""
+    """Return the name of an encoding with these fields, such as ``_Definition_Prompt``."""
     return "".join(f"_{field}" for field in fields) or "instance_only"
 
 
@@ -101,7 +101,7 @@ def paper(
 def chat(
     instruction: Instruction, fields: Sequence[str], text: str, positives: Sequence[Example] = ()
 ) -> str:
-    """Return the chat prompt for the input ``text``. It asks for the output alone."""
+    """Return the prompt for the input ``text`` that asks a chat model for the output alone."""
     parts: list[str] = []
     for field in fields:
         if field in loading.TEXT_FIELDS:
@@ -134,7 +134,7 @@ def _examples(
 
 _SAMPLE = Example("input", "output", "reason", "suggestion")
 _ALL = Instruction("title", "definition", "prompt", "avoid", "emphasis", (_SAMPLE,), (_SAMPLE,))
-_WORDED = [field for field in FIELDS if field != ALTERNATING]  # its words are the others'
+_WORDED = [field for field in FIELDS if field != ALTERNATING]  # it adds no wording
 # Hash of the chat form's wording, on which a run's prompts depend.
 WORDING = hashlib.sha256(chat(_ALL, _WORDED, "text", (_SAMPLE,)).encode()).hexdigest()
 
@@ -165,7 +165,8 @@ def named_fields(encoding: str) -> Mapping[str, str]:
     return {SHORT.get(field, field): field for field in fields}
 
 
-Examples = int | Literal["own", "fit"] | Mapping[str, int]  # how many; a mapping is by task
+# How many examples to show, for all tasks or by task.
+Examples = int | Literal["own", "fit"] | Mapping[str, int]
 
 GPT3_PROMPT = 2048 - 16  # maximum tokens of a prompt for the authors' model; 16 are for the answer
 
@@ -174,8 +175,7 @@ GPT3_PROMPT = 2048 - 16  # maximum tokens of a prompt for the authors' model; 16
 ASCII_PER_TOKEN = 3.5
 OTHER_BYTES_PER_TOKEN = 1.5  # other characters have two to four bytes, often in a single token
 
-KEPT = 60
-SPREAD = 100
+KEPT, SPREAD = 60, 100  # see `evaluated`
 
 FORMS = {"paper": paper, "chat": chat}
 
@@ -192,7 +192,7 @@ class InstructionItem(Struct, frozen=True):
 
 
 def evaluated(n_entries: int, wanted: int | None) -> list[int]:
-    """Return the positions of the evaluated instances in order, at most ``wanted`` (None: all).
+    """Return the indices of up to ``wanted`` (None: all) instances to evaluate of ``n_entries``.
 
     The authors reserve a task's first 60 instances for examples and spread 100 evenly over the rest
     (their ``encodeinstruction.py``). The paper's GPT-3 figures use the first 50 of these. In a task

@@ -258,7 +258,7 @@ def _item(raw: Row, where: str) -> WildIFEvalItem:
     return WildIFEvalItem(name, row.task, constraints, str(row.domain or ""))
 
 
-read_items = partial(read_all, item=_item)  # of a file; without an id, it is the row's number
+read_items = partial(read_all, item=_item)  # yields a file's items; the default id is the number
 
 
 def is_public(path: Path) -> bool:
@@ -273,7 +273,7 @@ def join(
 ) -> tuple[tuple[WildIFEvalItem, ...], tuple[str, ...]]:
     """Join the public data set with the chats. Return the tasks, and the ids of missing chats.
 
-    Constraints and tasks missing from the CSV files have no category or domain.
+    ``categories`` and ``domains`` are CSV files. Constraints and tasks that they lack have none.
     """
     wanted: dict[str, tuple[str, ...]] = {}
     for where, raw in _records(decompositions, "decomposition"):
