@@ -293,7 +293,7 @@ def _misfit(level: Level, base: Base, target: Target, where: str) -> str:
         return f"a {outer} is not made of {inner}s"
     shape = observed_shape(base, where)
     if (base.reduction in _COUNTED) != (base.reduction_value is not None):
-        return f"'reduction_value' is required with {', '.join(_COUNTED)}, and not allowed otherwise"
+        return f"'reduction_value' is required with {', '.join(_COUNTED)}, otherwise refused"
     if base.reduction_value is not None and base.reduction_value < 0:
         return "'reduction_value' is negative"
     if target == ():
