@@ -208,7 +208,7 @@ def commands() -> str:
     examples = COMMANDS.strip().splitlines()
     for line in examples:
         parse(line)
-    pages = ["# Commands\n", "[Commands](../commands.md) explains exit codes and common options.\n"]
+    pages = ["# Options of commands\n", "[Commands](../commands.md) explains exit codes and common options.\n"]
     for name in VERBS:
         shown = text(name, "--help")
         below = re.findall(r"^  (\w+) ", shown.partition("Commands:")[2], re.MULTILINE)
