@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
-from harness.calls.calls import call_key
+from harness.calls.calls import backend_key
 from harness.calls.database import LOCKED_S
 from harness.records import Instance, Message, Reply, Request, Usage, messages_hash
 from harness.run.assessment import assess
@@ -98,10 +99,7 @@ def estimate_run(job: Job, before: Collection[str] = (), *, references: bool = T
     """
     backend, plan = job.model.backend, job.plan()
     by_instance = "by_instance" in backend.features
-
-    def key(request: Request) -> str:
-        return call_key(job.run.model.backend, backend.endpoint, request, by_instance=by_instance)
-
+    key = partial(backend_key(job.run.model.backend, backend), by_instance=by_instance)
     price = job.model.price.cost if job.model.price else None
     with _cached(job, before) as cached:
         return count_work(plan, key, cached, price, _judgements(job, plan), references=references)
