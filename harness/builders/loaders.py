@@ -320,7 +320,7 @@ class ParquetLoader:
 
 def _query(query: str, values: list[Any]) -> list[dict[str, Any]]:
     """Return a query's rows as mappings from column to value. ``values[0]`` is the file."""
-    duckdb = import_extra("duckdb", "build")
+    duckdb = import_extra("duckdb", "parquet")
     try:
         with duckdb.connect(":memory:", config=DUCKDB) as connection:
             rows = connection.execute(query, values).fetchall()

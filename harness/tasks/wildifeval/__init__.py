@@ -340,7 +340,7 @@ def _files(place: Path) -> list[Path]:
 
 
 def _parquet(path: Path, column: str, only: Collection[str] | None) -> Iterator[Row]:
-    duckdb = import_extra("duckdb", "exchange")  # large, and needed only for Parquet
+    duckdb = import_extra("duckdb", "parquet")  # large, and needed only for Parquet
     if not path.is_file():
         raise DataMissing(f"There is no file {path}.", "Check the path.")
     values: dict[str, Any] = {"path": str(path)}
