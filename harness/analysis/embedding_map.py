@@ -19,6 +19,7 @@ from harness.plugins import import_extra
 
 MIN_TEXTS = 5
 MAX_TEXTS = 5_000  # t-SNE of more takes minutes, and the points hide each other
+THREADS_FROM = 1_000  # texts
 PERPLEXITY, SEED = 30.0, 0
 REMEDY = 'Write {"text": ..., "embedding": [numbers]} on each line.'
 
@@ -44,7 +45,10 @@ def embedding_map(texts: Sequence[str], embeddings: Path | None = None) -> NDArr
     projection = manifold.TSNE(
         metric="cosine", init="random", perplexity=perplexity, random_state=SEED
     )
-    return np.asarray(projection.fit_transform(vectors), np.float64)
+    # OpenMP's threads wait in busy loops: for 61 texts, two take 20 times the CPU time of one.
+    threads = 1 if len(texts) < THREADS_FROM else None
+    with import_extra("threadpoolctl", "build").threadpool_limits(threads):
+        return np.asarray(projection.fit_transform(vectors), np.float64)
 
 
 def _read(path: Path, texts: Sequence[str]) -> NDArray[np.float64]:

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import msgspec
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect, sync_playwright
 
 from harness.analysis.run_comparison import ComparisonOptions
 from harness.records import Score
@@ -55,52 +55,52 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-@contextmanager
-def room_of(browser: Browser, **context: Any) -> Iterator[BrowserContext]:
-    with browser.new_context(viewport={"width": 1280, "height": 900}, **context) as room:
-        yield room
+SIZE: ViewportSize = {"width": 1280, "height": 900}
 
 
 @pytest.fixture(scope="module")
-def room(browser: Browser, two: Path) -> Iterator[BrowserContext]:
-    """One for all tests that store nothing, and a page that keeps its process for the others."""
-    with room_of(browser) as room:
-        room.new_page().goto(two.as_uri())
-        yield room
+def tab(browser: Browser) -> Iterator[Page]:
+    """One for all tests that store nothing: a process for each of them takes half a second."""
+    with browser.new_page(viewport=SIZE) as page:
+        yield page
 
 
 @contextmanager
-def watched(room: BrowserContext) -> Iterator[Opened]:
-    """Opens pages, and sees to it that they are silent and ask for nothing but themselves."""
-    pages: list[Page] = []
+def watched(page: Page) -> Iterator[Opened]:
+    """Opens reports, and sees to it that they are silent and ask for nothing but themselves."""
     told: list[str] = []
     asked: list[str] = []
     own: set[str] = set()
+    watchers: dict[Any, Callable[[Any], None]] = {
+        "console": lambda message: told.append(message.text),
+        "pageerror": lambda error: told.append(str(error)),
+        "request": lambda request: asked.append(request.url),
+    }
 
     def opened(path: Path, link: str = "") -> Page:
-        page = room.new_page()
-        pages.append(page)
-        page.set_default_timeout(8_000)
-        page.on("console", lambda message: told.append(message.text))
-        page.on("pageerror", lambda error: told.append(str(error)))
-        page.on("request", lambda request: asked.append(request.url))
         own.add(path.as_uri())
         page.goto(path.as_uri() + link)
         expect(page.locator("#browser, #open").locator("visible=true")).to_have_count(1)
         return page
 
+    page.set_default_timeout(8_000)
+    for event, watcher in watchers.items():
+        page.on(event, watcher)
     try:
         yield opened
     finally:
-        for page in pages:
-            page.close()
+        for event, watcher in watchers.items():
+            page.remove_listener(event, watcher)
+        page.goto("about:blank")
+        page.emulate_media(media="null", color_scheme="null")
+        page.set_viewport_size(SIZE)
     assert told == []
     assert {url.partition("#")[0] for url in asked} == own
 
 
 @pytest.fixture
-def opened(room: BrowserContext) -> Iterator[Opened]:
-    with watched(room) as opened:
+def opened(tab: Page) -> Iterator[Opened]:
+    with watched(tab) as opened:
         yield opened
 
 
@@ -148,8 +148,8 @@ def test_the_figures_of_a_report_are_drawn(tmp_path: Path, opened: Opened) -> No
 def test_the_first_screens_figures_are_drawn_before_the_page_counts_as_loaded(
     two: Path, browser: Browser
 ) -> None:
-    with room_of(browser) as room:
-        room.add_init_script(
+    with browser.new_page(viewport=SIZE) as page:
+        page.add_init_script(
             """addEventListener("load", () => {
               const charts = [...document.querySelectorAll(".chart")];
               const first = charts.filter((each) => each.getBoundingClientRect().top < innerHeight);
@@ -157,7 +157,6 @@ def test_the_first_screens_figures_are_drawn_before_the_page_counts_as_loaded(
               window.first = first.length;
             })"""
         )
-        page = room.new_page()
         page.goto(two.as_uri(), wait_until="load")
         assert page.evaluate("window.first") > 0
         assert page.evaluate("window.blank") == 0
@@ -237,10 +236,8 @@ def test_paper_has_neither_attempts_nor_bar_and_whole_pictures(two: Path, opened
     assert chart["width"] == pytest.approx(whole["width"], abs=1)
 
 
-def test_a_figure_is_a_file_for_who_wants_it(
-    two: Path, room: BrowserContext, tmp_path: Path
-) -> None:
-    with room.new_page() as page:
+def test_a_figure_is_a_file_for_who_wants_it(two: Path, browser: Browser, tmp_path: Path) -> None:
+    with browser.new_page() as page:
         page.goto(two.as_uri())
         for kind, start in (("svg", b"<svg"), ("png", b"\x89PNG")):
             with page.expect_download() as download:
@@ -439,8 +436,8 @@ def test_a_link_to_an_attempt(two: Path, opened: Opened) -> None:
     assert found(page) == "24 attempts of 6 instances"
 
 
-def test_a_browser_that_unpacks_base64_the_old_way(two: Path, room: BrowserContext) -> None:
-    with room.new_page() as page:
+def test_a_browser_that_unpacks_base64_the_old_way(two: Path, browser: Browser) -> None:
+    with browser.new_page() as page:
         page.add_init_script("delete Uint8Array.fromBase64")
         page.goto(f"{two.as_uri()}#attempts?open=sum/3&sample=1")
         expect(page.locator("article").first).to_contain_text("Answer sum/3, sample 1, round 1.")
@@ -701,8 +698,8 @@ def test_an_attack_in_a_search_is_a_search(hostile: Path, opened: Opened) -> Non
     assert page.evaluate("window.pwned") is None
 
 
-def test_the_pages_policy_stops_what_is_not_its_own(two: Path, room: BrowserContext) -> None:
-    with room.new_page() as page:
+def test_the_pages_policy_stops_what_is_not_its_own(two: Path, browser: Browser) -> None:
+    with browser.new_page() as page:
         page.goto(two.as_uri())
         page.evaluate(
             """() => {
@@ -729,7 +726,7 @@ def ground(page: Page) -> str:
 
 
 def test_light_and_dark(two: Path, browser: Browser) -> None:
-    with room_of(browser, color_scheme="dark") as room, watched(room) as opened:
+    with browser.new_page(color_scheme="dark") as tab, watched(tab) as opened:
         page = opened(two)
         chart = page.locator("#figure-results_rates svg")
         page.locator("#figure-results_rates").scroll_into_view_if_needed()
