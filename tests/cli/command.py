@@ -114,7 +114,7 @@ FORKS = multiprocessing.get_context("forkserver")
 FORKS.set_forkserver_preload(
     [
         *("tests.cli.command", "harness.cli.run", "harness.scoring.punkt", "harness.run.samples"),
-        *("harness.tasks.collie", "harness.backends.openai", "harness.backends.simulated"),
+        *("harness.tasks.collie", "harness.backends.openai", "openai", "harness.backends.simulated"),
         *("harness.scoring.constraints.check", "harness.report.run_tables"),
     ]
 )
