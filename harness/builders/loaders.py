@@ -45,7 +45,7 @@ DUCKDB = {"autoinstall_known_extensions": "false", "threads": 1, "memory_limit":
 class FileLoader:
     """One document per file below a folder, or for a single file; ``*.gz`` is decompressed."""
 
-    pattern = "**/*"  # if the option ``files`` is not given
+    pattern = "**/*"  # used if the option ``files`` is not given
 
     def __init__(
         self, path: str, files: str = "", encoding: str = "utf-8", *, data: DataFolder

@@ -311,7 +311,7 @@ def words_position(text: str, keyword: str, *, corrected: bool = False) -> None:
 
 @ifbench("sentence:alliteration_increment")
 def alliteration_increment(text: str) -> None:
-    """Check that each sentence has more alliterating words than the previous one."""
+    """Check that each sentence has more words alliterating with a neighbour than the previous."""
     before = -1
     for place, sentence in enumerate(sentences(text), 1):
         stripped = (word.lstrip(string.punctuation + " ") for word in sentence.lower().split())

@@ -34,7 +34,7 @@ def identified(text: str) -> str | None:
     """Return langdetect's code for a text's language, or None if the text has no letters."""
     from langdetect.lang_detect_exception import LangDetectException
 
-    with _loading:  # two threads must not both build it
+    with _loading:  # two threads must not both build the factory
         detector = _languages().create()
     detector.append(text)
     try:

@@ -147,7 +147,7 @@ def expression(keyword: str, within: str = "{}") -> Any:
     ConfigError if the keyword is not a valid pattern.
     """
     pattern = within.replace("{}", keyword)
-    if _QUANTIFIERS.isdisjoint(keyword):  # it takes linear time
+    if _QUANTIFIERS.isdisjoint(keyword):  # such a pattern takes linear time
         with contextlib.suppress(re.error):  # reported below
             return re.compile(pattern, re.IGNORECASE)
     return Pattern(pattern, "The keyword", ignore_case=True)

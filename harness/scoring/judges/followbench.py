@@ -91,7 +91,7 @@ class FollowBenchJudge(PublishedJudge):
         if found is None:
             raise Unparseable(f"The reply does not end in a list of {level} times YES or NO.")
         hard, soft = all(found), sum(found) / level
-        if rule is not None:  # it decides
+        if rule is not None:  # the rule decides
             whole = {"constraint": f"all {level}", "passed": hard, RULE: rule}
             return {"hard": Score(hard, None, "", {"constraints": [whole]})}
         numbered = list(enumerate(found, start=1))
@@ -108,7 +108,7 @@ class FollowBenchJudge(PublishedJudge):
     def _read(self, reply: Reply, level: int) -> list[bool] | None:
         if self._official:
             return official_verdicts(reply.text, level)
-        cut_off = reply.finish_reason == "length"  # before the list at the end
+        cut_off = reply.finish_reason == "length"  # the list is at the end
         return None if cut_off else verdicts(reply.text, level)
 
 

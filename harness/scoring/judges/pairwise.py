@@ -131,7 +131,7 @@ class _References:
         return self.task.reference(instance)
 
     def fingerprint(self) -> Mapping[str, str]:
-        return {}  # the run has the task's
+        return {}  # the run's manifest has the task's
 
 
 plugin = Pairwise

@@ -96,11 +96,11 @@ class Validator(Protocol):
 
 
 def validator(schema: Any, *, mode: Engine = "strict", draft: Draft = "2020-12") -> Validator:
-    """Return a schema's validator, compiled once per ``mode``, the engine that decides.
+    """Return a schema's validator by the engine ``mode``, compiled once.
 
-    ``draft`` is for ``strict`` and a schema without ``$schema``.
-    Raises DataInvalid if the schema breaks its draft's rules or refers to something outside it. The
-    engine ``official`` instead considers all documents invalid.
+    ``draft`` applies in mode ``strict`` if the schema has no ``$schema``. Raises DataInvalid if the
+    schema breaks its draft's rules or refers to something outside it. The engine ``official``
+    instead considers all documents invalid.
     """
     try:
         written = json.dumps(schema, default=lambda value: {"\0": repr(value)})
@@ -113,7 +113,7 @@ def validator(schema: Any, *, mode: Engine = "strict", draft: Draft = "2020-12")
 @dataclass(frozen=True)
 class _Key:
     written: str
-    engine: Draft | Literal["paper", "official"]  # a draft: the strict engine
+    engine: Draft | Literal["paper", "official"]  # a draft stands for the strict engine
     schema: Any = field(compare=False)
 
 

@@ -196,7 +196,7 @@ class Routes:
         """Maps each anchor, and the last part of each id, to its subschema."""
         return {
             schemas.last_name(schema[word]).lstrip("#"): schema
-            for _, schema in reversed([*schemas.parts(self.schema)])  # the first with a name counts
+            for _, schema in reversed([*schemas.parts(self.schema)])  # the first of a name counts
             for word in ("$dynamicAnchor", "$anchor", "id", "$id")
             if isinstance(schema.get(word), str)
         }

@@ -204,7 +204,7 @@ class Expected:
     def types(self) -> frozenset[str]:
         """The types that all schemas allow or, if there are none, that any schema allows."""
         named = [types for schema in self.schemas if (types := _types(schema))] or [ALL]
-        return frozenset.intersection(*named) or frozenset().union(*named)  # none in common: all
+        return frozenset.intersection(*named) or frozenset().union(*named)  # none common: all
 
     def member(self, key: str) -> Expected:
         """Return the subschemas that apply to the object member with this key."""
@@ -221,7 +221,7 @@ class Expected:
         found = []
         for schema in self.schemas:
             first, rest = schema.get("prefixItems"), schema.get("items")
-            if isinstance(rest, list):  # tuples before 2020-12
+            if isinstance(rest, list):  # the form of tuples before 2020-12
                 first, rest = rest, schema.get("additionalItems")
             if isinstance(first, list) and index < len(first):
                 found.append(first[index])

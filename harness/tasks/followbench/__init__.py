@@ -46,7 +46,7 @@ class FollowBenchItem(Struct, frozen=True):
     level: int
     evolution: tuple[str, ...]
     rule: FollowBenchRule | None = None
-    answer: str | None = None  # one that follows the rule
+    answer: str | None = None  # an answer that follows the rule
 
     @property
     def instruction(self) -> str:

@@ -74,7 +74,7 @@ def _in_form(template: str) -> Check:
     Doubled braces stand for single braces. The answer may be empty, but has no line break.
     """
     plain = template.replace("{instruction}\n", "").replace("{{", "{").replace("}}", "}")
-    parts = plain.replace("{answer}", ".*").split(".*")  # its own ".*" allows any text, too
+    parts = plain.replace("{answer}", ".*").split(".*")  # ".*" in it also allows any text
     if len(parts) != 2:
         raise ValueError("must have one place for the {answer}")
     pattern = re.compile(r"[^\n]*".join(map(re.escape, parts)))

@@ -26,7 +26,7 @@ from harness.scoring.checks import JUDGE, Check, field_of, from_row
 from harness.scoring.patterns import numbers
 from harness.tasks._rows import Row
 
-ByJudge: TypeAlias = Mapping[str, tuple[str, ...]]  # by judge that a check names: criteria in it
+ByJudge: TypeAlias = Mapping[str, tuple[str, ...]]  # maps judges to the criteria of their checks
 
 CRITERIA = "criteria"  # name of a row's field, and of an option of a judge's check
 

@@ -248,7 +248,7 @@ class PromptExample(NamedTuple):
 
 PAPER_EXAMPLE = PromptExample(
     LetterQuestion(
-        "paper",  # "the words", not "each words"
+        "paper",  # worded differently from `asked`
         'Take the last letters of the words in "Elon Musk" and concatenate them.',
         *(("Elon", "Musk"), "nk"),
     ),

@@ -30,7 +30,7 @@ NEGATIVE_EXPLAINED = "Negative Examples Full Explanations"
 ALTERNATING = "Alternating Examples Full Explanations"
 
 EXAMPLE_FIELDS = (POSITIVE, POSITIVE_EXPLAINED, NEGATIVE_EXPLAINED, ALTERNATING)
-FIELDS = (*loading.TEXT_FIELDS, *EXAMPLE_FIELDS)  # of an instruction, by the authors' names
+FIELDS = (*loading.TEXT_FIELDS, *EXAMPLE_FIELDS)  # all of an instruction's, by the authors' names
 
 ENCODINGS: Mapping[str, tuple[str, ...]] = {  # names and fields, as in the paper's tables
     "instance_only": (),
@@ -125,7 +125,7 @@ def _examples(
     field: str, instruction: Instruction, positives: Sequence[Example]
 ) -> Iterator[tuple[int, Example, bool]]:
     """Yield a field's examples as (number from 1, example, whether it is a wrong example)."""
-    negatives = instruction.negative[: len(positives)]  # never more than right ones
+    negatives = instruction.negative[: len(positives)]  # at most as many as positive ones
     right = [] if field == NEGATIVE_EXPLAINED else positives
     wrong = negatives if field in (NEGATIVE_EXPLAINED, ALTERNATING) else ()
     for number, pair in enumerate(zip_longest(right, wrong), start=1):

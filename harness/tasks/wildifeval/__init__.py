@@ -43,7 +43,7 @@ NAMED = 5  # maximum missing conversations named in a message; the fingerprint h
 OTHER = "Other"  # category of constraints outside the eight below; not in the paper's figures
 
 _CATEGORIES = Path(__file__).with_name("categories.yaml").read_text("utf-8")
-CATEGORIES: Mapping[str, str] = yaml.safe_load(_CATEGORIES)  # by name: what they are about
+CATEGORIES: Mapping[str, str] = yaml.safe_load(_CATEGORIES)  # descriptions by name
 
 
 def named(category: str) -> str:
