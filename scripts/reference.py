@@ -150,6 +150,7 @@ RECORDS = (
 OPTIONS = {"task": "tasks", "model": "backends", "polish": "backends", "judges": "judges"}
 """Sections whose other keys are a plug-in's options, by its heading in plugins.md."""
 
+BELOW_GUIDES = "---\nsearch: {boost: 0.5}\n---\n"  # in search results
 KEY = re.compile(r"^    (\w+): (.+?)(?: = (.+?))?(?:  # (.+))?$", re.MULTILINE)
 WORDS: dict[str, Any] = {
     r"Annotated\[(\w+), .*\]": r"\1",
@@ -208,7 +209,10 @@ def commands() -> str:
     examples = COMMANDS.strip().splitlines()
     for line in examples:
         parse(line)
-    pages = ["# Options of commands\n", "[Commands](../commands.md) explains exit codes and common options.\n"]
+    pages = [
+        "# Options of commands\n",
+        "[Commands](../commands.md) explains exit codes and common options.\n",
+    ]
     for name in VERBS:
         shown = text(name, "--help")
         below = re.findall(r"^  (\w+) ", shown.partition("Commands:")[2], re.MULTILINE)
@@ -340,7 +344,7 @@ def main(folder: Path) -> None:
         "records": record_fields,
     }
     for name, page in pages.items():
-        (folder / f"{name}.md").write_text(page(), encoding="utf-8")
+        (folder / f"{name}.md").write_text(BELOW_GUIDES + page(), encoding="utf-8")
 
 
 if __name__ == "__main__":
