@@ -44,7 +44,7 @@ def _stacked(sheet: Sheet, parts: Sequence[str], axis: alt.Axis) -> Mapping[str,
         x=alt.X("amount:Q", axis=axis),
         y=alt.Y("key:N", sort=None, axis=plot.name_axis()),
         color=alt.Color("part:N", scale=scale, legend=legend),
-        order="order:Q",
+        order=alt.Order("order:Q"),
     )
     return plot.specification(chart, height=alt.Step(step=plot.STEP + 4))
 
@@ -63,7 +63,7 @@ def latency_figures(runs: Runs) -> Iterator[Figure]:
             texts = [run, f"{percentile}", number(seconds)]
             sheet.add(run, texts, at=seconds, value=percentile / 100, low=None)
     x = plot.number_x("at", [one["at"] for one in sheet.data], "seconds")
-    base = sheet.base().encode(x=x, order="value:Q")
+    base = sheet.base().encode(x=x, order=alt.Order("value:Q"))
     layers = plot.interval_layers(sheet, base, "share of calls", upright=True, joined=True)
     caption = (
         "Share of calls that took at most this long, excluding failed calls and those answered "

@@ -176,7 +176,7 @@ def _chart(
         layers.append(
             known.mark_text(fontSize=8.5).encode(
                 text=alt.Text("value:Q", format=".2~f" if fractions else ".2~g"),
-                color=alt.condition(pale, alt.value("#111111"), alt.value("#ffffff")),
+                color=alt.ColorValue("#ffffff", condition={"test": pale, "value": "#111111"}),
             )
         )
     return specification(*layers, height=alt.Step(step=STEP))

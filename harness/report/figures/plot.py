@@ -27,6 +27,9 @@ else:
 
 __all__ = ["Runs", "alt"]
 
+# Charts are encoded by channel objects: Altair spends 10 ms on each string or dict in their place.
+_CONSTANT: Mapping[str, Any] = {"x": alt.XValue, "y": alt.YValue}  # which have no types
+
 STEP = 24  # pixels per row, enough for a two-line name
 _STEP_OF_RUN = 9
 HEIGHT = 240
@@ -216,9 +219,9 @@ def dots(points: Sequence[Point], plan: Plan, runs: Runs) -> Figure:
     layers = interval_layers(sheet, base, plan.value, signed=bool(plan.baseline))
     if heads:
         above = alt.Chart(alt.InlineData(values=heads)).encode(
-            x=alt.value(2),
+            x=_CONSTANT["x"](2),
             y=alt.Y("row:N", scale=scale),
-            text="level:N",
+            text=alt.Text("level:N"),
             tooltip=[alt.Tooltip("level:N", title="level")],
         )
         layers.append(above.mark_text(align="left", fontWeight="bold", fontSize=10.5))
@@ -255,16 +258,17 @@ def interval_layers(
     if signed:
         axis.labelExpr = _SIGNED
     name = "y" if upright else "x"
-    side = alt.Y if upright else alt.X
+    side, end = (alt.Y, alt.Y2) if upright else (alt.X, alt.X2)
     value: dict[str, Any] = {name: side("value:Q", scale=scale, axis=axis)}
-    ends: dict[str, Any] = {name: side("low:Q", scale=scale, axis=axis), f"{name}2": "high:Q"}
+    ends: dict[str, Any] = {name: side("low:Q", scale=scale, axis=axis), f"{name}2": end("high:Q")}
     unknown = base.transform_filter("!isValid(datum.value)")
     base = base.transform_filter("isValid(datum.value)").encode(**sheet.looks("color"))
     sure = base.transform_filter("isValid(datum.low)").encode(**ends)
-    nowhere = {"y": alt.value(HEIGHT - 2)} if upright else {"x": alt.value(2)}
+    nowhere = {name: _CONSTANT[name](HEIGHT - 2 if upright else 2)}
     zero = alt.Chart(alt.InlineData(values=[{"value": 0, "told": "no difference"}])).encode(
         **value, tooltip=[alt.Tooltip("told:N", title="0")]
     )
+    known = {"test": "isValid(datum.low)", "value": 1}
     return [
         *([zero.mark_rule(strokeDash=[4, 3])] if signed else []),
         *([sure.mark_area(opacity=0.13), base.mark_line().encode(**value)] if joined else []),
@@ -272,7 +276,7 @@ def interval_layers(
         base.mark_point(**_POINT).encode(
             **value,
             **sheet.looks("fill", "shape"),
-            fillOpacity=alt.condition("isValid(datum.low)", alt.value(1), alt.value(0)),
+            fillOpacity=alt.FillOpacityValue(0, condition=known),
         ),
         unknown.mark_text(align="left", text=UNKNOWN, fontSize=9).encode(**nowhere),
     ]

@@ -275,7 +275,7 @@ def calibration_figure(found: JudgeValidation) -> Figure | None:
     axis = alt.Axis(title="the judge's probability of yes", tickCount=5, format=".1f")
     x = alt.X("at:Q", scale=unit, axis=axis)
     diagonal = alt.Chart(alt.InlineData(values=[{"at": end, "value": end} for end in (0, 1)]))
-    line = diagonal.mark_line(strokeDash=[4, 4], opacity=0.5).encode(x=x, y="value:Q")
+    line = diagonal.mark_line(strokeDash=[4, 4], opacity=0.5).encode(x=x, y=alt.Y("value:Q"))
     base = sheet.base().encode(x=x)
     layers = plot.interval_layers(sheet, base, "the reference says yes", upright=True)
     chart = plot.specification(line, *layers, height=plot.HEIGHT)
