@@ -2,11 +2,11 @@
 
 Examples:
     >>> import harness
-    >>> run = harness.run("quickstart", limit=13)  # doctest: +SKIP
-    >>> run.metrics.pass_rate, len(run.samples())  # doctest: +SKIP
-    (0.8269230769230769, 52)
-    >>> other = harness.run("quickstart", model="simulated/0.2", limit=13)  # doctest: +SKIP
-    >>> harness.compare(run, other, by="structure")  # doctest: +SKIP
+    >>> run = harness.run("quickstart", limit=13, progress=False)
+    >>> run
+    RunResult('quickstart', pass rate 0.827 ± 0.072, n=52, simulated)
+    >>> len(run.samples()), len(run.attempts())
+    (52, 81)
 """
 
 from __future__ import annotations
@@ -68,6 +68,12 @@ def run(file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]) -> 
     """Run a run file that has no variants, or one ``variant`` of any other, and return the run.
 
     Arguments and errors are those of `run_all`.
+
+    Examples:
+        >>> import harness
+        >>> weak = {"model.accuracy": 0.2}
+        >>> harness.run("quickstart", overrides=weak, limit=13, name="weak", progress=False)
+        RunResult('weak', pass rate 0.712 ± 0.079, n=52, simulated)
     """
     variant = _only_variant(file, options)
     return run_all(file, **options)[variant]
@@ -182,6 +188,12 @@ def evaluate(
     Raises:
         HarnessError: If a run cannot start or continue. All replies so far are saved.
         KeyboardInterrupt: After Ctrl-C, once the calls in flight have ended.
+
+    Examples:
+        >>> import harness
+        >>> found = harness.evaluate("collie", "simulated/0.8", limit=13, progress=False)
+        >>> found.run
+        RunResult('eval.collie.simulated-0.8', pass rate 0.846 ± 0.104, n=13, simulated)
     """
     display = Display({}, shown=options.get("progress", True))
     return _finished(display, partial(_evaluate, display, tasks, model, **options))
@@ -243,6 +255,12 @@ def open_run(name: str) -> RunResult:
 
     Raises:
         DataMissing: If there is no such run.
+
+    Examples:
+        >>> import harness
+        >>> _ = harness.run("quickstart", limit=13, progress=False)
+        >>> harness.open_run("quickstart").metrics.overall.pass_rate
+        0.8269230769230769
     """
     return RunResult(find_run(Settings().runs_dir, name))
 
@@ -261,6 +279,14 @@ def compare(
     Raises:
         ConfigError: If there are fewer than two runs, or a score, label or round is unknown.
         RunConflict: If the runs cannot be compared.
+
+    Examples:
+        >>> import harness
+        >>> one = harness.run("quickstart", limit=13, progress=False)
+        >>> two = harness.run("quickstart", model="simulated/0.2", limit=13, progress=False)
+        >>> harness.compare(one, two, by="structure")  # doctest: +ELLIPSIS
+        quickstart: SIMULATED
+        ...
     """
     opened = [one if isinstance(one, RunResult) else open_run(one) for one in runs]
     if len(opened) < 2:
@@ -270,7 +296,15 @@ def compare(
 
 
 def checker(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Register a function as a checker under its name, and return it (docs/plugins.md)."""
+    """Register a function as a checker under its name, and return it (docs/python.md).
+
+    Examples:
+        >>> import harness
+        >>> @harness.checker  # doctest: +SKIP
+        ... def ends_in_full_stop(text: str) -> bool:
+        ...     return text.endswith(".")
+        >>> checks = [{"ends_in_full_stop": {}}]  # in a run file: task.checks
+    """
     register("checkers", function.__name__, checker_of(function))
     return function
 

@@ -81,6 +81,10 @@ class RunResult:
 
         Returns:
             A pandas data frame, or polars if pandas is not installed. Unknown values are null.
+
+        Examples:
+            >>> frame = run.to_frame()  # doctest: +SKIP
+            >>> frame.groupby("group_structure")["passed"].mean()  # doctest: +SKIP
         """
         rows = ExportedRows([exported_run(self.folder)], attempts=attempts)
         return _frame(list(rows), rows.columns)
@@ -110,6 +114,12 @@ class RunResult:
         Raises:
             ConfigError: If a score or the label is unknown.
             RunConflict: If a run is unfinished, or the baseline cannot be compared.
+
+        Examples:
+            >>> import harness
+            >>> run = harness.run("quickstart", limit=13, progress=False)
+            >>> run.check({"pass_rate": 0.9}).outcome
+            'too few to tell'
         """
         path = str(baseline.path) if isinstance(baseline, RunResult) else baseline
         given = {"min": dict(min or {}), "baseline": path, "max_drop": max_drop}

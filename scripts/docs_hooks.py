@@ -1,5 +1,6 @@
 """Hooks of the documentation site (mkdocs.yml)."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ pages: dict[str, tuple[str, str]] = {}
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Remove the mark of examples that the tests do not run, which the site's Markdown rejects."""
     markdown = markdown.replace("```sh no-run\n", "```sh\n")
+    if odd := re.search(r"^```\S+ .*", markdown, re.MULTILINE):
+        raise ValueError(f"{page.file.src_uri}: {odd[0]!r} would be shown as text")
     pages[page.file.src_uri] = page.title, markdown
     return markdown
 

@@ -316,9 +316,12 @@ def plugin(name: str, card: Any) -> str:
 def plugins() -> str:
     pages = ["# Plug-ins and their options\n", "[Writing a plug-in](../plugins.md) adds one.\n"]
     listed = {name: json.loads(text(name, "--format", "json")) for name in ("tasks", "backends")}
-    pages += ["## Tasks\n", *(plugin(name, card) for name, card in listed["tasks"].items())]
-    backends = listed["backends"]["backends"]
-    pages += ["## Backends\n", *(plugin(name, card) for name, card in backends.items())]
+    pages.append("## Tasks\n")
+    for name, card in listed["tasks"].items():
+        pages += [plugin(name, card), fenced(f"task: {{name: {name}}}", "yaml")]
+    pages.append("## Backends\n")
+    for name, card in listed["backends"]["backends"].items():
+        pages += [plugin(name, card), fenced(f"model: {{backend: {name}, name: MODEL}}", "yaml")]
     for kind in ("checkers", "judges"):
         pages.append(f"## {kind.title()}\n")
         instructions = []
