@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TextIO
 
 from harness.cli import console
 
@@ -33,7 +33,7 @@ def harness(
     *arguments: str | Path,
     env: dict[str, str] | None = None,
     cwd: Path = ROOT,
-    input: str = "",
+    input: str | TextIO = "",
     **options: Any,
 ) -> subprocess.CompletedProcess[str]:
     """Run ``harness …`` to its end.
@@ -42,7 +42,7 @@ def harness(
         arguments: Of the command.
         env: The whole environment; by default this process's.
         cwd: The working directory.
-        input: What it reads from stdin.
+        input: What it reads from stdin, or, without options, a terminal as its stdin.
         options: Of `subprocess.run`; with any, the command gets a process of its own.
     """
     given = [str(argument) for argument in arguments]
@@ -51,6 +51,7 @@ def harness(
         env |= NO_BYTECODE
     if not options and {name: env.get(name) for name in READ_ON_IMPORT} == _IMPORTED_WITH:
         return _in_process(given, env, cwd, input)
+    assert isinstance(input, str)
     return subprocess.run(
         [*COMMAND, *given], input=input, capture_output=True, text=True, check=False,
         timeout=SECONDS, cwd=cwd, env=env, **options,
@@ -58,7 +59,7 @@ def harness(
 
 
 def _in_process(
-    arguments: list[str], env: Mapping[str, str], cwd: Path, given: str
+    arguments: list[str], env: Mapping[str, str], cwd: Path, given: str | TextIO
 ) -> subprocess.CompletedProcess[str]:
     from harness.cli import main
 
@@ -67,7 +68,7 @@ def _in_process(
     with _process_state(env, cwd):
         kept = sys.argv, sys.stdin, sys.stdout, sys.stderr
         sys.argv = ["harness", *arguments]
-        sys.stdin = io.TextIOWrapper(io.BytesIO(given.encode()), "utf-8")
+        sys.stdin = io.StringIO(given) if isinstance(given, str) else given
         sys.stdout, sys.stderr = streams
         try:
             main()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.mock import MockServer
-from tests.cli.command import COMMAND, ROOT, harness
+from tests.cli.command import harness
 from tests.cli.test_compare import on
 
 
@@ -64,13 +64,10 @@ def answered(answer: bytes, words: list[str], runs: Path) -> subprocess.Complete
     master, terminal = pty.openpty()
     try:
         os.write(master, answer)
-        return subprocess.run(
-            [*COMMAND, *words], stdin=terminal, env=paying(runs),
-            capture_output=True, text=True, check=False, cwd=ROOT, timeout=120,
-        )  # fmt: skip
+        with os.fdopen(terminal, "r") as stdin:
+            return harness(*words, input=stdin, env=paying(runs))
     finally:
         os.close(master)
-        os.close(terminal)
 
 
 def test_on_a_terminal_a_run_above_the_bound_asks(server: MockServer, tmp_path: Path) -> None:
