@@ -43,25 +43,39 @@ R = TypeVar("R")
 class RunOptions(TypedDict, total=False):
     """Options of `run` and `run_all`, all of them optional."""
 
-    model: str  # the model to use instead of the file's, such as "openai/gpt-4o-mini"
-    overrides: Mapping[str, Any]  # values by dotted key: {"decoding.temperature": 0}
-    variant: str  # run only this one of the file's variants
-    limit: int  # maximum number of instances, taken round-robin over groups
-    name: str  # the run's name (default: the file's, and the model's if given)
-    fresh: bool  # start a new run beside an earlier one of this name
-    progress: bool  # show the progress (default: True)
+    model: str
+    """The model to use instead of the file's, such as "openai/gpt-4o-mini"."""
+    overrides: Mapping[str, Any]
+    """Values by dotted key: {"decoding.temperature": 0}."""
+    variant: str
+    """Run only this one of the file's variants."""
+    limit: int
+    """Maximum number of instances, taken round-robin over groups."""
+    name: str
+    """The run's name (default: the file's, and the model's if given)."""
+    fresh: bool
+    """Start a new run beside an earlier one of this name."""
+    progress: bool
+    """Show the progress (default: True)."""
 
 
 class EvaluateOptions(TypedDict, total=False):
     """Options of `evaluate`, all of them optional."""
 
-    overrides: Mapping[str, Any]  # values by dotted key, for all runs
-    limit: int  # maximum number of instances of each benchmark
-    budget: float  # maximum cost of all runs together, in US dollars
-    judge: str  # the model that judges the benchmarks that need a judge
-    name: str  # prefix of the runs' names, NAME.TASK.MODEL (default: "eval")
-    fresh: bool  # start new runs beside earlier ones of this name
-    progress: bool  # show the progress (default: True)
+    overrides: Mapping[str, Any]
+    """Values by dotted key, for all runs."""
+    limit: int
+    """Maximum number of instances of each benchmark."""
+    budget: float
+    """Maximum cost of all runs together, in US dollars."""
+    judge: str
+    """The model that judges the benchmarks that need a judge."""
+    name: str
+    """Prefix of the runs' names, NAME.TASK.MODEL (default: "eval")."""
+    fresh: bool
+    """Start new runs beside earlier ones of this name."""
+    progress: bool
+    """Show the progress (default: True)."""
 
 
 def run(file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]) -> RunResult:

@@ -23,7 +23,6 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from harness import records
-from harness.api import EvaluateOptions, RunOptions
 from harness.cli import VERBS, app
 from harness.config import run_file, sections
 from harness.records import Decoding, DecodingConstraint
@@ -144,7 +143,7 @@ MORE = {
     "check": "check.md",
 }
 RECORDS = (
-    *(RunOptions, EvaluateOptions, records.Attempt, records.Score, records.Usage, records.Instance),
+    *(records.Attempt, records.Score, records.Usage, records.Instance),
     *(records.Message, records.Request, records.Reply, records.Question, records.Criterion),
 )
 OPTIONS = {"task": "tasks", "model": "backends", "polish": "backends", "judges": "judges"}
@@ -268,8 +267,8 @@ def run_files() -> str:
 
 def record_fields() -> str:
     pages = [
-        "# Records and options\n",
-        "What [`harness.run`](python.md#harness.api.run) accepts, and the records it returns.\n",
+        "# Records\n",
+        "What [results](python.md#results) consist of, and what plug-ins get and return.\n",
     ]
     for record in RECORDS:
         about = (inspect.getdoc(record) or "").replace("``", "`")
