@@ -139,10 +139,11 @@ def _arguments(check: Check) -> type[Struct]:
 def versions(ids: Collection[str]) -> dict[str, str]:
     """Return, by name, package versions and SHA-256 hashes of data that these instructions need."""
     found = {}
-    for library in sorted({LIBRARIES[name] for name in LIBRARIES.keys() & ids}):
-        if library == "syllapy":
-            language_data.syllable_counter()
-        found[library] = version(library)
+    libraries = {LIBRARIES[name] for name in LIBRARIES.keys() & ids}
+    if "langdetect" in libraries:
+        found["langdetect"] = language_data.LANGDETECT
+    if "syllapy" in libraries:
+        found["syllapy"] = version("syllapy")
     for name, (data, file) in DATA.items():
         if name in ids:
             found[f"{data}_sha256"] = language_data.sha256(file)
