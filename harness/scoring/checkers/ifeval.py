@@ -1,4 +1,4 @@
-"""The verifiable instructions of IFEval as checkers.
+"""Checkers for the verifiable instructions of IFEval.
 
 The checker ``ifeval:length_constraints/number_words`` applies the instruction
 ``length_constraints:number_words``. Its options are the instruction's arguments.
@@ -18,10 +18,11 @@ from harness.scoring.patterns import PatternTooSlow
 
 
 class InstructionChecker:
-    """Passes a text that follows a verifiable instruction, given by its id and arguments.
+    """Passes text that follows a verifiable instruction, given by its id and arguments.
 
-    ``verdicts`` are ``official``, like the published code's, or ``corrected`` where it misreads
-    texts. ``loose`` also accepts a text that passes without its first line, last line or asterisks.
+    ``verdicts`` is ``official`` to agree with the published code, or ``corrected`` to fix its known
+    misreadings. With ``loose``, it is enough that the text passes without its first line, last line
+    or asterisks.
     """
 
     def __init__(
@@ -36,7 +37,7 @@ class InstructionChecker:
     def check(self, text: str, instance: Instance[Any]) -> Score:
         """Return a score of True or False. If False, its reason says what the text lacks.
 
-        If a keyword is a pattern that takes too long, the score has no value.
+        The score has no value if a keyword is a pattern whose search takes too long.
         """
         try:
             [found] = judge([self._instruction], text)
@@ -54,7 +55,11 @@ loose: Also accept a text that passes without its first line, last line or aster
 
 
 def instruction_plugin(name: str) -> Callable[..., InstructionChecker]:
-    """Return a factory with the arguments of the instruction ``name`` and `OPTIONS` as options."""
+    """Return a function that builds the checker of the instruction ``name``.
+
+    Its parameters are the instruction's arguments, ``verdicts`` and ``loose``. Its docstring is
+    that of the instruction's check, followed by `OPTIONS`.
+    """
     check = CHECKS[name]
     keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD
     own = [
