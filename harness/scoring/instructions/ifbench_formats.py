@@ -1,4 +1,4 @@
-"""IFBench's instructions about the format of a text and about repeating parts of the prompt."""
+"""IFBench's instructions about the format of the text and about repeating parts of the prompt."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def newline(text: str) -> None:
 
 @ifbench("format:emoji")
 def emoji(text: str) -> None:
-    """Check that each sentence ends with an emoji, or the next one begins with an emoji."""
+    """Check that each sentence ends with an emoji, or that the next sentence begins with one."""
     found = [unpunctuated(sentence).strip() for sentence in sentences(text)]
     for place, sentence in enumerate(found):
         following = found[place + 1] if place + 1 < len(found) else ""
@@ -104,7 +104,10 @@ def emoji(text: str) -> None:
 
 @ifbench("format:line_indent")
 def line_indent(text: str, *, corrected: bool = False) -> None:
-    """Check that indents grow from line to line; some (corrected: no) blank lines count."""
+    """Check that each line is indented more than the previous one.
+
+    Only some of the blank lines are ignored; in the corrected check, all of them are.
+    """
     lines = text.split("\n")
     kept = [line for line in lines if line.strip()] if corrected else _not_removed(lines)
     indents = [len(line) - len(line.lstrip(" ")) for line in kept]
@@ -116,8 +119,8 @@ def line_indent(text: str, *, corrected: bool = False) -> None:
 def _not_removed(lines: list[str]) -> list[str]:
     """Return the lines that remain after the published code removes blank lines.
 
-    It modifies the list that it iterates over, so it skips the line after each removed one, and it
-    removes the first equal line instead of the blank line it found.
+    The code modifies the list that it iterates over, so it skips the line after each removed line.
+    Instead of the blank line that it found, it removes the first line that equals it.
     """
     removed: Counter[str] = Counter()
     place = 0
@@ -136,7 +139,10 @@ def _not_removed(lines: list[str]) -> list[str]:
 
 @ifbench("format:quote_unquote")
 def quote_unquote(text: str, *, corrected: bool = False) -> None:
-    """Check that text follows each passage in straight (corrected: or curly) double quotes."""
+    """Check that further text follows each passage in double quotes.
+
+    Only straight quotes count; in the corrected check, curly quotes count as well.
+    """
     if corrected:
         text = text.translate(CURLY_TO_STRAIGHT)
     found = "".join(text.replace("'\"'", "").split())
@@ -147,7 +153,10 @@ def quote_unquote(text: str, *, corrected: bool = False) -> None:
 
 @ifbench("format:list")
 def list_marker(text: str, sep: str, *, corrected: bool = False) -> None:
-    """Check that a marker occurs at least twice, anywhere (corrected: at the start of lines)."""
+    """Check that the marker ``sep`` occurs at least twice.
+
+    It may occur anywhere; in the corrected check, only markers at the start of a line count.
+    """
     count = text.count(sep)
     if corrected:
         count = sum(line.lstrip().startswith(sep) for line in text.split("\n"))
@@ -156,7 +165,10 @@ def list_marker(text: str, sep: str, *, corrected: bool = False) -> None:
 
 @ifbench("format:thesis")
 def thesis(text: str, *, corrected: bool = False) -> None:
-    """Check for ``<i>`` or ``<em>`` with text after it; empty ``<em>`` passes (corrected: no)."""
+    """Check for a passage in ``<i>`` or ``<em>`` with text after it.
+
+    An empty ``<em>`` passes; in the corrected check, it fails.
+    """
     begin = next((tag for tag in ("<i>", "<em>") if tag in text), "")
     text = text[text.find(begin) :]
     ends = (begin.replace("<", "</"),) if corrected else ("</i>", "</em>")
@@ -171,7 +183,10 @@ def thesis(text: str, *, corrected: bool = False) -> None:
 
 @ifbench("format:sub-bullets")
 def sub_bullets(text: str, *, corrected: bool = False) -> None:
-    """Check that a ``-`` follows each ``*`` (corrected: at line starts, and at least once)."""
+    """Check that a ``-`` follows each ``*``.
+
+    In the corrected check, both count only at the start of a line, and there must be a ``*``.
+    """
     if corrected:
         text = "".join(line.lstrip()[:1] for line in text.split("\n"))
         require("*" in text, "there are no bullets (*)")
@@ -183,7 +198,7 @@ def sub_bullets(text: str, *, corrected: bool = False) -> None:
 def no_bullets_bullets(text: str, *, corrected: bool = False) -> None:
     """Check for at least two sentences, then at least two bullets (``*``) and nothing else.
 
-    Blank lines before a sentence or after a bullet fail (corrected: pass).
+    Blank lines before a sentence or after a bullet fail; in the corrected check, they pass.
     """
     n_sentences = n_bullets = 0
     prose = True
@@ -204,9 +219,11 @@ def no_bullets_bullets(text: str, *, corrected: bool = False) -> None:
 
 @ifbench("format:title_case")
 def title_case(text: str, *, corrected: bool = False) -> None:
-    """Check that no word is in lower case; ``don't`` is two words, and ``mcDonald`` passes.
+    """Check that no word is in lower case.
 
-    Corrected: ``don't`` is one word, ``mcDonald`` fails, and `MINOR_WORDS` may be in lower case.
+    ``Don't`` fails because its ``n't`` is a word in lower case, and ``mcDonald`` passes. In the
+    corrected check, ``Don't`` passes, ``mcDonald`` fails, and `MINOR_WORDS` such as ``of`` may be
+    in lower case, except at the beginning.
     """
     if corrected:
         words = [word for word in map(bare, text.split()) if word]
@@ -228,7 +245,7 @@ def title_case(text: str, *, corrected: bool = False) -> None:
 
 @ifbench("format:output_template")
 def output_template(text: str) -> None:
-    """Check that the text contains the three headings of `TEMPLATE`."""
+    """Check for the headings "My Answer:", "My Conclusion:" and "Future Outlook:"."""
     missing = [heading for heading in TEMPLATE if heading not in text]
     require_none(missing, "{} missing")
 
@@ -250,7 +267,7 @@ def repeat_change(text: str, prompt_to_repeat: str) -> None:
 
 @ifbench("repeat:repeat_simple")
 def repeat_simple(text: str) -> None:
-    """Check that the text is `ONLY_SENTENCE`, ignoring case."""
+    """Check that the text is only the sentence `ONLY_SENTENCE`, ignoring case."""
     same = text.strip().lower() == ONLY_SENTENCE
     require(same, f"{cut(text.strip(), 60)!r} is not the sentence")
 
@@ -259,7 +276,11 @@ def repeat_simple(text: str) -> None:
 def repeat_span(
     text: str, prompt_to_repeat: str, n_start: int, n_end: int, *, corrected: bool = False
 ) -> None:
-    """Check for a copy of characters (corrected: words) ``n_start`` to ``n_end`` of the request."""
+    """Check that the text copies a part of ``prompt_to_repeat``, ignoring case.
+
+    The part is from character ``n_start`` to ``n_end``, inclusive and counted from 0. In the
+    corrected check, these are numbers of words.
+    """
     wanted = prompt_to_repeat[n_start : n_end + 1]
     if corrected:
         wanted = " ".join(prompt_to_repeat.split()[n_start : n_end + 1])

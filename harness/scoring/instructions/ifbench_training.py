@@ -70,7 +70,7 @@ def _sentences(text: str) -> list[str]:
 def repeat_phrase(text: str, phrase: str, small_n: int, *, corrected: bool = False) -> None:
     """Check for ``small_n`` copies of a phrase, each with at most one word changed.
 
-    In the last copy (corrected: in each copy), exactly one word must be changed.
+    In the last copy, exactly one word must be changed; in the corrected check, in each copy.
     """
     changes = [_changed(found, phrase) for found in _repetitions(text, phrase)]
     require_count(len(changes), small_n, "repetitions of the phrase")
@@ -83,7 +83,7 @@ def repeat_phrase(text: str, phrase: str, small_n: int, *, corrected: bool = Fal
 
 
 def _changed(found: str, phrase: str) -> int:
-    """Return how many words of two texts differ, or -1 if their numbers of words differ."""
+    """Return how many words of two strings differ, or -1 if their numbers of words differ."""
     one, other = found.split(), phrase.split()
     if len(one) != len(other):
         return -1
@@ -91,7 +91,7 @@ def _changed(found: str, phrase: str) -> int:
 
 
 def _repetitions(text: str, phrase: str) -> Iterator[str]:
-    """Yield the shortest parts of lines that run from the phrase's first word to its last."""
+    """Yield each part of a line between the phrase's first word and its last, both included."""
     first, last = phrase.split()[0], phrase.split()[-1]
     if re.escape(first + last) != first + last:  # the published code takes words as patterns
         yield from Pattern(f"{first} .*? {last}", "The phrase").findall(text)
@@ -119,7 +119,11 @@ def copied(text: str, prompt_to_repeat: str) -> None:
 def copied_span(
     text: str, prompt_to_repeat: str, n_start: int, n_end: int, *, corrected: bool = False
 ) -> None:
-    """Check for a copy of characters ``n_start`` to ``n_end``, exclusive (corrected: inclusive)."""
+    """Check that the text copies a part of ``prompt_to_repeat``, ignoring case.
+
+    The part is from character ``n_start`` up to ``n_end``, counted from 0. Character ``n_end`` is
+    excluded; in the corrected check, it is included.
+    """
     copied(text, prompt_to_repeat[n_start : n_end + corrected])
 
 
@@ -191,7 +195,10 @@ def _require_times(text: str, keyword: str, wanted: int) -> None:
 
 @training("keywords:exclude_word_harder")
 def exclude_word(text: str, keyword: str, *, corrected: bool = False) -> None:
-    """Check that a keyword does not occur between spaces (corrected: as a word; case ignored)."""
+    """Check that a keyword does not occur between spaces.
+
+    In the corrected check, it must not occur as a word anywhere, ignoring case.
+    """
     keyword = keyword.strip()
     if corrected:
         ifeval.forbidden(text, [keyword], corrected=True)
@@ -207,7 +214,10 @@ def two_paragraphs(text: str) -> None:
 
 @training("paragraphs:paragraphs2")
 def two_blocks(text: str) -> None:
-    """Check for two paragraphs separated by an empty line; an empty one between them fails."""
+    """Check for two paragraphs separated by an empty line.
+
+    An empty paragraph between the two fails.
+    """
     parts = text.split("\n\n")
     require(all(map(str.strip, parts[1:-1])), "an empty paragraph between two others")
     require_count(sum(bool(part.strip()) for part in parts), 2, "paragraphs")
@@ -215,14 +225,20 @@ def two_blocks(text: str) -> None:
 
 @training("first_word:first_word_sent")
 def first_words(text: str, first_word: str | list[str]) -> None:
-    """Check that each sentence begins with the word (of a list, the first), ignoring case."""
+    """Check that each sentence begins with the given word, ignoring case.
+
+    If ``first_word`` is a list, only its first item is used.
+    """
     for number, sentence in enumerate(_sentences(text), 1):
         _require_word(sentence, 0, first_word, f"sentence {number} begins")
 
 
 @training("last_word:last_word_sent")
 def last_words(text: str, last_word: str | list[str]) -> None:
-    """Check that each sentence ends with the word (of a list, the first), ignoring case."""
+    """Check that each sentence ends with the given word, ignoring case and punctuation.
+
+    If ``last_word`` is a list, only its first item is used.
+    """
     for number, sentence in enumerate(_sentences(text), 1):
         _require_word(sentence, -1, last_word, f"sentence {number} ends")
 
@@ -264,7 +280,7 @@ def letter_counting(text: str, N: int, relation: Relation) -> None:
 def counting_composition(text: str, n_sent: int, n_words: int, *, corrected: bool = False) -> None:
     """Check for three paragraphs of ``n_sent`` sentences of ``n_words`` words each.
 
-    Punctuation marks count as words (corrected: do not).
+    Punctuation marks count as words; in the corrected check, they do not.
     """
     split = words if corrected else tokens
     parts = _STARS.split(text)
@@ -279,7 +295,10 @@ def counting_composition(text: str, n_sent: int, n_words: int, *, corrected: boo
 
 @training("count:count_unique")
 def count_unique(text: str, *, corrected: bool = False) -> None:
-    """Check that no word or mark occurs twice (corrected: no word, ignoring case)."""
+    """Check that no word or punctuation mark occurs twice.
+
+    In the corrected check, only words count, and case is ignored.
+    """
     found = words(text.lower()) if corrected else tokens(text)
     repeated = [one for one, count in Counter(found).items() if count > 1]
     require_none(repeated, "{} more than once")
@@ -287,7 +306,10 @@ def count_unique(text: str, *, corrected: bool = False) -> None:
 
 @training("keywords:palindrome")
 def palindrome(text: str, *, corrected: bool = False) -> None:
-    """Check for a palindrome, even ``a`` (corrected: of three letters or more; case ignored)."""
+    """Check that the text contains a palindrome. Even ``a`` is one.
+
+    In the corrected check, it must have three letters or more, and case is ignored.
+    """
     found = [word for word in text.split() if word == word[::-1]]
     if corrected:
         bare_words = (bare(word).lower() for word in text.split())
@@ -299,7 +321,10 @@ def palindrome(text: str, *, corrected: bool = False) -> None:
 def keyword_specific_position(
     text: str, keyword: str | list[str], n: int, m: int, *, corrected: bool = False
 ) -> None:
-    """Check that the keyword is the m-th word or mark (corrected: word) of the n-th sentence."""
+    """Check that the keyword is word ``m`` of sentence ``n``, both counted from 1.
+
+    Punctuation marks count as words; in the corrected check, they do not.
+    """
     found = _sentences(text)
     require_relation(len(found), "at least", n, "sentences")
     parts = (words if corrected else tokens)(found[n - 1])

@@ -58,14 +58,20 @@ def word_count_range(text: str, min_words: int, max_words: int) -> None:
 
 @ifbench("count:unique_word_count")
 def unique_word_count(text: str, N: int, *, corrected: bool = False) -> None:
-    """Check for ``N`` or more distinct words, ignoring case; lone marks count (corrected: not)."""
+    """Check for at least ``N`` different words, ignoring case.
+
+    Lone punctuation marks count as one more word; in the corrected check, they do not.
+    """
     found = {bare(word) for word in text.lower().split()} - ({""} if corrected else set())
     require_relation(len(found), "at least", N, "words (different)")
 
 
 @ifbench("count:conjunctions")
 def conjunctions(text: str, small_n: int, *, corrected: bool = False) -> None:
-    """Check for at least ``small_n`` different conjunctions; case matters (corrected: ignored)."""
+    """Check for at least ``small_n`` different conjunctions.
+
+    ``And`` and ``and`` are different; in the corrected check, case is ignored.
+    """
     found = {word for word in text.split() if bare(word).lower() in CONJUNCTIONS}
     if corrected:
         found = {bare(word).lower() for word in found}
@@ -80,7 +86,10 @@ def person_names(text: str, N: int) -> None:
 
 @ifbench("count:numbers")
 def numbers(text: str, N: int, *, corrected: bool = False) -> None:
-    """Check for exactly ``N`` numbers; ``1,000`` is one, and ``10-12`` is one (corrected: two)."""
+    """Check for exactly ``N`` numbers. ``1,000`` is one number.
+
+    ``10-12`` counts as one number; in the corrected check, as two.
+    """
     found = _NUMBER.findall(text) if corrected else re.findall(r"\d+", unpunctuated(text))
     require_count(len(found), N, "numbers")
 
@@ -106,7 +115,10 @@ def punctuation(text: str) -> None:
 def keywords_multiple(
     text: str, keyword1: str, keyword2: str, keyword3: str, keyword4: str, keyword5: str
 ) -> None:
-    """Check that the five keywords occur anywhere 1, 2, 3, 5 and 7 times, ignoring case."""
+    """Check that the five keywords occur 1, 2, 3, 5 and 7 times, respectively.
+
+    Case is ignored, and a keyword may be part of a word.
+    """
     keywords = (keyword1, keyword2, keyword3, keyword4, keyword5)
     for keyword, wanted in zip(map(str.strip, keywords), TIMES, strict=True):
         require_count(text.lower().count(keyword.lower()), wanted, f"occurrences of {keyword!r}")
@@ -132,7 +144,10 @@ def stop_words(text: str, percentage: int) -> None:
 
 @ifbench("ratio:sentence_type")
 def sentence_type(text: str, *, corrected: bool = False) -> None:
-    """Check for a 2:1 ratio of sentences ending in ``.`` to ``?``; 0:0 passes (corrected: no)."""
+    """Check for twice as many sentences that end in ``.`` as sentences that end in ``?``.
+
+    Text without either passes; in the corrected check, it fails.
+    """
     plain, asked, _ = _ends(text)
     said = f"{plain} declarative and {asked} interrogative sentences, a ratio of 2:1 wanted"
     require(plain == 2 * asked, said)
@@ -141,7 +156,10 @@ def sentence_type(text: str, *, corrected: bool = False) -> None:
 
 @ifbench("ratio:sentence_balance")
 def sentence_balance(text: str, *, corrected: bool = False) -> None:
-    """Check for as many sentences ending in ``.`` as ``?`` and ``!``; 0 passes (corrected: no)."""
+    """Check for equal numbers of sentences that end in ``.``, in ``?`` and in ``!``.
+
+    Text without any of them passes; in the corrected check, it fails.
+    """
     ends = _ends(text)
     said = "{} declarative, {} interrogative and {} exclamatory sentences".format(*ends)
     require(len(set(ends)) == 1, f"{said}, as many of each wanted")
@@ -156,7 +174,10 @@ def _ends(text: str) -> tuple[int, int, int]:
 
 @ifbench("ratio:sentence_words")
 def sentence_words(text: str, *, corrected: bool = False) -> None:
-    """Check for three sentences of equal length in characters (corrected: no word repeated)."""
+    """Check for three sentences of equal length in characters.
+
+    In the corrected check, no word may occur twice, ignoring case.
+    """
     lengths = [len(sentence.strip()) for sentence in sentences(text)]
     require_count(len(lengths), 3, "sentences")
     said = "{}, {} and {} characters, as many wanted".format(*lengths)
@@ -168,7 +189,11 @@ def sentence_words(text: str, *, corrected: bool = False) -> None:
 
 @ifbench("ratio:overlap")
 def overlap(text: str, reference_text: str, percentage: int, *, corrected: bool = False) -> None:
-    """Check that a percentage (± 2) of character (corrected: word) trigrams is in a reference."""
+    """Check that a given percentage of the text's trigrams also occurs in ``reference_text``.
+
+    Two percentage points more or less pass. Trigrams consist of characters; in the corrected check,
+    of words.
+    """
     both: list[Sequence[str]] = [text, reference_text]
     if corrected:
         both = [tokens(text), tokens(reference_text)]
@@ -296,7 +321,7 @@ def keywords_specific_position(text: str, keyword: str, n: int, m: int) -> None:
 def words_position(text: str, keyword: str, *, corrected: bool = False) -> None:
     """Check that the keyword is the second and the second-to-last word, ignoring case.
 
-    Except for a final mark, punctuation marks count as words (corrected: no mark does).
+    Punctuation marks count as words, except for one at the end; in the corrected check, none does.
     """
     found = tokens(text)
     if corrected:
@@ -311,7 +336,10 @@ def words_position(text: str, keyword: str, *, corrected: bool = False) -> None:
 
 @ifbench("sentence:alliteration_increment")
 def alliteration_increment(text: str) -> None:
-    """Check that each sentence has more words alliterating with a neighbour than the previous."""
+    """Check that each sentence has more alliterating words than the previous sentence.
+
+    A word alliterates if it begins with the same letter as the word before or after it.
+    """
     before = -1
     for place, sentence in enumerate(sentences(text), 1):
         stripped = (word.lstrip(string.punctuation + " ") for word in sentence.lower().split())

@@ -1,8 +1,8 @@
 """IFEval's instructions: keywords, lengths, formats, language, letter case, beginnings and endings.
 
 Official checks use keywords as regular expressions. Corrected checks take them literally, so that
-``C++`` and ``Mr.`` match themselves. The published code searches with patterns that take quadratic
-time on some texts; the checks here scan a text once.
+``C++`` and ``Mr.`` match themselves. The published code searches with patterns that can take
+quadratic time; the checks here scan the text once.
 """
 
 from __future__ import annotations
@@ -52,7 +52,10 @@ def _keyword(keyword: str, corrected: bool, within: str = "{}") -> Any:
 
 @ifeval("keywords:existence")
 def existence(text: str, keywords: list[str], *, corrected: bool = False) -> None:
-    """Check that all keywords (patterns; corrected: literal) occur anywhere, ignoring case."""
+    """Check that all keywords occur, ignoring case, possibly within words.
+
+    Keywords are regular expressions; in the corrected check, they are taken literally.
+    """
     missing = [one for one in keywords if not _keyword(one, corrected).search(text)]
     require_none(missing, "{} missing")
 
@@ -63,7 +66,8 @@ def frequency(
 ) -> None:
     """Check that a keyword occurs "at least" or "less than" ``frequency`` times, ignoring case.
 
-    The keyword is a pattern (corrected: a literal text) and is also found within words.
+    The keyword is a regular expression; in the corrected check, it is taken literally. It is also
+    found within words.
     """
     count = len(_keyword(keyword.strip(), corrected).findall(text))
     require_relation(count, relation, frequency, f"occurrences of {keyword.strip()!r:.60}")
@@ -71,7 +75,10 @@ def frequency(
 
 @ifeval("keywords:forbidden_words")
 def forbidden(text: str, forbidden_words: list[str], *, corrected: bool = False) -> None:
-    """Check that no forbidden word (a pattern; corrected: literal) occurs whole, ignoring case."""
+    """Check that no forbidden word occurs as a whole word, ignoring case.
+
+    Forbidden words are regular expressions; in the corrected check, they are taken literally.
+    """
     # A literal word may begin or end with a symbol.
     within = r"(?<!\w){}(?!\w)" if corrected else r"\b{}\b"
     found = [one for one in forbidden_words if _keyword(one, corrected, within).search(text)]
@@ -80,7 +87,10 @@ def forbidden(text: str, forbidden_words: list[str], *, corrected: bool = False)
 
 @ifeval("keywords:letter_frequency")
 def letters(text: str, letter: str, let_frequency: int, let_relation: Relation) -> None:
-    """Check for "at least" or "less than" a number of occurrences of a letter, ignoring case."""
+    """Check for "at least" or "less than" ``let_frequency`` occurrences of a letter.
+
+    Case is ignored.
+    """
     # Officially, a symbol is replaced by a random letter; here it is counted itself.
     letter = letter.strip().lower()
     count = text.lower().count(letter) if letter else 0
@@ -89,14 +99,20 @@ def letters(text: str, letter: str, let_frequency: int, let_relation: Relation) 
 
 @ifeval("change_case:capital_word_frequency")
 def capital_words(text: str, capital_frequency: int, capital_relation: Relation) -> None:
-    """Check for "at least" or "less than" a number of all-capital words, such as ``U.S.A.``."""
+    """Check for "at least" or "less than" ``capital_frequency`` words in capital letters.
+
+    ``U.S.A.`` is one word.
+    """
     count = sum(token.isupper() for token in tokens(text))
     require_relation(count, capital_relation, capital_frequency, "words in capital letters")
 
 
 @ifeval("length_constraints:number_words")
 def number_words(text: str, num_words: int, relation: Relation, *, corrected: bool = False) -> None:
-    """Check for "at least" or "less than" ``num_words`` words; ``3.5`` is two (corrected: one)."""
+    """Check for "at least" or "less than" ``num_words`` words.
+
+    ``3.5`` counts as two words; in the corrected check, as one.
+    """
     # Corrected, ``don't`` and words with combining marks are one word, too.
     count = word_count.words(text) if corrected else len(words(text))
     require_relation(count, relation, num_words, "words")
@@ -104,15 +120,19 @@ def number_words(text: str, num_words: int, relation: Relation, *, corrected: bo
 
 @ifeval("length_constraints:number_sentences")
 def number_sentences(text: str, num_sentences: int, relation: Relation) -> None:
-    """Check for "at least" or "less than" ``num_sentences`` sentences; ``1. One`` is two."""
+    """Check for "at least" or "less than" ``num_sentences`` sentences.
+
+    ``1. One`` counts as two sentences.
+    """
     require_relation(len(sentences(text)), relation, num_sentences, "sentences")
 
 
 @ifeval("length_constraints:number_paragraphs")
 def number_paragraphs(text: str, num_paragraphs: int, *, corrected: bool = False) -> None:
-    """Check for ``num_paragraphs`` paragraphs between ``***`` (corrected: alone on a line).
+    """Check for ``num_paragraphs`` paragraphs separated by ``***``.
 
-    An empty paragraph fails, except at the beginning and at the end.
+    In the corrected check, ``***`` must be alone on its line. An empty paragraph fails, except at
+    the beginning and at the end.
     """
     parts = (_RULE if corrected else _STARS).split(text)
     require(all(map(str.strip, parts[1:-1])), "an empty paragraph between two dividers")
@@ -126,8 +146,9 @@ def nth_paragraph_first_word(
 ) -> None:
     """Check for ``num_paragraphs`` paragraphs, one of which must begin with ``first_word``.
 
-    ``nth_paragraph`` is its number, from 1. Empty (corrected: blank) lines separate paragraphs.
-    Blank paragraphs count only in finding the n-th (corrected: never).
+    This is paragraph ``nth_paragraph``, counted from 1. Empty lines separate paragraphs; in the
+    corrected check, blank lines do. A blank paragraph does not count towards ``num_paragraphs``,
+    but it does towards ``nth_paragraph``; in the corrected check, it counts towards neither.
     """
     parts = re.split(r"\n[^\S\n]*\n", text) if corrected else text.split("\n\n")
     present = [part for part in parts if part.strip()]
@@ -161,7 +182,10 @@ def two_responses(text: str) -> None:
 
 @ifeval("startend:end_checker")
 def end_phrase(text: str, end_phrase: str, *, corrected: bool = False) -> None:
-    """Check for a final phrase, ignoring case and a closing ``"`` (corrected: or a curly one)."""
+    """Check that the text ends with the phrase, ignoring case and a closing ``"``.
+
+    In the corrected check, a closing curly quote is ignored as well.
+    """
     wanted, shown = end_phrase.strip(), text.strip()
     ends = [shown.strip('"')]
     if corrected:  # also finds a phrase that ends in a quote, or is in curly quotes
@@ -173,7 +197,10 @@ def end_phrase(text: str, end_phrase: str, *, corrected: bool = False) -> None:
 
 @ifeval("startend:quotation")
 def quotation(text: str, *, corrected: bool = False) -> None:
-    """Check that the whole text is in straight (corrected: or curly) double quotes."""
+    """Check that the whole text is in double quotes.
+
+    The quotes must be straight; in the corrected check, they may be curly.
+    """
     text = (text.translate(CURLY_TO_STRAIGHT) if corrected else text).strip()
     quoted = len(text) > 1 and text[0] == text[-1] == '"'
     require(quoted, "not in double quotation marks")
@@ -189,7 +216,8 @@ def no_comma(text: str) -> None:
 def english_capital(text: str, *, corrected: bool = False) -> None:
     """Check that the text is in capital letters only, and English according to langdetect.
 
-    Corrected: langdetect gets the text in lower case, because it ignores words in capitals.
+    In the corrected check, langdetect gets the text in lower case, because it ignores words in
+    capitals.
     """
     require(text.isupper(), "not all in capital letters")
     response_language(text.lower() if corrected else text, "en")
@@ -197,16 +225,17 @@ def english_capital(text: str, *, corrected: bool = False) -> None:
 
 @ifeval("change_case:english_lowercase")
 def english_lowercase(text: str) -> None:
-    """Check that the text is English, in lower-case letters only."""
+    """Check that the text is in lower-case letters only, and English according to langdetect."""
     require(text.islower(), "not all in lower-case letters")
     response_language(text, "en")
 
 
 @ifeval("language:response_language")
 def response_language(text: str, language: str, *, corrected: bool = False) -> None:
-    """Check that langdetect identifies the language code; a text without letters passes.
+    """Check that langdetect identifies the given language. Text without letters passes.
 
-    Corrected: ``zh`` stands for both of langdetect's Chinese codes.
+    ``language`` is langdetect's code; in the corrected check, ``zh`` stands for both of its codes
+    for Chinese.
     """
     found = identified(text)
     known = found in (None, language)
@@ -217,7 +246,10 @@ def response_language(text: str, language: str, *, corrected: bool = False) -> N
 
 @ifeval("detectable_content:number_placeholders")
 def placeholders(text: str, num_placeholders: int, *, corrected: bool = False) -> None:
-    """Check for at least ``num_placeholders`` texts in brackets; ``[]`` counts (corrected: not)."""
+    """Check for at least ``num_placeholders`` placeholders in square brackets.
+
+    Empty brackets count; in the corrected check, they do not.
+    """
     found = [  # from each "[" to the next "]" on its line, without overlaps
         piece.partition("[")[2]
         for line in text.split("\n")
@@ -230,7 +262,10 @@ def placeholders(text: str, num_placeholders: int, *, corrected: bool = False) -
 
 @ifeval("detectable_content:postscript")
 def postscript(text: str, postscript_marker: str, *, corrected: bool = False) -> None:
-    """Check for a marker like ``P.S.``, ignoring case, even within words (corrected: not)."""
+    """Check for a marker like ``P.S.``, ignoring case.
+
+    It is also found within words; in the corrected check, it is not.
+    """
     marker = postscript_marker.strip()
     if corrected:  # literal, and not part of a word or of ``P.P.S.``
         literal = r"\.\s?".join(map(re.escape, marker.split(".")))
@@ -242,7 +277,11 @@ def postscript(text: str, postscript_marker: str, *, corrected: bool = False) ->
 
 @ifeval("detectable_format:number_bullet_lists")
 def bullets(text: str, num_bullets: int, *, corrected: bool = False) -> None:
-    """Check for ``num_bullets`` lines that begin with ``*`` or ``-`` (corrected: before a word)."""
+    """Check for ``num_bullets`` lines that begin with ``*`` or ``-``.
+
+    In the corrected check, a word must follow on the line, so a rule such as ``---`` does not
+    count.
+    """
     if corrected:  # a rule such as ``---`` has none
         count = len(_BULLET.findall(text))
     else:
@@ -254,7 +293,10 @@ def bullets(text: str, num_bullets: int, *, corrected: bool = False) -> None:
 
 @ifeval("detectable_format:constrained_response")
 def constrained_response(text: str, *, corrected: bool = False) -> None:
-    """Check for at least (corrected: exactly) one of the three `ANSWERS`."""
+    """Check for the answer "My answer is yes.", "My answer is no." or "My answer is maybe.".
+
+    At least one of these must occur; in the corrected check, exactly one.
+    """
     count = sum(one in text for one in ANSWERS)
     if corrected:
         require_count(count, 1, "of the three answers", "one")
@@ -263,7 +305,10 @@ def constrained_response(text: str, *, corrected: bool = False) -> None:
 
 @ifeval("detectable_format:number_highlighted_sections")
 def highlights(text: str, num_highlights: int, *, corrected: bool = False) -> None:
-    """Check for ``num_highlights`` or more ``*parts*``; ``***x***`` is two (corrected: one)."""
+    """Check for at least ``num_highlights`` highlighted parts, such as ``*this*``.
+
+    ``***this***`` counts as two parts; in the corrected check, as one.
+    """
     if corrected:  # emphasis as in Markdown, each once, and no bullets
         count = len(_HIGHLIGHT.findall(text))
     else:
@@ -275,7 +320,7 @@ def highlights(text: str, num_highlights: int, *, corrected: bool = False) -> No
 
 @ifeval("detectable_format:multiple_sections")
 def sections(text: str, section_spliter: str, num_sections: int) -> None:
-    """Check for at least ``num_sections`` headings: the word ``section_spliter`` and a number."""
+    """Check for at least ``num_sections`` headings: ``section_spliter`` followed by a number."""
     word = section_spliter.strip()
     count = len(expression(word, r"(?-i:\s?{}\s?\d+\s?)").findall(text))
     require_relation(count, "at least", num_sections, f"sections {word!r:.60}")
@@ -283,7 +328,10 @@ def sections(text: str, section_spliter: str, num_sections: int) -> None:
 
 @ifeval("detectable_format:json_format")
 def json_format(text: str, *, corrected: bool = False) -> None:
-    """Check that the text is JSON, possibly in a code fence; NaN passes (corrected: fails)."""
+    """Check that the text is JSON, possibly in a code fence.
+
+    NaN and Infinity pass; in the corrected check, they fail.
+    """
 
     def refuse(name: str) -> Any:
         raise ValueError(f"{name} is not JSON")
