@@ -55,12 +55,18 @@ class AIParser:
         self._decoding = Decoding(temperature=0.0, max_tokens=max_tokens)
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """Return one question. It omits the task's prompt, which the model might answer instead."""
+        """Return one question about the answer.
+
+        It omits the task's prompt, which the model might answer instead.
+        """
         prompt = self._prompt.replace(PLACE, fenced(text))
         return [Question((Message("user", prompt),), self._decoding)]
 
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
-        """Return the task's scores of the extracted answer by name, without verdicts."""
+        """Return the task's scores of the extracted answer by name, without verdicts.
+
+        Raises Unparseable if the reply was cut off.
+        """
         if replies[0].finish_reason == "length":
             raise Unparseable("The reply was cut off.", "Raise the judge's max_tokens.")
         answer = replies[0].text.strip()

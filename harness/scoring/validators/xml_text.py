@@ -2,8 +2,8 @@
 
 The root is ``<all>`` (any name is accepted). A member of an object is an element with its name, an
 item of a list is ``<item>``, and ``type`` gives an element's type. A key that is not a plain ASCII
-name is written ``<key name="the key">``, as in json2xml. Typed texts are kept verbatim. Untyped
-texts are stripped, and the schema determines their meaning (`Expected`).
+name is written ``<key name="the key">``, as in json2xml. The text of elements with a type is kept
+verbatim. Other text is stripped, and the schema determines its meaning (`Expected`).
 
 >>> read('<all><a type="list"><item type="int">5</item></a></all>')
 {'a': [5]}
@@ -54,7 +54,10 @@ class _Element:
 
 
 def _parse(text: str, *, doctype: bool) -> _Element:
-    """Return the root element of a text. A document type is an error unless ``doctype`` is set."""
+    """Parse XML, and return its root element.
+
+    A document type is an error unless ``doctype`` is set. Raises UnparseableDocument.
+    """
     limits.check_length(text)
     parser = expat.ParserCreate("utf-8")
     parser.buffer_text = True
@@ -101,12 +104,18 @@ def _parse(text: str, *, doctype: bool) -> _Element:
 
 
 def read(text: str, schema: Any = True) -> Any:
-    """Return the value of an XML text. The schema types elements that have no ``type``."""
+    """Return the value of an XML document.
+
+    ``schema`` determines the types of elements that have no attribute ``type``.
+    """
     return _value(_parse(text, doctype=False), Expected([schema], schema))
 
 
 def read_as_paper(text: str) -> Any:
-    """Return the value that ``xmltodict.parse`` reads, within the limits."""
+    """Return the value that ``xmltodict.parse`` reads.
+
+    Raises UnparseableDocument if it fails, or if the document exceeds a limit.
+    """
     import xmltodict
 
     _parse(text, doctype=True)
@@ -153,7 +162,10 @@ def _declared(element: _Element) -> str | None:
 
 
 def _undeclared(element: _Element, expected: Expected) -> str:
-    """Return "object", "array" or "text" for an element without ``type``, as the schema expects."""
+    """Return what an element without ``type`` is: "object", "array" or "text".
+
+    Its children and its text decide, and then the types that the schema expects.
+    """
     types = expected.types
     if element.children:
         items = all(child.name == "item" for child in element.children)
@@ -193,8 +205,9 @@ class Expected:
     """The subschemas that apply to one place, with references and combinations resolved.
 
     They determine whether ``<all>5</all>`` is the number 5 or the string "5". If they allow several
-    types, a text is null, a boolean or a number if it can be read as one, otherwise a string. A
-    value of a type that is not allowed remains a string, which the validator reports.
+    types, the text is null, a boolean or a number if it can be read as one, otherwise a string. If
+    the text cannot be read as any allowed type, the value is a string, and the validator reports
+    it.
     """
 
     def __init__(self, schemas: list[Any], root: Any) -> None:
@@ -202,7 +215,7 @@ class Expected:
 
     @property
     def types(self) -> frozenset[str]:
-        """The types that all schemas allow or, if there are none, that any schema allows."""
+        """The types that all subschemas allow or, if there are none, that any subschema allows."""
         named = [types for schema in self.schemas if (types := _types(schema))] or [ALL]
         return frozenset.intersection(*named) or frozenset().union(*named)  # none common: all
 
@@ -231,7 +244,10 @@ class Expected:
 
 
 def scalar(text: str, expected: Expected) -> Any:
-    """Return the value of an untyped element's text, of an expected type if possible."""
+    """Return the value of the text of an element without ``type``.
+
+    If the text can be read in several ways, a type that the schema expects is preferred.
+    """
     words = {"": None, "null": None, "true": True, "false": False}
     readings: list[Any] = [words[text]] if text in words else []
     readings += [one for one in (limits.json_number(text), text) if one is not None]
@@ -241,7 +257,10 @@ def scalar(text: str, expected: Expected) -> Any:
 
 
 def _flat(schemas: list[Any], root: Any) -> Iterator[dict[str, Any]]:
-    """Yield schemas that are objects, and those that they combine or refer to in ``root``, once."""
+    """Yield each schema that is an object, and the schemas that it combines or refers to.
+
+    Each is yielded once. References are resolved in ``root``.
+    """
     waiting, seen, steps = schemas[::-1], set(), 0
     while waiting and steps < MOST_STEPS:
         steps += 1
@@ -283,9 +302,10 @@ def _properties(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def tree(text: str, *, paper: bool) -> Node:
-    """Return the root node of a text: the root element or, if ``paper``, an object that holds it.
+    """Return the root node of an XML document, for locating values.
 
-    Offsets are bytes of the stripped text, from an element's first ``<`` to its last ``>``.
+    This is the root element or, if ``paper`` is set, an object that holds it. Offsets are bytes of
+    the stripped text, from an element's first ``<`` to its last ``>``.
     """
     root = _parse(text, doctype=paper)
     if not paper:
@@ -294,7 +314,7 @@ def tree(text: str, *, paper: bool) -> Node:
 
 
 def _as_value(element: _Element) -> Node:
-    """Return an element's node, with items if it may be a list and members if an object."""
+    """Return an element's node, with items if it may be a list, and members if an object."""
     children = [_as_value(child) for child in element.children]
     node, kind = Node(element.start, element.end), _TYPES.get(element.attributes.get("type", ""))
     # Element names cannot begin with a digit; an object has the key "0" as <key name="0">.
@@ -308,7 +328,10 @@ def _as_value(element: _Element) -> Node:
 
 
 def _as_paper(element: _Element) -> Node:
-    """Return a node with the members that ``xmltodict`` creates. Equal names form a list."""
+    """Return a node with the members that ``xmltodict`` creates.
+
+    Elements with equal names form a list.
+    """
     node = Node(element.start, element.end)
     members = dict.fromkeys((f"@{name}" for name in element.attributes), node)
     siblings: dict[str, list[Node]] = {}
@@ -332,7 +355,10 @@ _ESCAPES = str.maketrans(
 
 
 def write(value: Any) -> str:
-    """Return XML for a value that `check_json` accepts. `read` needs no schema to read it."""
+    """Return a value as XML that `read` can read without a schema.
+
+    The value must be one that `check_json` accepts.
+    """
     # The paper's root has no type; it gets one if it would otherwise be misread.
     clear = isinstance(value, dict) and value and list(value) != ["item"]
     kind = "" if clear else f' type="{_type(value)}"'

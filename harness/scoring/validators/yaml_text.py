@@ -40,13 +40,19 @@ _NOT_A_NUMBER = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
 
 def read(text: str) -> Any:
-    """Return the value of the only document in a YAML text. Errors state line and column."""
+    """Return the value of the only document in YAML text.
+
+    Raises UnparseableDocument. For syntax errors, the message states line and column.
+    """
     limits.check_length(text)
     return _Reader(text).document().value
 
 
 def read_as_paper(text: str) -> Any:
-    """Return the value that ``yaml.safe_load`` reads, within the limits."""
+    """Return the value that ``yaml.safe_load`` reads.
+
+    Raises UnparseableDocument if it fails, or if the document exceeds a limit.
+    """
     try:
         _Reader(text, paper=True).document()
     except UnparseableDocument as error:
@@ -61,13 +67,19 @@ def read_as_paper(text: str) -> Any:
 
 
 def tree(text: str, *, paper: bool) -> Node:
-    """Return the root node of a YAML text. Offsets include tags and anchors."""
+    """Return the root node of a YAML document, for locating values.
+
+    Offsets include tags and anchors.
+    """
     return _Reader(text, paper=paper).document()
 
 
 @dataclass(slots=True)
 class _Node(Node):
-    """A node with its value (in paper mode, a scalar's event) and size, with aliases expanded."""
+    """A node with its value and its size. An alias has the size of all that it stands for.
+
+    In paper mode, the value of a scalar is its event.
+    """
 
     value: Any = None
     nodes: int = 1
@@ -76,9 +88,10 @@ class _Node(Node):
 
 
 class _Reader:
-    """Builds nodes from a document's events, within the limits. Aliases share their anchor's node.
+    """Builds the nodes of a document from its events, within the limits.
 
-    PyYAML's composer would crash on a text that is nested too deeply.
+    Aliases share the node of their anchor. PyYAML's composer is not used, because it would crash on
+    text that is nested too deeply.
     """
 
     def __init__(self, text: str, *, paper: bool = False) -> None:
@@ -149,7 +162,7 @@ class _Reader:
             raise UnparseableDocument(problem, "limit")
 
     def items(self, node: _Node, depth: int) -> tuple[list[_Node], Any]:
-        """Fill a list's node. Return the nodes of its items, and the event that ends the list."""
+        """Fill the node of a list. Return the nodes of its items, and the event that ends it."""
         items = []
         while not isinstance(event := next(self.events), yaml.SequenceEndEvent):
             items.append(self.node(event, depth))
@@ -157,7 +170,10 @@ class _Reader:
         return items, event
 
     def members(self, node: _Node, depth: int) -> tuple[list[_Node], Any]:
-        """Fill a mapping's node. Return its keys' and values' nodes, and the event that ends it."""
+        """Fill the node of a mapping.
+
+        Returns the nodes of its keys and values, in turn, and the event that ends the mapping.
+        """
         own: dict[str, Node] = {}
         bases: deque[Node] = deque()  # of equal names, the later base's counts
         children = []
@@ -181,7 +197,11 @@ class _Reader:
         return children, event
 
     def name(self, key: _Node, event: Any) -> str | None:
-        """Return a key as text, for pointers, or None if the paper's reader refuses the key."""
+        """Return a key as a string, for pointers.
+
+        In paper mode, returns None if ``yaml.safe_load`` refuses the key. Otherwise, a key that is
+        not a string raises UnparseableDocument.
+        """
         if not self.paper:
             name = event.value if isinstance(event, yaml.ScalarEvent) else key.value
             if not isinstance(name, str):
@@ -200,7 +220,7 @@ class _Reader:
 
 
 def _events(text: str, loader: Any) -> Iterator[Any]:
-    """Yield the parser events of the text's only document."""
+    """Yield the parser events of the only document in the text."""
     documents = 0
     try:
         for event in yaml.parse(text, Loader=loader):
@@ -225,7 +245,10 @@ def _events(text: str, loader: Any) -> Iterator[Any]:
 
 
 def _wrong(problem: str, source: Any) -> UnparseableDocument:
-    """Return an error with the line and column of an event or a YAML error, if it has them."""
+    """Return an error that states the line and column of ``source``, if it has them.
+
+    ``source`` is an event of the parser or a YAML error.
+    """
     names = ("problem_mark", "context_mark", "start_mark")
     mark = next(filter(None, (getattr(source, name, None) for name in names)), None)
     where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
@@ -277,11 +300,11 @@ _ESCAPED = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 """Characters to write as escapes in double quotes: controls, the byte order mark, and line breaks
 that only YAML 1.1 knows."""
 _NUMBER_1_2 = re.compile(rf"(?:{_FLOAT.pattern}|{_BASED.pattern})$")
-"""Matches texts that only YAML 1.2 reads as numbers (``0o17``, ``1e5``). They are also quoted."""
+"""Matches strings that only YAML 1.2 reads as numbers (``0o17``, ``1e5``). They are also quoted."""
 
 
 class _Dumper(yaml.SafeDumper):
-    """Dumps without aliases, with exact numbers and with quotes that suit both YAML versions."""
+    """Writes values without aliases, with exact numbers, and quotes that suit YAML 1.1 and 1.2."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -308,6 +331,9 @@ _Dumper.add_implicit_resolver(_TAG + "float", _NUMBER_1_2, list("-+.0123456789")
 
 
 def write(value: Any) -> str:
-    """Return block-style YAML, valid as 1.1 and 1.2, for a value that `check_json` accepts."""
+    """Return a value as block-style YAML that is valid in versions 1.1 and 1.2.
+
+    The value must be one that `check_json` accepts.
+    """
     options: Any = {"sort_keys": False, "allow_unicode": True, "default_flow_style": False}
     return str(yaml.dump(value, Dumper=_Dumper, width=math.inf, **options)).removesuffix("...\n")
