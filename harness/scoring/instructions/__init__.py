@@ -151,11 +151,10 @@ def versions(ids: Collection[str]) -> dict[str, str]:
     ``ids`` are the instructions' ids. Keys are names of packages, or end in ``_sha256``.
     """
     found = {}
-    libraries = {LIBRARIES[name] for name in LIBRARIES.keys() & ids}
-    if "langdetect" in libraries:
-        found["langdetect"] = language_data.LANGDETECT
-    if "syllapy" in libraries:
-        found["syllapy"] = version("syllapy")
+    for library in sorted({LIBRARIES[name] for name in LIBRARIES.keys() & ids}):
+        if library == "syllapy":
+            language_data.syllable_counter()
+        found[library] = version(library)
     for name, (data, file) in DATA.items():
         if name in ids:
             found[f"{data}_sha256"] = language_data.sha256(file)

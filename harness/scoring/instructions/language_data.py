@@ -15,7 +15,6 @@ from typing import Any
 from harness.config.settings import Settings
 from harness.errors import DataInvalid, DataMissing
 
-LANGDETECT = "1.0.9"  # the version whose results langdetect-rs returns, to the last bit
 SEED = 0  # the seed of every language identification, which draws at random from a text's parts
 
 STOPWORDS = "corpora/stopwords/english"
@@ -33,7 +32,7 @@ def published_list(name: str) -> list[str]:
 @lru_cache(256)  # two instructions of a prompt, and its loose variants, often share a text
 def identified(text: str) -> str | None:
     """Return langdetect's code for the language of the text, or None if the text has no letters."""
-    from langdetect_rs import LangDetectException
+    from langdetect.lang_detect_exception import LangDetectException
 
     with _loading:  # two threads must not both build the factory
         detector = _languages().create()
@@ -46,7 +45,7 @@ def identified(text: str) -> str | None:
 
 @cache
 def _languages() -> Any:
-    from langdetect_rs import PROFILES_DIRECTORY, DetectorFactory
+    from langdetect.detector_factory import PROFILES_DIRECTORY, DetectorFactory
 
     factory = DetectorFactory()
     factory.load_profile(PROFILES_DIRECTORY)
