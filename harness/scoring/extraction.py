@@ -187,7 +187,10 @@ class RegexExtraction:
         return before if all(before) else ()
 
     def find(self, text: str) -> Found | None:
-        """Return the answer, or None if no pattern matches. Raises the errors of `Pattern.find`."""
+        """Return the answer and where it was found, or None if no pattern matches.
+
+        Raises the same errors as `Pattern.find`.
+        """
         found = [
             Found(answer_in(match).strip(), number, match.start())
             for number, pattern in enumerate(self.patterns)
@@ -285,7 +288,7 @@ Extraction: TypeAlias = BlockExtraction | RegexExtraction | NumberExtraction | J
 """
 
 _KEYS: Mapping[str, tuple[str, ...]] = {"regex": ("take", "ignore_case"), "number": (), "json": ()}
-"""Maps each key that selects a way to extract to the further keys that it allows."""
+"""Maps each key that selects a kind of extraction to the options that it allows."""
 
 
 def extraction(raw: object, where: str = "extraction") -> Extraction:

@@ -39,7 +39,7 @@ _EMOJI = regex.compile(r"[\p{Emoji}--[0-9#*\U0001F1E6-\U0001F1FF]]", regex.V1)
 
 @ifbench("format:parentheses")
 def parentheses(text: str) -> None:
-    """Check for brackets nested five deep. A mismatched bracket resets the count."""
+    """Check for brackets nested five deep. A mismatched bracket resets the depth to zero."""
     still_open: list[str] = []
     deepest = 0
     for mark in text:

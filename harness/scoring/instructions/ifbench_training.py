@@ -177,13 +177,16 @@ def frequency(text: str, keyword: str, frequency: int, relation: Relation) -> No
 
 @training("keywords:word_once")
 def word_once(text: str, keyword: str) -> None:
-    """Check that a keyword occurs exactly once, ignoring case and including parts of words."""
+    """Check that a keyword occurs exactly once, ignoring case. It is also found within words."""
     _require_times(text, keyword, 1)
 
 
 @training("count:count_increment_word")
 def count_increment_word(text: str, keyword1: str, keyword2: str) -> None:
-    """Check that ``keyword1`` occurs once and ``keyword2`` twice, anywhere, ignoring case."""
+    """Check that ``keyword1`` occurs once, and ``keyword2`` twice, ignoring case.
+
+    They are also found within words.
+    """
     _require_times(text, keyword1, 1)
     _require_times(text, keyword2, 2)
 

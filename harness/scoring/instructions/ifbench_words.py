@@ -103,7 +103,10 @@ def pronouns(text: str, N: int) -> None:
 
 @ifbench("count:punctuation")
 def punctuation(text: str) -> None:
-    """Check for each of ``.,!?;:`` and, besides these, an interrobang (such as ``?!``)."""
+    """Check that each of the marks ``.,!?;:`` occurs, and also an interrobang such as ``?!``.
+
+    The marks of the interrobang do not count as separate marks.
+    """
     used = next((mark for mark in _INTERROBANGS if mark in text), None)
     require(used, "there is no interrobang (?!)")
     rest = text.replace(used or "", "", 1)

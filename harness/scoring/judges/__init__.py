@@ -206,7 +206,7 @@ _NO = re.compile(f"{_AROUND}no{_AROUND}", re.IGNORECASE)
 
 
 class YesProbability(NamedTuple):
-    """The probability of yes, the deciding position (from 0), and its likeliest tokens."""
+    """The probability of yes, the deciding position (from 0), and the likeliest tokens there."""
 
     probability: float
     position: int

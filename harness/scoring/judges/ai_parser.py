@@ -1,9 +1,9 @@
 """A judge that extracts the final answer from free text with a model; the task scores the answer.
 
 This is the "AI parser" of .txt's "Say What You Mean"
-(https://blog.dottxt.co/say-what-you-mean.html). A pattern reads only answers in one form; a model
-reads them in any form. If their scores differ, the task's score measures its parser rather than the
-answer. The judge's scores have no verdicts.
+(https://blog.dottxt.co/say-what-you-mean.html). The task's own parser reads only answers in one
+form; a model reads them in any form. If the two scores differ, the task's score measures its parser
+rather than the answer. The judge's scores have no verdicts.
 """
 
 from __future__ import annotations

@@ -193,10 +193,7 @@ _OCCURRENCES = {"keyword": CountBounds(1, None), "forbidden_word": CountBounds(N
 
 
 def recognise(wording: Wording) -> Keywords | Form | Edge | None:
-    """Return the rule on contents or form that a wording states, or None.
-
-    None means that the wording states no such rule, or none clearly.
-    """
+    """Return a rule on contents or form, or None if the wording does not clearly state one."""
     for name, bounds in _OCCURRENCES.items():
         if found := matched(name, wording.text):
             return _rule(name, found, wording, bounds)

@@ -110,7 +110,7 @@ class _Wordings(msgspec.Struct):
 
 @cache
 def patterns() -> dict[str, tuple[re.Pattern[str], ...]]:
-    """Return the compiled patterns of the wordings that each rule recognises, by rule name."""
+    """Return, by the name of each rule, the compiled patterns of wordings that state it."""
     file = Path(__file__).with_name("patterns.yaml")
     written = msgspec.yaml.decode(file.read_bytes(), type=_Wordings)
     parts = {"number": NUMBER, "mark": MARK, "unit": "{unit}"}  # units are filled in last
@@ -253,7 +253,7 @@ def _splitter() -> Splitter:
 
 
 def recognise(text: str, *, alone: bool = True) -> Length | None:
-    """Return the rule on length that a wording states, or None if it does not clearly state one.
+    """Return a rule on length, or None if the wording does not clearly state one.
 
     If the wording is part of a compound (not ``alone``), a bare number is unclear, because it may
     belong to another part.

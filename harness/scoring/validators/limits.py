@@ -182,7 +182,10 @@ def _too_long(text: str) -> UnparseableDocument:
 
 
 def written(number: Any) -> str:
-    """Return a number's shortest exact text. Floats have a point or an exponent."""
+    """Return the shortest text that represents a number exactly.
+
+    Floats have a point or an exponent.
+    """
     return str(number) if isinstance(number, Decimal) else repr(number)
 
 

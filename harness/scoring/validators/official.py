@@ -128,7 +128,10 @@ def _formats() -> FormatChecker:
 
 
 def _refuse(parse: Callable[[Any], object], value: Any) -> None:
-    """Parse a value and return None, which `jsonschema` takes for a failure, as in lm-eval."""
+    """Parse a value as a format, and return None.
+
+    `jsonschema` takes None for a failed check. lm-eval's checks return None, too.
+    """
     try:
         parse(value)
     except Exception as error:

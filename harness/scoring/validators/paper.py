@@ -1,9 +1,9 @@
 """The paper's engine: `jsonschema.Draft7Validator` as ConCodeEval's authors use it, but bounded.
 
 It always uses Draft 7, ignores formats, computes `multipleOf` by float division (0.3 is not a
-multiple of 0.1), and accepts YAML's dates. Differences from the original never change a verdict
-that it gives: references are not fetched, and work that may never end (references, patterns,
-comparing a list's items with each other) is stopped (`Undecided`).
+multiple of 0.1), and accepts YAML's dates. Unlike in the original, references are not fetched, and
+work that may never end (references, patterns, comparing a list's items with each other) is stopped
+(`Undecided`). This never changes a verdict that the original gives.
 
 `bounded` does the same for other drafts of `jsonschema` (`harness.scoring.validators.official`).
 """

@@ -152,7 +152,7 @@ def last_name(uri: str) -> str:
 
 
 def embedded(schema: Any) -> list[tuple[Path, str]]:
-    """Return the path of each embedded schema, and the last part of its ``$id``."""
+    """Return, for each embedded schema, its path and the last part of its ``$id``."""
     found = ((path, one.get("$id", one.get("id"))) for path, one in parts(schema) if path)
     return [(path, last_name(uri)) for path, uri in found if isinstance(uri, str)]
 

@@ -111,7 +111,7 @@ class StrictValidator:
     def _has_none(self, path: Sequence[str | int], found: Any) -> bool:
         """Return whether no item of ``found`` matches `contains`.
 
-        In this case, too, the engine may report that `maxContains` is violated.
+        If so, what the engine reports as an error of `maxContains` is one of `contains`.
         """
         around = follow(self.schema, path[:-1])
         if not isinstance(around, dict) or "minContains" in around:
@@ -250,7 +250,10 @@ class Routes:
         return others + lists + [self._referred(name) for name in names if isinstance(name, str)]
 
     def _referred(self, reference: str) -> Any:
-        """Return the target of a reference, or True (which accepts everything) if not found."""
+        """Return the target of a reference.
+
+        If it is not found, return True, the schema that accepts everything.
+        """
         base, _, fragment = reference.partition("#")
         target = self._names.get(schemas.last_name(base), self.schema) if base else self.schema
         if fragment and not fragment.startswith("/"):

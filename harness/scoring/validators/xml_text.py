@@ -33,7 +33,7 @@ _IGNORED = re.compile(r"xmlns(?::.*)?|xml:.*|xsi:.*")
 
 @dataclass(slots=True)
 class _Element:
-    """An element with its byte span in the stripped text."""
+    """An XML element, with its start and end as byte offsets in the stripped text."""
 
     name: str
     attributes: dict[str, str]
@@ -164,7 +164,7 @@ def _declared(element: _Element) -> str | None:
 def _undeclared(element: _Element, expected: Expected) -> str:
     """Return what an element without ``type`` is: "object", "array" or "text".
 
-    Its children and its text decide, and then the types that the schema expects.
+    This depends on its children, its text, and the types that the schema expects.
     """
     types = expected.types
     if element.children:

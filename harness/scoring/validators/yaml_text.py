@@ -150,7 +150,10 @@ class _Reader:
         return node
 
     def grow(self, nodes: int, characters: int, depth: int) -> None:
-        """Add to the document's counts, or raise UnparseableDocument if a limit is exceeded."""
+        """Add ``nodes`` and ``characters`` to the document's counts.
+
+        Raises UnparseableDocument if a limit is exceeded, including that on ``depth``.
+        """
         self.nodes += nodes
         self.characters += characters
         if depth > limits.DEEPEST:
@@ -313,7 +316,10 @@ class _Dumper(yaml.SafeDumper):
         super().increase_indent(flow, False)  # indent lists in mappings, as models do
 
     def represent_number(self, value: float | Decimal) -> Any:
-        """Write 1e5 as 1.0e+5, because YAML 1.1 numbers need a point and a signed exponent."""
+        """Represent a number so that YAML 1.1 also reads it as a number: 1e5 as 1.0e+5.
+
+        Numbers of YAML 1.1 need a point and a signed exponent.
+        """
         mantissa, e, exponent = limits.written(value).lower().partition("e")
         point = "" if "." in mantissa else ".0"
         sign = "+" if e and exponent[0] not in "+-" else ""
