@@ -1,6 +1,6 @@
 """Maps texts by t-SNE (van der Maaten and Hinton 2008), which puts similar texts near each other.
 
-As in Lior et al. 2025, arXiv 2503.06573, figures 2b, 8b and 12.
+Figures 2b, 8b and 12 of Lior et al. 2025 (arXiv 2503.06573) are such maps.
 """
 
 from __future__ import annotations
@@ -30,7 +30,16 @@ class _Line(msgspec.Struct):
 
 
 def embedding_map(texts: Sequence[str], embeddings: Path | None = None) -> NDArray[np.float64]:
-    """Return (n, 2) map positions of n different texts, by their embeddings (JSONL) or TF-IDF."""
+    """Return the positions of n different texts on a map, (n, 2).
+
+    Args:
+        texts: The texts.
+        embeddings: A JSONL file with an embedding of each text. If None, TF-IDF vectors are used.
+
+    Raises:
+        ConfigError: If there are too few or too many texts.
+        DataInvalid: If the file lacks a text, or is not in the required form.
+    """
     if not MIN_TEXTS <= len(texts) <= MAX_TEXTS:
         problem = f"A map needs {MIN_TEXTS} to {MAX_TEXTS:,} different texts, not {len(texts):,}."
         raise ConfigError(problem, "Choose a part of the data with -o.")

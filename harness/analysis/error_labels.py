@@ -1,7 +1,7 @@
 """Error analysis as in Mishra et al. 2022 (Natural Instructions, table 5).
 
-Draws a sheet of failures for people to label, counts the labels, and measures the agreement of two
-people.
+Draws a sample of failures as a sheet on which people label the kinds of error, counts the labels,
+and measures how well the labels of two people agree.
 """
 
 from __future__ import annotations
@@ -25,11 +25,17 @@ from harness.store.columns import NOT_JUDGED
 from harness.store.index import AttemptIndex, read_instance
 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""First characters of cells that a spreadsheet would execute; a quote before them prevents it."""
+"""If a cell begins with one of these, a spreadsheet program may execute it as a formula.
+
+A quote before the first character prevents this.
+"""
 
 
 class Failure(Struct, frozen=True):
-    """A failed answer on a sheet; a person fills in ``error`` (the kind of error) and ``note``."""
+    """A failed answer: a row of a sheet.
+
+    A person fills in ``error`` (the kind of error) and ``note``.
+    """
 
     run: str
     instance: str
@@ -54,7 +60,10 @@ class _Failed(Struct, gc=False):
 
 
 class FailedAttempt(Struct, frozen=True):
-    """An attempt that failed, or whose call failed (outcome ``error``), and the reason."""
+    """An attempt that failed, or whose call failed (outcome ``error``).
+
+    ``reason`` says why it failed.
+    """
 
     instance: str
     sample: int
@@ -97,7 +106,19 @@ def _reasons(failed: _Failed) -> str:
 
 
 def draw(run: str, attempts: Path, n: int, label: str = "", seed: int = 0) -> list[Failure]:
-    """Draw up to ``n`` failed last answers per group of a label, or in total without a label."""
+    """Draw failed answers at random from a run, considering only each sample's last answer.
+
+    Args:
+        run: The run's name, which the failures record.
+        attempts: The run's ``attempts.jsonl``.
+        n: Maximum number of failures per group of the label or, without a label, in total.
+        label: The label; empty for none.
+        seed: Seed of the draw.
+
+    Raises:
+        ConfigError: If no instance has the label.
+        DataMissing: If the run has no verdicts, or no answer failed.
+    """
     index = AttemptIndex(attempts)
     last = index.last_rounds()
     verdicts = index.attempts.passed[last]
@@ -137,7 +158,12 @@ def write_sheet(failures: Iterable[Failure]) -> str:
 
 
 def read_sheet(path: Path) -> list[Failure]:
-    """Return the rows of a sheet from `write_sheet`. Raises DataInvalid for any other file."""
+    """Return the rows of a sheet that `write_sheet` made.
+
+    Raises:
+        DataInvalid: If the file is not such a sheet.
+        DataMissing: If the file cannot be read.
+    """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file, strict=True)
@@ -153,7 +179,7 @@ def read_sheet(path: Path) -> list[Failure]:
 
 
 class ErrorTally(Struct, frozen=True, kw_only=True):
-    """The counts of a sheet's labels, and their agreement with a second person's labels."""
+    """The counts of a sheet's labels and, if there is a second sheet, the agreement of both."""
 
     labels: Mapping[str, Mapping[str, int]]  # failures by kind, most frequent first, and group
     unlabelled: int  # failures without a kind of error
@@ -161,7 +187,10 @@ class ErrorTally(Struct, frozen=True, kw_only=True):
 
 
 def tally(first: Sequence[Failure], second: Sequence[Failure] | None = None) -> ErrorTally:
-    """Return the counts of a sheet's labels and, given a second sheet, the agreement of both."""
+    """Count the labels of a sheet and, given a second person's sheet, measure their agreement.
+
+    Raises ConfigError if the two sheets have no labelled failure in common.
+    """
     labels: dict[str, Counter[str]] = defaultdict(Counter)
     for failure in first:
         if kind := _kind(failure):
