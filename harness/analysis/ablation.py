@@ -263,13 +263,12 @@ class AblationFindings(Struct, frozen=True):
 def findings(
     variants: Sequence[Variant], table: Ablation, task: Claiming | None
 ) -> AblationFindings:
-    """Return an ablation with the conclusions that a task's claims allow.
+    """Test the claims of a task's paper on the variants of an ablation.
 
     Args:
         variants: The variants of the ablation.
         table: The ablation, from `ablate`.
-        task: The task if it declares claims of its paper, otherwise None. Without it, the result
-            contains only the table.
+        task: The task if it declares claims, otherwise None. Without it, nothing is tested.
 
     Returns:
         The table, the gains from single prompt fields, and a verdict on each claim.

@@ -213,12 +213,13 @@ def degrees_of_freedom(sizes: NDArray[Any]) -> float:
     """Return the degrees of freedom of a clustered mean's t statistic.
 
     ``sizes[k]`` is the number of clusters with k values. There must be at least two clusters. If a
-    few clusters are much larger than the others, t with G - 1 degrees gives too narrow intervals.
-    Satterthwaite (1946) assigns a sum of squares tr(S)^2 / tr(S^2) degrees, where S is the
-    covariance of the squared terms. Bell and McCaffrey (2002) apply this to clustered errors, and
-    Imbens and Kolesár (2016, "Robust Standard Errors in Small Samples", section 4) add a model of
-    the correlation within clusters, which is 1 here: instances of one prompt share its reply.
-    If w are the clusters' shares of the values, the clusters' residual totals have the covariance
+    few clusters are much larger than the others, intervals by t with G - 1 degrees (G is the number
+    of clusters) are too narrow. Satterthwaite (1946) assigns a sum of squares tr(S)^2 / tr(S^2)
+    degrees, where S is the covariance of the squared terms. Bell and McCaffrey (2002) apply this to
+    clustered errors, and Imbens and Kolesár (2016, "Robust Standard Errors in Small Samples",
+    section 4) add a model of the correlation within clusters, which is 1 here: instances of one
+    prompt share its reply. If w are the clusters' shares of the values, the clusters' residual
+    totals have the covariance
 
         S_ij = w_i w_j (q - w_i - w_j),  S_ii = w_i^2 ((1 - w_i)^2 + q - w_i^2),  q = sum w^2.
 

@@ -193,7 +193,10 @@ def refuse_unknown_score(run: Variant, table: AttemptTable, score: str) -> None:
 
 
 def refuse_unknown_round(tables: Sequence[AttemptTable], round_: int | None) -> None:
-    """Raise ConfigError if no run has reached a round. None is accepted and means no limit."""
+    """Raise ConfigError if no run has reached a round.
+
+    If ``round_`` is None, there is no limit to the rounds, and nothing is refused.
+    """
     last = max((int(table.round.max()) for table in tables if len(table)), default=1)
     if round_ is not None and round_ > last:
         problem = f"None of the runs has a round {round_}: the last one is round {last}."

@@ -319,8 +319,9 @@ def paired(first: Sequence[float], second: Sequence[float]) -> Paired:
 def mcnemar(better: int, worse: int) -> float:
     """Return the exact two-sided p value of McNemar's test for the counts of discordant pairs.
 
-    McNemar 1947, "Note on the Sampling Error of the Difference Between Correlated Proportions",
-    with the binomial distribution of discordant pairs. Valid only for independent pairs.
+    The test (McNemar 1947, "Note on the Sampling Error of the Difference Between Correlated
+    Proportions") is computed with the binomial distribution of discordant pairs. It is valid only
+    for independent pairs.
     """
     if not better + worse:
         return 1.0

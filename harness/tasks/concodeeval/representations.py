@@ -245,9 +245,9 @@ def _is_flat(schema: Any) -> bool:
 
 
 def _clauses(schema: Schema, at: str, phrases: Mapping[str, str] = PHRASES) -> Iterator[str]:
-    """Yield lines about each keyword of a schema except its type, with marks (`marked`).
+    """Yield lines of English about each keyword of a schema, except the keyword ``type``.
 
-    ``at`` is the JSON Pointer of the schema.
+    The lines contain marks (`marked`). ``at`` is the JSON Pointer of the schema.
     """
     for keyword, value in schema.items():
         place = pointer(at, keyword)

@@ -76,7 +76,10 @@ class IFEvalTask:
         self.path = data.file(names.get(dataset, dataset))
 
     def instances(self) -> Iterator[One]:
-        """Yield the prompts in file order, grouped by their number of instructions."""
+        """Yield the prompts in file order.
+
+        Each instance has its number of instructions as a group.
+        """
         for item in read_all(self.path, partial(read_item, verdicts=self._verdicts)):
             yield Instance(item.id, item, {COUNT: str(len(item.instructions))})
 

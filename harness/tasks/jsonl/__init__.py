@@ -236,8 +236,8 @@ class JsonlTask:
     def constraint(self, instance: One) -> DecodingConstraint:
         """Return the schema of the row's check ``json_schema`` as the decoding constraint.
 
-        Raises DataInvalid if the row has no such check or several, or if the check is not for the
-        whole reply as JSON.
+        Raises DataInvalid if the row has no such check or several, or if the check does not read
+        the whole reply as JSON.
         """
         rules = [rule for rule in instance.data.rules if rule.checker == "json_schema"]
         checkers: list[Any] = [self._rules.checker(rule) for rule in rules]

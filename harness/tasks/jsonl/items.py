@@ -47,7 +47,8 @@ def groups_of(row: Row, labels: Sequence[str]) -> dict[str, str]:
     """Return a row's groups by label.
 
     These are the row's fields that ``labels`` name, and the mapping in its field ``groups``, which
-    takes precedence. Raises DataInvalid if a field is missing or is not a possible group.
+    takes precedence. Raises DataInvalid if a field is missing, or is not text, a number or a truth
+    value.
     """
     own = row.get("groups", {})
     if not isinstance(own, Mapping):

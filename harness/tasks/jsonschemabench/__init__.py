@@ -44,7 +44,7 @@ OVER, UNDER = "over_constrained", "under_constrained"
 """Names of the scores for copied instances (`JSONSchemaBenchTask.score`)."""
 
 ALWAYS_REFUSED = frozenset({"ipv4", "ipv6", "uuid"})
-"""Values of the keyword ``format`` for which the official verdicts reject every string."""
+"""Formats (of JSON Schema's keyword ``format``) in which the official verdicts accept no value."""
 
 
 class LabelledInstance(Struct, frozen=True):
@@ -230,7 +230,7 @@ class JSONSchemaBenchTask:
             return validators.read(block)
 
     def _is_json(self, text: str) -> bool:
-        """Return whether the official code accepts an answer as JSON that could not be read."""
+        """Return whether the official code counts an answer as JSON that it cannot read."""
         if self._verdicts == "strict":
             return False
         from harness.scoring.validators import official

@@ -137,7 +137,10 @@ class WildIFEvalTask:
             raise ConfigError(f"{said}; {self.path.name} already has the tasks' texts.")
 
     def instances(self) -> Iterator[One]:
-        """Yield the tasks in file order, or raise DataInvalid if conversations are missing."""
+        """Yield the tasks in file order.
+
+        Raises DataInvalid if conversations are missing, unless their tasks are to be left out.
+        """
         for item in self._joined[0] if self._chats else read_items(self.path):
             groups = {"n_constraints": str(len(item.constraints))}
             if item.domain:
