@@ -317,8 +317,8 @@ class _Evidence:
     def fields(self) -> list[FieldGain]:
         """Return the gain from each added field.
 
-        The gains are measured on the pairs of runs in which one encoding has exactly one field
-        more.
+        The gains are measured on pairs of runs in which one encoding has exactly one field more
+        than the other.
         """
         found = []
         for (less, one), (more, other) in combinations(self._runs.items(), 2):

@@ -89,7 +89,8 @@ def read_run(folder: RunFolder, name: str = "", *, grouped: bool = False, score:
         The variant, whose metrics have no tokens and costs, and the table.
 
     Raises:
-        ConfigError: If ``score`` is one such as ``pass@4`` and no instance has enough samples.
+        ConfigError: If ``score`` is a score of k samples, such as ``pass@4``, and no instance has k
+            samples.
     """
     attempts = read_attempts(folder.attempts)
     metrics = measure(folder, attempts, NO_CALLS, grouped=grouped, score=score)

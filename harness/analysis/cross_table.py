@@ -71,9 +71,10 @@ class TableColumn(Struct, frozen=True, kw_only=True):
 
 
 class TableCell(Struct, frozen=True, kw_only=True):
-    """The value of a figure in one group of a run, over the n samples that have one.
+    """The value of a figure in one group of a run.
 
-    The value is None if the figure is undefined for these samples.
+    It covers the ``n`` samples that have a value of the figure's score. It is None if the figure is
+    undefined for these samples.
     """
 
     value: float | None
@@ -114,7 +115,7 @@ class CrossTable(Struct, frozen=True, kw_only=True):
 
 
 class Layout(NamedTuple):
-    """The plan of a table: figures with their tasks, labels, and the papers they come from.
+    """The plan of a table: its figures and their tasks, its labels, and the figures' papers.
 
     The groups of the label ``rows`` are the rows, and those of the label ``columns`` the columns. A
     label is empty if there is no such breakdown.

@@ -223,10 +223,11 @@ def pair_verdicts(
     """Pair the verdicts of a judge with those of a reference.
 
     Args:
-        runs: The answers of each run, by the run's name. The first verdicts of an answer are those
+        runs: The answers of each run, by the run's name. The first verdicts in an answer are those
             of the judge to validate.
-        reference: `JUDGE` for the judge with the answers' second verdicts, `RULES` for the verdicts
-            of rule checkers on the judge's criteria, or people's labels.
+        reference: `JUDGE` if the reference is the judge whose verdicts are the second in each
+            answer, `RULES` if it is the rule checkers' verdicts on the judge's criteria, otherwise
+            people's labels.
     """
     labels = {} if isinstance(reference, str) else _by_answer(reference, list(runs))
     kinds = {"judge": "b", "reference": "b", "probability": "d", "reference_probability": "d"}

@@ -188,7 +188,7 @@ def _mean_of_ratios(
     """Return the mean of several ratios, each of which divides one sum over samples by another.
 
     Args:
-        ratios: For each ratio, the values of each sample in both sums.
+        ratios: For each ratio, the terms that the samples contribute to the two sums.
         taken: The samples.
         n_samples: The number of samples, including those without values.
         bounds: The smallest and the largest possible mean.

@@ -36,9 +36,9 @@ SEED = 20_260_000
 def tau_b(first: Floats, second: Floats) -> float | None:
     """Return Kendall's tau-b of two scorings of the same items, or None if either is constant.
 
-    This is the number of concordant minus that of discordant pairs, divided by the geometric mean
-    of the numbers of untied pairs in both scorings (Kendall 1945, "The Treatment of Ties in Ranking
-    Problems").
+    This is the number of concordant pairs minus the number of discordant pairs, divided by the
+    geometric mean of the numbers of untied pairs in the two scorings (Kendall 1945, "The Treatment
+    of Ties in Ranking Problems").
     """
     found, *untied = _pairs(first, second)
     if not all(untied):

@@ -1,7 +1,8 @@
-"""Warns if a judge and the model that it judges belong to the same family, by their names.
+"""Warns if a judge belongs to the same family as the model that it judges.
 
-Models tend to prefer texts by models of their own family: Panickssery et al. 2024, arXiv
-2404.13076; Zheng et al. 2023, arXiv 2306.05685. Scores are not changed.
+Families are recognised by the models' names. Models tend to prefer texts by models of their own
+family: Panickssery et al. 2024, arXiv 2404.13076; Zheng et al. 2023, arXiv 2306.05685. Scores are
+not changed.
 """
 
 from __future__ import annotations

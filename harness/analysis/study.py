@@ -29,7 +29,8 @@ Verdict = Literal["equal", "within", "outside", "not comparable"]
 """How a published value compares with ours.
 
 ``equal``: the values agree in all published digits. ``within``: the published value is in our 95%
-interval. ``outside``: it is not.
+interval. ``outside``: it is not. ``not comparable``: a value is missing, or the run's answers are
+not comparable with those in the paper.
 """
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
@@ -38,7 +39,7 @@ _FORM = "It needs 'title:', 'source:', 'runs:' and 'exhibits:'."
 
 
 class Lookup(Section):
-    """How the value of a table's cell is computed: from which samples of a run, and how."""
+    """How the value of a table's cell is computed: the run, the samples, the score and the mean."""
 
     run: str = Field("", description="A name under runs, or RUN.VARIANT; {row} is the row's name.")
     score: str = Field(PASS_RATE, description="A score, pass_rate, pass@K, pass^K or any@K.")
@@ -198,7 +199,7 @@ def _incomparable(run: Run | None, model: str, known: str) -> str:
 def look_up(attempts: AttemptTable, lookup: Lookup) -> SampleStatistic:
     """Compute the value that a lookup describes from a run's attempts.
 
-    Its mean is None if the run lacks the score.
+    The mean of the result is None if the run lacks the score.
     """
     if lookup.so_far:
         samples = any_of_first(attempts, lookup.round or int(attempts.round.max(initial=1)))

@@ -104,7 +104,9 @@ class Constraints:
     def met(
         self, violations: Sequence[Violation], value: Any, sample: str, output: Format, mode: Mode
     ) -> list[dict[str, Any]]:
-        """Return an entry for each constraint that applies to a sample, with ``passed``.
+        """Return an entry for each constraint that applies to a sample.
+
+        ``passed`` in an entry says whether the sample satisfies the constraint.
 
         Args:
             violations: The violations found in the sample.
@@ -167,7 +169,7 @@ _APPLIES_TO = {keyword: types for types, words in _TYPES.items() for keyword in 
 
 
 def sample_third(sample: str, output: Format, path: str, mode: Mode) -> str:
-    """Return the third of a sample (first, middle, last) in which a value is.
+    """Return the third of a sample (first, middle, last) that contains a value.
 
     ``path`` is the JSON Pointer of the value. The result is ``whole`` for the root, and ``unknown``
     if the value cannot be located.

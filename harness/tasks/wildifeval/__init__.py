@@ -173,9 +173,10 @@ class WildIFEvalTask:
         return (Message("user", instance.data.task),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return the score ``rules``: the share of satisfied constraints, of those with a rule.
+        """Return the score ``rules``: the share of constraints that the answer satisfies.
 
-        If no constraint has a rule, or rules are off, there is no score.
+        Only constraints that a rule can check count. If there are none, or rules are off, there is
+        no score.
         """
         constraints = instance.data.constraints if self._rules != "off" else ()
         checked = [found for one in constraints if (found := _checked(one, text))]
