@@ -54,8 +54,8 @@ class JsonlTask:
             for the whole text.
         checks: Checkers and judges by name, with options.
         gold: A template of a correct answer, for shots and simulated runs. If a row has several
-            targets, the field target stands for the first. null uses the target in the form that extract
-            reads, if that passes.
+            targets, the field target stands for the first. null uses the target in the form that
+            extract reads, if that passes.
         groups: Fields of the rows by which to break down results.
         preset: gsm8k, gsm8k_json, shuffled_objects or shuffled_objects_json. Sets prompt, extract
             and checks for rows of that data set. With _json, answers are JSON.
