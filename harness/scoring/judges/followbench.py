@@ -130,10 +130,10 @@ _AROUND = " \t\r\n'\"`*_.\u2018\u2019\u201c\u201d"  # with curly quotes
 def verdicts(reply: str, level: int) -> list[bool] | None:
     """Return a verdict for each of ``level`` constraints, or None if the reply is unclear.
 
-    The last list in the reply counts, regardless of quotes, case, line breaks, and text after it.
-    The reply is unclear if this list has the wrong length or a word that is neither YES nor one of
-    `NOT_SATISFIED`, or if two lists on its line contradict each other. For a single constraint, a
-    last line of only YES or NO also counts.
+    The last list of verdicts counts, regardless of quotes, case, line breaks, and text after it. A
+    verdict is YES or one of `NOT_SATISFIED`; a list with any other word is ignored. The reply is
+    unclear if there is no such list, if the list has the wrong length, or if two lists on its line
+    contradict each other. For a single constraint, a last line of only YES or NO also counts.
 
     >>> verdicts("So:\\n```\\n['YES', 'no']\\n```\\nI hope this helps.", 2)
     [True, False]
