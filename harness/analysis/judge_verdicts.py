@@ -146,7 +146,11 @@ def judges_with_verdicts(path: Path, *, of_criteria: bool = False) -> list[str]:
 
 
 def _said(line: _Judgement) -> Said:
-    """Return the verdicts in a judgement. Criteria come from the first score that lists any."""
+    """Return the verdicts in a judgement.
+
+    They are those on the criteria listed in the first score that lists any. If no score does, each
+    score is a verdict.
+    """
     for score in line.scores.values():
         verdicts = tuple(
             JudgeVerdict(

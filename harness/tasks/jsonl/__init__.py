@@ -272,7 +272,8 @@ class JsonlTask:
     def judged_by(self, instance: One, judge: str) -> bool:
         """Return whether a judge scores answers to a row.
 
-        It does if the row's checks name it, or if no check of any row does.
+        Only a judge that is named in the checks of some row is limited to the rows that name it.
+        Other judges score all rows.
         """
         return self._judges.judged_by(instance.data.judges, judge)
 

@@ -211,10 +211,10 @@ class JSONSchemaBenchTask:
         return {**_accepted(json=True), UNDER: Score(under, found.passed, found.reason)}
 
     def _read(self, text: str) -> Any:
-        """Return the value of an answer.
+        """Return the JSON value that an answer consists of.
 
-        Under strict verdicts, if the whole answer is not JSON, its first code block is read. Raises
-        UnparseableDocument if the answer cannot be read.
+        Under strict verdicts, if the whole answer is not JSON, the value is read from its first
+        code block. Raises UnparseableDocument if the answer cannot be read.
         """
         if self._verdicts == "official":
             from harness.scoring.validators import official

@@ -54,7 +54,7 @@ LONGEST_REASONING: int = SCHEMA["properties"]["reasoning"]["maxLength"]
 class Reading(NamedTuple):
     """What a parser read: the letters, in lower case without separators.
 
-    ``pattern`` is the index of the regular expression that matched.
+    ``pattern`` is the index of the parser's pattern that matched.
     """
 
     letters: str
