@@ -1,1 +1,1 @@
-"""Pipelines that build new benchmarks. Models that they ask are passed as an argument."""
+"""Pipelines that build new benchmarks. The models that they ask are passed in as arguments."""

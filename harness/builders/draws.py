@@ -14,7 +14,10 @@ T = TypeVar("T")
 
 
 class Draws:
-    """A stream of random draws, determined by a seed and a name (one or more values)."""
+    """A reproducible stream of random draws.
+
+    The same seed and name (one or more values) always give the same draws.
+    """
 
     def __init__(self, seed: int, *name: object) -> None:
         digest = hashlib.sha256(repr((seed, *name)).encode()).digest()
@@ -47,7 +50,11 @@ class Draws:
 
 
 def hashed(key: str, size: int = 8) -> Callable[[str], bytes]:
-    """Return a function that hashes texts to ``size`` bytes, to sort them randomly by ``key``."""
+    """Return a function that hashes a string to ``size`` bytes.
+
+    Sorting strings by their hashes puts them in a random but reproducible order. Another ``key``
+    gives another order.
+    """
 
     def rank(text: str) -> bytes:
         content = text.encode("utf-8", "surrogatepass")  # a file's name may not be UTF-8

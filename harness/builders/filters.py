@@ -1,4 +1,4 @@
-"""Built-in filters of corpora (`harness.ports.Filter`), which return True for text to drop.
+"""Built-in filters of corpora (`harness.ports.Filter`). A filter returns True for text to drop.
 
 A corpus is untrusted text, so filters take linear time, and `pattern` has a time limit.
 """
@@ -17,11 +17,13 @@ def capitals() -> Filter:
 
 
 def caption(characters: int = 6, words: int | None = None) -> Filter:
-    """Drop text with few characters before its first colon ("Fig. 1: …") or in total.
+    """Drop text with few characters before its first colon, such as "Fig. 1: …", or in total.
 
     Args:
-        characters: Drop text with fewer characters before the colon (in total, if it has none).
-        words: Also drop text with at most this many words there (the authors' code: 5).
+        characters: Drop text with fewer characters than this before its first colon, or in total if
+            it has no colon.
+        words: Also drop text with at most this many words before its first colon, or in total if it
+            has no colon. (The authors' code: 5)
     """
 
     def is_caption(text: str) -> bool:
@@ -42,7 +44,7 @@ def copyright() -> Filter:
 
 
 def no_sentence(*, units: Splitter) -> Filter:
-    """Drop text without a sentence that has a period and more than two words, such as a heading."""
+    """Drop text, such as a heading, in which no sentence has a period and more than two words."""
 
     def is_sentence(text: str) -> bool:
         return "." in text and len(text.split()) > 2
@@ -51,7 +53,10 @@ def no_sentence(*, units: Splitter) -> Filter:
 
 
 def pattern(pattern: str, ignore_case: bool = False) -> Filter:
-    """Drop text that a regular expression matches anywhere. A search that times out is an error."""
+    """Drop text in which a regular expression finds a match.
+
+    The filter raises `PatternTooSlow` if the search times out.
+    """
     compiled = Pattern(pattern, "The filter 'pattern'", ignore_case=ignore_case)
 
     def is_found(text: str) -> bool:
@@ -74,8 +79,9 @@ def url() -> Filter:
     r"""Drop text with a URL, or with anything that looks like one ("the end.Then").
 
     The paper's pattern is ``(http(s)?://)?(www\.)?[a-zA-Z0-9\-]+\.[a-zA-Z]{2,6}(\.[a-zA-Z]{2,6})?``
-    ``(/[a-zA-Z0-9\-]*)*(\?[a-zA-Z0-9\-=&]*)?``. It takes quadratic time on a long run of letters,
-    so only its mandatory part is searched for: a letter, digit or hyphen, a dot and two letters.
+    ``(/[a-zA-Z0-9\-]*)*(\?[a-zA-Z0-9\-=&]*)?``. It takes quadratic time on a long run of letters.
+    This filter therefore searches only for the pattern's mandatory part: a letter, digit or hyphen,
+    then a dot, then two letters.
     """
     return lambda text: re.search(r"[a-zA-Z0-9\-]\.[a-zA-Z]{2}", text) is not None
 

@@ -1,4 +1,4 @@
-"""The folder of a built benchmark: written atomically, and never over other files.
+"""The folder of a built benchmark, which is written atomically and never replaces other files.
 
 The results of a build's stages are saved next to it. A saved result is reused if its key, a hash of
 everything that it depends on, has not changed.
@@ -32,7 +32,11 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True, slots=True)
 class BuiltFolder:
-    """A built data set; ``facts`` are in its manifest, ``resumed`` counts the reused stages."""
+    """A built data set.
+
+    ``facts`` are the facts in its manifest. ``resumed`` is the number of saved results that the
+    build reused.
+    """
 
     folder: Path
     instances: int
@@ -48,7 +52,10 @@ class _Manifest(msgspec.Struct):
 
 @contextlib.contextmanager
 def explained(doing: str) -> Iterator[None]:
-    """Convert an OSError in the block to StoreFailed with the message "Cannot DOING: …"."""
+    """Convert an OSError raised in the block to a StoreFailed with an explanation.
+
+    The explanation is "Cannot ", ``doing`` (such as "read the file"), and the error's reason.
+    """
     try:
         yield
     except OSError as error:
@@ -63,7 +70,19 @@ def write(
     facts: Mapping[str, Any],
     texts: Mapping[str, str] | None = None,
 ) -> None:
-    """Write a benchmark's folder: JSONL ``tables`` and ``texts`` by file name, and a manifest."""
+    """Write the folder of a benchmark atomically, with a manifest.
+
+    Args:
+        out: The folder. An earlier build of the same kind is replaced.
+        kind: The kind of benchmark, which the manifest records.
+        tables: The rows of each JSONL file, by file name.
+        facts: Other facts to record in the manifest.
+        texts: The content of each other file, by file name.
+
+    Raises:
+        RunConflict: If the folder must not be replaced (see `refuse_other`).
+        StoreFailed: If the folder cannot be written.
+    """
     encode = msgspec.json.Encoder().encode
     files = {name: b"".join(encode(row) + b"\n" for row in rows) for name, rows in tables.items()}
     hashes = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
@@ -90,10 +109,18 @@ def write(
 
 
 def refuse_other(out: Path, kind: str, files: Collection[str]) -> None:
-    """Raise `RunConflict` unless ``out`` is missing, empty or an unchanged benchmark of this kind.
+    """Raise an error if a build must not replace the folder ``out``.
 
-    ``files`` are the names of a benchmark's files besides the manifest. A folder with other files,
-    and the working directory or one above it, are refused.
+    Args:
+        out: The folder. It may be missing, empty, or a benchmark that is unchanged since it was
+            built.
+        kind: The kind that such a benchmark must have.
+        files: The names of the only files, besides the manifest, that it may contain.
+
+    Raises:
+        RunConflict: If the folder is anything else, or is the working directory or a folder above
+            it.
+        StoreFailed: If the folder cannot be read.
     """
     with explained(f"read {out}"):
         if Path.cwd().is_relative_to(os.path.realpath(out)):
@@ -122,14 +149,17 @@ class _Saved(msgspec.Struct, Generic[T]):
 
 
 class Stages:
-    """The saved results of a build's stages; ``resumed`` counts the results reused."""
+    """The saved results of a build's stages. ``resumed`` is the number of results reused so far."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.resumed = 0
 
     def found(self, name: str, key: str, type_: type[T]) -> T | None:
-        """Return the result saved for a stage and key, or None if it is missing or unreadable."""
+        """Return the result that was saved for a stage under this key.
+
+        Return None if there is no such result, or if it cannot be read.
+        """
         try:
             content = (self.folder / f"{name}.json").read_bytes()
             saved = msgspec.json.decode(content, type=_Saved[type_])  # type: ignore[valid-type]
@@ -141,12 +171,15 @@ class Stages:
         return saved.result
 
     def save(self, name: str, key: str, result: object) -> None:
-        """Save a stage's result under a key, replacing the stage's earlier result."""
+        """Save a stage's result under a key, replacing any earlier result of the stage."""
         with replacing(self.folder / f"{name}.json") as temporary:
             temporary.write_bytes(msgspec.json.encode(_Saved(key, result)))
 
     def result(self, name: str, key: str, type_: type[T], make: Callable[[], T]) -> T:
-        """Return the result saved for a stage and key, or else ``make`` and save it."""
+        """Return the result that was saved for a stage under this key.
+
+        If there is none, call ``make``, and save and return its result.
+        """
         found = self.found(name, key, type_)
         if found is None:
             found = make()
@@ -159,7 +192,10 @@ class Stages:
 
     @contextlib.contextmanager
     def deleted_on_mistakes(self) -> Iterator[None]:
-        """Delete the saved results if the block fails because of the user's input."""
+        """Delete the saved results if the block raises an error that the user's input causes.
+
+        These errors are ConfigError, DataInvalid and DataMissing.
+        """
         try:
             yield
         except (ConfigError, DataInvalid, DataMissing):
@@ -169,7 +205,16 @@ class Stages:
 
 @contextlib.contextmanager
 def locked_stages(folder: Path, out: Path) -> Iterator[Stages]:
-    """Yield the stages, saved in ``folder``, of the build of ``out``; locked during the block."""
+    """Lock the folder with a build's saved stages during the block, and yield the stages.
+
+    Args:
+        folder: The folder of the stages, created if it is missing.
+        out: The folder that the build writes, named in messages.
+
+    Raises:
+        RunConflict: If another process is building, or if ``folder`` contains other files.
+        StoreFailed: If ``folder`` cannot be written.
+    """
     with explained(f"save the build's stages in {folder}"):
         if folder.exists() and not (folder / MARK).is_file() and any(folder.iterdir()):
             message = f"{folder} exists and does not contain the stages of a build."
@@ -186,7 +231,7 @@ def locked_stages(folder: Path, out: Path) -> Iterator[Stages]:
 
 
 def key_of(*parts: Any) -> str:
-    """Return one SHA-256 (hex digits) of all parts, which are plain data or msgspec records."""
+    """Return a SHA-256 (hex digits) of all the parts, which are plain data or msgspec records."""
     digest = hashlib.sha256()
     for part in parts:
         encoded = msgspec.json.encode(part, order="deterministic")

@@ -1,6 +1,7 @@
 """Built-in loaders of corpora (`harness.ports.Loader`): files, word lists and rows of tables.
 
-An unreadable document is marked (`Document.problem`) and counted, but does not end the build.
+An unreadable document does not end the build: it is counted, and `Document.problem` says why it
+cannot be read.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ DUCKDB = {"autoinstall_known_extensions": "false", "threads": 1, "memory_limit":
 
 
 class FileLoader:
-    """One document per file below a folder, or for a single file; ``*.gz`` is decompressed."""
+    """One document per file, for a single file or for all files below a folder.
+
+    Files named ``*.gz`` are decompressed.
+    """
 
     pattern = "**/*"  # used if the option ``files`` is not given
 
@@ -58,7 +62,7 @@ class FileLoader:
             raise ConfigError(f"There is no encoding {encoding!r}.", "Such as utf-8.") from None
 
     def names(self) -> Iterator[str]:
-        """Yield the sorted paths of the files that match the pattern, except hidden files."""
+        """Yield the matching files' relative paths, sorted. Hidden files are skipped."""
         if self._root.is_file():
             yield self._root.name
             return
@@ -104,13 +108,13 @@ class FileLoader:
 
 
 def _normalised(text: str) -> str:
-    r"""Return a text with ``\n`` as line ends, no byte-order mark, and no spaces in blank lines."""
+    r"""Return text with ``\n`` as line ends, no byte-order mark, and no spaces in blank lines."""
     plain = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     return BLANK_LINE_SPACES.sub("", plain)
 
 
 def is_below(path: Path, root: Path) -> bool:
-    """Return whether a path, with links resolved, is ``root`` or inside it."""
+    """Return whether a path is ``root`` or inside it, after symbolic links are resolved."""
     return path.resolve().is_relative_to(root.resolve())
 
 
@@ -125,7 +129,10 @@ class MarkdownLoader(FileLoader):
 
 
 def running_text(markdown: str) -> str:
-    """Return the top-level paragraphs of a Markdown text without markup, between blank lines."""
+    """Return the top-level paragraphs of a Markdown document, separated by blank lines.
+
+    Their markup is removed.
+    """
     tokens = _parser().parse(FRONT_MATTER.sub("", markdown))
     paragraphs = [
         "".join(map(_words, inline.children or []))
@@ -149,7 +156,10 @@ def _parser() -> MarkdownIt:
 
 
 class GutenbergLoader(FileLoader):
-    """One document per book; with Gutenberg's metadata, only for books in ``language``."""
+    """One document per book of Project Gutenberg.
+
+    If the folder has Gutenberg's metadata file, only books in ``language`` are loaded.
+    """
 
     def __init__(
         self, path: str, language: str = "English", encoding: str = "utf-8", *, data: DataFolder
@@ -159,7 +169,7 @@ class GutenbergLoader(FileLoader):
         self._books = _books(metadata, language) if metadata.is_file() else {}
 
     def names(self) -> Iterator[str]:
-        """Yield the books' paths below the folder."""
+        """Yield the books' paths, relative to the folder."""
         return iter(self._books) if self._books else super().names()
 
     def _document(self, name: str) -> Document:
@@ -168,7 +178,7 @@ class GutenbergLoader(FileLoader):
 
 
 def _books(metadata: Path, language: str) -> dict[str, dict[str, Any]]:
-    """Map the path of each book in a language to its title and author, as far as they are known."""
+    """Map the path of each book in a language to its title and author, if they are known."""
     try:
         rows = msgspec.json.decode(metadata.read_bytes(), type=list[dict[str, Any]])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, OSError) as error:
@@ -198,7 +208,7 @@ class WordListLoader(FileLoader):
         super().__init__(str(data.file(path)), "", encoding, data=data)
 
     def names(self) -> Iterator[str]:
-        """Yield the documents' names, which are the numbers of their first words: "1", "1001"."""
+        """Yield the documents' names: the numbers of their first words, "1", "1001" and so on."""
         return (document.name for document in self._documents())
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
@@ -215,7 +225,11 @@ class WordListLoader(FileLoader):
 
 
 def row_document(name: str, row: Mapping[str, Any], column: str) -> Document:
-    """Return a row as a document: a column's text (or a ``problem``), and short values as facts."""
+    """Return a table row as a document. Its text is the value in ``column``.
+
+    Short values in other columns become the document's facts. If ``column`` is missing, or if its
+    value is too long or not a string, the document has no text, and its ``problem`` says why.
+    """
     if column not in row:
         remedy = nearest(column, map(str, row))
         return Document(name, "", problem=f"has no column {column!r}. {remedy}".strip())
@@ -231,13 +245,16 @@ def row_document(name: str, row: Mapping[str, Any], column: str) -> Document:
 
 
 class JsonlLoader:
-    """One document per line, named by its line number; ``column`` is the key of the text."""
+    """One document per line of a JSONL file.
+
+    A document's name is its line number. ``column`` is the key of the text in each object.
+    """
 
     def __init__(self, path: str, column: str = "text", *, data: DataFolder) -> None:
         self._path, self._column = data.file(path), column
 
     def names(self) -> Iterator[str]:
-        """Yield the numbers, as text, of the lines that are not blank."""
+        """Yield the line numbers, as strings, of all lines that are not blank."""
         return (str(number) for number, _ in numbered_lines(self._path))
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
@@ -252,9 +269,13 @@ class JsonlLoader:
 def json_rows(
     path: Path, names: Collection[str] | None = None
 ) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """Yield (number, object) per non-blank line of JSONL, or (number, problem) for a bad line.
+    """Yield the line number (from 1) and the JSON object of each non-blank line of a JSONL file.
 
-    Numbers begin at 1. ``names`` are the numbers, as text, of the lines to read (None: all).
+    For a line that is not a JSON object, yield a description of the problem in place of the object.
+
+    Args:
+        path: The file.
+        names: The numbers, as strings, of the lines to read. None reads all lines.
     """
     for number, line in numbered_lines(path):
         if names is None or str(number) in names:
@@ -265,7 +286,10 @@ def json_rows(
 
 
 def json_object(line: bytes) -> dict[str, Any]:
-    """Decode a JSON object. Lone surrogates, such as half an emoji, become U+FFFD."""
+    """Decode a JSON object. Lone surrogates, such as half an emoji, become U+FFFD.
+
+    Raises MsgspecError, ValueError or RecursionError if the line is not a JSON object.
+    """
     line = line.removeprefix(b"\xef\xbb\xbf")  # some programs begin a file with a byte-order mark
     try:
         return msgspec.json.decode(line, type=dict[str, Any])
@@ -275,9 +299,10 @@ def json_object(line: bytes) -> dict[str, Any]:
 
 
 class ParquetLoader:
-    """One document per row of a file or of a folder's ``*.parquet``; ``column`` has the text.
+    """One document per row of a Parquet file, or of all ``*.parquet`` files below a folder.
 
-    Documents are named by row number or, with several files, ``FILE/ROW`` (both from 0).
+    ``column`` is the column with the text. A document's name is its row number or, if there are
+    several files, ``FILE/ROW``, where FILE is the number of the file. Both numbers start at 0.
     """
 
     def __init__(self, path: str, column: str = "text", *, data: DataFolder) -> None:
@@ -319,7 +344,10 @@ class ParquetLoader:
 
 
 def _query(query: str, values: list[Any]) -> list[dict[str, Any]]:
-    """Return a query's rows as mappings from column to value. ``values[0]`` is the file."""
+    """Run an SQL query, and return its rows as mappings from column to value.
+
+    ``values`` are the query's parameters, of which the first is the path of the Parquet file.
+    """
     duckdb = import_extra("duckdb", "parquet")
     try:
         with duckdb.connect(":memory:", config=DUCKDB) as connection:

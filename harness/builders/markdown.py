@@ -1,4 +1,4 @@
-"""Markdown for a benchmark's card and report. Text from a corpus is never treated as markup."""
+"""Writes Markdown for the card and the report of a benchmark. Corpus text is always escaped."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ def document(*blocks: str) -> str:
 
 
 def table(rows: Iterable[Mapping[str, Cell]]) -> str:
-    """Return rows as a table headed by their keys, with numbers right-aligned."""
+    """Return rows as a Markdown table, or "" if there are no rows.
+
+    The keys of the first row are the header. A column without strings is right-aligned.
+    """
     cells = list(rows)
     if not cells:
         return ""
@@ -26,13 +29,13 @@ def table(rows: Iterable[Mapping[str, Cell]]) -> str:
 
 
 def quoted(text: str, longest: int) -> str:
-    """Return a text as a block quotation, cut to ``longest`` characters."""
+    """Return text as a Markdown block quotation, cut to ``longest`` characters."""
     shown = text if len(text) <= longest else f"{text[: longest - 1]}…"
     return "\n".join(f"> {inline(line)}" if line else ">" for line in shown.splitlines())
 
 
 def inline(text: str) -> str:
-    """Return a text as one line of printable characters, with Markdown and HTML escaped."""
+    """Return text on one line, with Markdown and HTML escaped, and no unprintable characters."""
     return "".join(
         f"\\{c}" if c in "\\`*_[]<>|#&~!$" else c for c in " ".join(text.split()) if c.isprintable()
     )
@@ -47,7 +50,10 @@ def _cell(cell: Cell) -> str:
 
 
 def card(name: str, about: str, facts: Mapping[str, Any]) -> str:
-    """Return a data set's card in Markdown: the text ``about`` it, and the facts as tables."""
+    """Return the card of a data set in Markdown.
+
+    It consists of the name as a heading, the text ``about`` the data set, and tables of the facts.
+    """
     plain = {key: each for key, each in facts.items() if not isinstance(each, dict | list)}
     blocks = [f"# {inline(name)}", about, _settings(plain)]
     for key, each in facts.items():

@@ -1,4 +1,4 @@
-"""Built-in post-processors of paragraphs (`harness.ports.PostProcessor`), all in linear time."""
+"""Built-in post-processors of paragraphs (`harness.ports.PostProcessor`). All take linear time."""
 
 import re
 
@@ -21,12 +21,12 @@ def brackets() -> PostProcessor:
 
 
 def drop_first_line() -> PostProcessor:
-    """Remove the first of several lines, such as the title in Wikipedia's dumps."""
+    """Remove the first line if there are several. In Wikipedia's dumps, it can be a title."""
     return lambda text: text.split("\n", 1)[-1]
 
 
 def markdown() -> PostProcessor:
-    """Remove emphasis marks, as in ``**bold**``, ``_italic_`` and ``~~struck~~``."""
+    """Remove emphasis markers, as in ``**bold**``, ``_italic_`` and ``~~struck~~``."""
     # The paper's pattern. Linear time: at most one failed search per line and kind of mark.
     return lambda text: re.sub(r"(\*\*|__|\*|_|~~)(.*?)\1", r"\2", text)
 

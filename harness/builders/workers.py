@@ -1,6 +1,6 @@
 """Process pools that return results in order and keep few work items in memory.
 
-The processes ignore Ctrl-C and end with the process that started them, even if that is killed.
+The processes ignore Ctrl-C. They end when the process that started them ends, even if it is killed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PENDING = 2  # pieces submitted per process; more would only take memory
 
 
 class Workers:
-    """A pool of ``jobs`` processes. With ``jobs=1``, the work is done in this process."""
+    """A pool of ``jobs`` processes. If ``jobs`` is 1, the calling process does the work itself."""
 
     def __init__(self, jobs: int) -> None:
         self._jobs = jobs
@@ -47,7 +47,10 @@ class Workers:
             self._pool.shutdown(cancel_futures=True)
 
     def in_order(self, work: Callable[[T], R], pieces: Iterable[T]) -> Iterator[R]:
-        """Yield ``work(piece)`` for each piece in order. ``work`` must be importable by name."""
+        """Yield ``work(piece)`` for each piece, in the order of the pieces.
+
+        ``work`` must be importable by name. Raises HarnessError if a process ends too early.
+        """
         pieces = iter(pieces)
         first = list(islice(pieces, 2))
         if self._jobs == 1 or len(first) < 2:

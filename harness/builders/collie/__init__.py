@@ -41,7 +41,7 @@ LONGEST = 600  # characters of an example
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """The settings of a build, with at most ``targets`` instances per structure and source."""
+    """The settings of a build: at most ``targets`` instances per structure and source."""
 
     structures: Sequence[Structure]
     sources: Sequence[Source]
@@ -57,10 +57,26 @@ def build(
     jobs: int = 1,
     status: Callable[[str], None] = lambda _: None,
 ) -> BuiltFolder:
-    """Build a recipe's data set with ``jobs`` processes, write its folder ``out``, and return it.
+    """Build a data set from a recipe, and write it to the folder ``out``.
 
-    ``status`` is called with progress messages. An interrupted build resumes from its stages, which
-    are saved next to ``out``, and deleted when the build finishes or fails because of wrong input.
+    An interrupted build resumes when it is called again: each finished stage is saved next to
+    ``out``. The saved stages are deleted when the build finishes or fails because of wrong input.
+
+    Args:
+        recipe: The settings.
+        out: The folder to write.
+        data: The data folder, with the corpora and NLTK's data.
+        jobs: The number of processes.
+        status: Called with progress messages.
+
+    Returns:
+        The written data set.
+
+    Raises:
+        ConfigError: If structures and sources do not fit together, or a plug-in's options are
+            invalid.
+        DataInvalid: If no document can be read, or no text fits any structure.
+        RunConflict: If ``out`` contains other files, or another process is building it.
     """
     structures, sources = recipe.structures, recipe.sources
     out, nltk_data = out.resolve(), data.root / "nltk_data"
@@ -141,7 +157,7 @@ def _refuse_mismatch(structures: Sequence[Structure], sources: Sequence[Source])
 def _plugins(
     structures: Sequence[Structure], sources: Sequence[Source]
 ) -> dict[str, dict[str, str]]:
-    """Map each plug-in that the recipe uses ("filter url") to its package, version and hash."""
+    """Map each plug-in of a recipe, such as "filter url", to its package, version and hash."""
     bases = (base for structure in structures for base in _bases(structure.constraints))
     used = {("measures", name) for base in bases if (name := measure_name(base)) is not None}
     for source in sources:
@@ -170,12 +186,18 @@ def _extracted(
     workers: Workers,
     status: Callable[[str], None],
 ) -> dict[str, Yield]:
-    """Extract the corpora. Return each source's yield by name; each batch's is a saved stage."""
+    """Extract strings and candidates from the corpora. Return the results by source.
+
+    The result of each batch of documents is saved as a stage. Saved results are reused.
+    """
     yields = {name: Yield() for name in corpora}
     asked = deque[tuple[str, str, str]]()
 
     def missing() -> Iterator[tuple[str, list[Document]]]:
-        """Yield the source and documents of batches without a saved yield; merge the others."""
+        """Yield the source's name and the documents of each batch that has no saved result.
+
+        The saved results of the other batches are merged into ``yields``.
+        """
         for name, documents in corpora.items():
             for place, some in enumerate(documents.batches()):
                 stage = f"{name}-{place:05}", key_of(key, name, some)
@@ -220,7 +242,7 @@ def report(
     rows: Sequence[AuditRow],
     audited: Sequence[Audited],
 ) -> str:
-    """Return the report in Markdown: texts kept and dropped, audit results, and examples."""
+    """Return the build's report in Markdown: texts kept and dropped, audit results and examples."""
     reasons = [one for found in yields.values() for one in found.problems.items()]
     unreadable = [f"- {inline(name)}: {inline(why)}" for name, why in reasons]
     columns = ("documents", "unreadable", "characters", "paragraphs")

@@ -1,7 +1,7 @@
 """Audits a data set in COLLIE's format: whether each instance is correct, and how hard it is.
 
-Difficulty is measured by the share of natural texts, written for other purposes, that pass: a
-lower share is harder.
+Natural texts, which were not written for the benchmark, measure the difficulty: the smaller the
+share of them that satisfies an instance's constraint, the harder the instance.
 """
 
 from __future__ import annotations
@@ -37,7 +37,11 @@ MOST_PART_CHANGES = 50  # maximum of these that change only the part that a cons
 
 
 def problems(specification: Specification) -> list[str]:
-    """Describe a specification's duplicate, implied or contradictory constraints outside ``or``."""
+    """Describe each pair of base constraints that is duplicate, contradictory or implied.
+
+    In an implied pair, every text that satisfies one constraint satisfies the other. Constraints
+    within an ``or`` are not examined.
+    """
     pairs = _required(specification.constraint, specification.targets)
     return [
         f"{kind}: {clause(*one)} / {clause(*other)}"
@@ -47,7 +51,7 @@ def problems(specification: Specification) -> list[str]:
 
 
 def _required(constraint: Constraint, targets: Target) -> Iterator[tuple[Base, Target]]:
-    """Yield the base constraints outside any ``or``, each with its target."""
+    """Yield each base constraint that is not within an ``or``, with its target."""
     if isinstance(constraint, Base):
         yield constraint, targets
     elif constraint.logic != "or":
@@ -78,7 +82,7 @@ def _measured(base: Base) -> tuple[object, ...]:
 
 
 def _range(base: Base, target: Target) -> tuple[float, float] | None:
-    """Return the range of numbers that satisfy a constraint, or None if it sets no such range."""
+    """Return the least and greatest number that satisfy a constraint, or None if it sets none."""
     number = sole(target)
     if not isinstance(number, int):
         return None
@@ -92,7 +96,10 @@ def _range(base: Base, target: Target) -> tuple[float, float] | None:
 
 
 def _forbids(base: Base, target: Target, other: Base, wanted: Target) -> bool:
-    """Return whether ``base`` forbids a text, such as a word, that ``other`` requires."""
+    """Return whether ``base`` forbids a string, such as a word, that ``other`` requires.
+
+    ``target`` is the target of ``base``, and ``wanted`` is the target of ``other``.
+    """
     each = (grammar.ForEach(grammar.Identity()), grammar.Identity())
     own, others = base.within or (), other.within or ()
     if others[: len(own)] != own:  # the constraints are about different parts of the text
@@ -111,7 +118,10 @@ Background = Mapping[str, Mapping[str, Sequence[str]]]  # source -> level -> nat
 
 
 class AuditRow(Struct, frozen=True):
-    """An instance in the format of the task ``collie``. ``constraint`` is plain data."""
+    """An instance to audit, in the format of the task ``collie``.
+
+    ``constraint`` and ``targets`` are plain data, as in JSON.
+    """
 
     id: str
     structure: str
@@ -145,7 +155,18 @@ class Audited(Struct, frozen=True):
 def audit(
     rows: Sequence[AuditRow], background: Background, nltk_data: Path, workers: Workers
 ) -> list[Audited]:
-    """Return the findings on each instance in order; ``background`` texts show its difficulty."""
+    """Audit instances: check their reference answers, and measure their difficulty.
+
+    Args:
+        rows: The instances.
+        background: Natural texts by source and level. The share of them that satisfies an
+            instance's constraint measures its difficulty.
+        nltk_data: NLTK's data folder.
+        workers: The processes that do the work.
+
+    Returns:
+        The findings on each instance, in the order of the instances.
+    """
     pieces = (rows[first : first + PIECE] for first in range(0, len(rows), PIECE))
     work = partial(_audit_piece, background, nltk_data)
     found = [one for part in workers.in_order(work, pieces) for one in part]
@@ -157,7 +178,11 @@ def audit(
 
 
 def audit_items(items: Iterable[CollieItem], nltk_data: Path, workers: Workers) -> list[Audited]:
-    """Return the findings on each item; reference answers of its level show its difficulty."""
+    """Audit items of the task ``collie``, and return the findings on each, in order.
+
+    Reference answers of all items of the same level serve as the natural texts that measure an
+    item's difficulty.
+    """
     rows = [
         AuditRow(
             **{name: getattr(one, name) for name in ("id", "structure", "source")},
@@ -223,10 +248,17 @@ def _audit_piece(
 def near_misses(
     specification: Specification, text: str, units: Splitter
 ) -> tuple[list[str], list[int]]:
-    """Return near misses of a text that satisfies a specification, and constraints without any.
+    """Search for near misses: small changes of a text that just make it fail.
 
-    A near miss is the first small change that violates a base constraint and makes the text fail.
-    Constraints are given by their index among the base constraints.
+    Args:
+        specification: The constraints and targets.
+        text: A text that satisfies the specification.
+        units: Splits text into words, sentences and paragraphs.
+
+    Returns:
+        The near misses, and the indices of the base constraints without a near miss. A base
+        constraint's near miss is the first change found that violates the constraint and makes the
+        text fail. Several constraints can share a near miss.
     """
     unbroken = set(range(len(list(specification.bases()))))
     texts: list[str] = []
@@ -294,7 +326,7 @@ def _ends(text: str, sentences: Iterable[str]) -> list[int]:
 
 
 def texts_of(target: Target) -> Iterator[str]:
-    """Yield the texts in a target, which may be a text, a number or a nested tuple of them."""
+    """Yield the strings in a target, which is a string, a number, or a nested tuple of both."""
     if isinstance(target, str):
         yield target
     elif isinstance(target, tuple):

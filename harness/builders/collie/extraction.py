@@ -1,7 +1,7 @@
 """Extracts natural texts from documents, and candidates for instances from these texts.
 
-Strings are drawn by a hash of the seed and the string, and merging is independent of the order.
-The number of processes and the batches therefore do not affect the result.
+The result depends neither on the number of processes nor on how documents are batched: a hash of
+the seed and the string decides which strings are drawn, and results can be merged in any order.
 """
 
 from __future__ import annotations
@@ -39,7 +39,11 @@ MOST_PROBLEMS = 10  # maximum unreadable documents to list
 
 
 class Candidate(Struct, frozen=True):
-    """A text, a specification that it satisfies (plain data), and its document's name and facts."""
+    """A text that can become an instance.
+
+    ``plain`` is a specification that the text satisfies, as plain data. ``document`` and ``about``
+    are the name and the facts of the document that the text is from.
+    """
 
     text: str
     plain: dict[str, Any]
@@ -48,7 +52,7 @@ class Candidate(Struct, frozen=True):
 
 
 class Yield(Struct):
-    """The candidates, strings and counts from some documents of a source."""
+    """What some documents of a source yield: candidates for instances, strings and counts."""
 
     documents: int = 0
     unreadable: int = 0
@@ -74,7 +78,11 @@ class Segmenter:
         self._post_processors = _built("post_processors", source.post_processors, units)
 
     def segment(self, document: Document, levels: Iterable[str]) -> Yield:
-        """Return a document's strings of the given levels and their counts, without candidates."""
+        """Cut a document into strings of the given levels.
+
+        Returns:
+            The strings and their counts. The result has no candidates yet.
+        """
         chunks = [chunk for chunk in document.text.split(self._source.delimiter) if chunk.strip()]
         paragraphs = [self._paragraph(chunk) for chunk in chunks]
         surviving = [text for text, reason in paragraphs if not reason]
@@ -105,7 +113,12 @@ class Segmenter:
         )
 
     def _paragraph(self, chunk: str) -> tuple[str, str]:
-        """Return a paragraph (cleaned if it is kept), and why it is dropped (empty if kept)."""
+        """Filter and clean a chunk of a document.
+
+        Returns:
+            The paragraph, and why it is dropped, which is empty if it is kept. A paragraph that a
+            filter drops is not cleaned.
+        """
         if reason := self._unnatural(chunk):
             return chunk, reason
         for name, process in self._post_processors.items():
@@ -117,11 +130,11 @@ class Segmenter:
         return chunk.strip(), "" if chunk.strip() else EMPTY
 
     def _unnatural(self, text: str) -> str:
-        """Return why a text is dropped (a filter's name or `TOO_LONG`), or "" if it is kept."""
+        """Return why a text is dropped: a filter's name, or `TOO_LONG`, or "" if it is kept."""
         return TOO_LONG if len(text) > self._source.longest else _filter(text, self._filters)
 
     def _words(self, paragraphs: list[str]) -> Iterator[str]:
-        """Yield each paragraph of one word unchanged, and the alphabetic words of the others."""
+        """Yield each paragraph that is a single word, and the alphabetic words of all others."""
         for paragraph in paragraphs:
             if any(map(str.isspace, paragraph)):
                 yield from filter(str.isalpha, self._units.units(paragraph, "word"))
@@ -129,7 +142,11 @@ class Segmenter:
                 yield paragraph
 
     def _sentences(self, paragraphs: list[str]) -> tuple[list[str], Counter[str]]:
-        """Return sentences drawn from paragraphs, and how many sentences each filter dropped."""
+        """Draw sentences from paragraphs.
+
+        Returns:
+            The sentences, and how many sentences each filter dropped.
+        """
         most = self._source.strings or sys.maxsize
         found, kept, left_out = list[str](), list[str](), Counter[str]()
         for paragraph in self._ordered("paragraph", paragraphs):
@@ -146,7 +163,13 @@ class Segmenter:
         return kept, left_out
 
     def _runs(self, paragraphs: list[tuple[str, str]]) -> tuple[list[list[str]], Counter[str]]:
-        """Return runs of kept paragraphs, and how many paragraphs each passage filter dropped."""
+        """Return the runs of consecutive paragraphs that can form passages.
+
+        A paragraph ends a run if it is dropped or if a passage filter excludes it.
+
+        Returns:
+            The runs, and the number of paragraphs that each passage filter excluded.
+        """
         runs, left_out = [list[str]()], Counter[str]()
         for text, dropped in paragraphs:
             reason = "" if dropped else _filter(text, self._passage_filters)
@@ -158,7 +181,7 @@ class Segmenter:
         return runs, left_out
 
     def _pieces(self, name: str, runs: list[list[str]]) -> Iterator[list[str]]:
-        """Yield the document's runs, cut at random places if too long for a passage."""
+        """Yield the runs of the document ``name``. Long runs are cut at random places."""
         draws = Draws(self._seed, "passages", self._source.name, name)
         wanted = self._source.passages
         for run in runs:
@@ -175,7 +198,10 @@ class Segmenter:
 
 
 def _built(group: str, named: Sequence[PlugIn], units: Splitter) -> dict[str, Any]:
-    """Build a group's plug-ins, and return them by name. The second of a name is ``NAME 2``."""
+    """Build a group's plug-ins, and return them by name.
+
+    If a name occurs more than once, its second plug-in is returned as ``NAME 2``, and so on.
+    """
     found: dict[str, Any] = {}
     for name, options in parts(named):
         again = sum(other.partition(" ")[0] == name for other in found)
@@ -186,7 +212,7 @@ def _built(group: str, named: Sequence[PlugIn], units: Splitter) -> dict[str, An
 
 
 def _filter(text: str, filters: Mapping[str, Filter]) -> str:
-    """Return the name of the first filter that drops a text, or an empty text."""
+    """Return the name of the first filter that drops a text, or "" if no filter drops it."""
     for name, leaves_out in filters.items():
         with calling(f"The filter {name!r}"):
             if leaves_out(text):
@@ -195,7 +221,11 @@ def _filter(text: str, filters: Mapping[str, Filter]) -> str:
 
 
 class ExtractionPlan(Struct, frozen=True):
-    """The settings of an extraction. ``plugins`` maps plug-ins to versions and code hashes."""
+    """The settings of an extraction, as plain data.
+
+    ``plugins`` has the package, version and code hash of each plug-in. If one of these changes,
+    saved results are not reused.
+    """
 
     structures: list[dict[str, Any]]
     sources: dict[str, dict[str, Any]]
@@ -206,7 +236,15 @@ class ExtractionPlan(Struct, frozen=True):
 
 
 def extract_batch(plan: ExtractionPlan, batch: tuple[str, Sequence[Document]]) -> Yield:
-    """Extract a batch, given as a source's name and documents, and return the merged yield."""
+    """Extract strings and candidates from a batch of documents. Return the merged result.
+
+    Args:
+        plan: The settings of the extraction.
+        batch: The name of a source, and some of its documents.
+
+    Raises:
+        HarnessError: If a document causes an error. The message names the document.
+    """
     source = Source.model_validate(plan.sources[batch[0]])
     units = splitter(Path(plan.nltk_data))
     segmenter = Segmenter(source, units, plan.seed)
@@ -245,7 +283,10 @@ def extract_batch(plan: ExtractionPlan, batch: tuple[str, Sequence[Document]]) -
 
 
 def extract(structure: Structure, text: str, units: Splitter, seed: int) -> Specification | None:
-    """Return a structure's specification that a text satisfies, drawn by the seed, or None."""
+    """Return a specification of this structure that a text satisfies, or None if there is none.
+
+    If there are several, the seed decides which is returned.
+    """
 
     @cache
     def draws() -> Draws:  # few texts yield a target, and only these need draws
@@ -262,7 +303,10 @@ def extract(structure: Structure, text: str, units: Splitter, seed: int) -> Spec
 
 
 def merge(found: Yield, part: Yield, plan: ExtractionPlan) -> None:
-    """Add the yield of more documents to ``found``, keeping only what the build may use."""
+    """Add what more documents yield (``part``) to ``found``.
+
+    Only the candidates and strings that the build can still use are kept.
+    """
     for name in ("documents", "unreadable", "characters", "paragraphs", "sentences"):
         setattr(found, name, getattr(found, name) + getattr(part, name))
     found.problems = dict(sorted({**found.problems, **part.problems}.items())[:MOST_PROBLEMS])
@@ -284,11 +328,12 @@ def _count(to: dict[str, int], counts: Mapping[str, int]) -> None:
 
 
 def chosen(candidates: Iterable[Candidate], most: int, seed: int) -> list[Candidate]:
-    """Return up to ``most`` candidates for one structure's instances, no two with the same text.
+    """Choose up to ``most`` candidates for the instances of one structure, with different texts.
 
-    The first candidate for each combination of targets comes first, then the second for each, and
-    so on, in the order of a hash. Choosing from merged choices equals choosing from all candidates,
-    because further candidates never improve a candidate's rank.
+    Candidates are grouped by their targets. The first candidate of each group is chosen, then the
+    second of each group, and so on, in the order of a hash. Batches of candidates can be reduced
+    before they are merged: the final choice is the same, because a candidate's rank in its group
+    never improves when others are added.
     """
     text_hash, targets_hash = hashed(f"text {seed}", 12), hashed(f"targets {seed}", 12)
     by_text: dict[str, Candidate] = {}
@@ -307,7 +352,7 @@ def chosen(candidates: Iterable[Candidate], most: int, seed: int) -> list[Candid
 
 
 def instances(structures: Sequence[Structure], yields: Mapping[str, Yield]) -> list[AuditRow]:
-    """Return the instances of all structures in order. No structure uses a text twice."""
+    """Return the instances of all structures, in order. No structure uses the same text twice."""
     rows = []
     for structure in structures:
         texts: set[str] = set()

@@ -1,4 +1,4 @@
-"""Sources of text: which documents of a corpus to load, and how to turn them into texts.
+"""Sources of text: which documents of a corpus to load, and how to extract texts from them.
 
 docs/collie_build.md describes the format.
 """
@@ -38,7 +38,10 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class Paragraphs(Bounds):
-    """The number of paragraphs that a passage may have. Longer runs are cut at random places."""
+    """How many paragraphs a passage may have.
+
+    Longer runs of paragraphs are cut at random places.
+    """
 
     low: Annotated[int, Field(alias="from", ge=2)] = 2
     high: Annotated[int, Field(alias="to", ge=2)] = 4
@@ -63,11 +66,14 @@ class Source(FilePart):
     _folder: Path | None = PrivateAttr(None)  # base of a relative path; None for a preset's path
 
     def plain(self) -> dict[str, Any]:
-        """Return the source as plain data, like the content of its YAML file."""
+        """Return the source as plain data, with the keys of its YAML file."""
         return self.model_dump(mode="json", by_alias=True)
 
     def loader(self) -> tuple[str, dict[str, Any]]:
-        """Return the loader's name and options. An existing relative path becomes absolute."""
+        """Return the loader's name and options.
+
+        The option ``path`` becomes absolute if it exists relative to the source file's folder.
+        """
         [(name, options)] = parts([self.load])
         path = options.get("path")
         if self._folder is not None and isinstance(path, str):
@@ -77,9 +83,18 @@ class Source(FilePart):
 
 
 def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
-    """Return the source that ``--source`` names: a YAML file, a text, a preset, or ``NAME=PATH``.
+    """Return the source that the option ``--source`` names.
 
-    ``changes`` replace some of its fields. NAME is a preset or a new name.
+    Args:
+        given: The path of a YAML file, the path of a corpus, the name of a preset, or
+            ``NAME=PATH``, where NAME is a preset or a new name for the source.
+        changes: Fields of the source to replace.
+
+    Raises:
+        ConfigError: If ``given`` names nothing, a preset needs a path or does not exist, or a
+            field is invalid.
+        DataInvalid: If a file is not a YAML mapping.
+        DataMissing: If there is no such file, folder or preset.
     """
     name, path = given.split("=", 1) if "=" in given else ("", given)
     if not path:
@@ -142,7 +157,10 @@ def _preset_of(path: Path) -> str:
 
 
 class Documents:
-    """The documents drawn for a build: ``chosen`` of the source's ``available`` documents."""
+    """The documents that a build draws from a source.
+
+    ``available`` is the number of documents in the source, and ``chosen`` the number drawn.
+    """
 
     def __init__(self, source: Source, seed: int, data: DataFolder) -> None:
         name, options = source.loader()
@@ -163,7 +181,7 @@ class Documents:
 
     @property
     def sha256(self) -> str:
-        """The SHA-256 (hex digits) of the names and texts of the documents read so far."""
+        """The SHA-256 (hex digits) of the names and texts of all documents read so far."""
         return self._digest.hexdigest()
 
     def batches(self) -> Iterator[list[Document]]:

@@ -1,4 +1,4 @@
-"""Reads constraint structures from YAML (docs/collie_build.md), and takes targets from texts."""
+"""Reads constraint structures from YAML (docs/collie_build.md), and finds targets in texts."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ MOST_VALUES = 10_000  # maximum values of a sweep
 
 
 class FilePart(Section):
-    """Base class for the parts of a user's file. Unknown keys are errors."""
+    """Base class for the parts of a file that the user writes. Unknown keys are errors."""
 
     model_config = ConfigDict(strict=True)
 
 
 class Bounds(FilePart):
-    """A range of integers that includes both ends. None is an open end."""
+    """A range of integers that includes both ends. An end that is None is open."""
 
     low: int | None = Field(None, alias="from")
     high: int | None = Field(None, alias="to")
@@ -65,7 +65,11 @@ class _SweepRule(FilePart):
 
 
 class Take(Bounds):
-    """A rule that takes the target from the text if all numbers taken are within the bounds."""
+    """A rule that takes a constraint's target from a text.
+
+    It applies only if all numbers in the target are within the bounds, and if the number of values
+    observed in the text is within ``values``.
+    """
 
     how: Literal["value", "common", "least", "greatest", "sample"] = Field(alias="take")
     values: Bounds = Bounds()
@@ -86,7 +90,10 @@ Options: TypeAlias = "list[Target] | tuple[Options, ...]"
 
 
 def read_rule(raw: object, where: str) -> Rule:
-    """Return the rule that parsed YAML defines. A plain target is a sweep over this one value."""
+    """Return the rule that parsed YAML defines.
+
+    A plain target becomes a sweep with this single value. Error messages begin with ``where``.
+    """
     if not isinstance(raw, Mapping):
         return [grammar.read_targets(raw, where)]
     if "sweep" in raw:
@@ -95,7 +102,10 @@ def read_rule(raw: object, where: str) -> Rule:
 
 
 def swept(raw: Any, where: str) -> Sweep:
-    """Return a sweep's values from a list or ``{from: 3, to: 9, step: 2}`` (default step: 1)."""
+    """Return the values of a sweep, given as a list or as ``{from: 3, to: 9, step: 2}``.
+
+    The default step is 1. Raises ConfigError or DataInvalid if the sweep is invalid.
+    """
     if isinstance(raw, Mapping):
         found = validated(_SweptRange, raw, where)
         raw = range(found.low, found.high + 1, found.step)
@@ -108,7 +118,11 @@ def swept(raw: Any, where: str) -> Sweep:
 def satisfying(
     constraint: Constraint, rules: Rules, text: str, units: Splitter, draws: Callable[[], Draws]
 ) -> Options | None:
-    """Return the targets that a text and the rules allow, nested like the constraint, or None."""
+    """Return the targets that the rules allow and with which a text satisfies a constraint.
+
+    They are nested like the constraint. If a text satisfies only some parts of an ``or``, the
+    other parts get all values of their sweeps. Return None if there are no such targets.
+    """
     if isinstance(constraint, Base):
         assert not isinstance(rules, tuple)
         return options(rules, constraint, check.extract(constraint, text, units), draws) or None
@@ -127,7 +141,7 @@ def satisfying(
 
 
 def _named(rules: Rules) -> Options | None:
-    """Return all values of the sweeps, nested like the rules, or None if a rule is not a sweep."""
+    """Return all values of the sweeps, nested like the rules, or None if one is not a sweep."""
     if not isinstance(rules, tuple):
         return rules if isinstance(rules, list) else None
     parts = [_named(rule) for rule in rules]
@@ -135,7 +149,7 @@ def _named(rules: Rules) -> Options | None:
 
 
 def draw(found: Options, draws: Callable[[], Draws]) -> Target:
-    """Return a target for each base constraint, drawn from its options."""
+    """Draw a target for each base constraint from its options."""
     if isinstance(found, list):
         return found[0] if len(found) == 1 else draws().choice(found)
     return tuple(draw(part, draws) for part in found)
@@ -173,7 +187,7 @@ def _taken(rule: Take, observed: Observed, draws: Callable[[], Draws]) -> Target
 
 
 def _is_whole(observed: Observed) -> bool:
-    """Return whether all observed values exist. (The ninth of five words does not.)"""
+    """Return whether all observed values exist. For example, the ninth of five words does not."""
     return all(map(_is_whole, observed)) if isinstance(observed, tuple) else observed is not None
 
 
@@ -184,7 +198,7 @@ def _within(target: Target, bounds: Bounds) -> bool:
 
 
 def suspicious(target: Target) -> bool:
-    """Return whether a text in a target begins or ends with anything but a letter or digit.
+    """Return whether any string in a target does not begin and end with a letter or digit.
 
     >>> suspicious((3, "end")), suspicious(("``", "end"))
     (False, True)
@@ -195,7 +209,10 @@ def suspicious(target: Target) -> bool:
 
 
 def specimen(rule: Rule, base: Base, where: str) -> Target:
-    """Return an example of a rule's targets, or raise DataInvalid if it does not fit ``base``."""
+    """Return an example of the targets that a rule gives for a base constraint.
+
+    Raises DataInvalid if the rule does not fit the constraint.
+    """
     if isinstance(rule, list):
         return rule[0]
     shape = grammar.observed_shape(base, where)
@@ -227,7 +244,11 @@ class _File(FilePart):
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """A structure, with several ``constraints`` if parts are swept; ``plain`` is its YAML form."""
+    """A constraint structure. Its instances differ in their targets.
+
+    ``constraints`` has a constraint for each combination of values of swept parts, or a single one
+    if nothing is swept. ``plain`` is the structure as parsed from YAML.
+    """
 
     name: str
     level: Level
@@ -237,7 +258,10 @@ class Structure:
     plain: Mapping[str, Any]
 
     def instruction(self, specification: grammar.Specification) -> str:
-        """Return an instance's prompt, made from the template or, without one, the constraint."""
+        """Return the prompt of an instance.
+
+        It is rendered from the structure's template or, if there is none, from the constraint.
+        """
         if self.prompt is None:
             return instruction(specification)
         targets = msgspec.json.decode(msgspec.json.encode(specification.targets))  # plain lists
@@ -245,7 +269,16 @@ class Structure:
 
 
 def find_structures(names: list[str]) -> list[Structure]:
-    """Return the named structures: ``paper`` (all 13), one of these 13, a YAML file or a folder."""
+    """Return the structures with the given names.
+
+    Args:
+        names: Each is ``paper`` (all 13 structures of the paper), the name of one of the 13, a YAML
+            file, or a folder of YAML files.
+
+    Raises:
+        ConfigError, DataInvalid: If a file is invalid, or two structures have the same name.
+        DataMissing: If there is no such structure, file or folder, or a file cannot be read.
+    """
     found: dict[str, Structure] = {}
     for path in (path for name in names for path in _files(name)):
         raw = read_yaml(path)
@@ -273,7 +306,12 @@ def _files(name: str) -> list[Path]:
 
 
 def read_yaml(path: Path) -> Any:
-    """Return a YAML file's content, or raise DataMissing if unreadable, DataInvalid if not YAML."""
+    """Return the parsed content of a YAML file.
+
+    Raises:
+        DataInvalid: If the file is not YAML.
+        DataMissing: If the file cannot be read.
+    """
     try:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
@@ -285,7 +323,10 @@ def read_yaml(path: Path) -> Any:
 
 
 def read_structure(raw: Any, where: str = "the structure") -> Structure:
-    """Return the structure that parsed YAML defines. Error messages begin with ``where``."""
+    """Return the structure that parsed YAML defines.
+
+    If it is invalid, raise ConfigError or DataInvalid with a message that begins with ``where``.
+    """
     grammar.refuse_excess(raw, where)
     file = validated(_File, raw, where)
     constraints = tuple(
@@ -321,7 +362,7 @@ def _specimens(constraint: Constraint, rules: Rules, where: str) -> Target:
 
 
 def _expanded(raw: Any, where: str) -> list[Any]:
-    """Return all variants of a tree, with one value in place of each ``{sweep: …}``."""
+    """Return all variants of a YAML tree. In a variant, one value replaces each ``{sweep: …}``."""
     if isinstance(raw, dict) and set(raw) == {"sweep"}:
         return [list(v) if isinstance(v, tuple) else v for v in swept(raw["sweep"], where)]
     if not isinstance(raw, dict | list):

@@ -1,8 +1,9 @@
 """Builds a benchmark like ConCodeEval's (arXiv 2407.03387) from a seed.
 
-45% of the instances violate one keyword. In a valid instance, a value to which the keyword applies
-is replaced, and the result is kept if the validator reports only this keyword. Keywords within
-``contains`` are not used: if no item matches, ``contains`` itself is violated.
+45% of the instances are invalid: each violates one keyword of its schema. To make such an instance,
+one value in a valid instance, to which the keyword applies, is replaced. The result is kept if the
+validator reports a violation of only this keyword. Keywords within ``contains`` cannot be violated
+in this way: if no item matches, ``contains`` itself is violated.
 """
 
 from __future__ import annotations
@@ -53,7 +54,10 @@ class InstanceRow(Struct, frozen=True):
 def draw_instances(
     seed: int, schemas: Sequence[BuiltSchema], *, yes: int, no: int
 ) -> list[InstanceRow]:
-    """Return up to ``yes`` valid and ``no`` invalid instances, distinct within each schema."""
+    """Draw up to ``yes`` valid and up to ``no`` invalid instances, from each schema in turn.
+
+    The result is sorted by schema. No schema has the same instance twice.
+    """
     found: dict[str, list[InstanceRow]] = {row.id: [] for row in schemas}
     seen = {row.id: set[str]() for row in schemas}
     wanted: dict[Label, int] = {"yes": yes, "no": no}
@@ -89,7 +93,10 @@ def _valid(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any, N
 
 
 def violating(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any, Violation]]:
-    """Yield instances that violate one keyword, with the violation; the keywords take turns."""
+    """Yield instances that violate exactly one keyword of a schema, each with its violation.
+
+    The schema's keywords take turns.
+    """
     tried = Counter[str]()
     for value, _ in _valid(schema, draws, by):
         whole = {"": value}
@@ -109,7 +116,10 @@ def violating(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any
 
 
 def _places(schema: Schema, holder: Any, key: Any) -> Iterator[tuple[Schema, Any, Any]]:
-    """Yield (schema, holder, key) for the schema and its subschemas; each describes holder[key]."""
+    """Yield (schema, holder, key) for a schema and, recursively, for its subschemas.
+
+    In each case, ``holder[key]`` is the value to which the schema applies.
+    """
     yield schema, holder, key
     value = holder[key]
     inner: dict[Any, Any] = {}
@@ -188,13 +198,22 @@ def build(
     per_range: int = PER_RANGE,
     instances: int = INSTANCES,
 ) -> Mapping[str, Mapping[str, int]]:
-    """Build the benchmark, write its folder, and return counts of schemas, labels and keywords.
+    """Build the benchmark, and write its folder.
 
     Args:
+        seed: Determines the schemas and instances.
         out: The folder to write.
         vocabulary: The schemas' keywords: ``paper`` (as published) or ``extended`` (more of them).
         per_range: Number of schemas of each root type and value range.
         instances: Maximum number of instances of the validation task.
+
+    Returns:
+        The numbers of schemas by root type, of instances by label, and of invalid instances by
+        keyword; and, by label, the number of instances that the authors' code labels differently.
+
+    Raises:
+        ConfigError: If there are not enough different schemas.
+        RunConflict: If ``out`` contains anything but an unchanged earlier build.
     """
     folder.refuse_other(out, KIND, (SCHEMAS, VALIDATION))
     schemas = list(generate(seed, vocabulary=vocabulary, per_range=per_range))

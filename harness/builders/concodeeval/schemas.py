@@ -2,8 +2,9 @@
 
 Scalars are distributed as in the 300 published schemas: 128 of 150 numbers have ``multipleOf``, 138
 of 150 strings have a ``format`` (one of 19), and bounds are the ends of the value range. There are
-two differences. A third of the bounds on length are within the range (the published ``minLength``
-is always 0, which excludes nothing), and there are no duplicates (48 published schemas are).
+two differences. A third of the bounds on length are within the range, because the published
+``minLength`` is always 0, which excludes nothing. And there are no duplicates, whereas 48 of the
+published schemas are duplicates.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ ATTEMPTS = 500
 
 
 class BuiltSchema(Struct, frozen=True):
-    """A drawn schema, as a line of ``schemas.jsonl``. ``range`` limits its values, if any."""
+    """A drawn schema, as a line of ``schemas.jsonl``.
+
+    ``range`` is its value range, or None for the root types boolean and null.
+    """
 
     id: str
     root: str
@@ -47,7 +51,10 @@ def generate(
 ) -> Iterator[BuiltSchema]:
     """Yield ``per_range`` schemas of each root type and value range, all distinct.
 
-    Raises ConfigError if ``attempts`` draws give no new satisfiable schema.
+    The root types boolean and null have no range, and get one schema each.
+
+    Raises:
+        ConfigError: If ``attempts`` draws in a row give no new satisfiable schema.
     """
     seen: set[str] = set()
     for root, place, high in product(ROOTS, range(per_range), RANGES):
@@ -71,7 +78,7 @@ def generate(
 
 
 def drawn(root: str, high: int, vocabulary: Vocabulary, draws: Draws) -> dict[str, Any]:
-    """Draw a schema of a root type, with values up to ``high``. It may be unsatisfiable."""
+    """Draw a schema of a root type, with bounds of at most ``high``. It may be unsatisfiable."""
     return _Maker(draws, high, vocabulary == "extended").root(root)
 
 
@@ -92,7 +99,11 @@ class _Maker:
         return self._object(1)
 
     def _inner(self, depth: int = 1, composite: float = 0) -> dict[str, Any]:
-        """Draw a satisfiable subschema, of an array or object with probability ``composite``."""
+        """Draw a satisfiable subschema at a nesting ``depth``.
+
+        With probability ``composite``, it describes an object or, in the extended vocabulary, an
+        array or object. Beyond the maximum depth, it always describes a scalar.
+        """
         # `generate` does not check that optional properties are satisfiable.
         makers = (self._object, self._array) if self.extended else (self._object,)
         while True:
@@ -102,7 +113,10 @@ class _Maker:
                 return schema
 
     def _scalar(self) -> dict[str, Any]:
-        """Draw a scalar's schema for an item or property, or ``{}``, which allows anything."""
+        """Draw a scalar's schema for an item or property.
+
+        It may be ``{}``, which allows any value.
+        """
         draws, high = self.draws, self.high
         kinds = {"number": 4, "string": 4, "boolean": 2, "null": 2, "": 2}
         if self.extended:

@@ -1,8 +1,8 @@
 """Draws values that a schema allows: numbers, strings, arrays, objects.
 
-Bounds and multiples have at most two decimals, as in the paper, so numbers are drawn as whole
-hundredths, which makes multiples of 5.88 exact. The formats of strings are those of Draft 2020-12
-(section 7.3).
+As in the paper, bounds and multiples have at most two decimals. Numbers are therefore drawn as
+whole hundredths, so that multiples of 5.88, for example, are exact. The formats of strings are
+those of Draft 2020-12 (section 7.3).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _FORMS: dict[str, Sequence[str]] = {
 
 
 class NoInstanceError(Exception):
-    """No instance was found in a limited number of attempts. There may be none."""
+    """No instance was found in a limited number of attempts. None may exist."""
 
 
 def hundredths(value: float) -> int:
@@ -63,7 +63,10 @@ def number(value: int) -> int | float:
 
 
 def allowed(schema: Schema) -> range:
-    """Return the numbers that a schema allows, in hundredths. Missing bounds are arbitrary."""
+    """Return the numbers that a schema allows, in hundredths.
+
+    If the schema lacks a bound, an arbitrary bound limits the result.
+    """
     step = 100 if schema.get("type") == "integer" else 1
     if "multipleOf" in schema:
         step = lcm(step, hundredths(schema["multipleOf"]))
@@ -81,7 +84,11 @@ def allowed(schema: Schema) -> range:
 
 
 def beyond(schema: Schema, keyword: str, draws: Draws) -> list[int | float]:
-    """Return a keyword's bound, and numbers that violate only this bound."""
+    """Return a schema's bound, and numbers at or beyond it, which may violate only this bound.
+
+    ``keyword`` names the bound, for example ``maximum``. The numbers comply with ``type`` and
+    ``multipleOf``.
+    """
     step = allowed({key: schema[key] for key in schema if key in ("type", "multipleOf")}).step
     bound = hundredths(schema[keyword])
     inward, away = (-bound % step, step) if keyword.endswith("aximum") else (-(bound % step), -step)
@@ -98,19 +105,28 @@ def no_multiples(schema: Schema, draws: Draws) -> list[int | float]:
 
 
 def words(draws: Draws, size: int, between: str = " ") -> str:
-    """Return random words joined by ``between``, cut to ``size`` characters in total."""
+    """Return random words joined by ``between``, cut to a total of ``size`` characters."""
     text = between.join(draws.choice(WORDS) for _ in range(size // 4 + 1))[:size]
     return f"{text[:-1]}s" if text.endswith(between) else text
 
 
 def form(name: str, draws: Draws) -> str:
-    """Return a string drawn from the templates of the format, pattern or part ``name``."""
+    """Return a random string made from a template.
+
+    ``name`` is a format or pattern, or a part that other templates use, such as ``year``.
+    """
     chosen = draws.choice(_FORMS[name])
     return re.sub("<([a-z0-9-]+)>", lambda part: form(part[1], draws), chosen)
 
 
 def measured(name: str, size: int, draws: Draws) -> str | None:
-    """Return a string of the format ``name`` with ``size`` characters, or None if none is known."""
+    """Return a string with a given length and format, or None if there is no way to make it.
+
+    Args:
+        name: The format, such as ``email``.
+        size: The length in characters.
+        draws: The random draws.
+    """
     long = LONG.get(name, "")
     left = size - len(long) + 1
     if not long or left < 1:
@@ -139,7 +155,10 @@ def string(schema: Schema, draws: Draws) -> str | None:
 
 
 def violating_strings(schema: Schema, keyword: str, draws: Draws) -> list[str | None]:
-    """Return strings that may violate a keyword and no other, or None for those not found."""
+    """Return strings that may violate a keyword and no other.
+
+    None stands for a string that was not found.
+    """
     free = {key: value for key, value in schema.items() if key in ("format", "pattern")}
     low, high = schema.get("minLength", 0), schema.get("maxLength", 24)
 
@@ -160,7 +179,10 @@ def violating_strings(schema: Schema, keyword: str, draws: Draws) -> list[str | 
 
 
 def valid(schema: Schema, draws: Draws, by: Validator | None = None) -> Any:
-    """Return an instance that the validator accepts, or raise NoInstanceError if none is found."""
+    """Return a random instance that the validator ``by`` accepts (by default, the schema's own).
+
+    Raises NoInstanceError if none is found in a few attempts.
+    """
     by = by or validator(schema)
     for _ in range(ATTEMPTS):
         with contextlib.suppress(NoInstanceError):
@@ -185,7 +207,10 @@ def anything(draws: Draws) -> Any:
 
 
 def draw(schema: Any, draws: Draws) -> Any:
-    """Return an instance that is probably valid, or raise NoInstanceError if none is found."""
+    """Draw an instance of a schema. It is probably valid, but is not validated.
+
+    Raises NoInstanceError if none is found.
+    """
     if not isinstance(schema, dict) or not schema:
         return anything(draws)
     if "const" in schema:
@@ -234,7 +259,10 @@ def _array(schema: Schema, draws: Draws) -> list[Any]:
 
 
 def uncounted(schema: Schema, draws: Draws) -> Any:
-    """Return an allowed array item that does not match ``contains``, or raise NoInstanceError."""
+    """Return an array item that the schema allows and that does not match its ``contains``.
+
+    Raises NoInstanceError if none is found in a few attempts.
+    """
     if "contains" not in schema:
         return draw(schema.get("items"), draws)
     contains = validator(schema["contains"])

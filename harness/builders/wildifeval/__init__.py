@@ -37,7 +37,10 @@ UNNAMED = "(the model named none)"
 
 
 def stages_folder(out: Path) -> Path:
-    """Return the folder of a build's stages, which is next to ``out`` and kept after the build."""
+    """Return the folder where a build of ``out`` saves its stages.
+
+    It is next to ``out``, and is kept after the build.
+    """
     whole = out.absolute()  # "." has no name
     return whole.with_name(f"{whole.name}.stages")
 
@@ -45,7 +48,10 @@ def stages_folder(out: Path) -> Path:
 def screened(
     sources: Sequence[Path], curation: Curation, stages: Stages, status: Callable[[str], None]
 ) -> Screened:
-    """Return the screened chats of the files ``sources``, or the saved ones if nothing changed."""
+    """Screen the chats in the files ``sources``.
+
+    The saved result is returned if neither the files nor the settings have changed.
+    """
     status("Reading the chats")
     hashes = [of["sha256"] for of in _source_facts(sources)]
     key = key_of(VERSION, curation.screen.model_dump(mode="json"), hashes)
@@ -65,9 +71,24 @@ async def build(
     stages: Stages,
     status: Callable[[str], None],
 ) -> BuiltFolder:
-    """Build the data set from the chat logs ``sources``, write its folder ``out``, and return it.
+    """Build the data set from chat logs, and write its folder.
 
-    ``asking`` calls the models, ``stages`` has saved results, ``status`` gets progress messages.
+    Args:
+        curation: The settings.
+        sources: The files with the chat logs.
+        out: The folder to write.
+        asking: Calls the models.
+        stages: The saved results of the build's stages.
+        status: Called with progress messages.
+
+    Returns:
+        The written data set.
+
+    Raises:
+        ConfigError: If a setting is invalid, or if a model's first replies cannot be read.
+        DataInvalid: If a stage drops all chats.
+        RunConflict: If ``out`` contains anything but an unchanged earlier build.
+        Stopping: If the build was stopped or its budget is spent.
     """
     folder.refuse_other(out, KIND, FILES)
     prompts = CurationPrompts(curation.prompts)
@@ -110,7 +131,7 @@ def _source_facts(sources: Sequence[Path]) -> list[dict[str, str]]:
 
 
 def about(facts: Mapping[str, Any]) -> str:
-    """Return the card's text about the data set, given the manifest's facts."""
+    """Return the text of the data set's card. ``facts`` are the facts in the manifest."""
     costs = [of["cost_usd"] for of in facts["calls"].values()]
     cost = "not known" if None in costs else f"${sum(costs):,.4f}"
     return (
@@ -125,7 +146,7 @@ def about(facts: Mapping[str, Any]) -> str:
 
 
 def report(curated: Curated) -> str:
-    """Return the report in Markdown: chats dropped, constraints, domains, examples."""
+    """Return the build's report in Markdown: dropped chats, constraints, domains and examples."""
     rows = curated.rows
     constraints = [one for row in rows for one in row.constraints]
     kinds = Counter(one.category or UNNAMED for one in constraints)

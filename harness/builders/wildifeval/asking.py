@@ -1,7 +1,7 @@
-"""The stages' questions, answers and prompts, and the interface to the models.
+"""What a build asks models: the questions, answers and prompts of its stages.
 
-The probability of a yes is computed from the log-probabilities of the first tokens or, if the model
-returns none, from the share of yes among the model's votes.
+The probability of a yes is computed from the log-probabilities of the first tokens. If the model
+returns none, it is the share of yes among the model's votes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ StageQuestion = tuple[str, Callable[[], str]]
 
 
 class StageAnswer(Struct, frozen=True):
-    """A model's answer to a stage's question, and its first tokens' log-probabilities."""
+    """A model's answer to a stage's question, with the log-probabilities of its first tokens."""
 
     outcome: AnswerOutcome
     text: str = ""
@@ -48,7 +48,7 @@ Look = Callable[[Sequence[StageAnswer]], None]
 
 
 class Asking(Protocol):
-    """Asks a build's models (implemented by `harness.run.curation`)."""
+    """Asks the models of a build. Implemented in `harness.run.curation`."""
 
     def gives_logprobs(self, stage: str) -> bool:
         """Return whether the model of a stage, such as ``filter``, returns log-probabilities."""
@@ -62,10 +62,18 @@ class Asking(Protocol):
         samples: int = 1,
         look: Look | None = None,
     ) -> list[list[T]]:
-        """Return ``samples`` answers to each question, in order, as parsed by ``read``.
+        """Ask a stage's model, and return the parsed answers to each question, in order.
 
-        ``look`` inspects the first answers before the other questions are asked. Raises `Stopping`
-        if the build was stopped or its budget is spent.
+        Args:
+            stage: The stage, such as ``filter``.
+            questions: The questions.
+            decoding: The decoding settings.
+            read: Parses an answer.
+            samples: The number of answers to each question.
+            look: Inspects the first answers before the other questions are asked.
+
+        Raises:
+            Stopping: If the build was stopped or its budget is spent.
         """
 
     def facts(self) -> Mapping[str, Any]:
@@ -77,8 +85,8 @@ def top_share(
 ) -> tuple[set[str], float]:
     """Return the names with the highest probabilities, and the lowest of these probabilities.
 
-    The names are a ``share`` (0 to 1) of those with a probability, rounded, but at least one. The
-    seed breaks ties.
+    Their number is a ``share`` (0 to 1) of the names that have a probability, rounded, but at least
+    one. The seed breaks ties.
 
     >>> top_share({"a": 0.9, "b": 0.1, "c": 0.4, "d": None}, 0.3, seed=0)
     ({'a'}, 0.9)
@@ -94,7 +102,10 @@ def top_share(
 
 
 def times(by: FilterSection, gives_logprobs: bool) -> tuple[int, Decoding]:
-    """Return how many samples per question a filter needs, and how to decode them."""
+    """Return how many answers a filter needs to each question, and how to decode them.
+
+    The filter needs one answer with log-probabilities or, without these, several votes.
+    """
     if by.votes is None and gives_logprobs:
         return 1, Decoding(temperature=0.0, max_tokens=by.max_tokens, logprobs=TOKENS)
     return by.votes or VOTES, Decoding(temperature=VOTING_TEMPERATURE, max_tokens=by.max_tokens)
@@ -103,7 +114,11 @@ def times(by: FilterSection, gives_logprobs: bool) -> tuple[int, Decoding]:
 async def yes_probabilities(
     asking: Asking, stage: str, questions: Sequence[StageQuestion], by: FilterSection
 ) -> list[float | None]:
-    """Return each question's probability of yes (0 to 1), or None if no reply can be read."""
+    """Ask yes/no questions, and return the probability of yes (0 to 1) for each.
+
+    The probability is None if no reply to the question can be read. Raises ConfigError if none of
+    the stage's first replies can be read.
+    """
     samples, decoding = times(by, asking.gives_logprobs(stage))
     read = _vote if decoding.logprobs is None else _by_tokens
     look = partial(_refuse_unreadable, stage, read)
@@ -155,7 +170,7 @@ NEEDED = {"message", "constraint", "tasks", "names"}
 
 
 class CurationPrompts:
-    """The templates of a build: built-in templates (``prompts/wildifeval``) or the user's files."""
+    """The prompt templates of a build. A user's file can replace each built-in template."""
 
     def __init__(self, own: Mapping[PromptName, Path]) -> None:
         self._prompts: dict[PromptName, Template] = {}
@@ -169,11 +184,14 @@ class CurationPrompts:
 
     @property
     def hashes(self) -> dict[str, str]:
-        """The SHA-256 (hex digits) of each template, by the name of its prompt."""
+        """The SHA-256 (hex digits) of each template, by prompt name."""
         return {name: prompt.sha256 for name, prompt in self._prompts.items()}
 
     def text(self, name: PromptName, **fields: Any) -> str:
-        """Return the named prompt with its fields filled in, and untrusted text between tags."""
+        """Return the prompt ``name`` with its fields filled in.
+
+        Untrusted text, such as a message, is put between tags.
+        """
         if name == "category":
             fields["categories"] = dict(CATEGORIES)
         for field in NEEDED & fields.keys():

@@ -1,4 +1,7 @@
-"""The curation's stages that ask models, from chats to rows, and estimates of their calls."""
+"""The stages of a curation that ask models, which turn chats into rows of the data set.
+
+`estimate` says beforehand how many calls the stages will make.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,10 @@ NAME_TOKENS = 30  # maximum tokens of a name
 
 
 class RowConstraint(Struct, frozen=True, omit_defaults=True):
-    """A constraint and its category (empty if unknown), with the model's ``title`` for Other."""
+    """A constraint of a task, and the constraint's category (empty if unknown).
+
+    If the category is Other, ``title`` is the model's own name for it.
+    """
 
     text: str
     category: str = ""
@@ -69,7 +75,13 @@ class Curated(Struct, frozen=True):
 async def curated(
     curation: Curation, prompts: CurationPrompts, asking: Asking, screened: Screened
 ) -> Curated:
-    """Run the stages that ask models on screened chats. Raises DataInvalid if one drops all."""
+    """Run the stages that ask models on the screened chats.
+
+    Raises:
+        ConfigError: If a filter cannot read any of its first replies.
+        DataInvalid: If a stage drops all chats, or if the model names no domains.
+        Stopping: If the build was stopped or its budget is spent.
+    """
     stages = _ModelStages(curation, prompts, asking)
     chats, steps = screened.chats, [_not_empty(screened.step)]
     if curation.screen.toxicity == "model":
@@ -104,7 +116,12 @@ class _ModelStages:
         return _split(chats, found, plain, "toxicity", "toxic")
 
     async def constrained(self, chats: Sequence[Chat]) -> tuple[list[Chat], Step, float]:
-        """Return messages with constraints, a `Step` for the others, and the lowest probability."""
+        """Keep the chats that most probably contain constraints.
+
+        Returns:
+            These chats, a `Step` that counts the dropped chats, and the lowest probability of a
+            chat that was kept.
+        """
         found = await self._probabilities("filter", "constrained", chats)
         top, mark = top_share(found, self._curation.filter.keep, self._curation.seed)
         return *_split(chats, found, top, "filter", "not among the likeliest"), mark
@@ -126,7 +143,12 @@ class _ModelStages:
         return tasks, step
 
     async def categories(self, tasks: Sequence[CuratedRow]) -> dict[str, Category]:
-        """Map the `sameness` of each constraint to its category, which may be empty."""
+        """Ask for the category of each distinct constraint.
+
+        Returns:
+            The categories, by the constraints' `sameness`. A category is empty if the reply names
+            none.
+        """
         texts: dict[str, str] = {}
         for one in (one for task in tasks for one in task.constraints):
             texts.setdefault(sameness(one.text), one.text)
@@ -140,7 +162,11 @@ class _ModelStages:
         return {text: of or Category() for text, of in zip(texts, found, strict=True)}
 
     async def proposed_domains(self, tasks: Sequence[CuratedRow]) -> Counter[str]:
-        """Return the number of batches of tasks that proposed each domain."""
+        """Show the model the tasks in batches, and let it propose domains for each batch.
+
+        Returns:
+            For each domain, the number of batches for which the model proposed it.
+        """
         by = self._curation.domains
         texts = [t.task if len(t.task) <= by.shown else f"{t.task[: by.shown]}…" for t in tasks]
         batches = [texts[start : start + by.batch] for start in range(0, len(texts), by.batch)]
@@ -157,7 +183,10 @@ class _ModelStages:
         return named
 
     async def merged_domains(self, proposed: Mapping[str, int]) -> list[str]:
-        """Return the domains to assign: the proposed ones, merged by the model if too many."""
+        """Return the domains to assign to tasks.
+
+        These are the proposed domains, which the model merges if there are too many.
+        """
         most = self._curation.domains.merged
         if len(proposed) <= most:
             return list(proposed)
@@ -169,7 +198,11 @@ class _ModelStages:
         return names[:most]
 
     async def domains(self, tasks: Sequence[CuratedRow], names: Sequence[str]) -> list[str]:
-        """Return each task's domain, one of ``names``, or "" if the reply names none."""
+        """Ask for each task's domain.
+
+        Returns:
+            For each task, one of ``names``, or "" if the reply gives none of them.
+        """
         # The names were written by a model: put each on one line, without tags.
         listed = [" ".join(name.split()).replace("<", "&lt;") for name in names]
         prompts = {t.id: self._prompt("domain", message=t.task, domains=listed) for t in tasks}
@@ -180,7 +213,10 @@ class _ModelStages:
     async def _labels(
         self, stage: StageName, prompts: Mapping[str, Callable[[], str]], read: Callable[[str], T]
     ) -> list[T | None]:
-        """Return each reply's label, or None if it has none. ``unread`` counts these replies."""
+        """Ask a stage's questions, and return the label in each reply, or None if there is none.
+
+        ``unread`` counts the replies of the stage that have no label, by their first line.
+        """
 
         def both(answer: StageAnswer) -> tuple[T | None, str]:
             said = replies.first_line(answer.text)[: replies.LONGEST_NAME] or answer.outcome
@@ -219,7 +255,11 @@ def _split(
     name: str,
     reason: str,
 ) -> tuple[list[Chat], Step]:
-    """Return the chats with ``wanted`` ids, and a step that records why the others were dropped."""
+    """Keep the chats with ``wanted`` ids.
+
+    Returns:
+        These chats, and a step that records why each other chat was dropped.
+    """
     kept, step = list[Chat](), Step(name, len(chats))
     for chat in chats:
         probability = probabilities[chat.id]
@@ -235,10 +275,14 @@ def _split(
 def not_repeated(
     tasks: Sequence[CuratedRow], by: ConstraintsSection, seed: int
 ) -> tuple[list[CuratedRow], Step]:
-    """Return the tasks whose constraints are neither too many nor too frequent, and the `Step`.
+    """Drop tasks with too many constraints, or with a constraint that too many tasks share.
 
-    Logs contain templates, with the same constraint in hundreds of messages. Tasks are examined in
-    random order. A task is dropped if ``most_tasks`` kept tasks have one of its constraints.
+    Logs contain templates, so the same constraint may be in hundreds of messages. Tasks are
+    examined in random order. A task is dropped if one of its constraints is already in
+    ``by.most_tasks`` of the tasks kept.
+
+    Returns:
+        The tasks kept, and a `Step` that counts the others.
     """
     step = Step("constraints", len(tasks))
     few = list[CuratedRow]()
@@ -263,7 +307,7 @@ def not_repeated(
 
 
 def _apart(answer: StageAnswer, prompt: str) -> Decomposition | str:
-    """Return the decomposition in a reply, or the reason why it cannot be used."""
+    """Return the decomposed message that a reply contains, or why the reply cannot be used."""
     if answer.outcome != "ok":
         return answer.outcome
     try:
@@ -273,7 +317,10 @@ def _apart(answer: StageAnswer, prompt: str) -> Decomposition | str:
 
 
 def _names(answer: StageAnswer) -> list[str]:
-    """Return the names in a reply, without the last one if cut off; none if refused."""
+    """Return the names listed in a reply.
+
+    If the reply is cut off, its last name is omitted. A refusal or an empty reply has no names.
+    """
     if answer.outcome not in ("ok", "truncated"):
         return []
     names = replies.numbered_names(answer.text)
@@ -297,7 +344,7 @@ def _not_empty(step: Step) -> Step:
 
 
 class StageEstimate(NamedTuple):
-    """The maximum number of a stage's calls, and their estimated total tokens."""
+    """The maximum number of calls that a stage makes, and an estimate of their total tokens."""
 
     stage: StageName
     calls: int
@@ -310,10 +357,16 @@ def estimate(
     prompts: CurationPrompts,
     gives_logprobs: Callable[[StageName], bool],
 ) -> list[StageEstimate]:
-    """Return an estimate for each stage, given the chats that passed screening.
+    """Estimate the calls and tokens of each stage that asks a model.
 
     Token counts are rough. They assume four bytes per token, messages of average length, and
     replies and lists of constraints of maximum length.
+
+    Args:
+        curation: The settings.
+        chats: The chats that passed screening.
+        prompts: The prompt templates.
+        gives_logprobs: Whether the model of a stage returns log-probabilities.
     """
     average = "x" * (sum(len(chat.text.encode()) for chat in chats) // max(1, len(chats)))
     n = max(1, round(curation.filter.keep * len(chats))) if chats else 0

@@ -1,4 +1,4 @@
-"""Reads models' replies: a decomposed message, a list of names, a name chosen from a list."""
+"""Parses models' replies: a decomposed message, a list of names, a name chosen from a list."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ _OTHER = re.compile(r"\W{0,4}other\b\W{0,8}(.{0,200})", re.I | re.S)
 
 
 class Decomposition(Struct, frozen=True):
-    """A message's parts: the task without its constraints, the context (or ""), the constraints."""
+    """The parts of a message: the task without constraints, the context, and the constraints.
+
+    The context is empty if the message has none.
+    """
 
     task: str
     context: str
@@ -34,10 +37,14 @@ class Decomposition(Struct, frozen=True):
 
 
 def decomposition(reply: str, prompt: str = "") -> Decomposition:
-    """Return the parts in a model's reply, or raise Unparseable if it has another form.
+    """Return the parts of a message that a model's reply lists under headings.
 
-    The reply's headings are those of the prompt, such as "Translated Constraints:". If the prompt
-    ends in the task's heading, the reply begins with the task.
+    The prompt determines the headings, such as "Translated Constraints:". If the prompt ends in the
+    heading of the task, the reply begins with the task.
+
+    Raises:
+        Unparseable: If the reply has no constraints, if they are not its last part, or if their
+            list cannot be read.
     """
     word = _HEADED.findall(prompt)[-1] if _HEADED.search(prompt) else ""
     begin = rf"(?:^[ \t#*]{{0,8}}|\b){word}" if word else r"^[ \t#*]{0,8}"
@@ -64,16 +71,22 @@ def decomposition(reply: str, prompt: str = "") -> Decomposition:
 
 
 def sameness(constraint: str) -> str:
-    """Return a key that is equal for constraints that differ only in case, spaces or end marks."""
+    """Return a constraint's text without differences in case, white space or final punctuation.
+
+    Two constraints with the same result count as the same constraint.
+    """
     return " ".join(constraint.casefold().split()).rstrip(".!;, ")
 
 
 def _items(listed: str) -> list[str]:
-    """Return the items of a list, each as one line. Raises Unparseable for an unclear list.
+    """Return the items of a numbered or bulleted list, each as one line.
 
-    Items have the same kind of mark as the first item: a number or a bullet. Lines with another
-    mark or with an item's indentation belong to the preceding item. A blank line, a fence or a rule
-    ends an item. Other text after it is a remark by the model.
+    All items have the same kind of marker as the first: a number or a bullet. A line with another
+    marker, or with the indentation of an item's text, belongs to the preceding item. A blank line,
+    a code fence or a rule ends an item; any other text after that is a remark by the model.
+
+    Raises:
+        Unparseable: If there are no items but text, or if the list continues after a remark.
     """
     items: list[str] = []
     before: list[str] = []
@@ -107,14 +120,20 @@ def _line(text: str) -> str:
 
 
 class Category(Struct, frozen=True):
-    """A constraint's category (empty if unknown), with the model's ``title`` for Other."""
+    """The category of a constraint. ``name`` is empty if it is unknown.
+
+    If the category is Other, ``title`` is the model's own name for it.
+    """
 
     name: str = ""
     title: str = ""
 
 
 def numbered_names(reply: str) -> list[str]:
-    """Return the names in a numbered or bulleted list, without repetitions (ignoring case)."""
+    """Return the names in a numbered or bulleted list.
+
+    Repetitions (ignoring case) and names that are too long are omitted.
+    """
     found: dict[str, str] = {}
     for item in _ITEM.findall(reply):
         name = _bare(_head(item))
@@ -124,7 +143,10 @@ def numbered_names(reply: str) -> list[str]:
 
 
 def numbering(prompt: str, names: Iterable[str]) -> dict[int, str]:
-    """Map each number in a prompt's list to its name, or to "" if the number is ambiguous."""
+    """Map each number in a prompt's list to the name that it stands for.
+
+    A number that stands for several names is mapped to "". ``names`` are the names to look for.
+    """
     of = {_letters(name): name for name in names}
     found: dict[int, str] = {}
     for number, item in _LISTED.findall(prompt):
@@ -134,7 +156,10 @@ def numbering(prompt: str, names: Iterable[str]) -> dict[int, str]:
 
 
 def chosen(reply: str, names: Sequence[str], numbers: Mapping[int, str]) -> str:
-    """Return the name that a reply's first line gives, by name or number (empty if none)."""
+    """Return which of the names a reply's first line gives, or "" if it gives none.
+
+    The line may give the name itself or, if ``numbers`` has it, the name's number.
+    """
     line = first_line(reply)
     if number := _NUMBER.fullmatch(line):
         return numbers.get(int(number[1]), "")
@@ -143,7 +168,10 @@ def chosen(reply: str, names: Sequence[str], numbers: Mapping[int, str]) -> str:
 
 
 def category(reply: str, numbers: Mapping[int, str]) -> Category | None:
-    """Return the category that a reply's first line gives, by name or number, or None."""
+    """Return the category that a reply's first line gives, or None if it gives none.
+
+    The line may give the category's name or, if ``numbers`` has it, its number.
+    """
     line = _PREFIX.sub("", first_line(reply), count=1)
     name = chosen(reply, list(CATEGORIES), numbers)
     if not name and (other := _OTHER.fullmatch(line)):

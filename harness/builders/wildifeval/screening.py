@@ -1,7 +1,7 @@
-"""Reads the first user messages of a chat log, and screens them without a model.
+"""Reads the first user message of each chat in a log, and screens these without a model.
 
 The language classifier is restricted to 43 widely spoken languages, because it otherwise often
-mistakes a short English sentence for a rare language.
+mistakes a short English sentence for one in a rare language.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _LINE = re.compile(_SHAPES.read_text("utf-8"), re.VERBOSE)  # a line that looks 
 
 
 class Chat(Struct, frozen=True):
-    """The first user message of a conversation, with the log's labels."""
+    """The first user message of a conversation, with the labels that the log gives it."""
 
     id: str
     text: str
@@ -59,7 +59,10 @@ class Chat(Struct, frozen=True):
 
 
 def read_chats(paths: Sequence[Path]) -> Iterator[Chat]:
-    """Yield the chats in the files, including unreadable ones. Repeated ids get a suffix."""
+    """Yield the chats in the files, including those that cannot be read.
+
+    If an id is repeated, the later chat's id gets a suffix, such as ``#2``.
+    """
     seen: dict[str, int] = {}
     for path in paths:
         for number, row in json_rows(path):
@@ -76,7 +79,11 @@ def read_chats(paths: Sequence[Path]) -> Iterator[Chat]:
 
 
 def _chat(row: Mapping[str, Any] | str, number: str) -> Chat:
-    """Return the chat in a row. For a line that is not an object, ``row`` describes the problem."""
+    """Return the chat in a row of a log.
+
+    ``row`` is a description of the problem if the line is not a JSON object. ``number`` is the line
+    number, which serves as the chat's id if the row has none.
+    """
     if isinstance(row, str):
         return Chat(number, "", problem=row)
     said = next((row[key] for key in IDS if isinstance(row.get(key), str | int)), number)
@@ -101,7 +108,10 @@ def _chat(row: Mapping[str, Any] | str, number: str) -> Chat:
 
 
 def _text(content: Any) -> str | None:
-    """Return the text of a message's content or of its parts, or None if it is not text."""
+    """Return the text of a message's content, or None if the content is not text.
+
+    If the content is a list of parts, their texts are joined.
+    """
     if isinstance(content, list):
         return "\n".join(filter(None, map(_part, content)))
     return "" if content is None else _part(content)
@@ -118,7 +128,7 @@ def _language(of: Mapping[str, Any]) -> str:
 
 
 class ScreeningExample(Struct, frozen=True):
-    """A dropped message; ``detail`` describes what was found in it, if anything."""
+    """An example of a dropped message. ``detail`` says what was found in it (empty if nothing)."""
 
     id: str
     text: str
@@ -126,7 +136,10 @@ class ScreeningExample(Struct, frozen=True):
 
 
 class Step(Struct):
-    """The number of messages a step dropped, by reason; ``before`` messages reached it."""
+    """Counts the messages that a step dropped, by reason.
+
+    ``before`` is the number of messages that reached the step.
+    """
 
     name: str
     before: int
@@ -134,7 +147,7 @@ class Step(Struct):
     examples: dict[str, list[ScreeningExample]] = {}
 
     def leave_out(self, reason: str, id: str, text: str, detail: str = "") -> None:
-        """Count a dropped message. The first few for each reason are kept as examples."""
+        """Count a dropped message, and keep the first few for each reason as examples."""
         self.removed[reason] = self.removed.get(reason, 0) + 1
         shown = self.examples.setdefault(reason, [])
         if len(shown) < EXAMPLES:
@@ -147,14 +160,19 @@ class Step(Struct):
 
 
 class Screened(Struct):
-    """The chats that passed the screening; ``step`` counts dropped chats by reason."""
+    """The chats that passed the screening. ``step`` counts the dropped chats by reason."""
 
     chats: list[Chat]
     step: Step
 
 
 def screen(chats: Iterable[Chat], by: ScreenSection) -> Screened:
-    """Return the chats that pass the settings' checks. Raises DataInvalid if none can be read."""
+    """Screen chats by language, code, toxicity and duplication, according to the settings ``by``.
+
+    Raises:
+        ConfigError: If the language to keep is unknown, or a classifier is not installed.
+        DataInvalid: If none of the chats can be read.
+    """
     if by.language and by.language not in LANGUAGES:
         message = f"screen.language: {by.language!r} cannot be distinguished from others."
         raise ConfigError(message, f"One of {', '.join(LANGUAGES)}; null keeps all.")
@@ -187,7 +205,10 @@ def screen(chats: Iterable[Chat], by: ScreenSection) -> Screened:
 
 
 def _reason(chat: Chat, by: ScreenSection) -> tuple[str, str]:
-    """Return why a message is dropped, and a detail; both are empty if it is not dropped here."""
+    """Return the reason for dropping a message, and a detail. Both are empty if it passes.
+
+    Toxicity is only judged by the log's label, and duplicates are not detected here.
+    """
     if chat.problem:
         return UNREADABLE, chat.problem
     if not chat.text.strip():
@@ -204,7 +225,18 @@ def _reason(chat: Chat, by: ScreenSection) -> tuple[str, str]:
 
 
 def other_language(text: str, kept: str, least: float, label: str = "") -> str:
-    """Return a message's language (label or code), or "" if it is ``kept`` or too uncertain."""
+    """Return the language of a message if it is not the one to keep, otherwise "".
+
+    Args:
+        text: The message.
+        kept: The code of the language to keep.
+        least: If the classifier's probability of another language is lower than this, the message
+            is kept.
+        label: The log's label, which overrides the classifier if it names a known language.
+
+    Returns:
+        The label, or the language's code.
+    """
     if labelled := language_code(label):  # the log's label decides
         return "" if labelled == kept else label
     found, probability = _identifier().classify(text[:LONGEST_FOR_LANGUAGE])
@@ -212,7 +244,7 @@ def other_language(text: str, kept: str, least: float, label: str = "") -> str:
 
 
 def language_code(label: str) -> str:
-    """Return the code of the language that a label names, or "" if it is not in `LANGUAGES`."""
+    """Return the code of the language that a label names, or "" if that is not in `LANGUAGES`."""
     found = _LABEL.fullmatch(label.strip().lower())
     return CODES.get(found[1], "") if found else ""
 
@@ -226,7 +258,11 @@ def _identifier() -> Any:
 
 
 def code_sign(text: str, of: Collection[str]) -> str:
-    """Return the first sign of code, ``word`` or ``shape``, that is in ``of`` and in a text."""
+    """Return which sign of code is found in a text, or "" if none is found.
+
+    ``of`` has the signs to look for: ``word`` is the word "code", and ``shape`` is a code fence or
+    some lines that look like code.
+    """
     text = text[:LONGEST]
     if "word" in of and "code" in text.lower():
         return "word"
@@ -237,13 +273,13 @@ def code_sign(text: str, of: Collection[str]) -> str:
 
 
 def toxic_words(texts: Sequence[str]) -> list[float]:
-    """Return the probability (0 to 1) that each text is toxic, judged by its words."""
+    """Return the probability (0 to 1) that each text is toxic, based on the words in it."""
     predict = import_extra("profanity_check", "build").predict_prob
     return [float(found) for found in predict(texts)]
 
 
 def toxic_by_detoxify(texts: Sequence[str]) -> list[float]:
-    """Return the toxicity (0 to 1) of each text by Detoxify's model ``original``."""
+    """Return the toxicity (0 to 1) of each text according to Detoxify's model ``original``."""
     scores: list[float] = []
     for start in range(0, len(texts), DETOXIFY_BATCH):
         found = _detoxify().predict(list(texts[start : start + DETOXIFY_BATCH]))
