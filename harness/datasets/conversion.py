@@ -1,9 +1,9 @@
 """Converts published data files into the files that the harness reads.
 
-COLLIE's official file is a pickle of 33 groups (``wiki_c14``: a source and the number of a
-structure) of instances, whose constraints are trees of `collie.constraints` objects. The other
-originals are JSON files, or zip archives of them. Names in an archive are only compared, never used
-as paths, and the sizes in it are not trusted.
+COLLIE's official file is a pickle. It has 33 groups of instances, such as ``wiki_c14``, which is
+named after a source and the number of a structure. The constraint of an instance is a tree of
+`collie.constraints` objects. The other originals are JSON files, or zip archives of JSON files. The
+names in an archive are only compared, never used as paths, and the sizes in it are not trusted.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ STRUCTURES = {
 
 @dataclass(slots=True)
 class Record:
-    """An object in a pickle, reduced to its class's name and its fields."""
+    """An object in a pickle, reduced to the name of its class and its fields."""
 
     name: str
     fields: dict[str, Any] = field(default_factory=dict)
@@ -54,8 +54,8 @@ class Record:
 class _InertUnpickler(pickle._Unpickler):
     """Reads plain values and ``...``, and turns objects of the classes in `CLASSES` into records.
 
-    It extends the Python unpickler, because the C one allocates as much memory as a memo index
-    says.
+    It extends the unpickler written in Python. The one in C can be made to allocate any amount of
+    memory: as much as an index in the file says.
     """
 
     dispatch: ClassVar[dict[int, Any]] = dict(pickle._Unpickler.dispatch)
@@ -70,7 +70,12 @@ class _InertUnpickler(pickle._Unpickler):
 
 
 def read_pickle(path: Path) -> Any:
-    """Return the plain values and records in a pickle, without importing or calling anything."""
+    """Return the plain values and records in a pickle, without importing or calling anything.
+
+    Raises:
+        DataInvalid: If the file is too large, is damaged, or has objects of other classes.
+        DataMissing: If the file cannot be read.
+    """
     try:
         if path.stat().st_size > MAX_BYTES:
             raise DataInvalid(f"{path}: refused: it has more than {MAX_BYTES:,} bytes.")
@@ -101,7 +106,12 @@ def _lines(rows: Iterable[dict[str, Any]]) -> Iterator[bytes]:
 
 
 def collie_instances(dill: Path) -> Iterator[dict[str, Any]]:
-    """Yield the instances of COLLIE's official file in order, as rows that JSON can encode."""
+    """Yield the instances in COLLIE's official file, in order, as rows that JSON can encode.
+
+    Raises:
+        DataInvalid: If the file is not in COLLIE's format.
+        DataMissing: If the file cannot be read.
+    """
     groups, name = read_pickle(dill), "its groups"
     try:
         for group, members in groups.items():
@@ -157,12 +167,20 @@ def _transformation(value: Any) -> dict[str, Any]:
 
 
 def write_generations(log: Path) -> Iterator[bytes]:
-    """Yield the lines of ``collie/generations/MODEL.jsonl``, made from a recorded log."""
+    """Yield the lines of ``collie/generations/MODEL.jsonl``, made from a model's recorded log."""
     return _lines(collie_generations(log))
 
 
 def collie_generations(log: Path) -> Iterator[dict[str, Any]]:
-    """Yield a log's rows: ``prompt``, and ``rounds`` of ``text`` and ``feedback`` (or None)."""
+    """Yield a row for each prompt in a log of generations.
+
+    A row has the ``prompt`` and the ``rounds``. Each round has the model's ``text`` and the
+    ``feedback`` on it, which may be None.
+
+    Raises:
+        DataInvalid: If the file is not such a log.
+        DataMissing: If the file cannot be read.
+    """
     try:
         columns = msgspec.json.decode(log.read_bytes(), type=dict[str, list[str]])
         prompts = columns["prompts"]
@@ -195,7 +213,10 @@ class _File(msgspec.Struct):
 
 
 def write_predictions(archive: Path, tasks: Collection[str]) -> Iterator[bytes]:
-    """Yield the lines of ``gpt3_predictions.jsonl``: GPT-3's answers to the named tasks."""
+    """Yield the lines of ``gpt3_predictions.jsonl``: GPT-3's answers to the named tasks.
+
+    Raises DataInvalid if the archive cannot be read, or has no such answers.
+    """
     try:
         with ZipFile(archive) as opened:
             names = sorted(opened.namelist())
@@ -223,9 +244,10 @@ CATEGORIES = ("content", "situation", "style", "format", "mixed", "example")
 
 
 def write_instructions(archive: Path, folder: str) -> Iterator[bytes]:
-    """Yield the lines of ``followbench/data.jsonl``, made from an archive's ``folder``.
+    """Yield the lines of ``followbench/data.jsonl``, made from the files in an archive's folder.
 
-    Each row also gets its category, as ``constraint_type``.
+    The category of a row's file is added to the row as ``constraint_type``. Raises DataInvalid if
+    a file is missing or cannot be read.
     """
     for category in CATEGORIES:
         name = f"{folder}/{category}_constraints.json"
@@ -249,7 +271,10 @@ class _Schema(msgspec.Struct):
 
 
 def write_schemas(archive: Path, folder: str) -> Iterator[bytes]:
-    """Yield the lines of ``jsonschemabench/schemas.jsonl``, made from an archive's ``folder``."""
+    """Yield the lines of ``jsonschemabench/schemas.jsonl``, made from an archive's folder.
+
+    Raises DataInvalid if the archive cannot be unpacked, or a file in it has no schema.
+    """
     decoder = msgspec.json.Decoder(_Schema)
     name = folder
     try:
@@ -271,7 +296,10 @@ def write_schemas(archive: Path, folder: str) -> Iterator[bytes]:
 
 
 def member(archive: Path, name: str, limit: int = 2**26) -> Iterator[bytes]:
-    """Yield the file ``name`` of a zip archive in chunks, or raise DataInvalid beyond ``limit``."""
+    """Yield the content of the file ``name`` in a zip archive, in chunks.
+
+    Raises DataInvalid if the file is missing, cannot be unpacked, or has more than ``limit`` bytes.
+    """
     total = 0
     try:
         with ZipFile(archive) as opened, opened.open(name) as file:

@@ -1,7 +1,7 @@
-"""The data sets of `harness data fetch` (catalogue.yaml): downloads and converts their files.
+"""Downloads and converts the data sets of `harness data fetch`, which catalogue.yaml lists.
 
 Downloads are kept in ``DATA/downloads/NAME/``, where you can also put files downloaded by hand. A
-file gets its final name only if its size and hash are right, and no file is ever overwritten.
+file gets its final name only if its size and hash are right. No file is ever overwritten.
 """
 
 from __future__ import annotations
@@ -30,7 +30,10 @@ Progress = Callable[[int, int | None], None]
 
 
 class Original(msgspec.Struct, frozen=True):
-    """A published file. If its ``size`` in bytes is None, at most ``limit`` bytes are fetched."""
+    """A published file.
+
+    If ``size`` (in bytes) is unknown, the download is abandoned after ``limit`` bytes.
+    """
 
     name: str
     url: str
@@ -40,9 +43,10 @@ class Original(msgspec.Struct, frozen=True):
 
 
 class Product(msgspec.Struct, frozen=True):
-    """A file in the data folder. ``make`` yields its bytes, given the path of its ``original``.
+    """A file in the data folder, made from an original.
 
-    Without a ``sha256``, the commit in the original's URL determines its content.
+    ``make`` yields the file's bytes, given the path of the ``original``. If ``sha256`` is None, the
+    content is not checked: the original's URL then names a commit, which determines the content.
     """
 
     path: str
@@ -66,7 +70,10 @@ class DataSet(msgspec.Struct, frozen=True):
 
 
 def _maker(_: type, written: str | Mapping[str, Mapping[str, Any]]) -> Any:
-    """Return the function of `conversion` that ``make`` names, with its options bound."""
+    """Return the function of `conversion` that ``make`` in the catalogue names.
+
+    The options that the catalogue gives are bound to it.
+    """
     [(name, options)] = ({written: {}} if isinstance(written, str) else written).items()
     return partial(getattr(conversion, name), **options)
 
@@ -79,7 +86,10 @@ CATALOGUE = {found.name: found for found in _DATA_SETS}
 
 
 def published(task: str, dataset: object) -> list[DataSet]:
-    """Return the catalogue's data sets that a task reads if ``dataset`` is its option's value."""
+    """Return the data sets of the catalogue that a task reads, or none if it reads no such set.
+
+    ``dataset`` is the value of the task's option ``dataset``.
+    """
     found = CATALOGUE.get(task)
     if found is None or not found.option or found.option != dataset:
         return []
@@ -87,14 +97,18 @@ def published(task: str, dataset: object) -> list[DataSet]:
 
 
 def data_set(name: str) -> DataSet:
-    """Return the data set with this name. Raises DataMissing if the catalogue has none."""
+    """Return the data set with this name. Raises DataMissing if it is not in the catalogue."""
     if name not in CATALOGUE:
         raise DataMissing(f"There is no data set {name!r} to fetch.", nearest(name, CATALOGUE))
     return CATALOGUE[name]
 
 
 def summary(found: DataSet, root: Path) -> str:
-    """Return whether a data set is in the data folder: yes, no, in part, or other content."""
+    """Return whether the files of a data set are in the data folder.
+
+    The result is "yes", "no", "in part", or "other content" if any of them differs from the
+    published file.
+    """
     present = [_is_there(product, root) for product in found.products]
     if None in present:
         return "other content"
@@ -102,7 +116,10 @@ def summary(found: DataSet, root: Path) -> str:
 
 
 def in_nltk_folder(found: DataSet) -> Path | None:
-    """Return a folder of NLTK, outside the data folder, that has a data set's files, or None."""
+    """Return an NLTK data folder that already has all files of a data set, or None.
+
+    Only folders outside the harness's data folder are searched, and only for NLTK's own data.
+    """
     paths = [PurePath(product.path) for product in found.products]
     if found.folder != "nltk_data":
         return None
@@ -118,13 +135,21 @@ def fetch(
     mirror: str | None = None,
     progress: Callable[[Original], Progress] = lambda original: lambda there, total: None,
 ) -> list[str]:
-    """Create a data set's missing products in the data folder, and return their relative paths.
+    """Download a data set, and create those of its products that are missing in the data folder.
 
     Args:
         found: The data set.
         root: The data folder.
-        mirror: URL of a folder with the originals, as ``NAME/FILE``, or None for the original URLs.
+        mirror: URL of a folder with the originals as ``NAME/FILE``, or None to use their own URLs.
         progress: Called with each original to download. Returns its `Progress` callback.
+
+    Returns:
+        The paths of the created products, relative to the data folder.
+
+    Raises:
+        DataInvalid: If an original or an existing product differs from the published file.
+        DataMissing: If an original cannot be downloaded, or a file cannot be written.
+        UserError: If another process is fetching the data set.
     """
     states = [(product, _is_there(product, root)) for product in found.products]
     if others := ", ".join(product.path for product, state in states if state is None):
@@ -193,7 +218,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _is_there(product: Product, root: Path) -> bool | None:
-    """Return whether a product is in the data folder, or None if its content is different."""
+    """Return whether a product is in the data folder, or None if its content is wrong."""
     path = root / product.path
     if not path.is_file():
         return False
@@ -210,7 +235,19 @@ def download(
     progress: Progress = lambda there, total: None,
     silence: float = SILENCE,
 ) -> None:
-    """Download an original to a file in an existing folder. A failed download leaves no file."""
+    """Download a published file. If the download fails, no file remains.
+
+    Args:
+        original: Describes the file: its size (or the size limit) and hash are checked.
+        url: The URL to download it from.
+        file: The path to write, in an existing folder.
+        progress: Called with the numbers of bytes received and expected.
+        silence: Seconds to wait for the server before the download is abandoned.
+
+    Raises:
+        DataInvalid: If the file's size or hash is wrong.
+        DataMissing: If the server cannot be reached, or does not send the file.
+    """
     import httpx2  # slow to import, and most commands do not need the network
 
     part = file.with_name(f"{file.name}.part")
@@ -254,7 +291,7 @@ def download(
 
 
 def _difference(original: Original, file: Path) -> str:
-    """Describe how a file differs from the published original, or return "" if it does not."""
+    """Describe how a file differs from the published original, or return "" if they agree."""
     size = file.stat().st_size
     if original.size is not None and size != original.size:
         return f"has {size:,} bytes, not {original.size:,}"

@@ -21,17 +21,24 @@ NOT_FETCHED = frozenset({"concodeeval", "infobench", "last_letter", "wildifeval"
 
 @dataclass(frozen=True, slots=True)
 class DataFolder:
-    """The data folder, with a folder for each data set, as in ``collie/instances.jsonl``."""
+    """The data folder. Each data set has its own folder in it, for example ``collie``."""
 
     root: Path
 
     def file(self, name: str) -> Path:
-        """Return a file's path, in the data folder or else as given; ``X.jsonl`` may be ``.gz``."""
+        """Return the path of a file in the data folder, or else at the path ``name``.
+
+        If the name ends in ``.jsonl``, the file may also be compressed (``.jsonl.gz``). Raises
+        DataMissing if there is no such file.
+        """
         names = [name, f"{name}.gz"] if name.endswith(".jsonl") else [name]
         return self._found(names, os.path.isfile, "file")
 
     def place(self, name: str) -> Path:
-        """Return the path of a file or folder, found as by `file`, but never compressed."""
+        """Return the path of a file or folder in the data folder, or else at the path ``name``.
+
+        Raises DataMissing if there is no such file or folder.
+        """
         return self._found([name], is_there, "file or folder")
 
     def _found(self, names: list[str], suits: Callable[[Path], bool], what: str) -> Path:
@@ -49,12 +56,12 @@ class DataFolder:
 
 
 def own_path(name: str) -> Path:
-    """Return a path with ``~`` expanded, if the home folder is known."""
+    """Return a path with ``~`` expanded, or unchanged if the home folder is unknown."""
     return Path(os.path.expanduser(name))  # noqa: PTH111 (which fails for an unknown user)
 
 
 def is_there(path: Path) -> bool:
-    """Return whether a file or folder exists, or False for an invalid name."""
+    """Return whether a file or folder exists. An invalid name does not exist."""
     return os.path.exists(path)  # noqa: PTH110 (which fails for a name that is too long)
 
 
@@ -62,7 +69,12 @@ LONGEST_LINE = 1 << 26  # maximum bytes in a line: a small compressed file can e
 
 
 def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the objects in a JSONL file, in order. ``*.gz`` files are decompressed."""
+    """Yield the objects in a JSONL file, in order. A file named ``*.gz`` is decompressed.
+
+    Raises:
+        DataInvalid: If a line is not a JSON object or is too long, or the compression is damaged.
+        DataMissing: If the file cannot be read.
+    """
     decoder = msgspec.json.Decoder(dict[str, Any])
     for number, line in numbered_lines(path):
         try:
@@ -73,7 +85,14 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield (number from 1, bytes) for each non-blank line. ``*.gz`` files are decompressed."""
+    """Yield the number (from 1) and the bytes of each line of a file that is not blank.
+
+    A file named ``*.gz`` is decompressed.
+
+    Raises:
+        DataInvalid: If a line is too long, or the compression is damaged.
+        DataMissing: If the file cannot be read.
+    """
     number = 0
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
@@ -90,7 +109,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def cannot_read(path: Path, error: OSError) -> DataMissing:
-    """Return the DataMissing to raise for a file that cannot be read because of this OSError."""
+    """Return the DataMissing to raise if an OSError prevents a file from being read."""
     problem = f"Cannot read {path}: {error.strerror}."
     return DataMissing(problem, "Check the path and its permissions.")
 

@@ -1,7 +1,8 @@
 """Writes a run as a record of Every Eval Ever (evalevalai.com), schema version 0.3.0.
 
-A record is two files in the layout of that project's data store: the results, with their intervals,
-in ``data/TASK/DEVELOPER/MODEL/UUID.json``, and one line per sample and result beside it.
+A record is two files in the layout of that project's data store. The results, with their confidence
+intervals, are in ``data/TASK/DEVELOPER/MODEL/UUID.json``. The samples are in
+``UUID_samples.jsonl`` beside it, with one line for each sample and result.
 """
 
 from __future__ import annotations
@@ -46,7 +47,15 @@ def write_every_eval_ever(
     folder: Path,
     fields: Mapping[str, str],
 ) -> tuple[Path, int, int]:
-    """Write a run's record into ``folder``, replacing its earlier one.
+    """Write a run's record below ``folder``. An earlier record of the same run is replaced.
+
+    Args:
+        run: The run.
+        config: The run's run file.
+        manifest: The run's manifest.
+        metrics: The run's metrics.
+        folder: The folder of the data store.
+        fields: The values of `FIELDS` that the user sets.
 
     Returns:
         The path of the results, and the numbers of samples written and skipped. A sample
@@ -55,6 +64,7 @@ def write_every_eval_ever(
     Raises:
         ConfigError: If a field is unknown, missing or not one of its choices.
         DataMissing: If nothing was measured.
+        StoreFailed: If a file cannot be written.
     """
     checked_fields("eee", fields, FIELDS, [ORGANISATION])
     for name, choices in CHOICES.items():
@@ -113,7 +123,7 @@ def write_every_eval_ever(
 
 
 def _part(name: str) -> str:
-    """Return a name as one part of a path, replacing slashes, colons and the like by ``_``."""
+    """Return a name as one component of a path, with ``_`` for slashes, colons and the like."""
     return re.sub(r"[^\w.+-]", "_", name).strip(".") or "unknown"
 
 
@@ -178,7 +188,7 @@ def _data(config: RunFile) -> dict[str, Any]:
 def _results(
     run: ExportedRun, config: RunFile, manifest: Mapping[str, Any], metrics: Metrics
 ) -> Iterator[dict[str, Any]]:
-    """Yield the results: the pass rate, every score's mean, and pass@k for k above 1."""
+    """Yield the results: the pass rate, the mean of each score, and pass@k for each k above 1."""
     given = config.decoding.given()
     set_up = {
         "samples": config.samples,
@@ -248,7 +258,10 @@ def _uncertainty(stderr: float | None, ci95: tuple[float, float] | None, n: int)
 def _lines(
     rounds: Sequence[Attempt], task: str, results: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
-    """Yield a sample's line for each result that it has a value for, as of its last round."""
+    """Yield a line for each of the ``results`` for which a sample has a value.
+
+    ``rounds`` are the sample's attempts. The values are those of the last one.
+    """
     last = rounds[-1]
     values: dict[str, tuple[float, bool]] = {}
     for name, score in last.scores.items():
@@ -316,5 +329,5 @@ def _usage(usage: Usage) -> dict[str, int]:
 
 
 def _text(value: object) -> str:
-    """Return a value as text; the schema's free fields hold nothing else."""
+    """Return a value as a string, because the schema allows only strings in its free fields."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

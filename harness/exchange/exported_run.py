@@ -1,8 +1,8 @@
-"""Exports runs: conversations of samples, and a table of samples or attempts.
+"""Exports runs: the conversations of samples, and a table of samples or attempts.
 
 The table has one column per field, and one row per sample (its last attempt) or per attempt. The
-mean of ``passed`` over samples is the pass rate. Unknown values are NULL, never 0. Texts are
-unchanged, and rows are streamed.
+mean of ``passed`` over samples is the pass rate. Unknown values are NULL, never 0. Text is not
+changed, and rows are streamed.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class ExportedRun:
     index: AttemptIndex
 
     def samples(self, shape: type[Line]) -> Iterator[list[Line]]:
-        """Yield, for each sample, its attempts in order of round, decoded as ``shape``."""
+        """Yield the attempts of each sample, in order of their rounds, decoded as ``shape``."""
         attempts = self.index.read(shape)
         for _, rounds in groupby(attempts, lambda attempt: (attempt.instance, attempt.sample)):
             yield list(rounds)
 
 
 def exported_run(folder: RunFolder) -> ExportedRun:
-    """Return a run to export. Raises DataMissing if it has no attempts."""
+    """Return a run to export. Raises DataMissing if the run has no attempts."""
     index = AttemptIndex(folder.attempts)
     if not len(index.attempts):
         remedy = "Run its run file again: it resumes where it stopped."
@@ -62,7 +62,7 @@ def exported_run(folder: RunFolder) -> ExportedRun:
 
 
 def figures(metrics: Metrics) -> dict[str, float]:
-    """Return a run's known metrics as numbers by name, such as ``pass_rate/stderr``."""
+    """Return the known metrics of a run by name, such as ``pass_rate/stderr``."""
     found: dict[str, float | None] = {}
     measured: dict[str, Rate | Mean] = {**metrics.scores, PASS_RATE: metrics.overall}
     for name, one in measured.items():
@@ -86,7 +86,17 @@ def figures(metrics: Metrics) -> dict[str, float]:
 def checked_fields(
     form: str, fields: Mapping[str, str], known: Collection[str], required: Collection[str] = ()
 ) -> None:
-    """Raise ConfigError if a field given for a format is unknown, or a required one is missing."""
+    """Check the fields that the user sets for an export format.
+
+    Args:
+        form: The format's name, for messages.
+        fields: The fields and their values.
+        known: The names of the fields that exist.
+        required: The names of the fields that must be set.
+
+    Raises:
+        ConfigError: If a field is unknown, or a required field is missing.
+    """
     for name in fields:
         if name not in known:
             raise ConfigError(f"{form} has no field {name!r} to set.", nearest(name, known))
@@ -97,7 +107,10 @@ def checked_fields(
 
 
 def prompt(rounds: Sequence[Attempt]) -> list[Turn]:
-    """Return the prompt's messages, as recorded in round 1, or none if that round is missing."""
+    """Return the messages of a sample's prompt, as recorded with the first of its attempts.
+
+    The result is empty if no messages were recorded.
+    """
     return [
         {"role": str(message["role"]), "content": str(message["content"])}
         for message in rounds[0].request.get("messages", ())
@@ -105,7 +118,10 @@ def prompt(rounds: Sequence[Attempt]) -> list[Turn]:
 
 
 def conversation(rounds: Sequence[Attempt]) -> list[Turn]:
-    """Return the messages before the last answer: the prompt, earlier answers and feedback."""
+    """Return the messages that led to a sample's last answer, from the prompt on.
+
+    After the prompt, they are the earlier answers and the feedback on them.
+    """
     turns = prompt(rounds)
     for attempt in rounds[:-1]:
         turns.append({"role": "assistant", "content": attempt.text or ""})
@@ -132,7 +148,10 @@ class _Request(msgspec.Struct, gc=False):
 
 
 class _Row(AttemptLine, kw_only=True, gc=False):
-    """The fields of an attempt that a row shows. JSON that is only copied is not decoded."""
+    """The fields of an attempt that a table row shows.
+
+    JSON that is only copied, such as a score's details, is not decoded.
+    """
 
     request: _Request
     scores: dict[str, _Score] = msgspec.field(default_factory=dict)
@@ -152,7 +171,7 @@ SCALARS: Mapping[str, Kind] = {
 
 
 class ExportedRows:
-    """The table of one or more runs: a row per sample (its last attempt), or per attempt."""
+    """The table of one or more runs: one row per sample (its last attempt), or one per attempt."""
 
     def __init__(self, runs: Sequence[ExportedRun], *, attempts: bool = False) -> None:
         self.runs, self._attempts = runs, attempts
@@ -205,7 +224,10 @@ class ExportedRows:
 
 
 def _unused(name: str, taken: Mapping[str, Kind]) -> str:
-    """Return NAME, or NAME_2, … if that column exists. Ignores case, as databases do."""
+    """Return a column name that is not taken: ``name``, or else ``name_2``, ``name_3`` and so on.
+
+    Case is ignored, as in databases.
+    """
     name = name.replace("\0", "\ufffd")
     lowered = {other.lower() for other in taken}
     number, unused = 1, name
@@ -216,10 +238,10 @@ def _unused(name: str, taken: Mapping[str, Kind]) -> str:
 
 
 def write_csv(rows: ExportedRows, file: SupportsWrite[str]) -> None:
-    """Write a table of samples as CSV (RFC 4180, but with bare newlines) with a header.
+    """Write a table as CSV with a header (RFC 4180, except that lines end in a bare newline).
 
-    Texts are always quoted, with newlines kept. NULL is an empty cell, and empty text is quoted.
-    Texts that a spreadsheet would read as formulas are not altered.
+    Text is always quoted, and its newlines are kept. A NULL is an empty cell, whereas empty text is
+    a pair of quotes. Text that a spreadsheet would read as a formula is not altered.
     """
     file.write(",".join(map(_csv_cell, rows.columns)) + "\n")
     for row in rows:
@@ -235,9 +257,14 @@ def _csv_cell(cell: Cell) -> str:
 
 
 def write_parquet(rows: ExportedRows, path: Path) -> None:
-    """Write a table of samples as Parquet. Times are epoch seconds, and a true score is 1.
+    """Write a table as Parquet. Times are in epoch seconds, and a score that is True becomes 1.
 
-    DuckDB converts a temporary file in bounded memory. On failure, an existing file is unchanged.
+    DuckDB converts a temporary file, which takes a bounded amount of memory. On failure, an
+    existing file is unchanged.
+
+    Raises:
+        ExtraMissing: If DuckDB is not installed.
+        StoreFailed: If the file cannot be written.
     """
     duckdb = import_extra("duckdb", "parquet")
     beside = tempfile.TemporaryDirectory(

@@ -26,9 +26,11 @@ def write_hf_results(
     """Write a run's primary metric as a YAML list with one entry, and return the metric's value.
 
     Args:
+        manifest: The run's manifest.
+        metrics: The run's metrics.
         path: File to write, replaced if it exists.
-        fields: Fields of `huggingface_hub.EvalResultEntry`, of which ``dataset_id`` and ``task_id``
-            are required: they say which benchmark of the Hub the result belongs to.
+        fields: Fields of `huggingface_hub.EvalResultEntry`. Two are required, ``dataset_id`` and
+            ``task_id``, which say to which benchmark of the Hub the result belongs.
 
     Raises:
         ConfigError: If a field is unknown or missing, or if the run's answers are simulated.
@@ -57,7 +59,10 @@ def write_hf_results(
 
 
 def _notes(metrics: Metrics, measure: str, found: Mapping[str, float]) -> str:
-    """Return what a reader needs to judge the value: interval, samples, completeness, version."""
+    """Return notes on the value: its confidence interval, the sample count, the harness version.
+
+    If the run is incomplete, they also say how much of it is done.
+    """
     parts = [f"{measure} as a fraction", f"{metrics.n_samples:,} samples"]
     if f"{measure}/ci95_low" in found:
         low, high = found[f"{measure}/ci95_low"], found[f"{measure}/ci95_high"]

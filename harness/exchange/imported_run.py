@@ -1,7 +1,7 @@
-"""Creates a run folder from another tool's results, atomically.
+"""Writes another tool's results as a run folder, atomically.
 
-Such a run has the backend ``imported``, which cannot be called. It records hashes of its data,
-which prevent a comparison with runs on other data.
+Such a run has the backend ``imported``, which cannot be called. The manifest records hashes of the
+data, so that the run is not compared with runs on other data.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ Placed = tuple[str, Attempt]  # an attempt with its place in the file, for messa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """The contents of another tool's file: attempts, an equivalent run file, part of a manifest."""
+    """The content of another tool's file, converted to the harness's records.
+
+    ``config`` is an equivalent run file, and ``manifest`` is a part of the run's manifest.
+    """
 
     format: str
     config: RunFile
@@ -51,13 +54,22 @@ class Imported:
 
 
 def invalid(where: str, problem: str) -> DataInvalid:
-    """Return the DataInvalid error for a problem in a file, at the location ``where``."""
+    """Return the DataInvalid to raise for a problem in an imported file.
+
+    ``where`` is the place in the file, for the message.
+    """
     remedy = "Nothing was imported. Write the file again, or name its format with --format."
     return DataInvalid(f"{where}: {problem}.", remedy)
 
 
 def opened(path: Path) -> BufferedReader:
-    """Open a file to read bytes. Raises DataMissing, DataInvalid for a folder, or StoreFailed."""
+    """Open a file for reading bytes.
+
+    Raises:
+        DataInvalid: If the path is not a file.
+        DataMissing: If there is nothing at the path.
+        StoreFailed: If the file cannot be read.
+    """
     try:
         if path.exists() and not path.is_file():
             raise invalid(str(path), "not a file")
@@ -70,7 +82,10 @@ def opened(path: Path) -> BufferedReader:
 
 
 def number(value: Any, where: str) -> float | None:
-    """Return a finite number as a float, else None. Raises DataInvalid beyond ±`LARGEST`."""
+    """Return a finite number as a float, or None for any other value.
+
+    Raises DataInvalid if the number is below -`LARGEST` or above `LARGEST`.
+    """
     if not isinstance(value, int | float) or value != value or value in (math.inf, -math.inf):
         return None
     if not -LARGEST <= value <= LARGEST:
@@ -80,7 +95,11 @@ def number(value: Any, where: str) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class FoundScore:
-    """A score in an imported file. A `graded` score (correct, incorrect) is always a verdict."""
+    """A score in an imported file.
+
+    ``graded`` is whether the tool gives it as a grade, such as correct or incorrect. A grade is
+    always a verdict.
+    """
 
     value: float | None
     graded: bool = False
@@ -96,12 +115,22 @@ def judged(
 ) -> tuple[list[Placed], str | None]:
     """Decide which scores are verdicts, and which score decides whether an answer passed.
 
-    A score is a verdict if all its values in the file are grades. It is also a verdict if they are
-    0 or 1, and the tool treats it as an accuracy or the user names it. The deciding score is the
-    one that the user ``wanted``, else the tool's ``headline``, else the first verdict or measure.
+    A score is a verdict if all its values in the file are grades. It is also a verdict if all its
+    values are 0 or 1, and either ``is_accuracy`` says so or the user names it. The deciding score
+    is the one that the user ``wanted``, else the tool's ``headline``, else the first verdict or, if
+    there is none, the first score with a value.
+
+    Args:
+        found: The attempts, each with its scores.
+        is_accuracy: Whether the tool treats the score with this name as an accuracy.
+        wanted: The score that the user names (empty: none).
+        headline: The tool's main score (empty: none).
 
     Returns:
         The attempts with scores, and the run's primary metric (None for the pass rate).
+
+    Raises:
+        ConfigError: If the file has no score with the name that the user gives.
     """
     values: dict[str, list[FoundScore]] = {}
     for _, scores in found:
@@ -139,7 +168,10 @@ def judged(
 
 
 def config(task: str, model: str, samples: int, decoding: Mapping[str, Any]) -> RunFile:
-    """Return a run file for another tool's results, without `decoding` if part of it is invalid."""
+    """Return a run file that describes another tool's results.
+
+    If a setting in ``decoding`` is invalid, all of ``decoding`` is omitted.
+    """
     tree: dict[str, Any] = {"task": {"name": task}, "samples": max(samples, 1), "seed": None}
     tree["model"] = {"backend": BACKEND, "name": model}
     try:
@@ -151,7 +183,10 @@ def config(task: str, model: str, samples: int, decoding: Mapping[str, Any]) -> 
 def manifest(
     task: str, model: str, data: Mapping[str, str], measure: str | None, **others: Any
 ) -> dict[str, Any]:
-    """Return a manifest for another tool's results. `data` has a hash of each instance's data."""
+    """Return a manifest for another tool's results.
+
+    ``data`` maps each instance to a hash of its data. ``others`` are further keys of the manifest.
+    """
     whole = "\n".join(f"{name}={data[name]}" for name in sorted(data))
     hashed = hashlib.sha256(whole.encode(errors="replace")).hexdigest()
     fingerprint = {"dataset_sha256": hashed}
@@ -163,7 +198,21 @@ def manifest(
 
 
 def write_run(root: Path, name: str, source: Path, imported: Imported) -> RunFolder:
-    """Write an imported file as a run and return its folder. A failure leaves nothing behind."""
+    """Write imported results as a run, and return the run's folder.
+
+    A failure leaves nothing behind.
+
+    Args:
+        root: The folder of all runs.
+        name: The name of the new run.
+        source: The imported file, whose name and hash the manifest records.
+        imported: The file's content.
+
+    Raises:
+        DataInvalid: If there are no samples, or an attempt is invalid or occurs twice.
+        RunConflict: If there is already a run with this name.
+        StoreFailed: If the run cannot be written.
+    """
     wanted = RunFolder(root, name)
     refuse_existing(wanted)
     # No run's name begins with a dot, so this folder is never mistaken for a run.
@@ -190,7 +239,7 @@ def write_run(root: Path, name: str, source: Path, imported: Imported) -> RunFol
 
 
 def refuse_existing(folder: RunFolder) -> None:
-    """Raise RunConflict if the run's folder exists."""
+    """Raise RunConflict if there is already a run with this name."""
     if folder.path.exists():
         message = f"There is a run {folder.name!r} already."
         raise RunConflict(message, "Choose another name with --name.")

@@ -1,7 +1,8 @@
 """Writes a run as an Inspect log (``.eval`` or ``.json``), using Inspect's own library.
 
-A log shows each sample's last round. Its metadata holds all attempts, unchanged, under ``harness``,
-for `harness import`. Inspect writes a log as a whole, so the run's samples must fit in memory.
+A log shows the last round of each sample. The sample's metadata holds all attempts, unchanged,
+under the key ``harness``, which `harness import` reads. Inspect writes a log as a whole, so all
+samples of the run must fit in memory.
 """
 
 from __future__ import annotations
@@ -39,7 +40,20 @@ MANIFEST_KEYS = (
 def write_inspect(
     run: ExportedRun, config: RunFile, manifest: Mapping[str, Any], metrics: Metrics, path: Path
 ) -> None:
-    """Write a run as an Inspect log. On failure, an existing file is unchanged."""
+    """Write a run as an Inspect log. On failure, an existing file is unchanged.
+
+    Args:
+        run: The run.
+        config: The run's run file.
+        manifest: The run's manifest.
+        metrics: The run's metrics.
+        path: The file, which ends in ``.eval`` or ``.json``.
+
+    Raises:
+        ConfigError: If the path has another suffix.
+        ExtraMissing: If Inspect is not installed.
+        StoreFailed: If the file cannot be written.
+    """
     if path.suffix not in SUFFIXES:
         message = f"--output {path}: an Inspect log ends with .eval or .json."
         raise ConfigError(message, "Inspect reads no other suffix.")
@@ -199,7 +213,10 @@ def _result(name: str, found: Rate | Mean, metrics: Metrics) -> dict[str, Any]:
 
 
 def _verdict_name(scores: Iterable[str]) -> str:
-    """Return the verdict's name: `VERDICT`, or ``harness_passed`` if a score has that name."""
+    """Return the name of the verdict in a log: `VERDICT`.
+
+    If a score already has that name, the verdict is called ``harness_passed``.
+    """
     return f"{HARNESS}_{VERDICT}" if VERDICT in scores else VERDICT
 
 
@@ -208,7 +225,10 @@ def _sample_id(instance: str) -> str:
 
 
 def _usage(usage: Usage, cost: float | None) -> dict[str, Any]:
-    """Return token counts and cost (US dollars) for Inspect, whose input excludes cached tokens."""
+    """Return token counts and the cost (US dollars) with Inspect's names.
+
+    Inspect does not count cached tokens as input tokens.
+    """
     return {
         "input_tokens": max(usage.input_tokens - usage.cached_input_tokens, 0),
         "output_tokens": usage.output_tokens,

@@ -1,7 +1,7 @@
 """Reads an Inspect log as a run, using Inspect's own library.
 
-Each answer becomes an attempt of one round, with the preceding conversation as the prompt. A log
-exported by the harness is restored exactly, attempt by attempt.
+Each sample becomes one attempt, in round 1: its last answer, with the conversation before it as the
+prompt. A log that the harness exported is restored exactly, with all attempts.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ FINISH_REASONS = {"max_tokens": "length", "model_length": "length"}
 
 
 def is_inspect_log(path: Path) -> bool:
-    """Return whether a file begins like an Inspect log. It may still be malformed."""
+    """Return whether a file begins like an Inspect log. The rest of it may be malformed."""
     with opened(path) as file:
         begins = file.read(1 << 16)
     if begins[:4] == b"PK\x03\x04":
@@ -106,7 +106,19 @@ def _refuse_bomb(path: Path) -> None:
 
 
 def read_inspect(path: Path, task: str = "", score: str = "") -> Imported:
-    """Read an Inspect log as a run. ``task`` renames its task, ``score`` decides what passes."""
+    """Read an Inspect log as a run.
+
+    Args:
+        path: The log.
+        task: The name of the run's task (default: the log's own).
+        score: The score that decides whether an answer passes (default: see `imported_run.judged`).
+
+    Raises:
+        ConfigError: If the log has no such score.
+        DataInvalid: If the log cannot be read, or is too large.
+        DataMissing: If there is no such file.
+        ExtraMissing: If Inspect is not installed.
+    """
     log = _read_log(path)
     spec, samples = log.eval, _samples(path, log)
     own = (spec.metadata or {}).get(HARNESS)
@@ -177,7 +189,10 @@ def _exported(
 
 
 def _with_groups(attempts: list[Placed]) -> list[Placed]:
-    """Return attempts without labels that have more than `MAX_GROUPS` values, or `NO_LABEL`."""
+    """Return the attempts with only those labels that have few distinct values.
+
+    A label is removed if it has more than `MAX_GROUPS` values, or if any of them is `NO_LABEL`.
+    """
     values: dict[str, set[Any]] = {}
     for _, attempt in attempts:
         for label, value in attempt.groups.items():
@@ -194,7 +209,10 @@ def _with_groups(attempts: list[Placed]) -> list[Placed]:
 def _missing(
     path: Path, log: EvalLog, attempts: list[Placed], epochs: int, model: str, begun: float
 ) -> list[Placed]:
-    """Return attempts (outcome ``error``) for samples that a log names but does not contain."""
+    """Return an attempt for each sample that the log names but does not contain.
+
+    The outcome of these attempts is ``error``. Raises DataInvalid if far too many are missing.
+    """
     clusters = {attempt.instance: attempt.cluster for _, attempt in reversed(attempts)}
     seen = {(attempt.instance, attempt.sample) for _, attempt in attempts}
     listed = [encodable(str(name)) for name in log.eval.dataset.sample_ids or ()]
@@ -278,7 +296,10 @@ def _usage(sample: EvalSample, where: str) -> tuple[Usage | None, float | None]:
 
 
 def _is_accuracy(header: EvalLog) -> Callable[[str], bool]:
-    """Return a function that says whether a named score is an accuracy or of unknown kind."""
+    """Return a function that says whether the score with a given name is an accuracy.
+
+    It returns True for a score of which the log lists no metrics.
+    """
     metrics: dict[str, set[str]] = {}
     for score in header.results.scores if header.results else ():
         full = score.name if score.name == score.scorer else f"{score.scorer}.{score.name}"
@@ -298,7 +319,10 @@ def _grades(sample: EvalSample, where: str) -> Iterator[tuple[str, FoundScore]]:
 
 
 def _grade(value: Any, where: str, reason: str, details: dict[str, Any]) -> FoundScore:
-    """Convert a grade, boolean or number (or its text) to a score; anything else has no value."""
+    """Convert a grade, boolean or number to a score. A number may be given as text.
+
+    Any other value is kept in the details, and the score has no value.
+    """
     if isinstance(value, bool):
         return FoundScore(float(value), True, reason, details)
     if isinstance(value, str):
@@ -316,7 +340,10 @@ def _grade(value: Any, where: str, reason: str, details: dict[str, Any]) -> Foun
 
 
 def _conversation(given: Any) -> tuple[Message, ...]:
-    """Convert Inspect's messages, or a text, to messages. Text and tool output are user turns."""
+    """Convert Inspect's messages to the harness's. A string becomes a single user message.
+
+    Messages with other roles, such as tool output, become user messages.
+    """
     if isinstance(given, str):
         return (Message("user", encodable(given)),)
     return tuple(
@@ -326,7 +353,10 @@ def _conversation(given: Any) -> tuple[Message, ...]:
 
 
 def _text(content: Any) -> str:
-    """Return a message's text without reasoning. A picture or tool call becomes ``[kind]``."""
+    """Return the text of a message's content, without reasoning.
+
+    Other parts, such as a picture or a tool call, become ``[TYPE]``.
+    """
     if isinstance(content, str):
         return encodable(content)
     parts = [part for part in content if part.type != "reasoning"]

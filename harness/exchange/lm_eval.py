@@ -1,8 +1,11 @@
 """Reads lm-eval's samples (``--log_samples``) as a run, and writes a run in the same format.
 
-A document becomes an instance with one sample. Several extractions of its answer (filters) become
-scores of one attempt, named ``METRIC,FILTER``. Several samples of an instance are written as
-filters: ``sample-0``, ``sample-1``, … Earlier rounds are written as part of the last one's prompt.
+When read, a document becomes an instance with one sample. If a file has several extractions
+(filters) of the document's answer, their metrics become scores of one attempt, named
+``METRIC,FILTER``.
+
+When written, each of several samples of an instance is a filter: ``sample-0``, ``sample-1`` and so
+on. Only a sample's last round is written, with the earlier rounds as part of its prompt.
 """
 
 from __future__ import annotations
@@ -44,14 +47,25 @@ SAMPLE = re.compile(r"sample-(\d{1,9})")  # the filter of one of k exported samp
 
 
 def is_lm_eval(path: Path) -> bool:
-    """Return whether a file begins like lm-eval's samples. It may still be malformed."""
+    """Return whether a file begins like lm-eval's samples. The rest of it may be malformed."""
     with opened(path) as file:
         begins = file.read(1 << 16).lstrip()
     return begins[:1] == b"{" and b'"doc_id"' in begins
 
 
 def read_lm_eval(path: Path, task: str = "", score: str = "") -> Imported:
-    """Read lm-eval's samples as a run. ``task`` names its task, ``score`` decides what passes."""
+    """Read lm-eval's samples as a run.
+
+    Args:
+        path: The file of samples.
+        task: The name of the run's task (default: from the file's name).
+        score: The score that decides whether an answer passes (default: see `imported_run.judged`).
+
+    Raises:
+        ConfigError: If the file has no such score.
+        DataInvalid: If the file is malformed.
+        DataMissing: If there is no such file.
+    """
     named = NAME.fullmatch(path.name)
     task = task or (encodable(named[1]) if named else "imported")
     results: Mapping[str, Any] = {}
@@ -91,7 +105,11 @@ def read_lm_eval(path: Path, task: str = "", score: str = "") -> Imported:
 
 
 def _documents(path: Path) -> list[_Line]:
-    """Return each sample's first line, with the metrics of all of the sample's lines."""
+    """Return the first line of each sample.
+
+    The metrics in the sample's other lines, which have other filters, are added to its
+    ``readings``.
+    """
     documents: dict[tuple[str, str, int], _Line] = {}
     with opened(path) as file:
         contents = iter(lambda: file.readline(MAX_BYTES + 1), b"")
@@ -142,7 +160,10 @@ def _parsed(content: bytes, where: str) -> dict[str, Any]:
 
 
 class _Line:
-    """A decoded line of lm-eval's samples. `filter` names the extraction (empty: the only one)."""
+    """A decoded line of lm-eval's samples.
+
+    ``filter`` is the name of the extraction, or "" if the answer is used as it is.
+    """
 
     def __init__(self, tree: Mapping[str, Any], where: str, number: int) -> None:
         self._tree, self.where, self.number = tree, where, number
@@ -165,7 +186,7 @@ class _Line:
         self.simulated = isinstance(doc, dict) and doc.get(SIMULATED) is True
 
     def metrics(self) -> dict[str, FoundScore]:
-        """Return the metrics by name. A metric that is not a number has no value."""
+        """Return the line's metrics by name. A metric that is not a number has the value None."""
         listed = self._tree.get("metrics")
         names = map(str, listed) if isinstance(listed, list) else self._tree
         return {
@@ -186,7 +207,7 @@ class _Line:
         return FoundScore(imported_run.number(value, self.where))
 
     def messages(self) -> tuple[Message, ...]:
-        """Return the prompt as messages. A text becomes one user message."""
+        """Return the prompt as messages. A prompt that is not a chat becomes one user message."""
         arguments = self._arguments()
         asked = arguments[0][0] if arguments and arguments[0] else ""
         if isinstance(asked, list) and len(asked) == 1:  # some versions wrap a chat
@@ -197,7 +218,10 @@ class _Line:
         return tuple(_message(turn if isinstance(turn, dict) else {}) for turn in turns)
 
     def answer(self) -> str | None:
-        """Return the first reply, or the likeliest option of a multiple-choice task, or None."""
+        """Return the answer: the first reply or, in a multiple-choice task, the likeliest option.
+
+        Return None if the line has neither.
+        """
         first = next(iter(self._tree["resps"]), None)
         while isinstance(first, list) and first and not _is_likelihood(first):
             first = first[0]
@@ -211,7 +235,7 @@ class _Line:
         return encodable(best[1]) if len(best) > 1 and isinstance(best[1], str) else None
 
     def decoding(self) -> dict[str, Any]:
-        """Return the decoding settings of the line's first request, if it has any."""
+        """Return the decoding settings of the line's first request, or {} if it has none."""
         arguments = self._arguments()
         options = arguments[0][1] if arguments and len(arguments[0]) > 1 else None
         if not isinstance(options, dict):
@@ -238,7 +262,7 @@ def _list(value: Any) -> list[Any]:
 
 
 def _chat(asked: str) -> list[Any] | None:
-    """Return the turns of a prompt that is a chat in JSON, or None for any other prompt."""
+    """Return the messages in a prompt if it is a chat encoded as JSON, otherwise None."""
     with contextlib.suppress(ValueError, RecursionError):
         turns = json.loads(asked) if asked.startswith('[{"') else []
         if turns and all(isinstance(turn, dict) and _text(turn.get("role")) for turn in turns):
@@ -268,7 +292,15 @@ def _likelihood(reply: Any) -> float:
 
 
 def write_lm_eval(run: ExportedRun, config: RunFile, path: Path) -> tuple[int, int]:
-    """Write a run's samples atomically. Returns the numbers of samples written and skipped."""
+    """Write a run's samples in lm-eval's format, atomically.
+
+    Returns:
+        The numbers of samples written and skipped. A sample without a verdict and scores is
+        skipped.
+
+    Raises:
+        StoreFailed: If the file cannot be written.
+    """
     several = bool((run.index.attempts.sample > 0).any())
     given = config.decoding.given()
     options = {theirs: given[ours] for ours, theirs in DECODING.items() if ours in given}
@@ -312,7 +344,10 @@ def write_lm_eval(run: ExportedRun, config: RunFile, path: Path) -> tuple[int, i
 
 
 def _written_metrics(attempt: Attempt) -> dict[str, float]:
-    """Return the verdict (``acc``) and scores by name, with reserved names as ``score_NAME``."""
+    """Return the verdict, as ``acc``, and the scores of an attempt, by name.
+
+    A score with a name that lm-eval's format reserves is called ``score_NAME``.
+    """
     verdict = {} if attempt.passed is None else {VERDICT: float(attempt.passed)}
     reserved = NOT_METRICS | {VERDICT}
     return verdict | {

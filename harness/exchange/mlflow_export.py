@@ -30,17 +30,24 @@ def log_mlflow(
     rows: ExportedRows,
     experiment: str = "",
 ) -> str:
-    """Log a run or update its earlier export, and return its tracking URI, experiment and id.
+    """Log a run to MLflow, or update its earlier export.
 
-    MLflow's parameters cannot change: a run whose run file has changed since (more samples, say) is
-    logged as another run.
+    MLflow's parameters cannot change. If the run file has changed since the export (to have more
+    samples, for example), the run is therefore logged as another run.
 
     Args:
+        run: The run.
+        config: The run's run file.
+        manifest: The run's manifest.
+        metrics: The run's metrics.
         rows: The run's table of samples or attempts.
         experiment: The experiment's name; empty for ``MLFLOW_EXPERIMENT_NAME``.
 
+    Returns:
+        The tracking URI, the experiment and the id of the logged run, in one sentence.
+
     Raises:
-        ConfigError: If MLflow cannot log.
+        ConfigError: If MLflow cannot log, or is not installed.
     """
     mlflow = import_extra("mlflow", "trackers")
     tree = config.model_dump(mode="json")

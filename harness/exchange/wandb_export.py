@@ -22,14 +22,21 @@ def log_wandb(
     rows: ExportedRows,
     project: str = "",
 ) -> str:
-    """Log a run or update its earlier export. Returns its URL or, offline, how to send it.
+    """Log a run to Weights & Biases, or update its earlier export.
 
     Args:
+        run: The run.
+        config: The run's run file.
+        manifest: The run's manifest.
+        metrics: The run's metrics.
         rows: The run's table of samples or attempts.
         project: ``PROJECT`` or ``ENTITY/PROJECT``; empty for ``WANDB_PROJECT``.
 
+    Returns:
+        The URL of the logged run or, if wandb is offline, the command that uploads it.
+
     Raises:
-        ConfigError: If wandb cannot log, for example because there is no key.
+        ConfigError: If wandb cannot log (for example, without a key), or is not installed.
     """
     wandb = import_extra("wandb", "trackers")
     entity, _, name = project.rpartition("/")

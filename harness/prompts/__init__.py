@@ -1,8 +1,9 @@
-"""Prompt texts: Jinja templates with hard limits, built in (``prompts/``) or in users' files.
+"""Prompts: Jinja templates with strict limits, either built in (``prompts/``) or in users' files.
 
-Rows are data, never templates. Neither a row nor a user's template can hang the run or reach into
-Python: nothing can be called, attributes are keys of mappings, there is no multiplication, only the
-filters listed here exist, and loops and output are bounded. A missing field is an error.
+A row of data is never treated as a template. Neither a row nor a user's template can hang the run
+or reach into Python: nothing can be called, attributes are keys of mappings, there is no
+multiplication, only the filters listed here exist, and loops and output are bounded. A missing
+field is an error.
 """
 
 from __future__ import annotations
@@ -40,9 +41,10 @@ class _TooLong(Exception):
 
 
 class Template:
-    """A compiled template, with a name (``task.prompt``) for error messages.
+    """A compiled prompt template.
 
-    ``names`` are the fields that the template uses.
+    ``name``, for example ``task.prompt``, identifies it in error messages. ``names`` are the fields
+    that it uses.
 
     >>> Template("{{ q }}{% if hint is defined %} {{ hint }}{% endif %}", "").render({"q": "Why?"})
     'Why?'
@@ -79,7 +81,10 @@ class Template:
             raise ConfigError(problem, nearest(name, fields))
 
     def render(self, row: Mapping[str, Any]) -> str:
-        """Return the prompt for a row. Raises DataInvalid if a field is missing or unsuitable."""
+        """Return the prompt for a row.
+
+        Raises DataInvalid if a field is missing or unsuitable, or if the prompt is too long.
+        """
         from jinja2 import TemplateError, UndefinedError
 
         pieces: list[str] = []
@@ -109,7 +114,10 @@ _STEPS = "harness_loop_steps"  # name of the counter of loop steps in a template
 
 
 def _restrict(tree: Any, where: str) -> None:
-    """Refuse constructs that could run forever or do more than read a row, and limit loops."""
+    """Make a template safe: refuse some constructs, and limit the steps of its loops.
+
+    Raises ConfigError for a construct that could run forever or do more than read a row.
+    """
     from jinja2 import nodes
 
     refused = {
@@ -210,7 +218,7 @@ FOLDERS = (Path(__file__).with_name("texts"), Path(__file__).parents[2] / "promp
 
 
 def named(folder: str = "") -> list[str]:
-    """Return the sorted names of the built-in prompts, or only of those in one folder."""
+    """Return the sorted names of all built-in prompts, or of those in one folder."""
     found = {
         path.relative_to(root).with_suffix("").as_posix()
         for root in FOLDERS
@@ -220,7 +228,10 @@ def named(folder: str = "") -> list[str]:
 
 
 def read(name: str) -> Template:
-    """Return the template of a built-in prompt, without the newline at the end of its file."""
+    """Return the template of a built-in prompt. Raises DataMissing if there is no such prompt.
+
+    The newline at the end of the prompt's file is not part of the prompt.
+    """
     for root in FOLDERS:
         path = root / f"{name}{ENDING}"
         if path.is_file():
@@ -229,9 +240,10 @@ def read(name: str) -> Template:
 
 
 def conversation(template: Template, row: Mapping[str, Any]) -> tuple[Message, ...]:
-    """Return a template's messages for a row. Each begins with a line ``== ROLE ==``.
+    """Return the messages that a template gives for a row.
 
-    A template without these lines is one user message. No row can add messages.
+    In the template, a line such as ``== system ==`` begins each message. A template without such
+    lines is one user message. The text of a row never begins a message.
     """
     first, *turns = re.split(r"(?m)^== (system|user|assistant) ==\n", template.text)
     parts: list[Any] = turns or ["user", first]
@@ -240,7 +252,10 @@ def conversation(template: Template, row: Mapping[str, Any]) -> tuple[Message, .
 
 
 def read_file(path: Path, option: str) -> Template:
-    """Return the template in a user's file. ``option`` is the run file's key, for errors."""
+    """Return the template in a user's file. Raises ConfigError if the file cannot be read.
+
+    ``option`` is the key in the run file that names the file, for error messages.
+    """
     return Template(_text(path), option)
 
 
