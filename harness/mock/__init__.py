@@ -1,8 +1,9 @@
 """A simulated provider on loopback, with configurable latency, faults and rate limits.
 
 It speaks the real protocols: users rehearse runs on it, and real clients are tested against it.
-`server` listens, and `app` handles requests. `openai` and `anthropic` decode requests and encode
-replies, `answers` writes texts, `faults` draws faults and latencies, `stats` counts and limits.
+`server` runs it, and `app` handles requests. `openai` and `anthropic` decode requests and encode
+replies. `answers` writes the answers, `faults` draws faults and latencies, and `stats` counts
+requests and enforces rate limits.
 """
 
 from harness.mock.answers import Answer

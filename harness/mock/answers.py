@@ -1,6 +1,6 @@
-"""The simulated model's answers: a pure function of the request, so that runs are reproducible.
+"""The simulated model's answers. They depend only on the request, so runs are reproducible.
 
-With recorded answers, a conversation without a recorded answer is an error, because a made-up
+If answers are recorded, a conversation without a recorded answer is an error, because a made-up
 answer would be scored unnoticed.
 """
 
@@ -29,7 +29,7 @@ _SENTENCES = Path(__file__).with_name("sentences.txt").read_text("utf-8").splitl
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The text of an answer, and the log-probabilities of tokens at each position."""
+    """The text of an answer, and the log-probabilities of possible tokens at each position."""
 
     text: str
     logprobs: Sequence[Mapping[str, float]] = ()  # if empty, each token has probability `SURE`
@@ -41,7 +41,10 @@ Answers = Answerer | Mapping[str, str | Answer | Sequence[str | Answer]] | Path
 
 
 def answerer(answers: Answers | None) -> Answerer:
-    """Return the option ``answers`` of `MockServer` as a function, or raise MockError."""
+    """Convert the option ``answers`` of `MockServer` to a function.
+
+    Raises MockError if it is a file that cannot be read.
+    """
     if answers is None:
         return invented
     if isinstance(answers, Path):
@@ -50,7 +53,7 @@ def answerer(answers: Answers | None) -> Answerer:
 
 
 def invented(request: wire.MockRequest, index: int) -> str | Answer:
-    """Return a made-up verdict if the prompt asks for one, otherwise made-up sentences."""
+    """Return a made-up verdict if the prompt asks for a verdict, otherwise made-up sentences."""
     noise = int(request.digest[-8:], 16) + index
     if (found := verdict(request.prompt, noise)) is not None:
         return found
@@ -62,8 +65,8 @@ def invented(request: wire.MockRequest, index: int) -> str | Answer:
 def verdict(prompt: str, noise: int) -> str | Answer | None:
     """Return a made-up verdict in the form that a prompt asks for, or None if it asks for none.
 
-    The known forms are from ``prompts/judges``, ``prompts/followbench``, ``prompts/infobench`` and
-    ``ai_parser``. ``noise`` selects the verdict.
+    The known forms are those in ``prompts/judges``, ``prompts/followbench``, ``prompts/infobench``
+    and ``ai_parser``. The number ``noise`` decides what the verdict is.
     """
     prompt = prompt.rstrip()
     head, last = prompt[:600], prompt[-600:].rpartition("\n")[2]
@@ -100,12 +103,19 @@ class _Recording(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def recorded(answers: Mapping[str, str | Answer | Sequence[str | Answer]]) -> Answerer:
-    """Return a function that looks up answers by the last user message."""
+    """Return a function that looks up a request's answer by its last user message.
+
+    If a message has several answers, the request and the choice's index select one of them.
+    """
     return _lookup({p: [a] if isinstance(a, str | Answer) else list(a) for p, a in answers.items()})
 
 
 def read_recording(path: Path) -> Answerer:
-    """Return a function that looks up answers in a JSONL file of ``{"prompt": …, "text": …}``."""
+    """Return a function that looks up a request's answer in a JSONL file.
+
+    A line is ``{"prompt": …, "text": …}``, where the prompt is the last user message or the whole
+    conversation. Raises MockError if the file cannot be read or a line is invalid.
+    """
     answers: dict[_Key, list[str | Answer]] = {}
     decoder = msgspec.json.Decoder(_Recording)
     try:
@@ -142,9 +152,9 @@ def _lookup(answers: Mapping[_Key, Sequence[str | Answer]]) -> Answerer:
 def truncate(
     text: str, max_tokens: int | None, stop: Sequence[str] = (), reasoning: str = ""
 ) -> wire.ReplyChoice:
-    """Build a choice from a text, cut before the first stop string and after ``max_tokens``.
+    """Return a choice with the text cut before the first stop string and after ``max_tokens``.
 
-    Reasoning counts towards ``max_tokens`` first and may leave no tokens for the text.
+    The tokens of the reasoning count towards ``max_tokens`` first, and may leave none for the text.
     """
     matched = None
     # Models write from left to right: the first stop string to be completed ends the text.
@@ -161,7 +171,10 @@ def truncate(
 
 
 def thought(request: wire.MockRequest, index: int) -> str:
-    """Return made-up reasoning for the choice with this index: a unique text without an answer."""
+    """Return made-up reasoning for the choice with this index.
+
+    It is different for each choice, and contains no answer.
+    """
     return (
         f"Let me think about request {request.digest}, choice {index}. "
         "A first draft would be: nothing at all. That does not answer it, so try again."
@@ -169,14 +182,17 @@ def thought(request: wire.MockRequest, index: int) -> str:
 
 
 def endless(request: wire.MockRequest) -> wire.ReplyChoice:
-    """Return a choice without text, because its reasoning used up all tokens."""
+    """Return a choice without text, as if its reasoning had used up all tokens."""
     text = thought(request, 0)
     spent = wire.count_tokens(text) if request.max_tokens is None else request.max_tokens
     return wire.ReplyChoice("", "length", reasoning=text, reasoning_tokens=spent)
 
 
 def inline(choice: wire.ReplyChoice) -> str:
-    """Return a choice's text after its reasoning in ``<think>`` tags (left open if cut off)."""
+    """Return a choice's reasoning in ``<think>`` tags, followed by its text.
+
+    If the reasoning was cut off, the tag is not closed.
+    """
     if not choice.reasoning:
         return choice.text
     cut_off = choice.finish == "length" and not choice.text
@@ -188,7 +204,8 @@ def positions(
 ) -> tuple[wire.TokenPosition, ...]:
     """Return the token at each position of an answer, with the ``n`` likeliest tokens there.
 
-    Without ``distributions``, each word and punctuation mark of the text has probability `SURE`.
+    ``distributions`` has the log-probabilities of tokens at each position. If it is empty, each
+    word and punctuation mark of the text is a token with the probability `SURE`.
     """
     found, at = [], 0
     for distribution in distributions or map(_sure, _TOKEN.findall(text)):

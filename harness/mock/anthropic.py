@@ -1,7 +1,7 @@
-"""Anthropic messages, as in API version 2026-10-21, with Anthropic's error messages.
+"""Anthropic's Messages API as of version 2026-10-21, with Anthropic's error messages.
 
-Older versions accept sampling parameters, which have no effect. ``output_config`` has no effect
-either, and tools are never called.
+In older versions, sampling parameters are accepted but have no effect. ``output_config`` has no
+effect either, and tools are never called.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class AnthropicMessages(wire.WireFormat):
     failures: ClassVar = dict.fromkeys((500, 503), "Internal server error") | {529: "Overloaded"}
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
-        """Decode the request in a body, or raise ApiError (400) if body or version is invalid."""
+        """Decode a request. Raises ApiError (400) if its body or API version is invalid."""
         version = wire.header(headers, b"anthropic-version")
         if version is None:
             raise self.invalid("anthropic-version: header is required")
@@ -147,7 +147,7 @@ class AnthropicMessages(wire.WireFormat):
             raise self.invalid("The mock provider does not stream.")
 
     def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> dict[str, Any]:
-        """Return the JSON object of a successful reply."""
+        """Return the JSON object of a successful reply. There must be exactly one choice."""
         (choice,) = choices
         content: list[dict[str, Any]] = []
         if choice.reasoning and self.reasoning is not None:
@@ -180,7 +180,7 @@ class AnthropicMessages(wire.WireFormat):
         }
 
     def models(self, names: Collection[str]) -> dict[str, Any]:
-        """Return the JSON object of the model list, on a single page."""
+        """Return the JSON object that lists the models, all on a single page."""
         data = [{"type": "model", "id": name, "display_name": name} for name in names]
         return {"data": data, "has_more": False}
 
@@ -196,13 +196,19 @@ class AnthropicMessages(wire.WireFormat):
     def fail(
         self, status: int, message: str, code: str | None = None, retry_after: float | None = None
     ) -> ApiError:
-        """Return an error with the type for ``status``; ``code`` is its ``error_code``."""
+        """Return an error reply. ``code`` is the ``error_code`` in its details.
+
+        The error's type depends on ``status``.
+        """
         details = {} if code is None else {"details": {"error_code": code}}
         kind = _ERROR_TYPES.get(status, "api_error")
         return ApiError(status, {"type": kind, "message": message, **details}, retry_after)
 
     def check_key(self, headers: Headers, key: str) -> None:
-        """Raise ApiError (401) unless ``x-api-key`` or, without it, the bearer token is the key."""
+        """Raise ApiError (401) if the request does not have the right key.
+
+        The key is the header ``x-api-key`` or, if that is missing, the bearer token.
+        """
         own, token = wire.header(headers, b"x-api-key"), wire.bearer(headers)
         if (own or token) != key:
             wrong = "invalid x-api-key" if own else "Invalid bearer token"
@@ -229,7 +235,10 @@ class AnthropicMessages(wire.WireFormat):
         return self.invalid(f"{parameter}: Extra inputs are not permitted")
 
     def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
-        """Return the error (429) for a rate limit, with numbers if ``level`` is given."""
+        """Return the error (429) for exceeding a rate limit.
+
+        The message names the limit if ``level`` is given.
+        """
         message = "This request would exceed your organization's rate limit"
         if level:
             message += f" of {level.limit:,} {level.unit} per minute (org: mock, model: {model})"

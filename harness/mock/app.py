@@ -1,8 +1,8 @@
-"""The provider as an ASGI application: how a request is handled, step by step.
+"""The provider as an ASGI application: the steps of handling a request.
 
-First, fault and latency are drawn. Then key, body, model, parameters and rate limits are checked. A
-request that fails a check is rejected immediately. Otherwise, after the latency, the answer is sent
-or the drawn fault happens.
+First, a fault (or none) and a latency are drawn. Then the key, body, model, parameters and rate
+limits are checked. If a check fails, the request is rejected immediately. Otherwise, after the
+latency, the answer is sent or the drawn fault happens.
 
 Control requests use paths that no real provider has, and are not counted: ``GET /stats``,
 ``GET /stats/bodies``, ``POST /stats/reset``, ``GET /faults``, ``POST /faults`` (see `Conditions`).
@@ -55,7 +55,8 @@ _FAULTY_CHOICES = {
 class Conditions(msgspec.Struct, forbid_unknown_fields=True):
     """Settings that can change while the server runs. They are also the JSON of ``/faults``.
 
-    None leaves a setting unchanged. ``{}`` removes all faults or limits. New limits start unused.
+    None leaves a setting as it is, and ``{}`` removes all faults or limits. New limits start with
+    no usage.
     """
 
     faults: dict[str, float] | None = None
@@ -70,14 +71,16 @@ class Provider:
         latency: Seconds, or a distribution of seconds (see `faults.LATENCY_FORMS`).
         faults: Probability (0 to 1) of each fault, by name (see `faults.FAULTS`).
         seed: Seed for drawing faults and latencies.
-        answers: Texts by last user message, an answers file, or a function. By default, made-up
-            sentences that depend on the body. An `Answer` is a text with log-probabilities.
+        answers: The answers by last user message, a file of answers, or a function. An answer is a
+            string, or an `Answer` with log-probabilities. By default, answers are made-up sentences
+            that depend on the request's body.
         api_key: The only valid key. By default, any key is accepted.
         models: The known models. If empty, any model is accepted.
-        retry_after: Seconds in the retry-after header of a drawn 429. None or 0 sends no header.
-        reasoning: The form of reasoning in answers (see `wire.REASONING`). Default: no reasoning.
+        retry_after: Seconds in the header retry-after of a drawn 429. None or 0 omits the header.
+        reasoning: The form of reasoning in answers (see `wire.REASONING`). By default, there is
+            none.
         refuse: Names of request parameters that every model rejects with a 400. ``schema:KEYWORD``
-            stands for JSON schemas (as decoding constraints) with this keyword.
+            rejects each decoding constraint that is a JSON schema with this keyword.
         limits: Rate limits per model, as the fields of `Limits`.
     """
 
@@ -108,7 +111,7 @@ class Provider:
         self._encode = msgspec.json.Encoder().encode
 
     def change(self, conditions: Conditions) -> None:
-        """Apply the settings that are not None to all future requests."""
+        """Apply new settings to all future requests. A setting that is None stays as it is."""
         faults = self._faults if conditions.faults is None else FaultMix(conditions.faults)
         if conditions.latency is not None:
             self._latency = Latency(conditions.latency)
@@ -343,25 +346,34 @@ class _Connection:
         await self._send({"type": "http.response.body", "body": body})
 
     async def begin(self, length: int, headers: Headers, part: bytes) -> None:
-        """Send a 200 that announces a body of ``length`` bytes, and a part of that body."""
+        """Send a reply with status 200 and only the first part of its body.
+
+        The headers announce a body of ``length`` bytes.
+        """
         await self._start(200, length, headers)
         await self._send({"type": "http.response.body", "body": part, "more_body": True})
 
     async def flood(self, times: int) -> None:
-        """End the body with ``times`` megabytes of spaces, or stop if the client disconnects."""
+        """Send ``times`` megabytes of spaces as the rest of the body.
+
+        Stop if the client disconnects.
+        """
         for left in reversed(range(times)):
             await self._send({"type": "http.response.body", "body": _SPACES, "more_body": left > 0})
             if self._transport.is_closing():
                 return
 
     def elsewhere(self) -> bytes:
-        """Return this request's URL with this host's other name, localhost or 127.0.0.1."""
+        """Return this request's URL with the other name of this host: localhost or 127.0.0.1."""
         own = dict(self._scope["headers"])[b"host"].startswith(b"localhost")
         host = "127.0.0.1" if own else "localhost"
         return f"http://{host}:{self._scope['server'][1]}{self._scope['path']}".encode()
 
     async def trickle(self, body: bytes, headers: Headers) -> None:
-        """Send a 200 byte by byte, except the last byte, until the client disconnects."""
+        """Send status 200, then the body slowly, byte by byte, until the client disconnects.
+
+        The last byte is never sent.
+        """
         await self._start(200, len(body), headers)
         for at in range(len(body) - 1):
             byte = body[at : at + 1]
@@ -375,7 +387,7 @@ class _Connection:
         await self.gone()
 
     async def reset(self) -> None:
-        """Break the connection so that the client sees a reset."""
+        """Break the connection in such a way that the client sees a connection reset."""
         raw = self._transport.get_extra_info("socket")
         if raw.fileno() >= 0:  # Otherwise the client has already left.
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
@@ -383,12 +395,12 @@ class _Connection:
         await self.gone()
 
     async def gone(self) -> None:
-        """Wait until the client has disconnected, or the server has stopped."""
+        """Wait until the client has disconnected or the server is stopped."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
     async def left_within(self, seconds: float) -> bool:
-        """Wait up to ``seconds``, and return whether the client has disconnected."""
+        """Wait for at most ``seconds``. Return whether the client has disconnected by then."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.gone()

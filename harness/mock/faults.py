@@ -1,7 +1,7 @@
-"""Faults and latencies, drawn for each request.
+"""Faults and latencies, which are drawn for each request.
 
-A draw is a hash of the seed, the body's digest, and the number of requests with this body, so the
-order of arrival has no effect. A retried request gets a new draw and may succeed.
+A draw depends only on the seed, the request's body, and how many requests had this body before, so
+the order in which requests arrive has no effect. A retried request gets a new draw and may succeed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ LATENCY_FORMS = "SECONDS, uniform:LOW:HIGH or lognormal:MEDIAN:SIGMA"
 
 
 def draw(seed: int, digest: str, attempt: int) -> tuple[float, float]:
-    """Return two independent draws in [0, 1) for request number ``attempt`` with a body."""
+    """Return two independent pseudo-random numbers in [0, 1).
+
+    They depend only on the seed, the digest of the request's body, and how often that body has been
+    sent (``attempt``).
+    """
     noise = blake2b(f"{seed}:{digest}:{attempt}".encode(), digest_size=16).digest()
     # 53 bits: as many as a float holds, so that the result stays below 1.
     first, second = ((int.from_bytes(half) >> 11) / (1 << 53) for half in (noise[:8], noise[8:]))
@@ -40,7 +44,10 @@ ANSWERS: tuple[Fault, ...] = (*get_args(FaultyAnswer), *get_args(FalseAnswer))
 
 
 class FaultMix:
-    """Chooses at most one fault per request, given each fault's share of requests (0 to 1)."""
+    """Chooses at most one fault for each request.
+
+    ``shares`` has the probability (0 to 1) of each fault, by name.
+    """
 
     def __init__(self, shares: Mapping[str, float]) -> None:
         self.shares = dict(shares)
@@ -56,12 +63,15 @@ class FaultMix:
             raise MockError(f"The fault probabilities add up to {total:g}, which is more than 1.")
 
     def pick(self, number: float) -> Fault | None:
-        """Return the fault for a uniform number in [0, 1), or None for no fault."""
+        """Return the fault that a uniform random number in [0, 1) selects, or None for no fault."""
         return next((fault for bound, fault in self._bounds if number < bound), None)
 
 
 def parse_shares(options: Iterable[str]) -> dict[str, float]:
-    """Return each fault's probability from ``NAME=PROBABILITY`` options, or raise MockError."""
+    """Parse options of the form ``NAME=PROBABILITY``. Return each fault's probability by name.
+
+    Raises MockError if an option has another form.
+    """
     shares = {}
     for option in options:
         name, _, share = option.partition("=")
@@ -82,7 +92,10 @@ def _fault(name: str) -> Fault:
 
 
 class Latency:
-    """A distribution of latencies in seconds, written in one of the `LATENCY_FORMS`."""
+    """A distribution of latencies in seconds.
+
+    Its text form is one of the `LATENCY_FORMS`.
+    """
 
     def __init__(self, spec: float | str) -> None:
         self.spec = str(spec)
@@ -99,7 +112,10 @@ class Latency:
             raise MockError(f"Invalid latency {self.spec!r}. Write {LATENCY_FORMS}.")
 
     def seconds(self, quantile: float) -> float:
-        """Return the latency in seconds below which a given share (0 to 1) of requests stays."""
+        """Return a quantile of the distribution, in seconds.
+
+        ``quantile`` is the share (0 to 1) of requests whose latency is lower.
+        """
         first, second = self._values[0], self._values[-1]
         if self._shape == "uniform":
             return first + (second - first) * quantile

@@ -1,7 +1,8 @@
-"""OpenAI chat completions and legacy text completions, with OpenAI's error messages.
+"""OpenAI's chat completions and legacy text completions, with OpenAI's error messages.
 
-Parameters that docs/mock.md does not name only change the body's digest and thereby the answer.
-OpenAI has no headers for limits on input or output tokens alone: they are enforced, not reported.
+Parameters that docs/mock.md does not name only change the digest of the body, and thereby the
+answer. OpenAI has no headers for separate limits on input and output tokens. Such limits are
+enforced, but not reported.
 """
 
 from __future__ import annotations
@@ -77,12 +78,15 @@ class OpenAI(wire.WireFormat):
     constants: ClassVar[Mapping[str, str]]
 
     def models(self, names: Collection[str]) -> dict[str, Any]:
-        """Return the JSON object of the model list."""
+        """Return the JSON object that lists the models."""
         models = [{"id": n, "object": "model", "created": 0, "owned_by": "mock"} for n in names]
         return {"object": "list", "data": models}
 
     def reset(self, seconds: float) -> str:
-        """Return ``seconds`` in OpenAI's form (``20ms``, ``1.5s``, ``6m0s``), rounded up to ms."""
+        """Return a time in seconds in OpenAI's form: ``20ms``, ``1.5s`` or ``6m0s``.
+
+        It is rounded up to a millisecond.
+        """
         milliseconds = math.ceil(seconds * 1000)
         if 0 < milliseconds < 1000:
             return f"{milliseconds}ms"
@@ -90,11 +94,14 @@ class OpenAI(wire.WireFormat):
         return f"{minutes}m{rest / 1000:g}s" if minutes else f"{rest / 1000:g}s"
 
     def error(self, error: ApiError, request_id: str) -> dict[str, Any]:
-        """Return the JSON object of an error reply. Only headers carry the request id."""
+        """Return the JSON object of an error reply. The request id is only in a header."""
         return {"error": error.error}
 
     def fail(self, status: int, message: str, code: str | None = None, param: str = "") -> ApiError:
-        """Return an error with the type for ``status``; ``param`` is the bad parameter."""
+        """Return an error reply. ``param`` is the name of the invalid parameter.
+
+        The error's type depends on ``status``.
+        """
         kind = "invalid_request_error" if status < 500 else "server_error"
         return ApiError(status, error_object(message, kind, code, param))
 
@@ -112,7 +119,10 @@ class OpenAI(wire.WireFormat):
         return self.fail(404, message, "model_not_found")
 
     def refused(self, parameter: str, value: object) -> ApiError | None:
-        """Return a reasoning model's error for a parameter, or None if the value is accepted."""
+        """Return the error (400) with which a reasoning model rejects a parameter.
+
+        Return None if the model accepts the value.
+        """
         only = _ONLY_VALUES.get(parameter)
         if value == only:
             return None
@@ -126,7 +136,10 @@ class OpenAI(wire.WireFormat):
         return self.fail(400, message, "unsupported_parameter", parameter)
 
     def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
-        """Return the error (429) for a rate limit, with numbers if ``level`` is given."""
+        """Return the error (429) for exceeding a rate limit.
+
+        The message has the limit and its current usage if ``level`` is given.
+        """
         unit = "tokens" if level and level.unit != "requests" else "requests"
         message = f"Rate limit reached for {model} on {unit} per min ({unit[0].upper()}PM)"
         if level:
@@ -158,7 +171,7 @@ class OpenAI(wire.WireFormat):
 
     @abstractmethod
     def choice(self, request: MockRequest, choice: ReplyChoice) -> dict[str, Any]:
-        """Return the JSON object of a choice, without its index."""
+        """Return the JSON object of one choice in a reply, without its index."""
 
 
 class OpenAIChat(OpenAI):
@@ -169,7 +182,7 @@ class OpenAIChat(OpenAI):
     constants: ClassVar = {"object": "chat.completion", "system_fingerprint": "mock"}
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
-        """Decode the request in a body, or raise ApiError (400) if the body is invalid."""
+        """Decode a request. Raises ApiError (400) if its body is invalid."""
         request = self.decode(body, _ChatRequest)
         if request.stream:
             raise self.invalid("The mock provider does not stream.", "unsupported_value")
@@ -188,7 +201,7 @@ class OpenAIChat(OpenAI):
         )
 
     def choice(self, request: MockRequest, choice: ReplyChoice) -> dict[str, Any]:
-        """Return the JSON object of a choice, without its index."""
+        """Return the JSON object of one choice in a reply, without its index."""
         message: dict[str, object] = {"role": "assistant", "content": choice.text, "refusal": None}
         finish: str = choice.finish
         if finish == "refusal":
@@ -203,14 +216,14 @@ class OpenAIChat(OpenAI):
 
 
 class OpenAICompletions(OpenAI):
-    """The wire format of ``POST /v1/completions``, with one text prompt per request."""
+    """The wire format of ``POST /v1/completions``, with one prompt, a string, per request."""
 
     path = "/v1/completions"
     id_prefix = "cmpl"
     constants: ClassVar = {"object": "text_completion"}
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
-        """Decode the request in a body, or raise ApiError (400) if the body is invalid."""
+        """Decode a request. Raises ApiError (400) if its body is invalid."""
         request = self.decode(body, _CompletionRequest)
         if request.echo or request.suffix or request.stream or request.max_tokens == 0:
             said = "The mock provider does not support 'echo', 'suffix', 'stream' and length 0."
@@ -226,7 +239,7 @@ class OpenAICompletions(OpenAI):
         )
 
     def choice(self, request: MockRequest, choice: ReplyChoice) -> dict[str, Any]:
-        """Return the JSON object of a choice, without its index."""
+        """Return the JSON object of one choice in a reply, without its index."""
         return {
             "text": inline(choice) if self.reasoning == "think" else choice.text,
             # A text completion can only refuse in its text.
@@ -238,7 +251,7 @@ class OpenAICompletions(OpenAI):
 def error_object(
     message: str, kind: str = "invalid_request_error", code: str | None = None, param: str = ""
 ) -> dict[str, Any]:
-    """Return OpenAI's error object; ``kind`` is its ``type``."""
+    """Return an error object in OpenAI's form. ``kind`` is the value of its ``type``."""
     return {"message": message, "type": kind, "param": param or None, "code": code}
 
 

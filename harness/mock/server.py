@@ -26,9 +26,10 @@ _KEEP_ALIVE_S = 3600
 
 
 class MockServer:
-    """A context manager that serves a provider in a thread on a loopback port (0: any free port).
+    """Serves a provider on a loopback port, in a thread. Use it as a context manager.
 
-    It can be restarted, on the same port if one was given. For other options, see `app.Provider`.
+    Port 0 stands for any free port. After a stop, the server can be started again; it then has the
+    same port only if one was given. For other options, see `app.Provider`.
     """
 
     def __init__(self, *, host: str = "127.0.0.1", port: int = 0, **options: Any) -> None:
@@ -38,7 +39,11 @@ class MockServer:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start serving, or raise MockError if already running or if the address is unavailable."""
+        """Start serving.
+
+        Raises:
+            MockError: If the server is already running, or cannot listen at its address.
+        """
         if self._thread is not None:
             raise MockError("The mock server is already running.")
         listener = _listen(self._host, self._port)
@@ -68,18 +73,18 @@ class MockServer:
 
     @property
     def url(self) -> str:
-        """Root URL of the server, which is the ``base_url`` of an Anthropic client."""
+        """The server's root URL, which an Anthropic client takes as its ``base_url``."""
         if self._thread is None:
             raise MockError("The mock server is not running.")
         return self._url
 
     @property
     def base_url(self) -> str:
-        """The ``base_url`` of an OpenAI client."""
+        """The URL that an OpenAI client takes as its ``base_url``."""
         return f"{self.url}/v1"
 
     def stats(self) -> Snapshot:
-        """Return the current counters, even after the server has stopped."""
+        """Return a copy of the current counters. They remain after the server has stopped."""
         return self._provider.stats.snapshot()
 
     def bodies(self) -> dict[str, BodyCount]:
@@ -87,7 +92,7 @@ class MockServer:
         return self._provider.stats.by_body()
 
     def change(self, **settings: Any) -> None:
-        """Change settings of future requests, given as fields of `app.Conditions`."""
+        """Change settings for future requests. The settings are the fields of `app.Conditions`."""
         self._provider.change(Conditions(**settings))
 
 

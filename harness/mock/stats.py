@@ -1,6 +1,6 @@
 """Counts requests and their answers, and enforces rate limits over any 60 seconds.
 
-The sliding windows are exact, because tests rely on them to decide if a client kept to a limit.
+The sliding windows are exact, because tests use them to decide if a client respects a limit.
 """
 
 from __future__ import annotations
@@ -19,14 +19,17 @@ WINDOW_S = 60.0
 
 
 class BodyCount(Struct):
-    """How often one request body arrived, and how often it got a usable answer."""
+    """How many requests had the same body, and how many of these got a usable answer."""
 
     requests: int = 0
     answered: int = 0
 
 
 class PerMinute(Struct, frozen=True):
-    """The maximum of requests and tokens in any 60 seconds, possibly in different windows."""
+    """The maximum number of requests, and of tokens, in any 60 seconds.
+
+    The maxima may belong to different windows of 60 seconds.
+    """
 
     requests: int = 0
     tokens: int = 0
@@ -58,9 +61,10 @@ class Snapshot(Struct):
 
 
 class Stats:
-    """Counts requests. The server's thread writes, and any thread may read.
+    """Counts requests. Only the server's thread writes the counters; any thread may read them.
 
-    Requests are counted before the last byte of their answers, so clients see their own requests.
+    A request is counted before the last byte of its answer is sent, so that a client that has an
+    answer finds its request counted.
     """
 
     def __init__(self) -> None:
@@ -68,14 +72,17 @@ class Stats:
         self.reset()
 
     def reset(self) -> None:
-        """Clear all counters except the requests in flight, and start each body's draws again."""
+        """Clear all counters except the number of requests in flight.
+
+        The draws for each body start from the beginning as well.
+        """
         in_flight = self.counts.in_flight
         self.counts = Snapshot(in_flight=in_flight, max_in_flight=in_flight)
         self.peak = Peak()
         self._bodies: dict[str, BodyCount] = {}
 
     def arrive(self, digest: str, path: str) -> BodyCount:
-        """Count a new request, and return its body's counts, including this request."""
+        """Count a new request. Return the counts of its body, which include this request."""
         counts = self.counts
         counts.requests += 1
         counts.by_path[path] += 1
@@ -87,7 +94,11 @@ class Stats:
         return body
 
     def leave(self, status: int | None = None, *, abandoned: bool = False) -> None:
-        """Count a request's end, its status if one was sent, and whether the client left early."""
+        """Count the end of a request.
+
+        ``status`` is the status that was sent, if any. ``abandoned`` is whether the client left
+        early.
+        """
         self.counts.in_flight -= 1
         self.counts.abandoned += abandoned
         if status is not None:
@@ -101,13 +112,16 @@ class Stats:
         return replace(self.counts, **copies)
 
     def by_body(self) -> dict[str, BodyCount]:
-        """Return a copy of each body's counts, by digest."""
+        """Return a copy of the counts of each body, by the body's digest."""
         # The list is built in one step, so the server's thread cannot change it meanwhile.
         return {d: BodyCount(b.requests, b.answered) for d, b in list(self._bodies.items())}
 
 
 class Peak:
-    """Records the most requests and tokens in any 60 seconds. One thread writes; any may read."""
+    """Records the maximum number of requests, and of tokens, in any 60 seconds.
+
+    Only one thread may write; any thread may read.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.most = PerMinute()
@@ -129,7 +143,7 @@ def _amounts(input_tokens: int, output_tokens: int) -> dict[Unit, int]:
 
 
 class Limits(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The maximum use of each model in any 60 seconds, per `Unit`. None means no limit."""
+    """What each model may use in any 60 seconds, for each `Unit`. None means no limit."""
 
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
@@ -184,7 +198,10 @@ class MockRateLimits:
         )
 
     def admit(self, model: str, input_tokens: int, output_tokens: int) -> Level | None:
-        """Return the model's limit that rejects a request, or None after counting the request."""
+        """Count a request if it is within all limits of its model, and return None.
+
+        Otherwise, return the limit that rejects the request, which is then not counted.
+        """
         now, windows = self._clock(), self._models[model]
         amounts = _amounts(input_tokens, output_tokens)
         for window in windows:
@@ -195,6 +212,6 @@ class MockRateLimits:
         return None
 
     def levels(self, model: str) -> list[Level]:
-        """Return the current usage of each of a model's limits."""
+        """Return the current usage of each limit of a model."""
         now = self._clock()
         return [window.level(0, now) for window in self._models[model]]

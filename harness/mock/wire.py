@@ -1,4 +1,4 @@
-"""The protocol-neutral request and answer, and the common parts of wire formats.
+"""Requests and answers independent of a protocol, and the common parts of the wire formats.
 
 To add a wire format, write a class with the methods of `openai.OpenAIChat` and list it in `app`.
 """
@@ -24,11 +24,11 @@ _T = TypeVar("_T")
 
 
 class MockError(ValueError):
-    """An option is invalid, or the server cannot start. The one-line message says why."""
+    """An option is invalid, or the server cannot start. The message is one line that says why."""
 
 
 class NoAnswer(LookupError):
-    """The recording has no answer for a conversation."""
+    """There is no recorded answer for a conversation."""
 
 
 # How reasoning is returned: ``<think>…</think>`` before the answer in the same text,
@@ -46,7 +46,7 @@ class Turn(Struct, frozen=True, rename={"text": "content"}):
 
 
 class MockRequest(Struct, frozen=True):
-    """A request to the simulated model, decoded from any wire format."""
+    """A request to the simulated model, decoded from any of the wire formats."""
 
     digest: str  # hash of the body, as hexadecimal digits
     model: str
@@ -65,12 +65,15 @@ class MockRequest(Struct, frozen=True):
 
     @property
     def prompt_tokens(self) -> int:
-        """Estimated tokens of the conversation, with a small overhead per message."""
+        """Estimated number of tokens in the conversation, with a small overhead per message."""
         return 3 + sum(4 + count_tokens(turn.text) for turn in self.turns)
 
 
 class TokenPosition(Struct, frozen=True):
-    """A position's token and log-probability, and the likeliest tokens there, likeliest first."""
+    """The token at a position of an answer, and its log-probability.
+
+    ``likeliest`` has the likeliest tokens at the position, with the likeliest first.
+    """
 
     token: str
     logprob: float
@@ -78,7 +81,7 @@ class TokenPosition(Struct, frozen=True):
 
 
 class ReplyChoice(Struct, frozen=True):
-    """One of the ``n`` answers in a reply, in no particular wire format."""
+    """One of the ``n`` choices in a reply, independent of a wire format."""
 
     text: str
     finish: Finish = "stop"
@@ -89,12 +92,12 @@ class ReplyChoice(Struct, frozen=True):
 
     @property
     def tokens(self) -> int:
-        """Estimated tokens of the answer and its reasoning."""
+        """Estimated number of tokens in the answer and its reasoning."""
         return count_tokens(self.text) + self.reasoning_tokens
 
 
 class Level(Struct, frozen=True):
-    """The current use of a rate limit."""
+    """How much of a rate limit is in use at the moment."""
 
     unit: Unit
     limit: int
@@ -105,7 +108,10 @@ class Level(Struct, frozen=True):
 
 
 class ApiError(Exception):
-    """An error reply: status, the vendor's error object, and seconds to wait (None: not stated)."""
+    """An error reply: the status and the vendor's error object.
+
+    ``retry_after`` is the number of seconds to wait, or None if the reply does not say.
+    """
 
     def __init__(
         self, status: int, error: Mapping[str, object], retry_after: float | None = None
@@ -115,7 +121,7 @@ class ApiError(Exception):
 
 
 class WireFormat(ABC):
-    """Base class of a vendor's request and reply formats, with the vendor's error messages."""
+    """Base class for a vendor's formats of requests, replies and error messages."""
 
     path: ClassVar[str]  # of the URL that requests are posted to
     request_id_header: ClassVar[bytes]
@@ -128,11 +134,11 @@ class WireFormat(ABC):
 
     @abstractmethod
     def fail(self, status: int, message: str, code: str | None = None) -> ApiError:
-        """Return an error reply with this status and the vendor's error object."""
+        """Return an error reply. ``code`` is the vendor's code for the error, if it has one."""
 
     @abstractmethod
     def reset(self, seconds: float) -> str:
-        """Return a header's value for the time, in seconds from now, at which a limit resets."""
+        """Return the value of the header that says when a limit resets, in ``seconds`` from now."""
 
     def invalid(self, message: str, code: str | None = None) -> ApiError:
         """Return the error (400) for an invalid request."""
@@ -145,7 +151,14 @@ class WireFormat(ABC):
     def headers(
         self, request_id: str, levels: Sequence[Level] = (), retry_after: float | None = None
     ) -> Headers:
-        """Return headers: request id, rate limits, and retry-after (in s and ms, rounded up)."""
+        """Return the headers of a reply.
+
+        Args:
+            request_id: The request's id.
+            levels: The rate limits to report.
+            retry_after: The seconds to wait, sent in seconds and in milliseconds, both rounded up.
+                None or 0 omits these headers.
+        """
         headers = [(self.request_id_header, request_id.encode())]
         for level in (level for level in levels if level.unit in self.reported):
             left, reset = level.limit - level.used, self.reset(level.reset_s)
@@ -158,7 +171,7 @@ class WireFormat(ABC):
         return headers
 
     def decode(self, body: bytes, kind: type[_T]) -> _T:
-        """Decode a JSON body as ``kind``, or raise ApiError (400) if it is invalid."""
+        """Decode a JSON body as ``kind``. Raises ApiError (400) if it is invalid."""
         try:
             return msgspec.json.decode(body, type=kind)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -166,12 +179,12 @@ class WireFormat(ABC):
 
 
 def header(headers: Headers, name: bytes) -> str | None:
-    """Return a header's value, or None if it is missing. ``name`` is in lower case."""
+    """Return the value of a header, or None if it is missing. ``name`` must be in lower case."""
     return next((value.decode("latin-1") for key, value in headers if key == name), None)
 
 
 def bearer(headers: Headers) -> str | None:
-    """Return the token of ``Authorization: Bearer``, or None if it is missing."""
+    """Return the token in the header ``Authorization: Bearer TOKEN``, or None if there is none."""
     scheme, _, key = (header(headers, b"authorization") or "").partition(" ")
     return key.strip() if scheme.lower() == "bearer" else None
 

@@ -1,8 +1,8 @@
-"""Checks for plug-in authors, each of which returns a list of problems as sentences.
+"""Checks for plug-in authors. Each returns a list of problems, as sentences.
 
-A check calls the plug-in as the harness would, with ordinary and hostile input, and reports the
-first problem of each member, so check again after a fix. It cannot show that scores are right, so
-a task's author should still verify some by hand.
+A check calls the plug-in as the harness would, with ordinary and with hostile input. It reports
+only the first problem of each member, so check again after a fix. A check cannot show that scores
+are right: a task's author should verify some scores by hand.
 """
 
 from harness.testing.backends import check_backend as check_backend

@@ -1,4 +1,4 @@
-"""Checks a plug-in backend: its features, the bodies it sends, its replies and its errors."""
+"""Checks a plug-in backend: its features, the request bodies it sends, its replies, its errors."""
 
 from __future__ import annotations
 
@@ -50,18 +50,21 @@ def check_backend(
     at: Callable[[str], ports.Backend] | None = None,
     timeout_s: float = 30.0,
 ) -> list[str]:
-    """Return a backend's problems, found by about nine calls (four concurrent, one cancelled).
+    """Return the problems of a backend, which are found by calling it about nine times.
 
-    Call it from synchronous code: it starts an event loop, starts the backend if necessary, and
-    closes it. The calls are real, so point the backend at a server that costs nothing.
+    Four of the calls are concurrent, and one is cancelled. The calls are real, so point the backend
+    at a server that costs nothing. Call this function from synchronous code: it starts an event
+    loop, starts the backend if necessary, and closes it.
 
     Args:
-        prompt: The prompt. Each call appends its number.
-        expected: Returns the correct reply to a prompt. If None, mixed-up replies are noticed only
-            if the backend echoes its prompts.
-        at: Builds the backend for a server's URL. It gets a local server that refuses all calls,
-            which shows what is sent and how errors are treated. A backend that calls no server
-            cannot be checked in this way.
+        backend: The backend.
+        prompt: The prompt. The number of the call is appended to it.
+        model: The model to request.
+        expected: Returns the correct reply to a prompt. If None, a reply to another call's prompt
+            is noticed only if the backend echoes its prompts.
+        at: Builds the backend for a server's URL. It is used with a local server that refuses all
+            calls, which shows what the backend sends and how it treats errors. Omit it for a
+            backend that calls no server.
         timeout_s: Time limit in seconds for all calls together, and for each of two closings.
     """
     check = PlugInCheck("backends", backend)
@@ -126,7 +129,10 @@ async def _backend(
 
 
 def _variants(backend: ports.Backend, request: Request) -> Iterator[tuple[str, Request, Request]]:
-    """Yield two requests that must be sent differently, for each part that they can differ in."""
+    """Yield a name and two requests for each part of a request that the backend supports.
+
+    The requests differ only in the named part, so what the backend sends for them must differ.
+    """
     first, other = Message("user", "Hello."), Message("assistant", "Hello.")
     variants: dict[str, list[dict[str, Any]]] = {
         "message texts": [{"messages": (Message("user", text),)} for text in ("a", "b")]
@@ -152,7 +158,7 @@ def _variants(backend: ports.Backend, request: Request) -> Iterator[tuple[str, R
 
 
 def _body(check: PlugInCheck, backend: HttpBackend, request: Request) -> None:
-    """Add a problem for each part of the request that the body sent does not depend on."""
+    """Add a problem for each part of a request that does not affect the body to send."""
     for name, one, two in _variants(backend, request):
         with check.calling("body", f" when the {name} changes"), contextlib.suppress(CallError):
             if backend.body(one) == backend.body(two):
@@ -160,7 +166,7 @@ def _body(check: PlugInCheck, backend: HttpBackend, request: Request) -> None:
 
 
 class _Refusing(ThreadingHTTPServer):
-    """A local server that answers every call with `status`, and keeps what is sent."""
+    """A local server that answers every call with `status`. `sent` keeps what it receives."""
 
     daemon_threads = True
 
@@ -185,7 +191,7 @@ class _Refusal(BaseHTTPRequestHandler):
     do_GET = do_POST  # noqa: N815 (named by http.server)
 
     def log_message(self, *_: object) -> None:
-        """Do not print each call."""
+        """Log nothing, whereas the base class prints a line for each call."""
 
 
 @contextlib.contextmanager
@@ -205,7 +211,10 @@ async def _refused(
     request: Request,
     timeout_s: float,
 ) -> None:
-    """Check what the backend sends, and that it raises the right error for each refusal."""
+    """Check what the backend sends to a server that refuses all calls.
+
+    Also check that it raises the right error for each status.
+    """
     try:
         async with asyncio.timeout(timeout_s):
             for status in (429, 401, 404, 503, 200):
@@ -288,7 +297,10 @@ def _is(reply: Reply, expected: str) -> bool:
 async def _parameters(
     check: PlugInCheck, backend: ports.Backend, request: Request, whole: Reply
 ) -> None:
-    """Check a call with earlier messages and every parameter. `whole` is the reply without them."""
+    """Check a call with several messages, and with all parameters that the backend's features name.
+
+    `whole` is the reply to a call with neither.
+    """
     every = {"temperature": 0.5, "top_p": 0.9, "stop": ("\n\n\n",), "max_tokens": 16}
     given: Any = {name: value for name, value in every.items() if name in backend.features}
     seed = 1 if "seed" in backend.features else None
@@ -308,7 +320,10 @@ async def _parameters(
 
 
 async def _cut_off(check: PlugInCheck, backend: ports.Backend, request: Request) -> None:
-    """Check a longer answer, then its first token alone. A provider may refuse either call."""
+    """Check a longer answer, then the same answer with a limit of one token.
+
+    A provider may refuse either call.
+    """
     asked = f"{request.messages[0].content} {LONGER}"
     request = replace(request, messages=(Message("user", asked),))
     whole = await _result(backend, request)

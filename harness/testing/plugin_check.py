@@ -1,4 +1,4 @@
-"""Calls a plug-in's members, and reports each problem as a sentence."""
+"""Calls the members of a plug-in, and reports each problem as a sentence."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ WRONG = "This sentence of harness.testing is not an answer to anything."
 
 
 class PlugInCheck:
-    """Calls a plug-in's members, and keeps the first problem found with each of them."""
+    """Calls the members of a plug-in, and keeps the first problem found with each member."""
 
     def __init__(self, kind: str, plugin: Any) -> None:
         self.plugin = plugin
@@ -88,7 +88,7 @@ class PlugInCheck:
         return [*self._unfit, *(f"{member} {problem}" for member, problem in self.found.items())]
 
     def report(self) -> list[str]:
-        """Return all problems, including options that the source never reads."""
+        """Return all problems as sentences, including options that the source never reads."""
         for option in _unread_options(type(self.plugin)):
             self.add("__init__", f"takes the option {option!r}, which nothing reads.")
         return self.sentences()
@@ -99,7 +99,11 @@ class PlugInCheck:
 
     @contextlib.contextmanager
     def calling(self, member: str, where: str = "") -> Iterator[None]:
-        """Add a member's exception as a problem. Expected errors of the harness are re-raised."""
+        """Add a problem if a member raises an exception or is too slow in the block.
+
+        The harness expects some errors, such as `Unparseable` from ``score``. These are raised
+        again.
+        """
         try:
             yield
         except _TooSlow:
@@ -114,7 +118,10 @@ class PlugInCheck:
             self.add(member, f"raises {type(error).__name__}{where}: {str(error)[:200]}")
 
     def call(self, member: str, *arguments: Any, where: str = "", **named: Any) -> Any:
-        """Call a method twice; return its result, or None if it is invalid, too slow or raises."""
+        """Call a method twice, add any problem found, and return the first result.
+
+        Return None if the result is invalid, or if the method is too slow or raises an exception.
+        """
         if member in self._slow:
             return None
         before = _copied(arguments)
@@ -132,11 +139,11 @@ class PlugInCheck:
         return None
 
     def optional(self, member: str, *arguments: Any) -> Any:
-        """Return the result of `call`, or None if the plug-in does not have the method."""
+        """Call a method as in `call` if the plug-in has it. Otherwise, return None."""
         return self.call(member, *arguments) if self.has(member) else None
 
     def has(self, member: str) -> bool:
-        """Return whether the plug-in, with its options, has this member."""
+        """Return whether the plug-in has this member. That may depend on the plug-in's options."""
         return member in self._types
 
     def _scores_problem(self, member: str, result: Any, instance: Any = None) -> str:
@@ -166,10 +173,10 @@ class PlugInCheck:
 
 
 def _unread_options(kind: type) -> list[str]:
-    """Return the constructor's options that its module's source never reads.
+    """Return the names of the constructor's options that the source of its module never reads.
 
-    An option is read if the constructor does more with it than storing it in a private attribute,
-    or if that attribute is read.
+    Storing an option in a private attribute does not count as reading it, unless that attribute is
+    read.
     """
     try:
         line = vars(kind)["__init__"].__code__.co_firstlineno
@@ -204,12 +211,18 @@ def _each(node: ast.expr | None) -> list[ast.expr | None]:
 
 
 class _TooSlow(BaseException):
-    """A member did not return in time. Not an `Exception`, because members may catch those."""
+    """A member did not return in time.
+
+    It is not an `Exception`, because a member may catch all of those.
+    """
 
 
 @contextlib.contextmanager
 def _time_limit() -> Iterator[None]:
-    """Raise `_TooSlow` after `SLOW_S`, but only in the main thread, and not on Windows."""
+    """Raise `_TooSlow` in the block after `SLOW_S` seconds.
+
+    There is no time limit outside the main thread or on Windows.
+    """
 
     def stop(*_: object) -> None:
         raise _TooSlow
@@ -228,9 +241,10 @@ def _time_limit() -> Iterator[None]:
 
 
 def misfit(value: object, kind: Any) -> str:
-    """Return why a value, or a part of it, does not match a type, or "" if it does.
+    """Return why a value does not match a type, or "" if it does.
 
-    The value must survive conversion to plain data and back, as numpy's numbers do not.
+    A value matches if it is the same after conversion to plain data and back. A numpy number, for
+    example, is not.
     """
     origin = get_origin(kind)
     if origin is Mapping and isinstance(value, Mapping):

@@ -30,12 +30,15 @@ def check_task(
     other: Callable[[], ports.Task[Any]] | None = None,
     limit: int = 100,
 ) -> list[str]:
-    """Return the problems in a task's members, instances, prompts, scoring and references.
+    """Return the problems of a task: of its members, instances, prompts, scoring and references.
 
     Args:
-        answers: Expected verdicts by instance id and answer. None if it must be `Unparseable`.
-        hidden: Returns a text that neither an instance's prompt nor the feedback on a wrong answer
-            may contain as whole words, such as the correct answer. Case is ignored.
+        task: The task.
+        answers: Expected verdicts, by instance id and answer. None means that the answer must be
+            unparseable.
+        hidden: Returns a string that must not be revealed, such as the correct answer of an
+            instance. Neither the instance's prompt nor the feedback on a wrong answer may contain
+            it as whole words. Upper and lower case are not distinguished.
         other: A function that changes the task's data in place and builds the task again, which
             must change the fingerprint. It is called last.
         limit: Check at most this many instances.
@@ -90,7 +93,10 @@ def _known_answers(
     instances: Mapping[str, Instance[Any]],
     answers: Mapping[str, Mapping[str, bool | None]],
 ) -> None:
-    """Add a problem for each answer (by instance id) whose verdict is not the expected one."""
+    """Add a problem for each answer whose verdict is not the expected one.
+
+    ``answers`` has the expected verdicts, by instance id and answer.
+    """
     for name, verdicts in answers.items():
         if name not in instances:
             problem = f"does not yield {name!r} among the first {len(instances)}: raise limit=?"
@@ -131,7 +137,10 @@ def _instances(check: PlugInCheck, task: ports.Task[Any], limit: int) -> list[In
 
 
 def _ids_elsewhere(task: ports.Task[Any], limit: int) -> list[str] | None:
-    """Return the instances' ids in another process, or None if the task cannot run there."""
+    """Return the ids that the task's instances have in another process.
+
+    Return None if the task cannot be run in another process.
+    """
     # Python orders sets of texts differently in each process.
     code = (
         "import itertools, json, pickle, sys; sys.path[:] = json.loads(sys.argv[1]);"
@@ -155,7 +164,11 @@ def _no_leak(check: PlugInCheck, member: str, texts: Sequence[str], hidden: str 
 
 
 def _scoring(check: PlugInCheck, instance: Instance[Any], hidden: str | None) -> str | None:
-    """Check the scores of good, wrong and hostile answers. Returns the reference, if any."""
+    """Check the scores of good, wrong and hostile answers to an instance.
+
+    Returns:
+        The instance's reference answer, or None if it has none.
+    """
     named = f" of {instance.id!r}"
     reference: str | None = check.call("reference", instance)
     if reference is not None:
@@ -202,7 +215,10 @@ def _passes(check: PlugInCheck, instance: Instance[Any], text: str) -> bool:
 
 
 def _scored(check: PlugInCheck, instance: Instance[Any], text: str) -> Mapping[str, Score] | None:
-    """Return an answer's scores, {} if they are invalid, or None if the answer is unparseable."""
+    """Return the scores of an answer, or {} if they are invalid.
+
+    Return None if the task raises `Unparseable`.
+    """
     scores: Mapping[str, Score] | None
     try:
         scores = check.call("score", instance, text, where=f" for the text {text[:20]!r}")
@@ -221,9 +237,10 @@ def check_checker(
     fails: Sequence[str] = (),
     instance: Instance[Any] | None = None,
 ) -> list[str]:
-    """Return a checker's problems, found with hostile texts, and with texts whose verdict is known.
+    """Return a checker's problems, which are found with hostile texts and with known verdicts.
 
     Args:
+        checker: The checker.
         passes: Texts that must pass.
         fails: Texts that must fail.
         instance: The instance that all texts answer.
@@ -267,12 +284,14 @@ def check_judge(
     """Return a judge's problems, found without calling a model.
 
     Args:
+        judge: The judge.
         instance: An instance that the judge scores.
         text: An answer to the instance, not empty.
-        replies: Possible replies of a model, each with the expected values of the scores by name,
-            or with one value that at least one score must have. None for a reply without a verdict,
-            such as "Perhaps." A key is one reply to every question, or a tuple with one for each.
-            By default the judge is tried with its `simulated` replies, yes, no, and numbers.
+        replies: Possible replies of a model, and the scores that the judge must give for them. A
+            key is one reply to every question, or a tuple with a reply to each. A value is a
+            mapping from the names of all scores to their values, or the value of at least one
+            score, or None for a reply without a verdict, such as "Perhaps." By default, the judge
+            is tried with its `simulated` replies, and with yes, no, and numbers.
     """
     check = PlugInCheck("judges", judge)
     check.optional("fingerprint")
@@ -359,8 +378,9 @@ def _abstentions(
 ) -> None:
     """Detect a judge that treats an empty reply to one of several questions as an answer.
 
-    A judge is reported if an empty reply always gives the same scores as one particular answer,
-    while another answer gives different ones. A judge that averages the answered questions is not.
+    A judge is reported if, for one of the questions, an empty reply always gives the same scores as
+    one particular answer, while another answer gives different scores. A judge that averages over
+    the answered questions is not reported.
     """
     for place in range(len(read[0]) if read else 0):
         others = dict.fromkeys((one[:place], one[place + 1 :]) for one in read)
