@@ -34,7 +34,7 @@ MANIFEST = "manifest.json"
 class BuiltFolder:
     """A built data set.
 
-    ``facts`` are the facts in its manifest. ``resumed`` is the number of saved results that the
+    ``facts`` is the content of its manifest. ``resumed`` is the number of saved results that the
     build reused.
     """
 
@@ -52,9 +52,9 @@ class _Manifest(msgspec.Struct):
 
 @contextlib.contextmanager
 def explained(doing: str) -> Iterator[None]:
-    """Convert an OSError raised in the block to a StoreFailed with an explanation.
+    """Convert an OSError raised in the block to StoreFailed.
 
-    The explanation is "Cannot ", ``doing`` (such as "read the file"), and the error's reason.
+    The message is "Cannot ", then ``doing`` (such as "read the file"), then the system's reason.
     """
     try:
         yield

@@ -208,7 +208,10 @@ class WordListLoader(FileLoader):
         super().__init__(str(data.file(path)), "", encoding, data=data)
 
     def names(self) -> Iterator[str]:
-        """Yield the documents' names: the numbers of their first words, "1", "1001" and so on."""
+        """Yield the documents' names: "1", "1001" and so on.
+
+        A document's name is the number of its first word in the list.
+        """
         return (document.name for document in self._documents())
 
     def read(self, names: Collection[str]) -> Iterator[Document]:

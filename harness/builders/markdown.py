@@ -35,7 +35,10 @@ def quoted(text: str, longest: int) -> str:
 
 
 def inline(text: str) -> str:
-    """Return text on one line, with Markdown and HTML escaped, and no unprintable characters."""
+    """Return text on one line with Markdown and HTML escaped.
+
+    Unprintable characters are removed.
+    """
     return "".join(
         f"\\{c}" if c in "\\`*_[]<>|#&~!$" else c for c in " ".join(text.split()) if c.isprintable()
     )

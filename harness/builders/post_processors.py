@@ -21,7 +21,7 @@ def brackets() -> PostProcessor:
 
 
 def drop_first_line() -> PostProcessor:
-    """Remove the first line if there are several. In Wikipedia's dumps, it can be a title."""
+    """Remove the first line of a text with several lines, such as a title in Wikipedia's dumps."""
     return lambda text: text.split("\n", 1)[-1]
 
 

@@ -86,9 +86,9 @@ CATALOGUE = {found.name: found for found in _DATA_SETS}
 
 
 def published(task: str, dataset: object) -> list[DataSet]:
-    """Return the data sets of the catalogue that a task reads, or none if it reads no such set.
+    """Return the data sets in the catalogue that a task reads, given its option ``dataset``.
 
-    ``dataset`` is the value of the task's option ``dataset``.
+    The result is empty if the task reads none of them.
     """
     found = CATALOGUE.get(task)
     if found is None or not found.option or found.option != dataset:

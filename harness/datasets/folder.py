@@ -61,7 +61,7 @@ def own_path(name: str) -> Path:
 
 
 def is_there(path: Path) -> bool:
-    """Return whether a file or folder exists. An invalid name does not exist."""
+    """Return whether a file or folder exists. For an invalid name, return False."""
     return os.path.exists(path)  # noqa: PTH110 (which fails for a name that is too long)
 
 

@@ -35,7 +35,7 @@ FIELDS = (
     *(ORGANISATION, "source_organization_url", "model_id", "developer", "inference_platform"),
     *CHOICES,
 )
-"""Fields that the user may set: a run does not record them, or only guesses them."""
+"""Fields that the user may set, because a run does not record them or can only guess them."""
 GENERATION = ("temperature", "top_p", "max_tokens")  # decoding parameters with a field
 
 

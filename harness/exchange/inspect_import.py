@@ -321,7 +321,7 @@ def _grades(sample: EvalSample, where: str) -> Iterator[tuple[str, FoundScore]]:
 def _grade(value: Any, where: str, reason: str, details: dict[str, Any]) -> FoundScore:
     """Convert a grade, boolean or number to a score. A number may be given as text.
 
-    Any other value is kept in the details, and the score has no value.
+    Any other text, or a list or mapping, is kept in the details of a score without a value.
     """
     if isinstance(value, bool):
         return FoundScore(float(value), True, reason, details)
@@ -340,9 +340,10 @@ def _grade(value: Any, where: str, reason: str, details: dict[str, Any]) -> Foun
 
 
 def _conversation(given: Any) -> tuple[Message, ...]:
-    """Convert Inspect's messages to the harness's. A string becomes a single user message.
+    """Convert Inspect's messages to the harness's messages. A string becomes one user message.
 
-    Messages with other roles, such as tool output, become user messages.
+    A message from neither the system nor the assistant, such as tool output, becomes a user
+    message.
     """
     if isinstance(given, str):
         return (Message("user", encodable(given)),)

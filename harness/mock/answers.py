@@ -43,7 +43,7 @@ Answers = Answerer | Mapping[str, str | Answer | Sequence[str | Answer]] | Path
 def answerer(answers: Answers | None) -> Answerer:
     """Convert the option ``answers`` of `MockServer` to a function.
 
-    Raises MockError if it is a file that cannot be read.
+    Raises MockError if the answers are in a file that cannot be read.
     """
     if answers is None:
         return invented
@@ -111,7 +111,7 @@ def recorded(answers: Mapping[str, str | Answer | Sequence[str | Answer]]) -> An
 
 
 def read_recording(path: Path) -> Answerer:
-    """Return a function that looks up a request's answer in a JSONL file.
+    """Read a JSONL file, and return a function that looks up a request's answer in it.
 
     A line is ``{"prompt": …, "text": …}``, where the prompt is the last user message or the whole
     conversation. Raises MockError if the file cannot be read or a line is invalid.

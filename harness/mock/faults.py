@@ -94,7 +94,7 @@ def _fault(name: str) -> Fault:
 class Latency:
     """A distribution of latencies in seconds.
 
-    Its text form is one of the `LATENCY_FORMS`.
+    It is written in one of the `LATENCY_FORMS`, for example ``uniform:0.1:0.5``.
     """
 
     def __init__(self, spec: float | str) -> None:

@@ -138,7 +138,7 @@ class WireFormat(ABC):
 
     @abstractmethod
     def reset(self, seconds: float) -> str:
-        """Return the value of the header that says when a limit resets, in ``seconds`` from now."""
+        """Return the value of a rate limit's header that says it resets in ``seconds`` from now."""
 
     def invalid(self, message: str, code: str | None = None) -> ApiError:
         """Return the error (400) for an invalid request."""
@@ -190,5 +190,5 @@ def bearer(headers: Headers) -> str | None:
 
 
 def count_tokens(text: str) -> int:
-    """Return the estimated number of tokens in a text, rounded up."""
+    """Return the estimated number of tokens in a string, rounded up."""
     return -(-len(text) // CHARACTERS_PER_TOKEN)

@@ -37,7 +37,7 @@ MOST_PART_CHANGES = 50  # maximum of these that change only the part that a cons
 
 
 def problems(specification: Specification) -> list[str]:
-    """Describe each pair of base constraints that is duplicate, contradictory or implied.
+    """Describe the pairs of base constraints that are duplicate, contradictory or implied.
 
     In an implied pair, every text that satisfies one constraint satisfies the other. Constraints
     within an ``or`` are not examined.
@@ -82,7 +82,7 @@ def _measured(base: Base) -> tuple[object, ...]:
 
 
 def _range(base: Base, target: Target) -> tuple[float, float] | None:
-    """Return the least and greatest number that satisfy a constraint, or None if it sets none."""
+    """Return the range of numbers that satisfy a constraint, or None if it sets no range."""
     number = sole(target)
     if not isinstance(number, int):
         return None
@@ -159,8 +159,8 @@ def audit(
 
     Args:
         rows: The instances.
-        background: Natural texts by source and level. The share of them that satisfies an
-            instance's constraint measures its difficulty.
+        background: Natural texts by source and level. The smaller the share of them that satisfies
+            an instance's constraint, the harder the instance.
         nltk_data: NLTK's data folder.
         workers: The processes that do the work.
 

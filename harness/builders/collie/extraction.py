@@ -134,7 +134,7 @@ class Segmenter:
         return TOO_LONG if len(text) > self._source.longest else _filter(text, self._filters)
 
     def _words(self, paragraphs: list[str]) -> Iterator[str]:
-        """Yield each paragraph that is a single word, and the alphabetic words of all others."""
+        """Yield each paragraph that is a single word, and the alphabetic words of longer ones."""
         for paragraph in paragraphs:
             if any(map(str.isspace, paragraph)):
                 yield from filter(str.isalpha, self._units.units(paragraph, "word"))

@@ -198,7 +198,7 @@ def _within(target: Target, bounds: Bounds) -> bool:
 
 
 def suspicious(target: Target) -> bool:
-    """Return whether any string in a target does not begin and end with a letter or digit.
+    """Return whether a string in a target lacks a letter or digit at its beginning or end.
 
     >>> suspicious((3, "end")), suspicious(("``", "end"))
     (False, True)
@@ -246,8 +246,8 @@ class _File(FilePart):
 class Structure:
     """A constraint structure. Its instances differ in their targets.
 
-    ``constraints`` has a constraint for each combination of values of swept parts, or a single one
-    if nothing is swept. ``plain`` is the structure as parsed from YAML.
+    If the constraint has sweeps, ``constraints`` has one constraint for each combination of their
+    values, otherwise a single one. ``plain`` is the structure as parsed from YAML.
     """
 
     name: str

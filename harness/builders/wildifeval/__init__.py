@@ -131,7 +131,7 @@ def _source_facts(sources: Sequence[Path]) -> list[dict[str, str]]:
 
 
 def about(facts: Mapping[str, Any]) -> str:
-    """Return the text of the data set's card. ``facts`` are the facts in the manifest."""
+    """Return the description of the data set for its card. ``facts`` is the manifest's content."""
     costs = [of["cost_usd"] for of in facts["calls"].values()]
     cost = "not known" if None in costs else f"${sum(costs):,.4f}"
     return (

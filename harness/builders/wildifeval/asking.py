@@ -83,10 +83,10 @@ class Asking(Protocol):
 def top_share(
     probabilities: Mapping[str, float | None], share: float, seed: int
 ) -> tuple[set[str], float]:
-    """Return the names with the highest probabilities, and the lowest of these probabilities.
+    """Return the names with the highest probabilities, and the lowest probability among them.
 
-    Their number is a ``share`` (0 to 1) of the names that have a probability, rounded, but at least
-    one. The seed breaks ties.
+    ``share`` (0 to 1) says how many: that share of the names with a probability, rounded, but at
+    least one. The seed breaks ties.
 
     >>> top_share({"a": 0.9, "b": 0.1, "c": 0.4, "d": None}, 0.3, seed=0)
     ({'a'}, 0.9)
@@ -140,7 +140,10 @@ def _by_tokens(answer: StageAnswer) -> float | None:
 def _refuse_unreadable(
     stage: str, read: Callable[[StageAnswer], float | None], first: Sequence[StageAnswer]
 ) -> None:
-    """Raise `ConfigError` if all first replies of a stage, except refusals, are unreadable."""
+    """Raise ConfigError if none of a stage's first replies can be read.
+
+    Refusals do not count as replies here.
+    """
     replies = [answer for answer in first if answer.outcome != "refused"]
     if not replies or any(read(answer) is not None for answer in replies):
         return

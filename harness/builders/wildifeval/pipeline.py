@@ -42,7 +42,7 @@ NAME_TOKENS = 30  # maximum tokens of a name
 class RowConstraint(Struct, frozen=True, omit_defaults=True):
     """A constraint of a task, and the constraint's category (empty if unknown).
 
-    If the category is Other, ``title`` is the model's own name for it.
+    If the category is Other, ``title`` is the model's own name for the kind of constraint.
     """
 
     text: str
@@ -215,7 +215,7 @@ class _ModelStages:
     ) -> list[T | None]:
         """Ask a stage's questions, and return the label in each reply, or None if there is none.
 
-        ``unread`` counts the replies of the stage that have no label, by their first line.
+        The replies without a label are counted in ``unread``, by stage and first line.
         """
 
         def both(answer: StageAnswer) -> tuple[T | None, str]:

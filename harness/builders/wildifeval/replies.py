@@ -86,7 +86,8 @@ def _items(listed: str) -> list[str]:
     a code fence or a rule ends an item; any other text after that is a remark by the model.
 
     Raises:
-        Unparseable: If there are no items but text, or if the list continues after a remark.
+        Unparseable: If the text is not a list (and does not say "none"), or if the list continues
+            after a remark.
     """
     items: list[str] = []
     before: list[str] = []
@@ -120,9 +121,9 @@ def _line(text: str) -> str:
 
 
 class Category(Struct, frozen=True):
-    """The category of a constraint. ``name`` is empty if it is unknown.
+    """The category of a constraint. ``name`` is empty if the category is unknown.
 
-    If the category is Other, ``title`` is the model's own name for it.
+    If the category is Other, ``title`` is the model's own name for the kind of constraint.
     """
 
     name: str = ""

@@ -1,4 +1,4 @@
-"""Reads the first user message of each chat in a log, and screens these without a model.
+"""Reads the first user message of each chat in a log, and screens the messages without a model.
 
 The language classifier is restricted to 43 widely spoken languages, because it otherwise often
 mistakes a short English sentence for one in a rare language.
@@ -205,9 +205,10 @@ def screen(chats: Iterable[Chat], by: ScreenSection) -> Screened:
 
 
 def _reason(chat: Chat, by: ScreenSection) -> tuple[str, str]:
-    """Return the reason for dropping a message, and a detail. Both are empty if it passes.
+    """Return why a message is dropped, and a detail. Both are empty if it is not dropped.
 
-    Toxicity is only judged by the log's label, and duplicates are not detected here.
+    Only the checks that need a single message are made here: readability, language, code, and
+    toxicity as labelled by the log.
     """
     if chat.problem:
         return UNREADABLE, chat.problem
