@@ -104,10 +104,10 @@ def data_set(name: str) -> DataSet:
 
 
 def summary(found: DataSet, root: Path) -> str:
-    """Return whether the files of a data set are in the data folder.
+    """Return how much of a data set is in the data folder.
 
-    The result is "yes", "no", "in part", or "other content" if any of them differs from the
-    published file.
+    The result is "yes", "no", "in part", or "other content" if a file differs from the published
+    file.
     """
     present = [_is_there(product, root) for product in found.products]
     if None in present:

@@ -1,1 +1,1 @@
-"""Converts runs to and from the files of other tools. These are untrusted and never executed."""
+"""Converts runs to and from other tools' files. Such files are untrusted and never executed."""

@@ -59,9 +59,10 @@ def write_hf_results(
 
 
 def _notes(metrics: Metrics, measure: str, found: Mapping[str, float]) -> str:
-    """Return notes on the value: its confidence interval, the sample count, the harness version.
+    """Return notes on the exported value.
 
-    If the run is incomplete, they also say how much of it is done.
+    They state its confidence interval, the number of samples and the harness's version. If the run
+    is incomplete, they also say how much of it is done.
     """
     parts = [f"{measure} as a fraction", f"{metrics.n_samples:,} samples"]
     if f"{measure}/ci95_low" in found:

@@ -83,9 +83,9 @@ class OpenAI(wire.WireFormat):
         return {"object": "list", "data": models}
 
     def reset(self, seconds: float) -> str:
-        """Return a time in seconds in OpenAI's form: ``20ms``, ``1.5s`` or ``6m0s``.
+        """Convert seconds to OpenAI's notation: ``20ms``, ``1.5s`` or ``6m0s``.
 
-        It is rounded up to a millisecond.
+        The time is rounded up to a millisecond.
         """
         milliseconds = math.ceil(seconds * 1000)
         if 0 < milliseconds < 1000:

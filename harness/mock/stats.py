@@ -74,7 +74,7 @@ class Stats:
     def reset(self) -> None:
         """Clear all counters except the number of requests in flight.
 
-        The draws for each body start from the beginning as well.
+        This also restarts the draws of faults and latencies for each body.
         """
         in_flight = self.counts.in_flight
         self.counts = Snapshot(in_flight=in_flight, max_in_flight=in_flight)
@@ -143,7 +143,10 @@ def _amounts(input_tokens: int, output_tokens: int) -> dict[Unit, int]:
 
 
 class Limits(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What each model may use in any 60 seconds, for each `Unit`. None means no limit."""
+    """The rate limits of each model: its maximum use in any 60 seconds, for each `Unit`.
+
+    None means no limit.
+    """
 
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None

@@ -320,7 +320,7 @@ async def _parameters(
 
 
 async def _cut_off(check: PlugInCheck, backend: ports.Backend, request: Request) -> None:
-    """Check a longer answer, then the same answer with a limit of one token.
+    """Check a call with a longer answer, then the same call with a limit of one token.
 
     A provider may refuse either call.
     """

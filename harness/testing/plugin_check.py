@@ -139,7 +139,7 @@ class PlugInCheck:
         return None
 
     def optional(self, member: str, *arguments: Any) -> Any:
-        """Call a method as in `call` if the plug-in has it. Otherwise, return None."""
+        """Return the result of `call`, or None if the plug-in does not have the method."""
         return self.call(member, *arguments) if self.has(member) else None
 
     def has(self, member: str) -> bool:

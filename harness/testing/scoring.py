@@ -237,7 +237,7 @@ def check_checker(
     fails: Sequence[str] = (),
     instance: Instance[Any] | None = None,
 ) -> list[str]:
-    """Return a checker's problems, which are found with hostile texts and with known verdicts.
+    """Return a checker's problems, found with hostile texts and with texts of a known verdict.
 
     Args:
         checker: The checker.

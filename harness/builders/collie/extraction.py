@@ -200,7 +200,7 @@ class Segmenter:
 def _built(group: str, named: Sequence[PlugIn], units: Splitter) -> dict[str, Any]:
     """Build a group's plug-ins, and return them by name.
 
-    If a name occurs more than once, its second plug-in is returned as ``NAME 2``, and so on.
+    A plug-in that is named a second time is returned under the name ``NAME 2``, and so on.
     """
     found: dict[str, Any] = {}
     for name, options in parts(named):

@@ -1,7 +1,7 @@
 """Builds a benchmark like ConCodeEval's (arXiv 2407.03387) from a seed.
 
 45% of the instances are invalid: each violates one keyword of its schema. To make such an instance,
-one value in a valid instance, to which the keyword applies, is replaced. The result is kept if the
+a value to which the keyword applies is replaced in a valid instance. The result is kept if the
 validator reports a violation of only this keyword. Keywords within ``contains`` cannot be violated
 in this way: if no item matches, ``contains`` itself is violated.
 """

@@ -71,7 +71,7 @@ def decomposition(reply: str, prompt: str = "") -> Decomposition:
 
 
 def sameness(constraint: str) -> str:
-    """Return a constraint's text without differences in case, white space or final punctuation.
+    """Return a constraint's text in a form that ignores case, white space and final punctuation.
 
     Two constraints with the same result count as the same constraint.
     """
