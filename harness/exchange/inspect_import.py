@@ -321,7 +321,8 @@ def _grades(sample: EvalSample, where: str) -> Iterator[tuple[str, FoundScore]]:
 def _grade(value: Any, where: str, reason: str, details: dict[str, Any]) -> FoundScore:
     """Convert a grade, boolean or number to a score. A number may be given as text.
 
-    Any other text, or a list or mapping, is kept in the details of a score without a value.
+    For anything else, the score has no value. Other text, lists and mappings are kept in its
+    details.
     """
     if isinstance(value, bool):
         return FoundScore(float(value), True, reason, details)

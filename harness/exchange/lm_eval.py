@@ -295,7 +295,7 @@ def write_lm_eval(run: ExportedRun, config: RunFile, path: Path) -> tuple[int, i
     """Write a run's samples in lm-eval's format, atomically.
 
     Returns:
-        The numbers of samples written and skipped. A sample without a verdict and scores is
+        The numbers of samples written and skipped. A sample with neither a verdict nor a score is
         skipped.
 
     Raises:

@@ -344,7 +344,7 @@ def _not_empty(step: Step) -> Step:
 
 
 class StageEstimate(NamedTuple):
-    """The maximum number of calls that a stage makes, and an estimate of their total tokens."""
+    """An estimate for a stage: its maximum number of calls, and roughly the tokens of all calls."""
 
     stage: StageName
     calls: int
