@@ -63,18 +63,21 @@ __all__ = [
 
 
 DISTRIBUTION = "harness-instruct"
-"""The distribution's name for pip; ``harness`` on the package index is another project."""
+"""The name under which pip installs the harness.
+
+``harness`` on the package index is another project.
+"""
 
 
 class RunPackage(ModuleType):
-    """The package `harness.run`, which can also be called as the function `harness.api.run`."""
+    """The package `harness.run`. It can also be called, like the function `harness.api.run`."""
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         return import_module("harness.api").run(*arguments, **options)
 
 
 def __getattr__(name: str) -> Any:
-    """Return a public name, imported on first use to keep ``import harness`` instant."""
+    """Return a public name. It is imported on first use, so that ``import harness`` is instant."""
     if name == "__version__":
         from importlib.metadata import version
 

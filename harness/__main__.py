@@ -1,4 +1,4 @@
-"""Runs the command line as ``python -m harness``."""
+"""Makes ``python -m harness`` run the command line."""
 
 from harness.cli import main
 

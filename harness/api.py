@@ -79,7 +79,7 @@ class EvaluateOptions(TypedDict, total=False):
 
 
 def run(file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]) -> RunResult:
-    """Run a run file that has no variants, or one ``variant`` of any other, and return the run.
+    """Run a run file without variants, or only the ``variant`` that is named, and return the run.
 
     Arguments and errors are those of `run_all`.
 
@@ -94,7 +94,7 @@ def run(file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]) -> 
 
 
 async def arun(file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]) -> RunResult:
-    """Do what `run` does, without blocking the running event loop."""
+    """Do the same as `run`, without blocking the running event loop."""
     variant = _only_variant(file, options)
     return (await arun_all(file, **options))[variant]
 
@@ -121,7 +121,10 @@ def run_all(
 
 
 def _finished(display: Display, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
-    """Run a coroutine and return its result, also inside a running event loop (a notebook's)."""
+    """Run a coroutine and return its result.
+
+    This also works inside a running event loop (notebook).
+    """
     try:
         notebook = asyncio.get_running_loop().is_running()
     except RuntimeError:
@@ -140,7 +143,7 @@ def _finished(display: Display, work: Callable[[], Coroutine[Any, Any, R]]) -> R
 async def arun_all(
     file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]
 ) -> dict[str, RunResult]:
-    """Do what `run_all` does, without blocking the running event loop."""
+    """Do the same as `run_all`, without blocking the running event loop."""
     return await _run_all(Display({}, shown=options.get("progress", True)), file, **options)
 
 
@@ -170,7 +173,16 @@ async def _execute(
     only: str = "",
     begin: Callable[[], None] = lambda: None,
 ) -> dict[str, RunResult]:
-    """Execute all runs, or ``only`` one variant, after all are checked and ``begin`` is called."""
+    """Execute runs, and return their results by variant.
+
+    Args:
+        display: The progress display.
+        runs: The runs by variant.
+        base: The first part of the runs' names.
+        settings: The settings.
+        only: The one variant to execute. If empty, all variants are executed.
+        begin: Called when all runs have been checked.
+    """
     with Resources(settings) as resources:
         chosen = {name: run for name, run in runs.items() if only in ("", name)}
         fetch_published(chosen, base, resources)
@@ -216,7 +228,7 @@ def evaluate(
 async def aevaluate(
     tasks: str | Sequence[str], model: str | Sequence[str], **options: Unpack[EvaluateOptions]
 ) -> EvaluationResult:
-    """Do what `evaluate` does, without blocking the running event loop."""
+    """Do the same as `evaluate`, without blocking the running event loop."""
     return await _evaluate(
         Display({}, shown=options.get("progress", True)), tasks, model, **options
     )
@@ -265,7 +277,7 @@ def _only_variant(file: str | Path | Mapping[str, Any], options: RunOptions) -> 
 
 
 def open_run(name: str) -> RunResult:
-    """Return an existing run, given its name or its folder's path.
+    """Return an existing run, given its name or the path of its folder.
 
     Raises:
         DataMissing: If there is no such run.
@@ -324,13 +336,19 @@ def checker(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def task(plugin: P) -> P:
-    """Register a class as a task, ``MyTask`` as ``my``, and return it (docs/plugins.md)."""
+    """Register a class as a task, and return it (docs/plugins.md).
+
+    ``MyTask`` gets the name ``my``.
+    """
     register("tasks", _snake(plugin.__name__, "Task"), plugin)
     return plugin
 
 
 def judge(plugin: P) -> P:
-    """Register a class as a judge, ``MyJudge`` as ``my``, and return it (docs/plugins.md)."""
+    """Register a class as a judge, and return it (docs/plugins.md).
+
+    ``MyJudge`` gets the name ``my``.
+    """
     register("judges", _snake(plugin.__name__, "Judge"), plugin)
     return plugin
 

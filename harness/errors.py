@@ -1,7 +1,7 @@
 """All errors of the project, in one hierarchy.
 
-There are two families. A `UserError` is shown to the user in one or two lines (what happened,
-where, what to do next) and ends the command. A `CallError` is a failure of a provider: a
+There are two families. A `UserError` ends the command and is shown to the user in one or two lines:
+what happened, where, and what to do next. A `CallError` is a failure of a call to a provider. A
 `TransientError` is retried, a `FatalCallError` ends the run, a `PromptRefused` counts as an answer,
 and any other `CallError` becomes an attempt with outcome ``error``.
 """
@@ -34,7 +34,7 @@ class ConfigError(UserError):
 
 
 class ExtraMissing(ConfigError):
-    """A package of an extra is not installed; the message has the command that installs it."""
+    """A package of an extra is not installed. The message contains the command that installs it."""
 
 
 class SecretMissing(UserError):
@@ -58,13 +58,19 @@ class StoreFailed(UserError):
 
 
 class Unparseable(HarnessError):
-    """A task or checker cannot read an answer. This is an outcome, not a failure of the run."""
+    """A task, checker or judge cannot read an answer.
+
+    This is an outcome, not a failure of the run.
+    """
 
     scores: Mapping[str, Any] = MappingProxyType({})  # those that are known anyway, by name
 
 
 class ShotLeaks(HarnessError):
-    """A few-shot example would reveal an instance's answer. No call is made, and the run ends."""
+    """A few-shot example would reveal an instance's answer.
+
+    The call is not made, and the run ends.
+    """
 
 
 class ReplayMissing(UserError):
@@ -72,15 +78,21 @@ class ReplayMissing(UserError):
 
 
 class CallError(HarnessError):
-    """A failed call, which by default becomes an attempt with outcome ``error``."""
+    """A failed call.
+
+    Unless a subclass says otherwise, it becomes an attempt with outcome ``error``.
+    """
 
 
 class RequestRejected(CallError):
-    """The provider rejects this one request (too long, bad schema), which has outcome ``error``."""
+    """The provider rejects this request, for example because it is too long. Others may succeed."""
 
 
 class PromptRefused(RequestRejected):
-    """The provider's content filter refuses this prompt, which has outcome ``refused``."""
+    """The provider's content filter refuses this prompt.
+
+    The attempt has the outcome ``refused``.
+    """
 
 
 FailureKind = Literal[
@@ -93,11 +105,14 @@ FailureKind = Literal[
     "connection_lost",  # the connection broke after the request was sent; may be billed
     "malformed",  # the body is not what the protocol promises; may be billed
 ]
-"""The kinds of failure that are worth retrying."""
+"""The kinds of failure after which a call is worth retrying."""
 
 
 class TransientError(CallError):
-    """A failure that is worth retrying, after ``retry_after`` seconds if the provider says so."""
+    """A failure that is worth retrying.
+
+    ``retry_after`` is the number of seconds to wait first, or None if the provider did not say.
+    """
 
     def __init__(
         self,
@@ -112,13 +127,16 @@ class TransientError(CallError):
 
 
 class FatalCallError(CallError, UserError):
-    """A failure that every call would have (bad key, unknown model). It ends the run."""
+    """A failure that all calls would share, such as a wrong key or an unknown model.
+
+    It ends the run.
+    """
 
 
 def nearest(name: str, valid: Iterable[str], prefix: str = "") -> str:
-    """Return a hint for a mistyped name: the closest valid name, or else all of them.
+    """Return a hint for a mistyped name: the closest valid name or, if none is close, all of them.
 
-    ``prefix`` precedes the closest name.
+    ``prefix`` is put in front of the closest name.
     """
     choices = sorted(valid)
     close = get_close_matches(name, choices, n=1, cutoff=0.6)

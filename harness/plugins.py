@@ -1,14 +1,14 @@
 """Finds, checks and builds plug-ins by their names in run files.
 
-A built-in is a module in the kind's package, with the name used in run files, or an entry in the
-table ``PLUGINS`` of a kind that has a single module. Modules that the package lists in ``FAMILIES``
-also have such a table, for plug-ins named MODULE:ENTRY. A third party registers an entry point in
-the kind's group. The plug-in is a callable named ``plugin`` (or the table's entry). Its positional
-parameters are options in run files, validated against their annotations. Its keyword-only
-parameters are supplied by the harness (`SUPPLIED`).
+A built-in is a module in its kind's package, named as in run files. A kind with a single module has
+a table ``PLUGINS`` instead, and so have modules that the package lists in ``FAMILIES``, for
+plug-ins named MODULE:ENTRY. Other packages register an entry point in the kind's group. A running
+program can register a plug-in (`register`), and a run file can name the path of a Python file:
+``./my_check.py``.
 
-A running program can also register a plug-in (`register`), and a run file can name one by the path
-of a Python file: ``./my_check.py``.
+The plug-in is a callable named ``plugin`` (or the table's entry). Its positional parameters are
+options in run files, validated against their annotations. Its keyword-only parameters are supplied
+by the harness (`SUPPLIED`).
 """
 
 from __future__ import annotations
@@ -50,7 +50,10 @@ PACKAGES = {
     "post_processors": "harness.builders.post_processors",
     "observers": "harness.observers",
 }
-"""By kind: the package of its built-ins; the entry-point group is ``harness.KIND``."""
+"""For each kind, the package of its built-in plug-ins.
+
+The entry-point group is ``harness.KIND``.
+"""
 
 SECTION_KEYS: Mapping[str, tuple[str, ...]] = {
     "backends": ("backend", "name"),
@@ -58,7 +61,7 @@ SECTION_KEYS: Mapping[str, tuple[str, ...]] = {
     "judges": ("name", "as", "model", "limits"),
     "measures": (),
 }
-"""By kind: the keys of its run-file section that are not options; ``name`` if not listed."""
+"""For each kind, the keys of its run-file section that are not options (default: ``name``)."""
 
 SUPPLIED: Mapping[str, tuple[str, ...]] = {
     "tasks": ("data", "judges", "panels"),
@@ -72,12 +75,13 @@ SUPPLIED: Mapping[str, tuple[str, ...]] = {
     "post_processors": ("units",),
     "observers": ("content",),
 }
-"""By kind: keyword-only parameters supplied by the harness; docs/plugins.md describes them.
+"""For each kind, the keyword-only parameters that the harness supplies (docs/plugins.md).
 
-Built-in backends may also have ``hashes``, the cached hashes of model files."""
+Built-in backends may also have ``hashes``, the cached hashes of model files.
+"""
 
 FILE = ".py"
-"""Suffix of plug-in names that are paths of Python files."""
+"""The suffix of a plug-in's name if the name is the path of a Python file."""
 
 _registered: dict[tuple[str, str], Callable[..., Any]] = {}  # by kind and name
 
@@ -85,7 +89,7 @@ NEARLY = 0.85  # lowest similarity (difflib) at which an unknown member counts a
 
 
 def import_extra(module: str, extra: str) -> Any:
-    """Return an optional module. If its library is missing, ExtraMissing says how to install it."""
+    """Import a module of an extra. If it is not installed, ExtraMissing says how to install it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -113,7 +117,10 @@ def _members(protocol: type) -> set[str]:
 
 
 def problems(kind_name: str, plugin: object) -> list[str]:
-    """Return a sentence for each missing, misspelt or half-declared member of a plug-in."""
+    """Return a sentence for each member of a plug-in that is missing or misspelt.
+
+    If a plug-in has some members of an optional Protocol, it must have all of them.
+    """
     required, *optional = CAPABILITIES[kind_name]
     present = {name for name in dir(plugin) if not name.startswith("_") or name == "__call__"}
     complete = [p for p in optional if _members(p) <= present]
@@ -136,9 +143,10 @@ def problems(kind_name: str, plugin: object) -> list[str]:
 
 
 def register(kind_name: str, name: str, plugin: Callable[..., Any]) -> None:
-    """Register a plug-in. Raises ConfigError if a built-in or installed one has its name.
+    """Register a plug-in. Raises ConfigError if a built-in or installed plug-in has this name.
 
-    One registered earlier in this process is replaced, because a notebook cell may run again.
+    If this process has registered the name before, the plug-in is replaced: a notebook cell may run
+    again.
     """
     if name in kind(kind_name).names() and (kind_name, name) not in _registered:
         problem = f"There already is a {kind(kind_name).title} named {name!r}."
@@ -175,9 +183,9 @@ def checker_of(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a factory of checkers that call a function.
 
     Args:
-        function: Its first parameter is the text, and a parameter named ``instance`` is the
-            instance. All other parameters are options. It returns True or False, a number, a
-            `Score`, or a text that says what is wrong (empty if nothing is).
+        function: Takes the text to check and returns True or False, a number, a `Score`, or text
+            that says what is wrong (empty if nothing is). If it has a parameter ``instance``, it
+            gets the instance. All other parameters are options.
     """
     parameters = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
     own = [one.replace(kind=one.POSITIONAL_OR_KEYWORD) for one in parameters]
@@ -263,7 +271,10 @@ class Kind:
         return getattr(plugin, "plugin", plugin)
 
     def origin(self, name: str) -> dict[str, str]:
-        """Return a plug-in's ``package``, ``version`` and code ``sha256``, with "" if unknown."""
+        """Return a plug-in's ``package``, its ``version``, and the ``sha256`` of its code.
+
+        A value is "" if it is unknown.
+        """
         plugin = self.load(name)
         files: Sequence[Path] = ()
         if (self.name, name) in _registered:
@@ -282,7 +293,10 @@ class Kind:
         return {"package": package, "version": release, "sha256": digest}
 
     def options(self, name: str, options: Mapping[str, Any]) -> BaseModel:
-        """Return a plug-in's options from the run file, validated and with defaults filled in."""
+        """Validate the options in a run file, and return them with a plug-in's defaults filled in.
+
+        Raises ConfigError if an option is unknown or invalid.
+        """
         from pydantic import ValidationError
 
         where = f"{self.title} {name!r}"
@@ -306,7 +320,11 @@ class Kind:
             raise ConfigError(said, remedy * (option in SUPPLIED.get(self.name, ()))) from None
 
     def build(self, name: str, options: Mapping[str, Any], **given: Any) -> Any:
-        """Build a plug-in from its options and those `given` objects that it has parameters for."""
+        """Build a plug-in from its options, and the objects in `given` for which it has parameters.
+
+        Raises ConfigError if an option is invalid, or the plug-in fails or does not fit its
+        interface.
+        """
         checked, where = self.options(name, options), f"The {self.title} {name!r}"
         plugin = self.load(name)
         wanted = _parameters(plugin, given=True)
@@ -339,7 +357,7 @@ def _modules(package: str) -> list[str]:
 
 @functools.cache
 def _entries(group: str, path: tuple[str, ...]) -> Mapping[str, list[EntryPoint]]:
-    """Return a group's entry points by name, cached per path because a look-up takes 10 ms."""
+    """Return the entry points of a group by name. Cached per path because a look-up takes 10 ms."""
     found: dict[str, list[EntryPoint]] = {}
     for entry in entry_points(group=group):
         found.setdefault(entry.name, []).append(entry)
@@ -348,7 +366,7 @@ def _entries(group: str, path: tuple[str, ...]) -> Mapping[str, list[EntryPoint]
 
 @functools.cache
 def _options_model(plugin: Callable[..., Any]) -> type[BaseModel]:
-    """Return the Pydantic model of a plug-in's options, cached because building it takes 1 ms."""
+    """Return the Pydantic model of a plug-in's options. Cached because building it takes 1 ms."""
     from pydantic import ConfigDict, create_model
 
     fields: dict[str, Any] = {}
@@ -364,7 +382,7 @@ def _options_model(plugin: Callable[..., Any]) -> type[BaseModel]:
 
 @functools.cache
 def _parameters(plugin: Callable[..., Any], *, given: bool) -> dict[str, inspect.Parameter]:
-    """Return a plug-in's options by name or, if `given`, the parameters the harness supplies."""
+    """Return a plug-in's options by name or, if `given`, the parameters to be supplied."""
     with calling(f"The signature of {getattr(plugin, '__name__', plugin)}"):
         signature = inspect.signature(plugin, eval_str=True)
     return {
@@ -381,7 +399,10 @@ def _package(entry: EntryPoint) -> str:
 
 @contextlib.contextmanager
 def calling(what: str) -> Iterator[None]:
-    """In a ``with`` block, turn errors other than a `HarnessError` into a ConfigError on `what`."""
+    """Convert exceptions within a ``with`` block to a ConfigError, except for a `HarnessError`.
+
+    ``what`` is the subject of the error's message.
+    """
     try:
         yield
     except HarnessError:
@@ -394,7 +415,7 @@ def calling(what: str) -> Iterator[None]:
 
 
 def _code(module: str) -> list[Path]:
-    """Return the Python files of a loaded module's top-level package, or else of the module."""
+    """Return the Python files of a module's top-level package or, if it has none, of the module."""
     for name in (module.partition(".")[0], module):
         file = getattr(sys.modules.get(name), "__file__", None)  # namespace packages have none
         if file:
@@ -404,7 +425,7 @@ def _code(module: str) -> list[Path]:
 
 
 def external() -> list[str]:
-    """Return the loaded third-party plug-ins, sorted, each as "task 'NAME' (PACKAGE)"."""
+    """Return the loaded third-party plug-ins, sorted, in the form "task 'NAME' (PACKAGE)"."""
     return sorted(
         f"{Kind(kind).title} {name!r} ({_package(entry)})"
         for kind in PACKAGES
@@ -415,7 +436,7 @@ def external() -> list[str]:
 
 
 def kind(name: str) -> Kind:
-    """Return the kind of plug-in that a key of `PACKAGES` names. Raises ValueError for others."""
+    """Return the kind of plug-in of this name. Raises ValueError if it is not in `PACKAGES`."""
     if name not in PACKAGES:
         raise ValueError(f"no such kind of plug-in: {name}")
     return Kind(name)

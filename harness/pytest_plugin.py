@@ -1,7 +1,7 @@
 """The pytest plug-in: run files as tests, and the fixture `harness_run` (docs/check.md).
 
-Loaded by every pytest session of an environment with the harness, so it imports nothing else of
-the harness until it is used.
+Every pytest session loads it if the harness is installed in its environment. It therefore imports
+no other module of the harness until it is used.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Return a collector for a run file named on the command line, if ``--harness`` is set."""
+    """Return a collector for a file that the command line names, if ``--harness`` is set."""
     if not parent.config.getoption("harness") or file_path.suffix not in (".yaml", ".yml"):
         return None
     if not parent.session.isinitpath(file_path):  # a folder may hold files that cost money
@@ -56,10 +56,10 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 
 
 class RunFileCollector(pytest.File):
-    """A run file; its tests are its runs."""
+    """A run file, whose runs are collected as tests."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        """Yield a test for each run. Mistakes in the file are reported before the first call."""
+        """Yield a test for each run. Errors in the file are reported before any call is made."""
         from harness.cli.check import bound, section
         from harness.errors import HarnessError
         from harness.run.job import read_runs
@@ -81,14 +81,14 @@ class RunFileCollector(pytest.File):
 
 
 class RunItem(pytest.Item):
-    """A run of a run file as a test, which passes if the run keeps its bounds."""
+    """A run of a run file as a test. It passes if the run keeps its bounds."""
 
     def __init__(self, *, variant: str, given: dict[str, Any], **more: Any) -> None:
         super().__init__(**more)
         self.variant, self.given = variant, given
 
     def runtest(self) -> None:
-        """Run or continue the run, and check its bounds."""
+        """Execute or resume the run, and check its bounds."""
         from harness.api import run
 
         ended = run(self.path, variant=self.variant, progress=False)
@@ -104,7 +104,10 @@ class RunItem(pytest.Item):
             raise Broken(repr(found))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Return a failure as text: without a traceback for a decision or a user's mistake."""
+        """Describe a failure.
+
+        Failed bounds and mistakes of the user are shown without a traceback.
+        """
         from harness.errors import UserError
 
         if isinstance(excinfo.value, Broken | UserError):
@@ -112,17 +115,17 @@ class RunItem(pytest.Item):
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Return the file, None for its line, and the name shown above a failure."""
+        """Return the run file, None for the line number, and the name to show above a failure."""
         return self.path, None, self.name
 
 
 class Broken(Exception):
-    """A bound is broken, there are too few instances to tell, or calls failed."""
+    """The test failed: a bound is broken, there are too few instances to tell, or calls failed."""
 
 
 @pytest.fixture(scope="session")
 def harness_run() -> Callable[..., RunResult]:
-    """Run or continue a run file: `harness.run` without its progress display."""
+    """Return `harness.run` without its progress display: a function that runs a run file."""
     from functools import partial
 
     from harness.api import run

@@ -1,7 +1,8 @@
-"""The plain records used throughout the harness.
+"""The plain records that are used throughout the harness.
 
-An `Instance` becomes a `Request`. Its `Reply` (in a `Call`, which adds an id and times) receives
-`Score` records. An `Attempt` combines them in a line of ``attempts.jsonl``.
+A `Request` is made from an `Instance`. Its `Reply` is wrapped in a `Call`, which adds an id and
+times, and is scored by `Score` records. An `Attempt` combines all of these in one line of
+``attempts.jsonl``.
 
 Records are frozen, slotted and cheap, because a run creates hundreds of thousands of them. Their
 methods only derive values from their own fields.
@@ -26,7 +27,7 @@ OUTCOMES: tuple[Outcome, ...] = ("ok", "truncated", "refused", "empty", "unparse
 
 REFUSALS = frozenset({"refusal", "content_filter"})  # finish reasons; the text may be empty
 CONSTRAINT_REFUSED = "constraint_refused"
-"""Finish reason if the provider refuses the decoding constraint; the text is its message."""
+"""The finish reason if the provider refused the decoding constraint. The text is its message."""
 
 D = TypeVar("D")
 
@@ -39,12 +40,12 @@ class Message(Struct, frozen=True):
 
 
 ConstraintKind = Literal["json_schema", "regex", "choices", "grammar"]
-"""Kinds of decoding constraint; a backend lists those that it supports in its features."""
+"""The kinds of decoding constraint. A backend's features list those that it supports."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecodingConstraint:
-    """A constraint on the whole answer, with exactly one field set. Grammars are EBNF or GBNF."""
+    """A constraint on the whole answer. Exactly one field is set. Grammars are EBNF or GBNF."""
 
     json_schema: dict[str, Any] | None = None  # JSON that is valid against this schema
     regex: str | None = None  # a text that matches as a whole
@@ -73,7 +74,7 @@ MOST_LOGPROBS = 20  # tokens per position that can be requested (OpenAI's limit)
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """Decoding parameters. A parameter that is None or empty has the provider's default."""
+    """Decoding parameters. If a parameter is None or empty, the provider's default applies."""
 
     # A dataclass, not a struct: Pydantic, which validates run files, reads dataclasses directly.
     temperature: float | None = None  # 0: greedy
@@ -101,7 +102,7 @@ class Decoding:
 
 
 class Instance(Struct, Generic[D], frozen=True):
-    """An item of a task. ``data`` contains whatever the task needs to prompt and to score."""
+    """An item of a task. ``data`` holds whatever the task needs for its prompt and scores."""
 
     id: str  # unique within the task's data set
     data: D
@@ -110,14 +111,17 @@ class Instance(Struct, Generic[D], frozen=True):
 
 
 class Criterion(Struct, frozen=True):
-    """One condition on an answer. ``groups`` (by label) may include its ``category``."""
+    """One condition that an answer must meet.
+
+    ``groups`` (by label) may include its ``category``.
+    """
 
     text: str
     groups: Mapping[str, str] = {}
 
 
 class Origin(Struct, frozen=True):
-    """The attempt that a request belongs to. Samples are numbered from 0, rounds from 1."""
+    """The attempt for which a request is made. Samples are numbered from 0, and rounds from 1."""
 
     instance: str
     sample: int
@@ -137,7 +141,7 @@ class Request(Struct, frozen=True):
 
 
 class Question(Struct, frozen=True):
-    """A question to a judge's model, asked ``samples`` times."""
+    """A question to a judge's model. It is asked ``samples`` times."""
 
     messages: tuple[Message, ...]
     decoding: Decoding  # temperature and max_tokens are dropped if the backend lacks them
@@ -145,7 +149,10 @@ class Question(Struct, frozen=True):
 
 
 class Usage(Struct, frozen=True):
-    """Token counts of a call. Input includes cached tokens, output includes reasoning tokens."""
+    """Token counts of a call.
+
+    Input includes cached tokens, and output includes reasoning tokens.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -162,7 +169,7 @@ class Usage(Struct, frozen=True):
 
 
 class Allowance(Struct, frozen=True):
-    """A rate limit as reported in an answer's headers. Values that are not reported are None."""
+    """A rate limit that a provider reports in an answer's headers. Unreported values are None."""
 
     unit: Literal["requests", "tokens", "input_tokens", "output_tokens"]
     limit: int | None = None  # per minute
@@ -171,19 +178,19 @@ class Allowance(Struct, frozen=True):
 
 
 class TokenLogprob(Struct, frozen=True, array_like=True):
-    """A candidate token at a position, and its log-probability (natural logarithm)."""
+    """A possible token at a position, and its log-probability (natural logarithm)."""
 
     token: str
     logprob: float
 
 
 Logprobs = tuple[tuple[TokenLogprob, ...], ...]
-"""The most likely tokens at each of an answer's first positions, most likely first."""
+"""The most likely tokens at each of the first positions of an answer, the likeliest first."""
 
 MOST_POSITIONS = 20  # positions of an answer whose log-probabilities are kept
 
 PromptLogprobs = tuple[TokenLogprob | None, ...]
-"""The log-probability of each prompt token; None for tokens without one, such as the first."""
+"""The log-probability of each token of a prompt. None for tokens without one, such as the first."""
 
 
 class Reply(Struct, frozen=True):
@@ -200,7 +207,10 @@ class Reply(Struct, frozen=True):
 
 
 class Call(Struct, frozen=True):
-    """A reply with its call's id and times (epoch seconds). Attempts may share a call."""
+    """A reply, with the id and times (Unix time in seconds) of its call.
+
+    Attempts may share a call.
+    """
 
     id: str
     reply: Reply
@@ -233,7 +243,10 @@ class ObservedRun(Struct, frozen=True):
 
 
 class Rewriting(Struct, frozen=True):
-    """A second model's paraphrase of an instruction or feedback, ``used`` if it lost no value."""
+    """A paraphrase of an instruction or feedback by a second model.
+
+    It is ``used`` only if it has kept all required values.
+    """
 
     of: Literal["instruction", "feedback"]
     used: bool
@@ -245,7 +258,10 @@ class Rewriting(Struct, frozen=True):
 
 
 class Attempt(Struct, frozen=True):
-    """A line of ``attempts.jsonl``: a reply with its scores, by instance, sample and round."""
+    """A line of ``attempts.jsonl``: a reply with its scores.
+
+    Its instance, sample and round identify it.
+    """
 
     v: int  # the version of this form
     instance: str  # its id
@@ -272,7 +288,7 @@ class Attempt(Struct, frozen=True):
     polish: tuple[Rewriting, ...] = ()  # of the instruction (round 1) and of the feedback
 
     def __repr__(self) -> str:
-        """Return a short text: a list of attempts would fill pages."""
+        """Return a short description. The full values of a list of attempts would fill pages."""
         text = self.text or self.error or ""
         said = repr(text[:60]) + "…" * (len(text) > 60)
         verdict = {True: "passed", False: "failed", None: "no verdict"}[self.passed]
@@ -284,17 +300,19 @@ _canonical = msgspec.json.Encoder(order="deterministic")
 
 
 def content_hash(value: Any) -> str:
-    """Return the hash of a value's canonical JSON, as 32 hex digits."""
+    """Return the hash of a value's canonical JSON (32 hex digits)."""
     return hashlib.blake2b(_canonical.encode(value), digest_size=16).hexdigest()
 
 
 def messages_hash(messages: Sequence[Message]) -> str:
-    """Return the hash of a conversation, as 32 hex digits. It identifies the prompt."""
+    """Return the hash of a conversation (32 hex digits), which identifies the prompt."""
     return content_hash(messages)
 
 
 def encodable(text: str) -> str:
-    """Return a text that UTF-8 can encode: lone surrogates become U+FFFD, and pairs are joined.
+    """Return text in a form that UTF-8 can encode.
+
+    Lone surrogates become U+FFFD, and pairs of surrogates are joined.
 
     >>> encodable("half \\ud83d") == "half \\ufffd"
     True
@@ -305,7 +323,10 @@ def encodable(text: str) -> str:
 
 
 def verdict(scores: Mapping[str, Score]) -> bool | None:
-    """Return whether all scores with a verdict pass; None without any, or if one has no value."""
+    """Return whether all scores that have a verdict pass.
+
+    Returns None if no score has a verdict, or if a score has no value.
+    """
     if any(score.value is None for score in scores.values()):
         return None
     verdicts = [score.passed for score in scores.values() if score.passed is not None]
@@ -313,7 +334,7 @@ def verdict(scores: Mapping[str, Score]) -> bool | None:
 
 
 class Document(Struct, frozen=True):
-    """A document of a corpus, with ``\\n`` as line ends."""
+    """A document of a corpus. Its lines end with ``\\n``."""
 
     name: str
     text: str

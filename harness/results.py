@@ -38,7 +38,7 @@ CODE = '<pre style="line-height: 1.25; white-space: pre; overflow-x: auto">{code
 
 @dataclass(frozen=True)
 class RunResult:
-    """A saved run. ``config`` and ``metrics`` are read from its folder once, at first use."""
+    """A saved run. Its ``config`` and ``metrics`` are read once from its folder, on first use."""
 
     folder: RunFolder
 
@@ -59,7 +59,7 @@ class RunResult:
 
     @cached_property
     def metrics(self) -> Metrics:
-        """The run's metrics. ``metrics.complete`` is False if some samples are unfinished."""
+        """The run's metrics. If some samples are unfinished, ``metrics.complete`` is False."""
         return measure(self.folder)
 
     def attempts(self) -> list[Attempt]:
@@ -74,10 +74,10 @@ class RunResult:
         return exported_run(self.folder).samples(Attempt)
 
     def to_frame(self, *, attempts: bool = False) -> Any:
-        """Return a row per sample, with the columns of ``harness export``, as a data frame.
+        """Return a data frame with a row per sample. Its columns are those of ``harness export``.
 
         Args:
-            attempts: Return a row per attempt, with a column ``is_last``.
+            attempts: Return a row per attempt instead, with a column ``is_last``.
 
         Returns:
             A pandas data frame, or polars if pandas is not installed. Unknown values are null.
@@ -139,13 +139,13 @@ class RunResult:
 
 @dataclass(frozen=True)
 class ComparisonResult:
-    """Runs compared with a baseline. ``found`` has all figures."""
+    """Runs that are compared with a baseline. ``found`` holds all figures."""
 
     found: RunComparison
 
     @cached_property
     def document(self) -> TableDocument:
-        """The comparison's tables and notes (`harness.report.table` formats them)."""
+        """The tables and notes of the comparison. `harness.report.table` formats them."""
         return comparison_document(self.found)
 
     def to_frame(self) -> Any:
@@ -161,13 +161,20 @@ class ComparisonResult:
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """An evaluation's runs, one per model and benchmark, by "TASK.MODEL"."""
+    """The runs of an evaluation, one per model and benchmark.
+
+    ``runs`` maps "TASK.MODEL" to each run.
+    """
 
     runs: Mapping[str, RunResult]
 
     @property
     def run(self) -> RunResult:
-        """The only run. Raises ConfigError if there are several."""
+        """The run of an evaluation that has only one.
+
+        Raises:
+            ConfigError: If there are several runs.
+        """
         if len(self.runs) > 1:
             problem = f"There are {len(self.runs)} runs."
             raise ConfigError(problem, f"Take one of .runs: {', '.join(self.runs)}.")
@@ -191,18 +198,21 @@ class EvaluationResult:
 
 @dataclass(frozen=True)
 class GateResult:
-    """The decisions on a run's bounds. This object is true if all bounds are kept."""
+    """The decisions on a run's bounds. The object is true if all bounds are kept."""
 
     found: Gate
 
     @property
     def outcome(self) -> Outcome:
-        """The worst of the decisions: "failed", "too few to tell", or "passed"."""
+        """The worst outcome among the decisions: "failed", "too few to tell", or "passed"."""
         return self.found.outcome
 
     @property
     def decisions(self) -> Sequence[Decision]:
-        """The decision on each bound, with the instances ``needed`` if there are too few."""
+        """The decision on each bound.
+
+        If there are too few instances to tell, ``needed`` estimates how many it would take.
+        """
         return self.found.decisions
 
     def __bool__(self) -> bool:
@@ -216,7 +226,10 @@ class GateResult:
 
 
 def _frame(rows: Sequence[Sequence[Any]], columns: Mapping[str, str | None]) -> Any:
-    """Return rows as a pandas or else polars data frame. ``columns`` maps names to SQL types."""
+    """Return rows as a pandas data frame, or as a polars data frame if pandas is not installed.
+
+    ``columns`` maps the columns' names to SQL types.
+    """
     cells = zip(*rows, strict=True) if rows else ([] for _ in columns)
     found = dict(zip(columns, map(list, cells), strict=True))
     with contextlib.suppress(ImportError):

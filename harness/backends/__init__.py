@@ -1,6 +1,6 @@
 """Model backends, one module per provider protocol. Run files select a backend by module name.
 
-Build your own backends on `HttpBackend` and `HttpClient`, which turn every failure into an
+A backend of your own can use `HttpBackend` and `HttpClient`, which convert every failure to an
 exception of `harness.errors`.
 """
 

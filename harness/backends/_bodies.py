@@ -1,7 +1,8 @@
 """Reads providers' reply bodies, including parts of OpenAI's protocol that several backends share.
 
-Replies have been paid for. A lone surrogate (half an emoji at the end of a truncated answer), an
-invalid token count or an invalid log-probability must not lose a reply or cause a second payment.
+Replies have been paid for. A reply must therefore not be lost, or paid for again, because it
+contains a lone surrogate (half an emoji at the end of a truncated answer), an invalid token count
+or an invalid log-probability.
 
 Sources: the API references of OpenAI, vLLM and llama.cpp (ggml-org/llama.cpp#10783).
 """
@@ -27,7 +28,7 @@ LEAST_LOGPROB = -9999.0  # sent for an impossible token: JSON has no minus infin
 
 
 def read(content: bytes, decoder: msgspec.json.Decoder[T], shape: type[T]) -> T:
-    """Decode a JSON body as ``shape``, with any invalid Unicode replaced."""
+    """Decode a JSON body as an object of type ``shape``. Invalid Unicode is replaced."""
     try:
         return decoder.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -46,7 +47,11 @@ def _encodable(tree: Any) -> Any:
 
 
 def text_of(content: object) -> str:
-    """Return the text of a message's content (a string, a list of parts, or None)."""
+    """Return the text of a message's content, which is a string, a list of parts, or None.
+
+    Raises:
+        ValueError: If the content is anything else.
+    """
     if isinstance(content, list):
         return "".join(
             text_of(part.get("text") if isinstance(part, dict) else part) for part in content
@@ -62,7 +67,11 @@ def text_or_none(value: object) -> str | None:
 
 
 def finish(reason: object) -> str:
-    """Return a finish reason (default: ``stop``), or raise TransientError if it is in `FAILED`."""
+    """Return an answer's finish reason, or ``stop`` if it has none.
+
+    Raises:
+        TransientError: If the reason is in `FAILED`.
+    """
     found = text_or_none(reason) or "stop"
     if found in FAILED:
         raise TransientError(f"The server ended the answer with {found!r}.", kind="interrupted")
@@ -70,7 +79,7 @@ def finish(reason: object) -> str:
 
 
 def counted(usage: object, shape: type[T]) -> T | None:
-    """Return token counts decoded as ``shape``, or None if they are missing or invalid."""
+    """Return a reply's token counts as an object of type ``shape``, or None if unusable."""
     try:
         return msgspec.convert(usage, shape)
     except msgspec.ValidationError:
@@ -78,11 +87,11 @@ def counted(usage: object, shape: type[T]) -> T | None:
 
 
 def split_think(content: str) -> tuple[str, str | None]:
-    """Return a message's answer, and its reasoning (``<think>…</think>``) or None if it has none.
+    """Split a message's content into the answer and the reasoning, which is None if there is none.
 
-    A block counts only at the very beginning. Some chat templates put the opening tag into the
-    prompt, so the content begins inside the reasoning. A closing tag without an opening tag then
-    ends the reasoning. If the reasoning was cut off, the answer is empty.
+    The reasoning is a block ``<think>…</think>`` at the very beginning. Some chat templates put the
+    opening tag into the prompt, so the content begins inside the reasoning. A closing tag without
+    an opening tag then ends the reasoning. If the reasoning was cut off, the answer is empty.
     """
     begun = content.lstrip()
     if begun.startswith(THINK):
@@ -98,7 +107,7 @@ def split_think(content: str) -> tuple[str, str | None]:
 # so a preset lists only what its server's reference promises.
 
 Dialect = Literal["response_format", "response_format_grammar", "structured_outputs", "grammar"]
-"""The request-body field that holds a constraint."""
+"""The request-body field in which a server expects a decoding constraint."""
 
 Dialects = Mapping[records.ConstraintKind, Dialect]
 
@@ -107,7 +116,10 @@ _VLLM_NAMES = {"json_schema": "json", "choices": "choice"}  # where they differ 
 
 
 def constrained(constraint: records.DecodingConstraint, dialects: Dialects) -> dict[str, Any]:
-    """Return the request-body fields for a constraint, in the server's dialect."""
+    """Return the request-body fields for a decoding constraint.
+
+    ``dialects`` names the field that the server expects for each kind of constraint.
+    """
     match dialects[constraint.kind]:
         case "response_format":
             schema = {"name": "answer", "strict": True, "schema": constraint.json_schema}
@@ -135,9 +147,10 @@ Pairs = Iterable[tuple[object, object]]  # tokens and their log-probabilities
 
 
 def logprobs_in(given: object) -> records.Logprobs | None:
-    """Return the most likely tokens per position from a choice's ``logprobs``, or None.
+    """Return the most likely tokens at each position of an answer.
 
-    If the chosen token is not among them, a text completion lists it as an extra token.
+    ``given`` is the field ``logprobs`` of a choice. Returns None if it holds no usable list. A text
+    completion lists the chosen token in addition if it is not among the most likely ones.
     """
     for key in ("content", "top_logprobs"):
         positions = given.get(key) if isinstance(given, dict) else None
@@ -147,12 +160,15 @@ def logprobs_in(given: object) -> records.Logprobs | None:
 
 
 def prompt_logprobs_in(given: object) -> records.PromptLogprobs | None:
-    """Return a prompt's tokens and log-probabilities from vLLM's list, or None if missing."""
+    """Return a prompt's tokens and log-probabilities, as listed by vLLM, or None if missing."""
     return tuple(map(_own, given)) if isinstance(given, list) else None
 
 
 def likeliest(positions: Iterable[Pairs]) -> records.Logprobs:
-    """Return the likeliest tokens, best first, at each of the first `MOST_POSITIONS` positions."""
+    """Return the most likely tokens at each position, starting with the most likely.
+
+    Positions after the first `MOST_POSITIONS` are left out.
+    """
     ranked = (sorted(tokens(pairs), key=lambda one: -one.logprob) for pairs in positions)
     return tuple(
         tuple(found[: records.MOST_LOGPROBS + 1])
@@ -161,7 +177,7 @@ def likeliest(positions: Iterable[Pairs]) -> records.Logprobs:
 
 
 def tokens(pairs: Pairs) -> Iterator[records.TokenLogprob]:
-    """Yield the valid (token, log-probability) pairs, the latter clamped to [-9999, 0]."""
+    """Yield the valid pairs of a token and its log-probability, which is clamped to [-9999, 0]."""
     for token, logprob in pairs:
         if not isinstance(logprob, int | float) or isinstance(logprob, bool):
             continue
@@ -171,7 +187,10 @@ def tokens(pairs: Pairs) -> Iterator[records.TokenLogprob]:
 
 
 def _own(position: object) -> records.TokenLogprob | None:
-    """Return the prompt's own token, which vLLM lists first at each position, or None."""
+    """Return the prompt's own token at a position, which vLLM lists first.
+
+    Returns None if it is missing or invalid.
+    """
     own = next(iter(position.values()), None) if isinstance(position, dict) else None
     own = own if isinstance(own, dict) else {}
     return next(tokens([(own.get("decoded_token"), own.get("logprob"))]), None)

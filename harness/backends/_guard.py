@@ -14,7 +14,10 @@ from pathlib import Path
 
 
 def kill(pids: Iterable[int]) -> None:
-    """Kill processes, any process groups they lead and, on Linux, their descendants."""
+    """Kill the given processes and the process groups that they lead.
+
+    On Linux, their descendants are killed too.
+    """
     leaders = list(pids)
     doomed, children = [*leaders], _children() if leaders else {}
     for pid in doomed:
@@ -28,7 +31,7 @@ def kill(pids: Iterable[int]) -> None:
 
 
 def _children() -> dict[int, list[int]]:
-    """Map each process id to the ids of its children, from ``/proc`` (empty on other systems)."""
+    """Return the ids of each process's children, read from ``/proc``. Empty on other systems."""
     found: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):

@@ -44,17 +44,23 @@ _encode = msgspec.json.Encoder().encode
 
 
 class HttpClient:
-    """An HTTP client for the server at ``url``, with at most ``concurrency`` connections.
+    """An HTTP client for the server at ``url``.
 
-    It trusts the server as little as possible: bodies are bounded, redirects to other servers are
-    refused, and the key is removed from everything that is returned.
+    It trusts the server as little as possible: the size of bodies is limited, redirects to other
+    servers are refused, and the API key is removed from everything that is returned.
 
     Args:
-        key: Key sent as a bearer token, or "" to send none. Masked in errors and answers.
-        key_variable: The key's environment variable, for error messages.
-        timeout_s: A call's time limit (s), enforced by the caller. Connecting may take half of it.
+        url: The server's base URL.
+        key: API key to send as a bearer token, or "" to send none. It is masked in errors and
+            answers.
+        key_variable: The environment variable that holds the key, for error messages.
+        headers: Additional headers to send.
+        concurrency: Maximum number of connections.
+        timeout_s: A call's time limit in seconds, which the caller enforces. Connecting may take
+            half of it, but at most 10 s.
         reply_mb: Maximum size of an answer's decompressed body in MB.
         on_allowances: Called with the rate limits that the provider reports.
+        clock: Returns the current Unix time.
     """
 
     def __init__(
@@ -86,7 +92,7 @@ class HttpClient:
         return AsyncClient(**self.options())
 
     def options(self) -> dict[str, Any]:
-        """Return keyword arguments for httpx2's clients: connections, time limits and proxies."""
+        """Return keyword arguments for an httpx2 client: limits, timeouts and proxies."""
         from httpx2 import Limits, Timeout
 
         most = self._concurrency
@@ -98,7 +104,11 @@ class HttpClient:
         return {"limits": limits, "timeout": timeout, "mounts": proxies, "verify": _certificates()}
 
     async def post(self, path: str, body: Mapping[str, Any], model: str = "") -> bytes:
-        """Post JSON and return the response's body. May raise a CallError that names ``model``."""
+        """Post a JSON body to a path, and return the body of the response.
+
+        Raises:
+            CallError: If the call fails. Its message may name ``model``.
+        """
         asked = replace(self._asked, model=model)
         try:
             response = await self._send(await self.request(path, _encode(body)))
@@ -130,7 +140,10 @@ class HttpClient:
         return self.http.build_request("POST", url, content=content, headers=headers)
 
     async def _send(self, request: HttpRequest) -> Response:
-        """Send a request, follow redirects on its server, and return the unread response."""
+        """Send a request, and return the response without reading its body.
+
+        Redirects are followed if they lead to the same server.
+        """
         for _ in range(REDIRECTS):
             response = await self.http.send(request, stream=True, follow_redirects=False)
             if (target := response.next_request) is None:
@@ -144,7 +157,11 @@ class HttpClient:
         raise FatalCallError(f"{self.url} redirects in a loop.", "Check model.base_url.")
 
     async def _content(self, response: Response) -> bytes:
-        """Return an answer's body (RequestRejected if too large) or the start of an error body."""
+        """Return the body of a response. Of an error response, return only the beginning.
+
+        Raises:
+            RequestRejected: If the body of a successful response is too large.
+        """
         parts: list[bytes] = []
         left = self._reply_mb * 1e6 if response.is_success else ERROR_BYTES
         async for part in response.aiter_bytes():
@@ -158,7 +175,10 @@ class HttpClient:
         return b"".join(parts)
 
     def masked(self, reply: Reply) -> Reply:
-        """Return a reply with the key masked, even where JSON escapes hide it in the raw body."""
+        """Return a reply in which the API key is masked.
+
+        The raw body has been masked before, but JSON escapes may have hidden the key there.
+        """
         texts = {"text": reply.text, "reasoning": reply.reasoning, "model": reply.model}
         if not self._key or not any(text and self._key in text for text in texts.values()):
             return reply
@@ -166,7 +186,7 @@ class HttpClient:
         return structs.replace(reply, **masked)
 
     def malformed(self, content: bytes, error: Exception) -> CallError:
-        """Return a TransientError that quotes the beginning of a malformed body."""
+        """Return the TransientError to raise for a malformed body. It quotes the beginning."""
         begin = self._asked.without_key(content[:2000].decode(errors="replace"))[:200]
         problem = f"The answer of {self.url} is malformed ({error}): {begin!r}"
         return TransientError(problem, kind="malformed")
@@ -179,9 +199,9 @@ class HttpClient:
 class SDKClient(HttpClient):
     """A client of one server that uses a vendor's SDK for authentication and transport.
 
-    The SDK builds one request for each path. The requests that are sent are copies of it with their
-    own bodies. This takes half the CPU time of the SDK's `post`, and a quarter of that of its typed
-    methods (scripts/bench_calls.py).
+    The SDK builds one request for each path. The client sends copies of this request with other
+    bodies. This takes half the CPU time of the SDK's `post` method, and a quarter of the time of
+    its typed methods (scripts/bench_calls.py).
     """
 
     def __init__(
@@ -240,7 +260,10 @@ class SDKClient(HttpClient):
 
 
 class HttpBackend(ABC):
-    """A backend that sends one POST per request. Subclasses define `path`, `body` and `reply`."""
+    """A backend that makes each call with one POST request.
+
+    Subclasses define its path and bodies.
+    """
 
     cacheable = True
     path = ""
@@ -252,14 +275,16 @@ class HttpBackend(ABC):
 
     @abstractmethod
     def body(self, request: Request) -> Mapping[str, Any]:
-        """Return the JSON body of a request."""
+        """Return the JSON body to send for a request."""
 
     @abstractmethod
     def reply(self, content: bytes, request: Request) -> Reply:
-        """Return the answer in a successful response's body.
+        """Return the answer in the body of a successful response.
 
-        Raises a CallError if the body reports that there is no answer, or an exception of
-        `UNREADABLE` if it is malformed.
+        Raises:
+            CallError: If the body reports that there is no answer.
+
+        If the body is malformed, raise an exception of `UNREADABLE`.
         """
 
     async def generate(self, request: Request) -> Reply:
@@ -282,7 +307,7 @@ def _certificates() -> SSLContext:
 
 
 def past_proxies(url: str) -> dict[str, None]:
-    """Return httpx2 mounts that bypass proxies for a local URL, or {} for other URLs."""
+    """Return httpx2 mounts that bypass proxies if the URL is local, and {} otherwise."""
     host = urlsplit(url).hostname or ""
     try:
         here = host == "localhost" or ip_address(host).is_loopback

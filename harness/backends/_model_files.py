@@ -1,8 +1,8 @@
 """Identifies a model by its files, so that replies from different weights are never confused.
 
 A fine-tuned checkpoint often keeps its folder name, size and date, and an edited checkpoint may
-differ in only a few places, so every file is hashed completely. Gigabytes take seconds to minutes,
-so hashes of large files are cached until the file system reports a change.
+differ in only a few places. Every file is therefore hashed completely. Gigabytes take seconds to
+minutes, so hashes of large files are cached until the file system reports a change.
 """
 
 from __future__ import annotations
@@ -22,17 +22,24 @@ LARGE_BYTES = 4_000_000  # file size above which hashes are cached
 READERS = 8  # maximum number of files read concurrently
 
 Known = dict[str, tuple[list[int], str]]
-"""Maps paths to a file's status (see `_stat`) and its hash."""
+"""For each path, the file's status (see `_stat`) and hash."""
 
 
 class Hashes:
-    """Computes hashes of files, and caches those of large files in the file ``memory``, if set."""
+    """Computes hashes of files.
+
+    The hashes of large files are cached in the file ``memory``, unless it is None.
+    """
 
     def __init__(self, memory: Path | None = None) -> None:
         self._memory = memory
 
     def of(self, paths: Sequence[Path]) -> list[str]:
-        """Return the SHA-256 (hex digits) of each path, in the given order. May raise OSError."""
+        """Return the SHA-256 hashes (hex digits) of files, in the order of their paths.
+
+        Raises:
+            OSError: If a file cannot be read.
+        """
         cached, stats = self._cached(), {str(path): _stat(path) for path in paths}
         found = {path: known for path, known in cached.items() if known[0] == stats.get(path)}
         missing = [path for path in stats if path not in found]
@@ -61,13 +68,16 @@ class Hashes:
 
 
 def model_identity(name: str, hashes: Hashes) -> str:
-    """Return a hash of a local model's files, or the name of a model on the hub."""
+    """Return what identifies a model: a hash of its files if local, else its name on the hub."""
     found = place(name)
     return files_identity(found, hashes) if isinstance(found, Path) else found
 
 
 def files_identity(place: Path, hashes: Hashes) -> str:
-    """Return a hash of a file, or of a folder's files and their names, without subfolders."""
+    """Return a hash of a file's content, or of the names and contents of the files in a folder.
+
+    Subfolders are ignored.
+    """
     digest = hashlib.blake2b(digest_size=16)
     try:
         within = place.iterdir() if place.is_dir() else [place]
@@ -82,7 +92,11 @@ def files_identity(place: Path, hashes: Hashes) -> str:
 
 
 def place(name: str) -> Path | str:
-    """Return a local model's folder, or the name of a model on the hub."""
+    """Return the folder of a local model, or the name itself for a model on the hub.
+
+    Raises:
+        DataMissing: If the name is clearly a path, but there is no such folder.
+    """
     folder = Path(name).expanduser()
     if folder.is_dir():
         return folder.resolve()
@@ -93,7 +107,10 @@ def place(name: str) -> Path | str:
 
 
 def _stat(path: Path) -> list[int]:
-    """Return a file's device, inode, size, mtime and ctime (ns); programs cannot set ctime."""
+    """Return a file's device, inode, size, and times of modification and status change (ns).
+
+    Programs cannot set the time of the last status change (ctime).
+    """
     found = path.stat()
     return [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
 

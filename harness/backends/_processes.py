@@ -28,7 +28,7 @@ ERROR = re.compile(r"(?:^|^\S+: |[\])] )(?P<said>(?:[\w.]*(?:Error|Exception): |
 
 
 def _started(command: Sequence[str], stdin: int, output: BinaryIO | int) -> Popen[bytes]:
-    """Start a program in a separate session, so that Ctrl-C does not interrupt pending answers."""
+    """Start a program in a new session, so that Ctrl-C does not end it during calls."""
     return Popen(command, stdin=stdin, stdout=output, stderr=output, start_new_session=True)  # noqa: S603
 
 
@@ -52,9 +52,10 @@ class Guard:
 
 
 class ServerProcess:
-    """A running server program, started by the constructor. Its output is written to ``log``.
+    """A server program that runs as a child process, started by the constructor.
 
-    It ends with this process or when `end` is called, which kills it after ``grace_s`` seconds.
+    It is ended by `end`, which kills it if it takes more than ``grace_s`` seconds. It is also
+    killed if this process dies. Its output is appended to the file ``log``.
     """
 
     def __init__(
@@ -98,12 +99,15 @@ class ServerProcess:
         self._guard.close()
 
     def last_words(self) -> str:
-        """Return the last 100 lines that the server has logged since its start."""
+        """Return the last 100 lines that this server has logged."""
         return tail(self.log, self._begins)
 
 
 def tail(log: Path, begins: int = 0) -> str:
-    """Return the last 100 non-blank lines after a byte offset of a log (empty if unreadable)."""
+    """Return the last 100 non-blank lines of a log file, or "" if it cannot be read.
+
+    Lines before the byte offset ``begins`` are ignored.
+    """
     try:
         with log.open("rb") as file:
             file.seek(max(begins, file.seek(0, os.SEEK_END) - TAIL_BYTES))
@@ -114,7 +118,7 @@ def tail(log: Path, begins: int = 0) -> str:
 
 
 def errors_in(log: str) -> str:
-    """Return the last distinct errors in a log (at most 10), or the whole log if it has none.
+    """Return the last 10 different errors in a log's text, or the whole text if there are none.
 
     >>> errors_in("usage: server [-h]\\n  [--dtype D]\\nserver: error: unrecognized arguments: --x")
     'error: unrecognized arguments: --x'
@@ -144,18 +148,19 @@ R = TypeVar("R", bound=Running)
 
 @dataclass(eq=False)
 class Lease:
-    """A run's claim on a server until the run ends."""
+    """A run's claim on a named server, which keeps the server until the run ends."""
 
     name: str
     used: bool = False  # whether the run has needed it yet
 
 
 class OwnedServers(contextlib.AbstractContextManager["OwnedServers"]):
-    """The servers and engines of this process, shared by runs that need the same one.
+    """The servers and engines that this process has started. Runs that need the same one share it.
 
-    The variants of a run file, and a judge that uses the model under test, share one server. It is
-    started once, kept while a later run needs it, and stopped after its last run. An unused server
-    is stopped before another starts, because two large models rarely fit on one machine.
+    For example, the variants of a run file share a server, and so does a judge that uses the model
+    under test. The server is started once, kept while a later run needs it, and stopped after its
+    last run. A server that no run uses at the moment is stopped before another starts, because two
+    large models rarely fit on one machine.
     """
 
     def __init__(self, command: Sequence[str] = ()) -> None:
@@ -165,14 +170,19 @@ class OwnedServers(contextlib.AbstractContextManager["OwnedServers"]):
         self._lock = threading.Lock()
 
     def lease(self, name: str) -> Lease:
-        """Return a lease on the named server, which is kept until all its leases have ended."""
+        """Return a new lease on the server of this name.
+
+        The server is kept until all leases have ended.
+        """
         self._leases.append(lease := Lease(name))
         return lease
 
     def renew(self, lease: Lease, failed: Running | None, launch: Callable[[], R]) -> R:
-        """Return a lease's server. Launch it (blocking) if it is not running or is ``failed``.
+        """Return the server of a lease. Blocks while it is launched.
 
-        If two runs see their shared server die, only one of them restarts it.
+        The server is launched if it is not running, or if it is the server that the caller has seen
+        fail (``failed``). If two runs see their shared server fail, only one of them launches it
+        again.
         """
         with self._lock:
             lease.used = True
@@ -185,7 +195,10 @@ class OwnedServers(contextlib.AbstractContextManager["OwnedServers"]):
             return launched
 
     def give_up(self, lease: Lease) -> None:
-        """End a lease and, if it is the last, its server (blocking). May be called repeatedly."""
+        """End a lease. If it was the server's last one, end the server too, which blocks.
+
+        May be called repeatedly.
+        """
         with self._lock:
             if lease in self._leases:
                 self._leases.remove(lease)
@@ -202,7 +215,10 @@ class OwnedServers(contextlib.AbstractContextManager["OwnedServers"]):
 
 
 def open_files() -> int:
-    """Raise this process's limit on open files as far as allowed; return it, at most 65,536."""
+    """Raise this process's limit on open files as far as allowed, but to at most 65,536.
+
+    Returns the resulting limit, or 65,536 if it is higher.
+    """
     if sys.platform == "win32":  # no such limit
         return MANY_FILES
     import resource

@@ -1,4 +1,4 @@
-"""Reads failures and rate limits in providers' responses. `_bodies` reads their answers.
+"""Reads failures and rate limits in providers' responses. `_bodies` reads the answers.
 
 Two tables map HTTP statuses and exceptions to the treatment of a failed call (docs/limits.md).
 """
@@ -34,7 +34,10 @@ STATUSES: Mapping[int, Treatment] = {
     429: "rate_limited",
     **dict.fromkeys((503, 529), "overloaded"),
 }
-"""Treatment of HTTP errors by status. Others are ``server_failed`` from 500, else ``rejected``."""
+"""How HTTP error statuses are treated.
+
+Statuses that are not listed are ``server_failed`` if they are 500 or more, else ``rejected``.
+"""
 
 EXCEPTIONS: Mapping[str, Treatment | Literal["by cause"]] = {
     "RequestError": "by cause",
@@ -44,7 +47,7 @@ EXCEPTIONS: Mapping[str, Treatment | Literal["by cause"]] = {
     "ClientError": "malformed",  # aiohttp's own errors come through if a server does not speak HTTP
     "HttpProcessingError": "malformed",
 }
-"""Treatment of exceptions, by the name of their class or, failing that, of a base class."""
+"""How exceptions are treated, by the name of their class or of its nearest listed base class."""
 
 # Transport exceptions which mean that no request was sent.
 UNSENT = frozenset({"ClientConnectorError", "ConnectionTimeoutError", "ConnectError", "ProxyError"})
@@ -70,7 +73,7 @@ MASK = "[key]"  # replaces a key that a server sends back
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """A request's endpoint, model and key, for error messages."""
+    """A call's endpoint, model and API key, for use in error messages."""
 
     endpoint: str
     model: str = ""
@@ -83,7 +86,7 @@ class CallContext:
 
 
 def from_exception(error: Exception, asked: CallContext) -> CallError | None:
-    """Return the CallError for an SDK's or transport's exception, or None for other exceptions."""
+    """Convert an exception of an SDK or transport to a CallError, or return None for any other."""
     names = (kind.__name__ for kind in type(error).__mro__)
     treatment = next((EXCEPTIONS[name] for name in names if name in EXCEPTIONS), None)
     if treatment is None:
@@ -97,7 +100,7 @@ def from_exception(error: Exception, asked: CallContext) -> CallError | None:
 def from_status(
     status: int, headers: Mapping[str, str], body: object, asked: CallContext
 ) -> CallError:
-    """Return the CallError for an HTTP error response."""
+    """Convert an HTTP error response to a CallError."""
     detail, said = _detail(body)
     more = detail.get("details")
     exact = more.get("error_code") if isinstance(more, dict) else None
@@ -131,7 +134,7 @@ def _error(
 
 
 def _detail(body: object) -> tuple[dict[str, Any], str]:
-    """Return a body's error object (empty if it has none) and its message."""
+    """Return the error object in a response's body (empty if there is none), and its message."""
     text = body.decode(errors="replace") if isinstance(body, bytes) else str(body)
     if isinstance(body, bytes | str):
         try:
@@ -145,7 +148,7 @@ def _detail(body: object) -> tuple[dict[str, Any], str]:
 
 
 def _filtered(code: str, said: str, detail: dict[str, Any]) -> bool:
-    """Return whether a content filter rejected the prompt (OpenRouter reports this as 403)."""
+    """Return whether the error says that a content filter rejected the prompt."""
     inner, more = detail.get("innererror"), detail.get("metadata")
     codes = {code, inner.get("code") if isinstance(inner, dict) else None}
     flagged = isinstance(more, dict) and ("flagged_input" in more or "reasons" in more)
@@ -153,7 +156,7 @@ def _filtered(code: str, said: str, detail: dict[str, Any]) -> bool:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds to wait according to the headers, at most 600, or None."""
+    """Return how many seconds the headers ask to wait (at most 600), or None if they do not."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         if (value := headers.get(name)) is None:
             continue
@@ -202,7 +205,9 @@ _SECONDS = (86_400, 3_600, 60, 1, 0.001)
 
 
 def allowances(headers: Mapping[str, str], now: float) -> tuple[Allowance, ...]:
-    """Return the rate limits in response headers, given the time in seconds since the epoch.
+    """Return the rate limits that are reported in a response's headers.
+
+    ``now`` is the current Unix time.
 
     OpenAI and many others send ``x-ratelimit-limit-requests``, ``-remaining-`` and ``-reset-``. A
     reset is a duration (``6m0s``, ``20ms``) or, for some, a plain number of seconds. Anthropic
@@ -233,7 +238,10 @@ def _count(value: str | None) -> int | None:
 
 
 def _until(value: str | None, now: float) -> float | None:
-    """Return the seconds until a reset (a duration, a number or a time), or None if invalid."""
+    """Return the seconds from ``now`` to a reset, or None if its value is invalid.
+
+    The value is a duration, a number of seconds, or a time.
+    """
     seconds = duration(value or "")
     with contextlib.suppress(ValueError, OverflowError):
         if seconds is None and (time := datetime.fromisoformat(value or "")).tzinfo:
@@ -242,7 +250,10 @@ def _until(value: str | None, now: float) -> float | None:
 
 
 def duration(value: str) -> float | None:
-    """Return a duration (``1h2m3.5s``, ``20ms``, ``59.7``) in seconds, or None if invalid."""
+    """Parse a duration, and return it in seconds, or None if it is invalid.
+
+    Valid durations are, for example, ``1h2m3.5s``, ``20ms`` and ``59.7``.
+    """
     if len(value) > 40:
         return None
     if found := _DURATION.fullmatch(value):

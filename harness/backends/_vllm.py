@@ -1,7 +1,8 @@
-"""Code shared by the vLLM backends: model, engine arguments, and prompts that crash an engine.
+"""Code that the vLLM backends share.
 
-Arguments that may change answers are part of the cache key. Arguments that only change the speed
-are not.
+It describes the model to load, checks the engine's arguments, and handles prompts that crash an
+engine. Arguments that may change answers are part of the cache key. Arguments that only affect
+speed are not.
 """
 
 from __future__ import annotations
@@ -39,7 +40,11 @@ _ARGUMENTS = msgspec.yaml.decode(
 
 
 def checked(engine: Mapping[str, Any]) -> dict[str, Any]:
-    """Return engine arguments by vLLM's names, without nulls. Raises ConfigError if invalid."""
+    """Return engine arguments under vLLM's names, without null values.
+
+    Raises:
+        ConfigError: If an argument is invalid, or set by the harness itself.
+    """
     found: dict[str, Any] = {}
     for key, value in engine.items():
         name = key.removeprefix("--").replace("-", "_")
@@ -75,7 +80,7 @@ def flags(engine: Mapping[str, Any]) -> list[str]:
 
 
 def depth(engine: Mapping[str, Any]) -> int:
-    """Return the number of calls to keep in flight: 125% of the replicas' total batch size."""
+    """Return how many calls to keep in flight: 125% of the total batch size of all replicas."""
     seats, ranks = engine.get("max_num_seqs", 256), engine.get("data_parallel_size", 1)
     return math.ceil(1.25 * seats * ranks) if isinstance(seats, int) else 320
 
@@ -84,14 +89,14 @@ Protocol = Literal["chat", "completions"]  # turns, for the model's chat templat
 
 
 def features(protocol: Protocol) -> frozenset[str]:
-    """Return the features of a vLLM backend (`harness.ports.Backend.features`)."""
+    """Return the features of a vLLM backend (see `harness.ports.Backend`) with this protocol."""
     taken = PARAMETERS | CONSTRAINTS | {LOGPROBS, PROMPT_LOGPROBS, OWN_DRAWS, "free"}
     return taken | ({"conversation"} if protocol == "chat" else set())
 
 
 @dataclass(frozen=True, slots=True)
 class VLLMModel:
-    """A model to be loaded by vLLM, as described in the section ``model`` of a run file."""
+    """A model for vLLM to load, as described by the section ``model`` of a run file."""
 
     name: str
     path: str = ""
@@ -109,11 +114,14 @@ class VLLMModel:
 
     @property
     def adapter(self) -> str:
-        """The adapter's folder or its name on the hub, empty if there is no adapter."""
+        """The LoRA adapter's folder, or its name on the hub. Empty if there is no adapter."""
         return str(place(self.lora)) if self.lora else ""
 
     def fingerprint(self) -> dict[str, str]:
-        """Return hashes of the model's files, and the arguments that change answers, by name."""
+        """Return, by name, everything about the model that may change its answers.
+
+        These are hashes of its files, and the engine arguments that do not only affect speed.
+        """
         adapter = {"adapter": model_identity(self.lora, self.hashes)} if self.lora else {}
         deciding = {k: value for k, value in self.engine.items() if k not in _ARGUMENTS.speed}
         for name in deciding.keys() & _ARGUMENTS.read:
@@ -126,14 +134,14 @@ class VLLMModel:
         }
 
     def endpoint(self) -> str:
-        """Return a hash of fingerprint and protocol, used instead of a URL in the cache key."""
+        """Return the endpoint for cache keys: a hash of the fingerprint and the protocol."""
         parts = (self.fingerprint(), self.protocol)
         content = msgspec.json.encode(parts, order="deterministic")
         return f"vllm:{hashlib.blake2b(content, digest_size=16).hexdigest()}"
 
 
 def _exists(name: str) -> bool:
-    """Return whether a path exists; False for a text that is too long for a path (a template)."""
+    """Return whether a path exists. A string that is too long for a path does not."""
     try:
         return Path(name).exists()
     except (OSError, ValueError):
@@ -144,11 +152,11 @@ DEATHS = 2  # number of crashes with a prompt in flight after which it is sent a
 
 
 class DeadlyPrompts:
-    """Tracks the prompts of one model that were in flight when its engine died.
+    """Tracks which prompts were in flight when a model's engine died.
 
-    Some prompts crash an engine every time. A prompt that was in flight in two crashes is sent
-    alone. If the engine dies again, the prompt is abandoned with all its samples. All other prompts
-    are answered eventually and are then no longer tracked.
+    Some prompts crash an engine every time. After a prompt has been in flight in two crashes, its
+    requests are sent alone. If the engine dies again, the prompt is abandoned with all its samples.
+    All other prompts are answered eventually and are then no longer tracked.
     """
 
     def __init__(self) -> None:
@@ -160,7 +168,11 @@ class DeadlyPrompts:
 
     @contextlib.asynccontextmanager
     async def turn(self, request: Request) -> AsyncIterator[bool]:
-        """Wait for a request's turn; yield whether it is sent alone. Reject abandoned prompts."""
+        """Wait until a request may be sent. Yield whether it is sent while no other is in flight.
+
+        Raises:
+            RequestRejected: If the request's prompt has been abandoned.
+        """
         name = _name(request) if self._deaths else None  # naming takes time
         if name in self._given_up:
             raise self._refusal(name)
@@ -176,7 +188,13 @@ class DeadlyPrompts:
                 self._changed.notify_all()
 
     def died(self, request: Request, life: Hashable, *, alone: bool) -> None:
-        """Record that the engine ``life`` died during a request. Reject a request sent alone."""
+        """Record that an engine died while a request was in flight.
+
+        ``life`` identifies the engine, so that each crash counts once.
+
+        Raises:
+            RequestRejected: If the request was sent alone. Its prompt is then abandoned.
+        """
         name = _name(request)
         self._deaths.setdefault(name, set()).add(life)
         if alone:
@@ -193,5 +211,5 @@ class DeadlyPrompts:
 
 
 def _name(request: Request) -> Hashable:
-    """Return a name shared by all samples of a prompt."""
+    """Return the key by which a prompt is tracked. It is the same for all samples of the prompt."""
     return request.model, request.messages, repr(request.decoding)

@@ -1,7 +1,7 @@
 """vLLM's asynchronous engine in this process: loading, requests, shutdown (as of vLLM 0.32).
 
-Requests are translated in the same way as by vLLM's server: settings that the run file omits come
-from the model's generation configuration, and without max_tokens an answer may fill the context.
+Requests are translated in the same way as by vLLM's server. Settings that the run file omits come
+from the model's generation configuration. Without max_tokens, an answer may fill the context.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 class InProcessEngine:
-    """A vLLM engine, which is usable once `load` has returned."""
+    """A vLLM engine in this process. It can be used once `load` has returned."""
 
     def __init__(self, model: VLLMModel, log: Path) -> None:
         self._model, self._log = model, log
@@ -60,7 +60,7 @@ class InProcessEngine:
 
     @contextlib.contextmanager
     def _watched(self) -> Iterator[None]:
-        """Let the guard watch the processes that vLLM starts with `multiprocessing`."""
+        """Within a ``with`` block, let the guard watch all processes that vLLM starts."""
         others, complete = set(multiprocessing.active_children()), threading.Event()
 
         def watch() -> None:
@@ -98,7 +98,10 @@ class InProcessEngine:
         return AsyncLLM.from_engine_args(AsyncEngineArgs.from_cli_args(parsed))
 
     async def _add_adapter(self) -> None:
-        """Load the adapter now, because a bad one would kill the engine at the first request."""
+        """Load the adapter at once.
+
+        A bad one would otherwise kill the engine at the first request.
+        """
         from vllm.lora.request import LoRARequest
 
         self._lora = LoRARequest(self._model.name, 1, self._model.adapter)
@@ -113,7 +116,10 @@ class InProcessEngine:
             raise FatalCallError(problem, remedy) from None
 
     def call_off(self) -> None:
-        """Make `load` raise soon. Thread-safe. Call it repeatedly until `load` raises."""
+        """Cancel `load`, which then raises an exception. Thread-safe.
+
+        One call may come too early. Repeat it until `load` has raised.
+        """
         self._off.set()
         self._kill()
 
@@ -124,7 +130,7 @@ class InProcessEngine:
     async def shutdown(self) -> None:
         """End the engine's processes, and block until they are dead.
 
-        Must be called in the event loop that loaded it. In another loop, vLLM would leave its
+        Must be called in the event loop that loaded the engine. Otherwise vLLM would leave its
         sockets open, and zmq would wait for them forever when the engine is freed.
         """
         if self._llm is not None:
@@ -204,7 +210,16 @@ class InProcessEngine:
 
 
 def sampling(request: Request, defaults: Mapping[str, Any], room: int) -> dict[str, Any]:
-    """Return fields for vLLM's `SamplingParams`; ``room`` is the rest of the context, in tokens."""
+    """Return the fields for vLLM's `SamplingParams`.
+
+    Args:
+        request: The request, whose settings have precedence.
+        defaults: The model's generation configuration.
+        room: Tokens of the context that the prompt leaves for the answer.
+
+    Raises:
+        RequestRejected: If the answer may not fit.
+    """
     decoding, wanted = request.decoding, request.decoding.max_tokens
     if room < 1 or (wanted is not None and wanted > room):
         answer = f"but the answer may need {wanted or 1}."
@@ -236,7 +251,10 @@ def template_options(request: Request) -> dict[str, Any]:
 
 
 def _text(template: str | None) -> str | None:
-    """Return a chat template, read from a file if it is a path, or None if there is none."""
+    """Return the text of a chat template, or None if none is set.
+
+    ``template`` is the text itself or the path of a file.
+    """
     if template is None or "{" in template:
         return template
     try:
@@ -246,7 +264,10 @@ def _text(template: str | None) -> str | None:
 
 
 def _reasoning_parser(llm: Any, tokenizer: Any) -> Any:
-    """Return the function that separates reasoning: vLLM's parser if set, else `split_think`."""
+    """Return the function that splits an answer from its reasoning.
+
+    It is vLLM's reasoning parser if one is set, or else `split_think`.
+    """
     name = llm.vllm_config.structured_outputs_config.reasoning_parser
     if not name:
         return _bodies.split_think
@@ -264,12 +285,15 @@ def _reasoning_parser(llm: Any, tokenizer: Any) -> Any:
 
 
 def _pairs(position: Any) -> list[tuple[str, float]]:
-    """Return the tokens and log-probabilities at a position; a prompt's first position has none."""
+    """Return the tokens and log-probabilities at a position. A prompt's first position has none."""
     return [(one.decoded_token, one.logprob) for one in (position or {}).values()]
 
 
 def _log_to(log: Path) -> dict[str, str]:
-    """Write a logging configuration. Return environment variables that make vLLM log to a file."""
+    """Write a logging configuration that makes vLLM log to a file.
+
+    Returns the environment variables that make vLLM use it.
+    """
     log.parent.mkdir(parents=True, exist_ok=True)
     file = {"class": "logging.FileHandler", "filename": str(log.absolute()), "formatter": "plain"}
     config = {

@@ -90,7 +90,7 @@ class AnthropicBackend(HttpBackend):
         super().__init__(client, frozenset(taken | by_version))
 
     def body(self, request: Request) -> Mapping[str, Any]:
-        """Return the JSON body that asks for a message."""
+        """Return the JSON body of a request for a message."""
         decoding = request.decoding
         system = "\n\n".join(m.content for m in request.messages if m.role == "system")
         body: dict[str, Any] = {
@@ -108,7 +108,7 @@ class AnthropicBackend(HttpBackend):
         return {k: value for k, value in body.items() if value is not None} | dict(decoding.extra)
 
     def reply(self, content: bytes, request: Request) -> Reply:
-        """Decode a response's body, a JSON message, as a reply."""
+        """Decode the body of a response, a message in JSON, and return the reply."""
         message = read(content, _decoder, _Message)
         # Models that hide their thinking leave an empty block.
         thoughts = [block.thinking for block in message.content if block.thinking]
@@ -122,7 +122,10 @@ class AnthropicBackend(HttpBackend):
 
 
 def _usage(given: object) -> Usage | None:
-    """Return the token counts, with cached input added to the input, or None if invalid."""
+    """Return a message's token counts, or None if they are invalid.
+
+    Anthropic counts cached input separately. Here it is added to the input.
+    """
     usage = counted(given, _Usage)
     if usage is None:
         return None

@@ -25,7 +25,10 @@ from harness.records import DecodingConstraint, Reply, Request, Usage
 
 
 class _Message(msgspec.Struct):
-    """The fields read from a message, untyped so that an invalid field does not lose the answer."""
+    """The fields that are read from a message.
+
+    They are untyped, so that a reply with an invalid field is not lost.
+    """
 
     content: Any = None
     refusal: Any = None
@@ -34,7 +37,7 @@ class _Message(msgspec.Struct):
 
 
 class CompletionChoice(msgspec.Struct):
-    """One answer: a chat completion has a ``message``, a text completion has a ``text``."""
+    """One answer in a completion. It has a ``message`` (chat completion) or a ``text``."""
 
     message: _Message | None = None
     text: Any = None
@@ -101,7 +104,10 @@ class ProviderPreset:
     prompt_logprobs: bool = False
 
     def features(self, model: str) -> frozenset[str]:
-        """Return the names of the features supported for a model; ``free`` marks a local server."""
+        """Return the names of the features that are supported for a model.
+
+        A local server has the feature ``free``.
+        """
         has = {"seed": self.seed, LOGPROBS: self.logprobs, PROMPT_LOGPROBS: self.prompt_logprobs}
         refused = {name for name, supported in has.items() if not supported}
         if self.fixed_sampling and re.fullmatch(self.fixed_sampling, model):
@@ -119,9 +125,13 @@ PRESETS = msgspec.yaml.decode(
 def chosen(
     preset: str | None, base_url: str | None, api_key_env: str | None
 ) -> tuple[ProviderPreset, str, str | None]:
-    """Return the preset, URL and key variable (None: no key) for a run file's ``model:``.
+    """Return the preset, the URL and the key variable for the section ``model`` of a run file.
 
-    A preset's key is sent only to the preset's URL or, if that is None (Azure), to the user's URL.
+    The key variable is None if no key is sent. A preset's key is sent only to the preset's URL or,
+    if the preset has no URL (Azure), to the user's URL.
+
+    Raises:
+        ConfigError: If the preset is unknown, or the URL is missing.
     """
     name = preset or "openai"
     if name not in PRESETS:
@@ -139,8 +149,11 @@ def chosen(
 
 
 COMPATIBLE = ProviderPreset("any compatible server", None, None, constraints={}, logprobs=True)
-"""A server known only by its URL. It may silently ignore constraints, so they are refused. Missing
-log-probabilities are noticed, so they may be requested."""
+"""A server of which only the URL is known.
+
+Such a server may silently ignore a decoding constraint, so constraints are refused. Missing
+log-probabilities are noticed, so these may be requested.
+"""
 
 
 class OpenAIBackend(HttpBackend):
@@ -184,10 +197,11 @@ class OpenAIBackend(HttpBackend):
         super().__init__(client, self.preset.features(model) | turns)
 
     def key_part(self, request: Request) -> str:
-        """Return the field of a constraint that other presets send differently to this URL.
+        """Return what to add to the cache key: the constraint's request field, or "" if usual.
 
-        A server may ignore a field that it does not know, and answer freely. The preset of the URL
-        has no part, so that replies cached by earlier versions keep their keys.
+        A server may ignore a field that it does not know, and answer without the constraint. Its
+        reply is then cached under a key of its own. For the field that is usual at this URL, the
+        part is empty, so that replies cached by earlier versions keep their keys.
         """
         constraint = request.decoding.constraint
         if not isinstance(constraint, DecodingConstraint):
@@ -196,17 +210,20 @@ class OpenAIBackend(HttpBackend):
         return "" if field == self._usual.get(constraint.kind) else field
 
     def dialect(self, preset: ProviderPreset) -> ProviderPreset:
-        """Return the provider's preset, adapted to this backend's endpoint."""
+        """Return the preset, adapted to the API endpoint that this backend calls."""
         return preset
 
     def body(self, request: Request) -> Mapping[str, Any]:
-        """Return the JSON body that asks for a chat completion."""
+        """Return the JSON body of a request for a chat completion."""
         wanted = request.decoding.logprobs
         likeliest = {} if wanted is None else {"logprobs": True, "top_logprobs": wanted}
         return {"messages": request.messages, **likeliest, **self.parameters(request)}
 
     def parameters(self, request: Request) -> dict[str, Any]:
-        """Return the model, seed and decoding parameters that are set, by the server's names."""
+        """Return the model, the seed and the decoding parameters, under the server's names.
+
+        Parameters that are not set are left out.
+        """
         decoding, preset = request.decoding, self.preset
         sent: dict[str, Any] = {
             # 0: only the prompt's own tokens
@@ -224,7 +241,7 @@ class OpenAIBackend(HttpBackend):
         return {k: value for k, value in sent.items() if value is not None} | dict(decoding.extra)
 
     def reply(self, content: bytes, request: Request) -> Reply:
-        """Decode a response's body, a chat or text completion in JSON, as a reply."""
+        """Decode a response's body, a chat or text completion in JSON, and return the reply."""
         completion, decoding = _bodies.read(content, _decoder, _Completion), request.decoding
         choice, usage = completion.choices[0], _bodies.counted(completion.usage, _Usage)
         text, reason, thought = self.said(choice)
@@ -237,7 +254,7 @@ class OpenAIBackend(HttpBackend):
         )
 
     def said(self, choice: CompletionChoice) -> tuple[str, str, str | None]:
-        """Return a choice's text, finish reason, and reasoning (or None)."""
+        """Return the text, the finish reason and the reasoning (or None) of an answer."""
         if (message := choice.message) is None:
             raise ValueError("a choice has no message")
         reason, answer = _bodies.finish(choice.finish_reason), _bodies.text_of(message.content)

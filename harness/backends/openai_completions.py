@@ -29,19 +29,19 @@ class OpenAICompletionsBackend(OpenAIBackend):
     usual: ClassVar[Dialects] = {**OpenAIBackend.usual, "json_schema": "structured_outputs"}
 
     def dialect(self, preset: ProviderPreset) -> ProviderPreset:
-        """Return the preset without newer names and fields, which this endpoint rejects."""
+        """Return the preset without the newer parameters, which the Completions API rejects."""
         kept = {k: d for k, d in preset.constraints.items() if not d.startswith("response_format")}
         return replace(preset, max_tokens="max_tokens", constraints=kept)
 
     def body(self, request: Request) -> Mapping[str, Any]:
-        """Return the JSON body that asks for a text completion."""
+        """Return the JSON body of a request for a text completion."""
         wanted = request.decoding.logprobs
         likeliest = {} if wanted is None else {"logprobs": wanted}
         prompt = "\n\n".join(message.content for message in request.messages)
         return {"prompt": prompt, **likeliest, **self.parameters(request)}
 
     def said(self, choice: CompletionChoice) -> tuple[str, str, str | None]:
-        """Return a choice's text, finish reason, and reasoning (or None)."""
+        """Return the text, the finish reason and the reasoning (or None) of an answer."""
         if not isinstance(choice.text, str):
             raise ValueError("a choice has no text")
         text, reasoning = split_think(choice.text)

@@ -112,12 +112,15 @@ class ReplayBackend:
 
     @cached_property
     def _stripped(self) -> dict[tuple[str, int], list[_Round]]:
-        """The recording keyed by stripped names. The first of several equal names counts."""
+        """The recording, keyed by prompt or instance without surrounding white space, and sample.
+
+        If several keys become equal, the first row is used.
+        """
         rows = reversed(self._recorded.items())
         return {(name.strip(), sample): rounds for (name, sample), rounds in rows}
 
     def _in_our_form(self, raw: Mapping[str, Any], place: str) -> Mapping[str, Any]:
-        """Convert a row to the standard keys ``prompt``, ``instance``, ``sample``, ``rounds``."""
+        """Convert a row to the keys ``prompt``, ``instance``, ``sample`` and ``rounds``."""
         if self._columns is None:
             return raw
 

@@ -35,10 +35,11 @@ _NUMBERS = itertools.count()  # the names of requests, unique within this proces
 
 
 class EngineThread:
-    """Loads an engine in a thread with its own event loop, and keeps it until `end`.
+    """Loads an engine in a thread with its own event loop, and keeps it until `end` is called.
 
     An engine takes minutes to load and is bound to its event loop, but each variant of a run file
-    runs in a new loop. Loading blocks only the thread's loop, not the display or Ctrl-C.
+    runs in a new loop. While the engine loads, only the thread's loop is blocked. The display and
+    Ctrl-C keep working.
     """
 
     def __init__(self, engine: InProcessEngine) -> None:
@@ -51,11 +52,11 @@ class EngineThread:
         self._thread.start()
 
     async def loaded(self) -> None:
-        """Wait until the engine is loaded, or raise the exception of a failed load."""
+        """Wait until the engine is loaded. If loading has failed, raise its exception."""
         await asyncio.wrap_future(self._loaded)
 
     async def answer(self, request: Request, name: str) -> Reply:
-        """Return the answer to a request. ``name`` must be unique in this process."""
+        """Return the engine's reply to a request. ``name`` must be unique in this process."""
         return await asyncio.wrap_future(
             asyncio.run_coroutine_threadsafe(self._engine.answer(request, name), self._loop)
         )
@@ -86,7 +87,10 @@ class EngineThread:
             runner.run(self._live())
 
     async def _live(self) -> None:
-        """Load, use and end the engine in one event loop, as vLLM requires."""
+        """Load the engine, wait until it is no longer needed, and end it.
+
+        vLLM requires that all of this happens in one event loop.
+        """
         try:
             await self._engine.load()
         except BaseException as error:
@@ -140,7 +144,7 @@ class VLLMEngineBackend:
         self._loads = 0  # since the last answer, including the load of the engine that gave it
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return hashes of the model's files, and the arguments that change answers, by name."""
+        """Return, by name, the hashes and engine arguments on which the model's answers depend."""
         return self._model.fingerprint()
 
     @property
@@ -149,7 +153,13 @@ class VLLMEngineBackend:
         return self._thread is not None and not self._thread.ended()
 
     async def start(self, on_status: Callable[[str], None]) -> None:
-        """Load or reload the model, or join another run that is loading it."""
+        """Load the model, or load it again after the engine died.
+
+        If another run is loading the same model, wait for its engine.
+
+        Raises:
+            FatalCallError: If vLLM is not installed, or cannot load the model.
+        """
         if importlib.util.find_spec("vllm") is None:
             remedy = "pip install 'harness-instruct[vllm]', or use vllm_server (docs/vllm.md)."
             raise FatalCallError("vLLM is not installed in this environment.", remedy)
@@ -176,7 +186,11 @@ class VLLMEngineBackend:
         return FatalCallError(f"The vLLM engine of {self._model.name!r} {said}", remedy)
 
     async def generate(self, request: Request) -> Reply:
-        """Return the engine's reply. Raises TransientError while the engine is being reloaded."""
+        """Return the engine's reply.
+
+        Raises:
+            TransientError: If the engine has died and is being reloaded.
+        """
         async with self._prompts.turn(request) as alone:
             if (thread := self._thread) is None or thread.ended():
                 raise TransientError("The vLLM engine is being reloaded.", kind="unreachable")
@@ -191,7 +205,7 @@ class VLLMEngineBackend:
             return reply
 
     async def aclose(self) -> None:
-        """Release the engine, which ends when no run in this process uses it."""
+        """Release the engine. It ends when no other run of this process uses it."""
         await asyncio.to_thread(self._servers.give_up, self._lease)
 
 

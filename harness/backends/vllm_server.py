@@ -135,11 +135,18 @@ class VLLMServerBackend:
         self._starts = 0  # since the last answer, including the start of the server that gave it
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return hashes of the model's files and its engine arguments, or {} with a base URL."""
+        """Return, by name, the hashes and engine arguments on which the model's answers depend.
+
+        They are unknown if a running server is used, so the result is then empty.
+        """
         return {} if self._lease is None else self._owned.fingerprint()
 
     async def start(self, on_status: Callable[[str], None]) -> None:
-        """Check a running server, or start one and wait until it serves the model."""
+        """Check that a running server serves the model, or start a server and wait until it does.
+
+        Raises:
+            FatalCallError: If the server cannot be started, or serves another model.
+        """
         if self._lease is None:
             await serves(self.endpoint, self._model, self._key)
             self.ready = True
@@ -195,7 +202,7 @@ class VLLMServerBackend:
         return flags({**address, **names, "enable_prompt_tokens_details": True, **model.engine})
 
     async def _comes_up(self, server: _processes.ServerProcess) -> bool:
-        """Return whether a server comes up and serves the model before it ends or times out."""
+        """Wait until a server serves the model. Return False if it ends or takes too long."""
         end, step = time.monotonic() + self._start_s, STEP_S
         while not server.ended() and time.monotonic() < end:
             if await healthy(server.url) and await serves(server.url, self._model):
@@ -212,7 +219,11 @@ class VLLMServerBackend:
         return FatalCallError(f"The vLLM server of {self._model!r} {said}", remedy)
 
     async def generate(self, request: Request) -> Reply:
-        """Return the server's reply. Raises TransientError while the server is being restarted."""
+        """Return the server's reply.
+
+        Raises:
+            TransientError: If the call fails, or the server has died and is being restarted.
+        """
         if self._lease is None:
             return await self._clients[0].generate(request)
         async with self._prompts.turn(request) as alone:
@@ -236,7 +247,7 @@ class VLLMServerBackend:
             return reply
 
     def _look(self, server: _processes.ServerProcess) -> asyncio.Task[bool]:
-        """Return the task that checks a server's health, shared by all concurrent callers."""
+        """Return the task that checks a server's health. All concurrent callers share it."""
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._looked(server))
         return self._looking
@@ -263,14 +274,18 @@ class VLLMServerBackend:
 
 
 async def healthy(url: str, patience_s: float = PATIENCE_S) -> bool:
-    """Return whether the server's health check answers in time with a status below 500."""
+    """Return whether a server's health check responds in time, with a status below 500."""
     parts = urlsplit(url)
     answer = await _get(f"{parts.scheme}://{parts.netloc}/health", patience_s=patience_s)
     return answer is not None and bool(answer.status_code < 500)
 
 
 async def serves(url: str, model: str, key: str = "") -> bool:
-    """Return whether a server lists a model. Another model or a wrong key raises FatalCallError."""
+    """Return whether a server lists the model. False if it does not respond properly yet.
+
+    Raises:
+        FatalCallError: If the server lists only other models, or rejects the key.
+    """
     answer = await _get(f"{url}/models", key)
     if answer is not None and answer.status_code in (401, 403):
         raise FatalCallError(f"{url} answered {answer.status_code}.", KEY_REMEDY)
@@ -298,7 +313,10 @@ async def _get(url: str, key: str = "", patience_s: float = PATIENCE_S) -> Respo
 
 
 def _refuse(given: Mapping[str, Any], why: str) -> None:
-    """Raise ConfigError if one of these options is set, because it would have no effect."""
+    """Raise ConfigError if any of the given options is set.
+
+    ``why`` is the reason why these options have no effect.
+    """
     for name, value in given.items():
         if value:
             raise ConfigError(f"model.{name} has no effect: {why}.", "Remove one of the two.")

@@ -1,4 +1,7 @@
-"""Batches work for a background thread: committing 100 replies takes as long as committing one."""
+"""Passes work to a background thread in batches.
+
+Committing 100 replies together takes as long as committing one.
+"""
 
 from __future__ import annotations
 
@@ -19,21 +22,22 @@ class Batches(Generic[T]):
         self._do = do
         self._queue: SimpleQueue[tuple[T, asyncio.Future[None]] | None] = SimpleQueue()
         self.unretrieved = 0
-        """Number of failed items with a cancelled future, so that no caller saw the error."""
+        """Number of failed items whose future was cancelled, so that no caller got the error."""
         self._thread = threading.Thread(target=self._work, name=name, daemon=True)
         self._thread.start()
 
     def add(self, item: T) -> asyncio.Future[None]:
-        """Queue an item. The returned future completes, or fails, when ``do`` has processed it.
+        """Queue an item. The returned future completes when ``do`` has processed the item.
 
-        Cancelling the future does not stop the work.
+        If ``do`` raises an exception, the future fails with it. Cancelling the future does not stop
+        the work.
         """
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queue.put((item, done))
         return done
 
     def close(self) -> None:
-        """Process the queued items, then end the thread."""
+        """Wait until the queued items are processed, and end the thread."""
         self._queue.put(None)
         self._thread.join()
 

@@ -20,26 +20,34 @@ from harness.records import REFUSALS, Reply, Request, Usage
 MAYBE_BILLED: frozenset[FailureKind] = frozenset(
     {"timed_out", "malformed", "connection_lost", "interrupted"}
 )
-"""Failures of calls that the provider may still have processed and may bill."""
+"""Kinds of failure after which the provider may still have processed the call, and may bill it."""
 
 MESSAGE_TOKENS = 32  # upper bound on the tokens that a chat template adds to a message
 ROUNDING = 1e-9  # tolerance in US dollars: sums of prices are not exact
 
 
 Record = Callable[[float, float], Awaitable[None]]
-"""Saves a session's reservations to disk, given their increase since the last record and an upper
-bound on the run's cost so far (both in US dollars)."""
+"""Saves to disk what a session has reserved.
+
+Takes two amounts in US dollars: the increase of the reservations since the last record, and an
+upper bound on the run's cost so far.
+"""
 
 
 class Budget:
-    """A run's budget: a cap of ``usd`` on its cost. All amounts are in US dollars.
+    """A run's budget: a cap on its cost. All amounts are in US dollars.
 
-    Reservations are saved before calls are sent, so those of a killed session count as spent.
+    Reservations are saved before calls are sent. If a session is killed, its reservations
+    therefore count as spent.
 
     Args:
+        usd: The cap.
         spent: Cost so far of this run and of the other runs that share the budget.
+        stop: Stops the run when a call does not fit.
         unsure: The part of ``spent`` for calls without an answer, which may have been billed.
         shared: The part of ``spent`` that is the other runs' cost.
+        record: Saves the reservations, or None to keep them in memory only.
+        status: Receives the budget's status messages.
     """
 
     def __init__(
@@ -60,7 +68,7 @@ class Budget:
         self._record, self._status = record, status
         self._reserved = 0.0
         self._recorded, self._most = 0.0, 0.0
-        """Amounts on disk: reservations, and the upper bound on the run's cost."""
+        """The amounts last saved to disk: the reservations, and the run's maximum cost."""
         self._recording: asyncio.Future[None] | None = None
         self._stop = stop
         self._waiting: deque[tuple[float, asyncio.Future[None]]] = deque()
@@ -68,11 +76,15 @@ class Budget:
 
     @property
     def ended(self) -> bool:
-        """Whether the run was stopped because a call did not fit."""
+        """Whether the run was stopped because a call did not fit into the budget."""
         return self.wanted > 0
 
     async def reserve(self, most: float) -> None:
-        """Wait until a call's maximum cost fits, and reserve it. Raises Stopping if it cannot."""
+        """Reserve a call's maximum cost, waiting until it fits into the budget.
+
+        Raises:
+            Stopping: If it can never fit, or if the run is stopping for another reason.
+        """
         if self._stop.requested:
             raise Stopping
         if not self._waiting and self._fits(most):
@@ -108,7 +120,10 @@ class Budget:
         return self.spent - self._shared + self._reserved
 
     async def _raise(self, record: Record) -> None:
-        """Record a higher reservation than needed, so that few later calls wait for the disk."""
+        """Record higher reservations on disk.
+
+        More is recorded than needed, so that few later calls have to wait for the disk.
+        """
         reserved = max(self._reserved, min(1.2 * self._reserved, self.usd - self.spent))
         more = max(0.0, reserved - self._recorded)
         most = min(self._own + max(self._reserved, self.usd / 20), self.usd - self._shared)
@@ -125,7 +140,10 @@ class Budget:
             await self._record(left - self._recorded, self._own)
 
     def settle(self, most: float, cost: float, *, unsure: bool = False) -> None:
-        """Replace a call's reservation with its cost, ``unsure`` if it may not be billed."""
+        """Replace a call's reservation (``most``) with its cost.
+
+        ``unsure`` says that the cost is a maximum which the provider may not have billed.
+        """
         self._reserved -= most
         self.spent += cost
         if unsure:
@@ -166,10 +184,11 @@ class Budget:
 
 @dataclass(eq=False)
 class Budgeted:
-    """Makes a model's calls under a budget. The caller settles answered calls once they are paid.
+    """The layer that makes a model's calls under a budget.
 
     ``most`` returns the maximum cost of a call, given its maximum input and output tokens.
-    ``charge`` saves the cost of a call that may be billed without a reply.
+    ``charge`` saves the cost of a call without a reply that may be billed. If a call returns a
+    reply, the caller must `settle` it once the reply and its payment are saved.
     """
 
     ask: Ask
@@ -180,7 +199,7 @@ class Budgeted:
     charge: Callable[[float], asyncio.Future[None]]
 
     async def __call__(self, request: Request) -> Reply:
-        """Make a call when the budget allows it. Return its reply for the caller to `settle`."""
+        """Make a call as soon as the budget allows it. The caller must `settle` the reply."""
         most = self.most(*bounds(request))
         await self.budget.reserve(most)
         try:
@@ -203,7 +222,10 @@ class Budgeted:
             raise
 
     def cost(self, request: Request, reply: Reply) -> float:
-        """Return a reply's cost (the maximum if unknown). A cost above the maximum ends the run."""
+        """Return the cost of a reply. If its usage is unknown, return the maximum cost of the call.
+
+        If the cost turns out to exceed the maximum, the run is ended.
+        """
         usage, most = counted(reply), self.most(*bounds(request))
         cost = most if usage is None else self.cost_of(usage)
         if usage is not None and cost > most + ROUNDING:
@@ -225,7 +247,10 @@ class Budgeted:
 
 
 def counted(reply: Reply) -> Usage | None:
-    """Return a reply's token usage, or None if missing or implausible (text without tokens)."""
+    """Return a reply's token usage.
+
+    Returns None if the usage is missing, or implausible because it counts no tokens for a text.
+    """
     usage = reply.usage
     if usage is not None and not (usage.input_tokens or usage.output_tokens):
         return None if reply.text.strip() and reply.finish_reason not in REFUSALS else usage
@@ -233,9 +258,13 @@ def counted(reply: Reply) -> Usage | None:
 
 
 def bounds(request: Request) -> tuple[int, int]:
-    """Return a request's maximum input and output tokens, or raise ConfigError if unlimited.
+    """Return upper bounds on a request's input and output tokens.
 
-    A token is at least one byte of UTF-8 in any tokeniser. The input includes a schema and tools.
+    The input bound counts one token per byte of UTF-8, since no tokeniser uses more. It includes
+    extra parameters such as tools.
+
+    Raises:
+        ConfigError: If the output is unlimited.
     """
     read = sum(len(m.content.encode()) + MESSAGE_TOKENS for m in request.messages)
     extra = request.decoding.extra

@@ -1,4 +1,4 @@
-"""The top of the call stack: takes replies from the cache or a call in flight, or pays for them."""
+"""The top of the call stack: finds a call's reply in the cache or in flight, or pays for it."""
 
 from __future__ import annotations
 
@@ -18,19 +18,26 @@ from harness.ports import Backend, KeyedByRequest
 from harness.records import REFUSALS, Call, Reply, Request, content_hash
 
 Calls = Callable[[Request], Awaitable[Call]]
-"""A backend with its whole call stack, which takes a worker's request and returns the call."""
+"""A complete call stack: takes a worker's request, and returns the call with its reply."""
 
 KEY_VERSION = 1
-"""Incremented when the meaning of a key changes, so that old replies are not misused."""
+"""Part of every key. An increment keeps old replies from being reused when keys change meaning."""
 
 
 def call_key(
     backend: str, endpoint: str, request: Request, *, by_instance: bool = False, part: str = ""
 ) -> str:
-    """Return a call's key (32 hex digits): the hash of everything that makes two calls the same.
+    """Return a call's key (32 hex digits). Calls with equal keys share one reply.
 
-    With ``by_instance`` (the backend looks up answers by instance), the key includes the origin.
-    ``part`` is the backend's own part of the key (`KeyedByRequest`).
+    The key is a hash of everything that a reply depends on.
+
+    Args:
+        backend: The backend's name.
+        endpoint: The endpoint's URL.
+        request: The request.
+        by_instance: Whether the backend looks up its answers by instance. The key then includes
+            the request's origin.
+        part: What the backend itself adds to the key (`KeyedByRequest`).
     """
     parts = (
         KEY_VERSION,
@@ -50,7 +57,10 @@ def call_key(
 
 
 def backend_key(name: str, backend: Backend) -> Callable[..., str]:
-    """Return a backend's `call_key`, which takes a request and may take ``by_instance``."""
+    """Return a function that computes `call_key` for a backend's requests.
+
+    It takes the request and, optionally, ``by_instance``.
+    """
     if not isinstance(backend, KeyedByRequest):
         return partial(call_key, name, backend.endpoint)
 
@@ -64,11 +74,19 @@ def backend_key(name: str, backend: Backend) -> Callable[..., str]:
 def provider_seed(
     run_seed: int, prompt: str, sample: int, redraw: int = 0, instance: str | None = None
 ) -> int:
-    """Return a request's 31-bit seed, given the hash of its messages (``prompt``).
+    """Return the seed to send with a request, which depends only on the arguments.
 
-    Instances that share a prompt share the seed, and therefore the call. With an instance's id, its
-    samples are separate, and the seed has 53 bits: few enough for any JSON parser, and enough to
-    make collisions among a million samples unlikely.
+    Without ``instance``, it has 31 bits, and instances that share a prompt share the seed and
+    therefore the call. With ``instance`` (an instance's id), each instance gets its own seed, of 53
+    bits: few enough for any JSON parser, and enough to make collisions among a million samples
+    unlikely.
+
+    Args:
+        run_seed: The run's seed.
+        prompt: The hash of the request's messages.
+        sample: The number of the sample.
+        redraw: The number of earlier answers that are not reused.
+        instance: An instance's id, or None to share the seed.
     """
     name = f"{run_seed}/{sample}/{prompt}" + (f"/{redraw}" if redraw else "")
     size, spare = (4, 1) if instance is None else (8, 11)
@@ -77,7 +95,10 @@ def provider_seed(
 
 
 class ReplyUnsaved(StoreFailed):
-    """The paid reply of ``call`` could not be cached. The run should still write its attempt."""
+    """A reply was paid for but could not be cached.
+
+    ``call`` holds the reply, so that the run can still record the attempt.
+    """
 
     def __init__(self, cause: StoreFailed, call: Call) -> None:
         super().__init__(cause.message, cause.remedy)
@@ -86,17 +107,19 @@ class ReplyUnsaved(StoreFailed):
 
 @dataclass(eq=False)
 class PaidCalls:
-    """Takes replies from the cache, or makes their calls and saves them.
+    """The top layer for backends whose replies are cached, which include local models.
 
-    For backends whose replies are worth caching (`Backend.cacheable`), which includes local models.
+    It takes a call's reply from the cache, or makes the call and saves its reply.
 
     Args:
         ask: The layers below the cache, down to the claim and the backend.
-        claim: The claim among these layers.
+        claim: The claim layer among these layers.
+        backend: The backend's name, recorded with each reply.
         run: Id of the run, recorded with each reply as its payer.
-        was_paid: Returns whether this run has paid for a key's reply without recording an attempt.
-        pays: Returns the payment to record with a reply. None if there is no budget.
-        settle: Called after a reply and its payment were committed, or could not be.
+        was_paid: Takes a key, and returns whether this run has paid for the reply without
+            recording an attempt.
+        pays: Returns the payment to record with a reply, or None without a budget.
+        settle: Called when a reply and its payment are committed, or the commit has failed.
     """
 
     ask: Ask
@@ -109,7 +132,10 @@ class PaidCalls:
     settle: Callable[[Request, Reply], None] = lambda request, reply: None
 
     async def __call__(self, request: Request) -> Call:
-        """Return the call with its reply from the cache, an identical call, or the provider."""
+        """Return the call with its reply.
+
+        The reply may come from the cache or an identical call in flight.
+        """
         replies = self.claim.replies
         key, in_flight = self.claim.key(request), replies.in_flight
         while (same := in_flight.get(key)) is not None:
@@ -145,7 +171,11 @@ class PaidCalls:
         return Call(key, reply, not (self.was_paid and self.was_paid(key)), now, now)
 
     async def _made(self, key: str, request: Request) -> Call:
-        """Make and save the call, or return it with the reply that another process paid for."""
+        """Make a call and save its reply.
+
+        If another process has paid for the same call meanwhile, the reply of that process is
+        returned.
+        """
         replies = self.claim.replies
         saving: asyncio.Future[None] | None = None
         try:
@@ -183,7 +213,7 @@ class PaidCalls:
 
 @dataclass(eq=False)
 class FreeCalls:
-    """Makes the calls of a backend that is not cacheable: recorded or simulated answers.
+    """The top layer for backends that are not cacheable, whose answers are recorded or simulated.
 
     There is no cache, single-flight, claim or budget.
     """

@@ -22,17 +22,20 @@ from harness.records import Origin, Reply, Request
 
 RETRYING_S = 1800.0  # A call's last try starts within this many seconds of its first failure
 FAILURES_IN_A_ROW = (3, 10)
-"""Bounds on the number of consecutive failed tries, of any calls, that open the circuit. Between
-them, the number is one less than a call's maximum tries, so that an outage abandons no call."""
+"""Bounds on the number of consecutive failures, over all calls, that open the circuit.
+
+The number itself is one less than the maximum tries of a call, if that is within the bounds. No
+call then uses up its tries because of an outage.
+"""
 REFUSALS_IN_A_ROW = 5
 """Number of consecutive 429 responses that open the circuit."""
 FIRST_CONTACT_S = 3.0
-"""Seconds to try a provider that was never reached, so that a wrong address fails quickly."""
+"""Seconds to retry a provider that has never responded: a wrong address then fails quickly."""
 LONGEST_STEP_S = 30.0  # between retries during an outage
 PROVIDER_WIDE: frozenset[FailureKind] = frozenset({"unreachable", "connection_lost", "overloaded"})
 """Failures that cannot be the fault of a single call."""
 NEVER_REACHED: frozenset[FailureKind] = frozenset({"unreachable", "malformed"})
-"""Failures that a wrong address may cause."""
+"""Failures that a wrong address may cause. They do not prove that the provider was reached."""
 
 _backoff = tenacity.wait_random_exponential(multiplier=0.5, max=60)
 """Exponential backoff with full jitter (Brooker, "Exponential Backoff And Jitter", AWS, 2015)."""
@@ -45,7 +48,14 @@ def _wait(state: tenacity.RetryCallState) -> float:
 
 
 class Retry:
-    """Retries a call after transient failures: up to ``attempts`` tries in ``total_s`` seconds."""
+    """Retries a call after transient failures, with exponential backoff.
+
+    Args:
+        ask: The layer below.
+        attempts: Maximum number of tries.
+        total_s: No further try starts more than this many seconds after the first failure.
+        sleep: Sleeps for a number of seconds.
+    """
 
     def __init__(
         self,
@@ -84,11 +94,11 @@ class Retry:
 
 @dataclass(eq=False)
 class Circuit:
-    """Lets calls through while the provider responds.
+    """The circuit breaker: passes calls on while the provider responds.
 
-    The circuit opens before a call uses the last of its ``attempts`` tries. It then calls
-    ``opened`` with the only request that is retried, and the layers below must raise `CircuitOpen`
-    in all other waiting calls. ``restored`` is called when the provider responds again.
+    The circuit opens before a call would use the last of its ``attempts`` tries. It then retries a
+    single request, which it passes to ``opened``. Until ``restored`` is called, the layers below
+    must raise `CircuitOpen` in all other waiting calls.
     """
 
     ask: Ask
@@ -107,10 +117,13 @@ class Circuit:
         self._reached = False
         self._forget()
         self._closed: asyncio.Future[None] | None = None
-        """Completes when the call that is retried ends. None while the circuit is closed."""
+        """Completes when the circuit closes again. None while the circuit is closed."""
 
     async def __call__(self, request: Request) -> Reply:
-        """Return the reply, waiting while the circuit is open, at most ``outage_s`` seconds."""
+        """Send the request, and return its reply.
+
+        While the circuit is open, the request waits for up to ``outage_s`` seconds.
+        """
         while True:
             while self._closed is not None:
                 await asyncio.shield(self._closed)
@@ -127,7 +140,11 @@ class Circuit:
                 return await self._outlast(request, error)
 
     async def _counted(self, request: Request) -> Reply:
-        """Send the request once and return the reply. A final rejection also resets the counts."""
+        """Send the request once, and return its reply.
+
+        A reply, or a rejection that is not worth retrying, shows that the provider works: both
+        reset the counts of consecutive failures.
+        """
         try:
             reply = await self.ask(request)
         except TransientError as error:
@@ -200,10 +217,11 @@ def _down(error: TransientError, gone: float, wait: float) -> FatalCallError:
 
 @dataclass(eq=False)
 class Startup:
-    """Starts a backend such as a local server. Calls wait until it is ready or the run stops.
+    """The layer that starts a backend such as a local server.
 
-    Loading a large model takes minutes, at the start or after a crash. So this layer is above the
-    limiter, where calls have a time limit, and below the circuit: starting uses up no tries.
+    Calls wait until the backend is ready or the run stops. Loading a large model takes minutes, at
+    the start or after a crash. This layer is therefore above the limiter, below which calls have a
+    time limit. It is below the circuit so that waiting uses up no tries.
     """
 
     ask: Ask

@@ -1,9 +1,10 @@
 """Claims record which process is paying for a call, so that no other process pays too.
 
-A claim is an operating-system lock on a byte at an offset derived from the key. It costs two system
-calls and ends with its process, so a killed process blocks no other. A call that waits for a claim
-holds none, so there is no deadlock. POSIX locks belong to a process, and closing any descriptor of
-a file drops them all. Each file is therefore opened once per process, with a set of its calls.
+A claim is an operating-system lock on a byte whose offset is derived from the call's key. It costs
+two system calls and ends with its process, so a killed process blocks no other. A call that waits
+for a claim holds none, so there is no deadlock. POSIX locks belong to a process, and closing any
+descriptor of a file drops all of its locks. Each file is therefore opened once per process, and the
+process keeps a set of the calls that it has claimed.
 """
 
 from __future__ import annotations
@@ -29,11 +30,13 @@ if sys.platform != "win32":
     import fcntl
 
 SHARDS = 16
-"""Number of lock files: the kernel searches all locks of a file, so claims are spread out."""
+"""Number of lock files. Several are used because the kernel searches all locks of a file."""
 
 DIGITS = 14
-"""Number of final hex digits of a key that give its byte's offset (offsets have 63 bits). If two
-keys collide, one call merely waits for the other."""
+"""Number of final hex digits of a key that determine its byte's offset (offsets have 63 bits).
+
+If two keys collide, one call merely waits for the other.
+"""
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 0.2  # between checks whether another process has paid
 NOTICE_S = 5.0  # seconds that a call waits for another process before the user is notified
@@ -42,7 +45,10 @@ IN_USE = 1 << 60  # offset of a byte that every process using the database locks
 
 
 class Claims:
-    """This process's claims on calls. ``trouble`` (or None) says why others cannot see them."""
+    """The claims of this process on calls.
+
+    ``trouble`` says why other processes cannot see these claims. It is None if they can.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -82,17 +88,21 @@ class Claims:
                     fcntl.lockf(self._files[place % SHARDS], fcntl.LOCK_UN, 1, place)
 
     def use(self) -> None:
-        """Register this process as a user, which keeps others from recovering the database."""
+        """Register this process as a user of the database, so that no other process replaces it."""
         self._lock(IN_USE, exclusive=False)
 
     def alone(self) -> bool:
-        """Return whether the database has no other user. If so, keep others out until `use`."""
+        """Return whether no other process or object of this process uses the database.
+
+        If so, other processes are kept out until `use` is called.
+        """
         return self.users == 1 and self._lock(IN_USE, exclusive=True)
 
     def _lock(self, place: int, *, exclusive: bool) -> bool:
-        """Lock the byte at an offset, and return False if another process holds it.
+        """Lock the byte at an offset. Return False if another process holds the lock.
 
-        If the system cannot lock, return True: the call is made, but may be paid for twice.
+        If the system does not support locks, return True: the call is then made, but another
+        process may pay for it too.
         """
         if self._files:
             kind = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
@@ -103,7 +113,10 @@ class Claims:
         return True
 
     def close(self) -> None:
-        """Unregister one user of this process, and close the files after the last one."""
+        """Unregister one user of the claims in this process.
+
+        When the last one leaves, close the files.
+        """
         with _opening:
             self.users -= 1
             if not self.users:
@@ -120,7 +133,10 @@ _opening = threading.Lock()
 
 
 def open_claims(folder: Path) -> Claims:
-    """Open this process's claims in a folder, creating it if needed. `close` them when done."""
+    """Return this process's claims in a folder, which is created if needed.
+
+    The caller must `close` the claims when it no longer needs them.
+    """
     folder = folder.resolve()
     with _opening:
         claims = _open.get(folder) or Claims(folder)
@@ -130,7 +146,10 @@ def open_claims(folder: Path) -> Claims:
 
 
 class PaidElsewhere(NotSent):
-    """Another process has paid for this call, or is paying for it (then ``reply`` is None)."""
+    """Another process has paid for this call, or is paying for it at the moment.
+
+    ``reply`` is its reply, or None if the call is not finished.
+    """
 
     def __init__(self, reply: Reply | None = None) -> None:
         self.reply = reply
@@ -140,8 +159,8 @@ class PaidElsewhere(NotSent):
 class ClaimedCalls:
     """The layer that claims each call, so that the processes of a machine pay for it only once.
 
-    Calls wait for limits in the layers above, before they are claimed. A process that waits for its
-    limits, or is suspended, therefore blocks others only on calls that it has sent.
+    The layers above make calls wait for limits before they are claimed here. A process that is
+    suspended or waits for its limits therefore blocks others only on calls that it has sent.
     """
 
     ask: Ask
@@ -154,7 +173,11 @@ class ClaimedCalls:
         self._waiting_long: set[str] = set()
 
     async def __call__(self, request: Request) -> Reply:
-        """Claim a call, send it and return its reply, or raise PaidElsewhere."""
+        """Claim a call, send it and return its reply.
+
+        Raises:
+            PaidElsewhere: If another process has claimed the call or already saved its reply.
+        """
         key = self.key(request)
         if key not in self._held:  # otherwise this is a retry
             if not self.replies.claim(key):
@@ -166,7 +189,7 @@ class ClaimedCalls:
         return await self.ask(request)
 
     def hand_over(self, key: str) -> None:
-        """Leave the claim on a call to the commit of its reply, which releases it."""
+        """Keep a call's claim until the commit of its reply, which releases the claim."""
         self._held.discard(key)
 
     def release(self, key: str) -> None:
@@ -176,7 +199,10 @@ class ClaimedCalls:
             self.replies.release(key)
 
     async def wait(self, key: str) -> Reply | None:
-        """Wait until no other process is paying for a call; return its cached reply, or None."""
+        """Wait until no other process is paying for a call.
+
+        Returns the reply if it has been cached by then, or else None.
+        """
         waited, pause = 0.0, FIRST_PAUSE_S
         try:
             while not self.replies.claim(key):

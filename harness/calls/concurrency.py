@@ -1,6 +1,6 @@
 """Limits the number of calls that a model has in flight.
 
-Each model of a run has a limiter, so a judge never starves behind the model that it judges. Models
+Each model of a run has a limiter, so a judge is not starved by the model that it judges. Models
 with the same provider, URL and name share their rate limits. A call that backs off holds no slot.
 
 The limit adapts by additive increase and multiplicative decrease (Chiu and Jain, 1989), with a slow
@@ -25,7 +25,7 @@ from harness.records import Reply, Request, Usage
 START = 16  # initial number of calls in flight
 UNREFUSED_S = 1.0  # seconds between increases of a fully used limit while no call is refused
 TOLERATED = 0.2
-"""Maximum share (0 to 1) of pushed-back calls that does not lower the limit."""
+"""Maximum share (0 to 1) of pushed-back calls for which the limit is not lowered."""
 FEWEST = 10  # minimum number of ended calls after which the limit may be lowered
 NOTICE_S = 5.0  # seconds without admitting any call before the user is notified
 
@@ -59,9 +59,13 @@ class AdaptiveLimit:
     def ended(
         self, sent: float, now: float, *, pushed_back: bool = False, full: bool = False
     ) -> None:
-        """Adjust the limit after a call. It rises only while it is fully used (``full``).
+        """Adjust the limit after a call has ended.
 
-        A call was ``pushed_back`` if it timed out or was refused because of load.
+        Args:
+            sent: When the call was sent (seconds on any clock).
+            now: The current time on the same clock.
+            pushed_back: Whether the call timed out or was refused because of load.
+            full: Whether as many calls are in flight as the limit allows. Only then is it raised.
         """
         if full and self._limit < self._most:
             more = 1.0 if self._doubling else 1.0 / self._limit
@@ -80,7 +84,11 @@ class AdaptiveLimit:
         self._begin_round()
 
     def unrefused(self) -> None:
-        """Raise the limit by half unless calls were refused, after `UNREFUSED_S` s of full use."""
+        """Raise the limit by half, unless calls were refused since it was last adjusted.
+
+        To be called after calls have waited for `UNREFUSED_S` seconds while the limit was fully
+        used.
+        """
         # Refusals arrive at once, but answers may take a minute: waiting for them would keep a
         # slow model at a few calls for many minutes.
         if self._doubling and not self._pushed_back:
@@ -93,7 +101,7 @@ class AdaptiveLimit:
 
 @dataclass(slots=True)
 class _Ticket:
-    """A call waiting for its turn. Once admitted, it holds a reservation."""
+    """A call waiting for its turn. Once admitted, it holds a reservation of the rate limits."""
 
     request: Request
     turn: asyncio.Future[None] | None = None
@@ -102,10 +110,16 @@ class _Ticket:
 
 
 class ConcurrencyLimiter:
-    """Sends as many calls concurrently (up to ``most``) and per minute as the provider accepts.
+    """The layer that sends as many calls concurrently and per minute as the provider accepts.
 
-    ``rates`` may be shared with other limiters. ``start`` is the initial limit on calls in flight,
-    which is higher for a server that queues its own requests.
+    Args:
+        ask: The layer below.
+        stop: When requested, waiting calls are dismissed.
+        most: Maximum number of calls in flight.
+        rates: The model's rate limits, which other limiters may share.
+        start: Initial limit on the calls in flight. It is higher for servers that queue requests.
+        status: Receives messages about calls that wait for long.
+        clock: Returns the current time in seconds.
     """
 
     def __init__(
@@ -134,7 +148,10 @@ class ConcurrencyLimiter:
         rates.limiters.add(self)
 
     def close(self, probing: Request) -> None:
-        """Raise CircuitOpen in all waiting calls: the provider is down. Admit only ``probing``."""
+        """Stop admitting calls because the provider is down, except for the request ``probing``.
+
+        All waiting calls raise CircuitOpen.
+        """
         self._probing = probing
         self._dismiss(CircuitOpen)
 
@@ -145,7 +162,7 @@ class ConcurrencyLimiter:
 
     @property
     def load(self) -> Load:
-        """The calls in flight and waiting, and what the waiting ones wait for."""
+        """The numbers of calls in flight and waiting, and what the waiting calls wait for."""
         waiting, reason = len(self._waiting), ""
         if self._probing is not None:
             reason = "the provider, which is down"
@@ -158,7 +175,11 @@ class ConcurrencyLimiter:
         return Load(self.in_flight, waiting, self._failed, self._rate_limited, reason)
 
     async def __call__(self, request: Request) -> Reply:
-        """Send the request when its turn comes, and return its reply, or raise NotSent."""
+        """Send the request when its turn comes, and return its reply.
+
+        Raises:
+            NotSent: If the run stops, the circuit opens, or another process is making the call.
+        """
         ticket = await self._enter(request)
         sent = self._clock()
         usage: Usage | None = None

@@ -1,4 +1,4 @@
-"""The SQLite file of paid replies: its tables, opening it, and recovering it.
+"""The SQLite file of paid replies: its tables, and how it is opened and recovered.
 
 A damaged file is moved aside. The new file is filled with the replies recorded in the attempts of
 runs, and with the payments that SQLite can still read. Replies are not read from the damaged file,
@@ -20,13 +20,15 @@ NETWORK_FILE_SYSTEMS = {
     *("9p", "afs", "beegfs", "ceph", "cifs", "fuse.glusterfs", "fuse.sshfs", "gfs2", "gpfs"),
     *("lustre", "nfs", "nfs4", "ocfs2", "pvfs2", "smb2", "smb3", "smbfs", "vboxsf", "virtiofs"),
 }
-"""Types of file systems that do not support SQLite's write-ahead log (WAL), as it needs memory
-shared by all processes (https://www.sqlite.org/wal.html, section 1)."""
+"""Types of file systems on which SQLite's write-ahead log (WAL) does not work.
+
+The log needs memory that all processes share (https://www.sqlite.org/wal.html, section 1).
+"""
 
 LOCKED_S = 15.0
-"""Seconds to wait for another process's lock on the file when nothing has been paid for yet."""
+"""Seconds to wait for another process's lock on the file, as long as nothing has been paid for."""
 SESSION = b"session "
-"""Prefix of the payment keys for a session's reservations for calls in flight."""
+"""Prefix of payment keys under which sessions record what they reserve for calls in flight."""
 
 FORMAT = 1  # the file's ``user_version``; the earliest files have 0 and the same layout of replies
 
@@ -84,7 +86,13 @@ def is_damage(error: Exception) -> bool:
 
 
 def open_database(path: Path, *, wal: bool) -> sqlite3.Connection:
-    """Open the database of replies. Writes are slower without a write-ahead log (``wal``)."""
+    """Open the database of replies, creating its tables if needed.
+
+    Without a write-ahead log (``wal``), writes are slower, but no shared memory is needed.
+
+    Raises:
+        StoreFailed: If the file is another program's, or was written by a newer version.
+    """
     # No implicit transactions: a batch takes the lock before its first row.
     file = sqlite3.connect(path, timeout=LOCKED_S, check_same_thread=False, isolation_level=None)
     try:
@@ -115,13 +123,20 @@ def open_database(path: Path, *, wal: bool) -> sqlite3.Connection:
 
 
 def journal_mode(file: sqlite3.Connection) -> str:
-    """Return a database's journal mode: ``wal`` or, in the safe mode without a log, ``delete``."""
+    """Return a database's journal mode.
+
+    It is ``wal`` with a write-ahead log, and ``delete`` in the safe mode without one.
+    """
     mode: str = file.execute("PRAGMA journal_mode").fetchone()[0]
     return mode
 
 
 def _refuse_foreign(file: sqlite3.Connection, path: Path) -> bool:
-    """Raise StoreFailed for a foreign or newer database. Return whether it has all tables."""
+    """Return whether a database has all tables of the reply cache.
+
+    Raises:
+        StoreFailed: If the database is another program's, or was written by a newer version.
+    """
     version = file.execute("PRAGMA user_version").fetchone()[0]
     tables = {row[0] for row in file.execute("SELECT name FROM sqlite_master WHERE type='table'")}
     if version > FORMAT and "replies" in tables:
@@ -142,7 +157,10 @@ def _refuse_foreign(file: sqlite3.Connection, path: Path) -> bool:
 
 
 def marker(path: Path) -> Path:
-    """Return the path of a database's marker file, which makes the next opening recover it."""
+    """Return the path of a database's marker file.
+
+    If it exists, the database is recovered when opened.
+    """
     return path.with_name(f"{path.name}.damaged")
 
 
@@ -153,17 +171,21 @@ def mark(path: Path) -> None:
 
 
 def is_emptied(path: Path) -> bool:
-    """Return whether a database's file is too small but has a log, which SQLite would delete."""
+    """Return whether a database lacks its contents but still has a log.
+
+    Opening it with SQLite would delete the log.
+    """
     log = _part(path, "-wal")
     emptied = path.exists() and path.stat().st_size < SMALLEST
     return emptied and log.exists() and log.stat().st_size > 0
 
 
 def recover(path: Path, restore: Restore) -> str:
-    """Move a damaged file aside and create a new one. Return a message for the user, or "".
+    """Move a damaged database aside and create a new one. Return a message for the user.
 
-    The caller must be the file's only user. The marker holds the damaged file's new name, so that
-    the next process can continue if this one dies midway.
+    The message is "" if there was nothing to move. The caller must be the only user of the
+    database. The marker holds the new name of the damaged file, so that the next process can
+    continue if this one is killed.
     """
     mark(path)
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
@@ -190,7 +212,7 @@ def recover(path: Path, restore: Restore) -> str:
 
 
 def _fill(new: Path, restore: Restore, damaged: Path) -> tuple[int, int]:
-    """Fill a new database, and return the numbers of restored replies and payments."""
+    """Fill a new database with replies and payments, and return how many of each were restored."""
     with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as file:
         file.executescript(TABLES)
         file.execute("BEGIN")
@@ -204,7 +226,7 @@ def _fill(new: Path, restore: Restore, damaged: Path) -> tuple[int, int]:
 
 
 def _readable_payments(damaged: Path) -> Iterator[PaymentRow]:
-    """Yield the payments before the first unreadable page, without sessions' reservations."""
+    """Yield the payments before the first unreadable page, except for reservations of sessions."""
     if damaged.stat().st_size < SMALLEST:
         return  # opening it would delete its log
     url = f"{damaged.resolve().as_uri()}?mode=ro"

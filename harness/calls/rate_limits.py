@@ -1,8 +1,8 @@
 """A model's rate limits: those set by the user and those reported by the provider.
 
-A call reserves its expected use before it is sent, and its actual use replaces this when it ends.
-Each limit is a sliding window of 60 seconds. Tokens are estimated from earlier calls. The use of
-limits set by the user is counted over all processes of a machine.
+A call reserves its expected use before it is sent. When the call ends, its actual use replaces the
+reservation. Each limit is a sliding window of 60 seconds. Tokens are estimated from earlier calls.
+For limits set by the user, the use by all processes of a machine is counted together.
 """
 
 from __future__ import annotations
@@ -37,12 +37,15 @@ LIMIT_KEYS: Mapping[Unit, str] = {
     "input_tokens": "input_tpm",
     "output_tokens": "output_tpm",
 }
-"""The keys of a run file's ``limits``, by unit."""
+"""For each unit, its key in the section ``limits`` of a run file."""
 
 Amounts = dict[Unit, float]
 
 Used = Literal["all", "request", "nothing"]
-"""The use of a call without reported usage: its reservation, only one request, or nothing."""
+"""What counts as a call's use if its usage was not reported.
+
+It is the whole reservation, only one request, or nothing.
+"""
 
 WINDOW_S = 60.0
 COUNTED_WITHIN_S = 2.0  # seconds within which a provider has certainly counted a call that was sent
@@ -52,10 +55,10 @@ BURST_S = 5.0  # after a pause, as much may be used at once as the limit allows 
 LOCKED_S = 0.01  # seconds until the next try if another process is admitting calls
 LEARNED = 20  # number of ended calls after which the moving means are trusted
 MEMORY = 200
-"""Number of calls that the moving means cover, so that they adapt as a run changes groups."""
+"""Number of recent calls in the moving means, so that these adapt when a run's prompts change."""
 SIGMAS = 4.0  # standard errors of the estimates that a margin covers
 BOUND_CHARACTERS = 2.0
-"""Assumed characters per token until the mean is trusted: few, as for code or digits."""
+"""Assumed characters per token until the mean is trusted. A low value, as for code or digits."""
 BOUND_MESSAGE = 20  # assumed tokens of a message in addition to its text
 BOUND_TIMES = 3
 """Until the mean is trusted, the expected output is this many times the longest answer so far."""
@@ -86,11 +89,12 @@ class RateLimits:
     """The rate limits of one model, with a window for each known limit.
 
     Args:
-        stated: The user's limits (units per minute). A lower limit of the provider has precedence.
-        share: File through which the processes of this machine share their use of stated limits.
+        stated: The user's limits (units per minute). If the provider's limit is lower, it applies.
+        share: File in which the processes of this machine count their use of the user's limits.
+        clock: Returns the current time in seconds.
 
     Attributes:
-        limiters: The limiters that share these limits. All are served when a call of one ends.
+        limiters: The limiters that share these limits. When a call ends, all may admit new calls.
         reason: What the last call that could not be sent is waiting for.
         report: Called if the provider allows less than the user's limits, or currently nothing.
     """
@@ -134,7 +138,10 @@ class RateLimits:
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[bool]:
-        """Lock out other processes during the block. Yield False if another one has the lock."""
+        """Lock the shared windows for this process within a ``with`` block.
+
+        Yields False if another process holds the lock.
+        """
         file = self._file
         if file is None or not self._stated:
             yield True
@@ -161,7 +168,7 @@ class RateLimits:
             change()
 
     def wait(self, request: Request) -> float:
-        """Return the minimum seconds until a request may be sent; 0 means now."""
+        """Return the minimum number of seconds until a request may be sent. 0 means now."""
         if not self._windows:
             return 0.0
         now, margins = self._clock(), self._margins()
@@ -193,7 +200,10 @@ class RateLimits:
         usage: Usage | None,
         used: Used = "all",
     ) -> None:
-        """Replace a request's reservation with its usage; ``used`` says what counts if unknown."""
+        """Replace a request's reservation with its actual use.
+
+        ``used`` says what counts as its use if ``usage`` is None.
+        """
         if reservation is None:
             return
         now = self._clock()
@@ -213,9 +223,10 @@ class RateLimits:
                 limiter.serve()
 
     def observe(self, allowances: Iterable[Allowance]) -> None:
-        """Apply the provider's report of its limits and what remains of them.
+        """Apply what the provider reports: its limits, and how much of each remains.
 
-        Use by others on the same account counts too.
+        If less remains than expected, other users of the account have used the rest, which is
+        counted.
         """
         now, margins, lower = self._clock(), self._margins(), dict(self._lower)
         for one in allowances:
@@ -258,14 +269,14 @@ class SlidingWindow:
         self.load(0.0, 0.0, {})
 
     def load(self, level: float, level_at: float, uses: dict[int, float]) -> None:
-        """Replace the recorded uses with those that `state` returned."""
+        """Replace the recorded use with values returned by `state`."""
         self._uses = uses  # amounts by the half-second in which they leave the window
         self._sum, self._pruned_at = 0.0, -1
         self._level, self._level_at = level, level_at
         """Units used recently, draining at the limit's rate (a leaky bucket)."""
 
     def state(self) -> tuple[float, float, dict[int, float]]:
-        """Return the recorded uses in the form that `load` takes."""
+        """Return the recorded use, as arguments for `load`."""
         return self._level, self._level_at, self._uses
 
     def used(self, now: float) -> float:
@@ -278,10 +289,11 @@ class SlidingWindow:
         return self._sum
 
     def wait(self, amount: float, margin: float, now: float) -> float:
-        """Return the minimum seconds until an amount may be used; 0 means now.
+        """Return the minimum number of seconds until an amount may be used. 0 means now.
 
-        An amount above the whole limit is allowed when the window is empty, and the provider may
-        refuse it. Unanswered calls may use up to ``margin`` more units than reserved.
+        ``margin`` is the number of units that unanswered calls may use beyond their reservations.
+        If the amount alone exceeds the limit, it is allowed once the window is empty. The provider
+        may then refuse it.
         """
         used = self.used(now)
         if used + margin + amount > self.limit and self._uses:
@@ -291,12 +303,15 @@ class SlidingWindow:
         return ahead_s if ahead_s > ROUNDING_S else 0.0
 
     def take(self, amount: float, now: float) -> None:
-        """Reserve the amount that a call sent now is expected to use."""
+        """Reserve the amount that a call, sent at the time ``now``, is expected to use."""
         self.add(amount, now + COUNTED_WITHIN_S + WINDOW_S)
         self._level = self._drained(now) + amount
 
     def settle(self, expected: float, actual: float, sent: float, now: float) -> None:
-        """Replace the expected use of a call with its actual use. Times are in seconds."""
+        """Replace the expected use of a call with its actual use.
+
+        ``sent`` is when the call was sent, and ``now`` the current time (both in seconds).
+        """
         reserved = ceil((sent + COUNTED_WITHIN_S + WINDOW_S) * PER_S)
         if reserved in self._uses:
             self._sum -= expected
@@ -307,7 +322,10 @@ class SlidingWindow:
         self._level = max(0.0, self._drained(now) + actual - expected)
 
     def add(self, amount: float, until: float) -> None:
-        """Count units, used by this or other processes, that leave the window at ``until``."""
+        """Add an amount used by this or another process.
+
+        It leaves the window at ``until`` (seconds).
+        """
         at = ceil(until * PER_S)
         if amount > 0 and at > self._pruned_at:
             self._uses[at] = self._uses.get(at, 0.0) + amount
@@ -321,11 +339,11 @@ class SlidingWindow:
 
 
 Uses = dict[Unit, tuple[float, float, dict[int, float]]]
-"""The state of each of a model's windows, by unit (`SlidingWindow.state`)."""
+"""The recorded use of a model's limits: for each unit, what `SlidingWindow.state` returns."""
 
 
 class SharedFile:
-    """A file that records the use of a model's limits by all processes of this machine."""
+    """A file in which all processes of this machine record their use of a model's limits."""
 
     _decoder = msgspec.msgpack.Decoder(Uses)
 
@@ -336,7 +354,7 @@ class SharedFile:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[bool]:
-        """Hold the file's lock during the block. Yield False if another process holds it."""
+        """Hold the file's lock within a ``with`` block. Yield False if another process holds it."""
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -348,26 +366,29 @@ class SharedFile:
             fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def load(self) -> Uses:
-        """Return the recorded uses, empty if the file is new or damaged."""
+        """Return the recorded use. It is empty if the file is new or damaged."""
         with contextlib.suppress(OSError, msgspec.MsgspecError):
             content = os.pread(self._file, 1 << 16, 0)
             return self._decoder.decode(content[4 : 4 + int.from_bytes(content[:4])])
         return {}
 
     def save(self, uses: Uses) -> None:
-        """Write the uses in one system call. Errors are ignored."""
+        """Write the recorded use with one system call. Errors are ignored."""
         content = msgspec.msgpack.encode(uses)
         with contextlib.suppress(OSError):  # if the disk is full, the cache reports it
             os.pwrite(self._file, len(content).to_bytes(4) + content, 0)
 
 
 class _Mean:
-    """A moving mean, with the mean square error of its forecasts."""
+    """A moving mean that also tracks the mean square error of its own forecasts."""
 
     seen, value, error = 0, 0.0, 0.0
 
     def learn(self, value: float, weight: float) -> None:
-        """Update the mean with a value; ``weight`` converts the forecast's error to tokens."""
+        """Update the mean with a new value.
+
+        ``weight`` converts the error of the forecast to tokens.
+        """
         rate = 1 / min(self.seen + 1, MEMORY)
         missed = value - self.value
         if self.seen:
@@ -377,10 +398,10 @@ class _Mean:
 
 
 class TokenEstimate:
-    """Predicts how many tokens a model's calls will use, from the calls so far.
+    """Predicts how many tokens a model's calls will use, based on earlier calls.
 
-    For the first `LEARNED` calls, the estimate is a generous bound. It is then the mean of recent
-    calls, and their spread determines the margin for several calls together.
+    For the first `LEARNED` calls, the estimate is a generous bound. Later it is the mean of recent
+    calls, and the spread of their use determines a margin for all calls in flight.
     """
 
     def __init__(self) -> None:
@@ -406,7 +427,10 @@ class TokenEstimate:
         self._longest = max(self._longest, usage.output_tokens)
 
     def margins(self, calls: int) -> tuple[float, float]:
-        """Return the input and output tokens that ``calls`` calls may use above their estimates."""
+        """Return how many input and output tokens several calls may use beyond their estimates.
+
+        These are margins for the sum over a number of ``calls`` calls, not for each of them.
+        """
         spread = SIGMAS * sqrt(calls)
         return spread * sqrt(self._per_character.error), spread * sqrt(self._output.error)
 

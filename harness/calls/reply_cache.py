@@ -30,7 +30,7 @@ from harness.errors import StoreFailed
 from harness.records import Call, Reply, encodable
 
 PATIENCE_S = 300.0
-"""Maximum seconds to wait for another process's lock. It is long because replies were paid for."""
+"""Maximum seconds to wait for another process's lock. Long, because the replies were paid for."""
 NOTICE_S = 2.0  # seconds of waiting for another process before the user is notified
 ROOM_BYTES = 1 << 20
 """Free disk space required before anything is paid for: room for some hundred replies."""
@@ -53,20 +53,22 @@ class StoreBusy(StoreFailed):
 
 
 class Payment(NamedTuple):
-    """The id of a run and the amount it paid for a call (US dollars), stored with the reply."""
+    """The id of the run that paid for a call, and the amount in US dollars."""
 
     run: str
     usd: float
 
 
 class ReplyCache:
-    """Stores complete replies and the payments for them by key.
+    """Stores complete replies by key, and the payments for them.
 
     Args:
-        shared_memory: False for the safe mode without a write-ahead log, None to detect what works.
+        path: The database file.
+        shared_memory: Whether to use a write-ahead log, which needs memory that processes share.
+            None detects whether it works.
         patience_s: Seconds to keep trying while another process has locked the file.
-        notice: Called from any thread with a message for the user. An empty text clears it.
-        restore: Yields the replies recorded elsewhere, to refill a damaged cache.
+        notice: Receives messages for the user, from any thread. "" clears the last message.
+        restore: Yields replies that are recorded elsewhere, to refill a damaged cache.
     """
 
     def __init__(
@@ -109,7 +111,7 @@ class ReplyCache:
         self._batches: Batches[Write] = Batches(self._commit, "replies")
 
     def _open(self, *, wal: bool) -> sqlite3.Connection:
-        """Return a connection to the cache's file. A damaged file is replaced first."""
+        """Return a connection to the cache's file. If the file is damaged, it is replaced first."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         # Two processes that both switch a new file to WAL would not wait for each other.
         with FileLock(self.path.with_suffix(".lock"), timeout=LOCKED_S):
@@ -126,7 +128,10 @@ class ReplyCache:
             return file
 
     def _connect(self, *, wal: bool) -> sqlite3.Connection:
-        """Return a connection, in the safe mode if ``wal`` is False or a write-ahead log fails."""
+        """Return a connection.
+
+        If ``wal`` is False or the write-ahead log fails, use the safe mode.
+        """
         why = "it cannot be turned on"
         if wal:
             try:
@@ -157,7 +162,7 @@ class ReplyCache:
             self.notify(said)
 
     def check_room(self) -> None:
-        """Raise StoreFailed if replies cannot be written. Called before the first is paid for."""
+        """Raise StoreFailed if the disk has no room for replies. Called before paying for any."""
         room = "INSERT OR REPLACE INTO replies VALUES (x'', zeroblob(?), '', '', 0)"
         try:
             self._writer.execute(room, [ROOM_BYTES])
@@ -169,9 +174,11 @@ class ReplyCache:
     def get(self, key: str, *, wait_s: float = 0.0) -> Reply | None:
         """Return the reply stored under a key, or None if it is missing or damaged.
 
-        Reads in the calling thread: an index lookup takes microseconds, less than handing the work
-        to another thread. Raises StoreBusy if another process keeps the file locked for more than
-        ``wait_s`` seconds.
+        Reads in the calling thread, since an index lookup takes microseconds: less than handing the
+        work to another thread.
+
+        Raises:
+            StoreBusy: If another process keeps the file locked for more than ``wait_s`` seconds.
         """
         name = bytes.fromhex(key)
         rows = self._read("SELECT reply FROM replies WHERE key = ?", [name], wait_s)
@@ -192,7 +199,10 @@ class ReplyCache:
     async def find(
         self, key: str, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     ) -> Reply | None:
-        """Return a key's reply like `get`, but let other tasks run while the file is locked."""
+        """Return the reply stored under a key, like `get`, but without blocking the event loop.
+
+        Other tasks can run while the file is locked.
+        """
         since = time.monotonic()
         while True:
             try:
@@ -203,15 +213,16 @@ class ReplyCache:
             await sleep(_PAUSE_S)
 
     def was_paid(self, key: str, run: str, before: float) -> bool:
-        """Return whether a run paid for a key's reply before a time (seconds since 1970)."""
+        """Return whether a run paid for the reply stored under a key before a given Unix time."""
         query = "SELECT reply FROM replies WHERE key = ? AND created < ?"
         rows = self._read(query, [bytes.fromhex(key), before], LOCKED_S)
         return bool(rows) and bool(msgspec.msgpack.decode(rows[0][0]).get("run") == run)
 
     def claim(self, key: str) -> bool:
-        """Claim a call, so that nobody else pays for it. Return False if it is already claimed.
+        """Claim a call, so that no one else pays for it. Return False if it is already claimed.
 
-        The caller must then look up the reply again, because it may have arrived meanwhile.
+        After a successful claim, the caller must look up the reply again: it may have arrived just
+        before.
         """
         if not self._claims.take(key):
             return False
@@ -233,21 +244,28 @@ class ReplyCache:
         payment: Payment | None = None,
         run: str = "",
     ) -> asyncio.Future[None]:
-        """Commit a reply and its payment, then release its claim. The future may raise StoreFailed.
+        """Queue a reply and its payment to be committed. The claim is released after the commit.
 
-        Cancelling the future does not stop the commit.
+        Returns a future that completes after the commit, or fails with StoreFailed. Cancelling the
+        future does not stop the commit.
         """
         name, now = bytes.fromhex(key), time.time()
         row = name, _sealed(name, reply, run), encodable(backend), encodable(model), now
         return self._batches.add((row, _row(name, payment, now) if payment else None))
 
     def charge(self, name: str | bytes, payment: Payment) -> asyncio.Future[None]:
-        """Commit a payment without a reply (see `put`). Payments under one name add up."""
+        """Queue a payment without a reply to be committed (see `put`).
+
+        Amounts recorded for one run under the same name are added up.
+        """
         key = name.encode() if isinstance(name, str) else name
         return self._batches.add((None, _row(key, payment, time.time())))
 
     def booked(self, run: str) -> dict[bytes, float]:
-        """Return a run's payments in US dollars, by call key or by name (see `charge`)."""
+        """Return a run's payments in US dollars.
+
+        The keys are call keys, or the names given to `charge`.
+        """
         rows = self._read("SELECT key, usd FROM payments WHERE run = ?", [encodable(run)], LOCKED_S)
         for key, usd in rows:
             if not (isinstance(key, bytes) and isinstance(usd, float) and -1e-9 < usd < inf):
@@ -268,7 +286,7 @@ class ReplyCache:
             time.sleep(_PAUSE_S)
 
     def _commit(self, writes: list[Write]) -> None:
-        """Write a batch in one transaction, waiting while another process has locked the file."""
+        """Write a batch in one transaction. Waits while another process has locked the file."""
         replies = [reply for reply, _ in writes if reply is not None]
         payments = [payment for _, payment in writes if payment is not None]
         since = time.monotonic()
@@ -313,7 +331,10 @@ class ReplyCache:
         self._damaged_rows.difference_update(row[0] for row in replies)
 
     def _out_of_patience(self, since: float) -> bool:
-        """Return whether to stop waiting for the file. Notify the user once, after `NOTICE_S` s."""
+        """Return whether to stop waiting for the file, given when the waiting began.
+
+        After `NOTICE_S` seconds, the user is notified once.
+        """
         waited = time.monotonic() - since
         if waited >= NOTICE_S and not self._reported_held:
             self._reported_held = True
@@ -321,7 +342,7 @@ class ReplyCache:
         return waited >= self._patience_s or time.monotonic() >= self._give_up_at
 
     def _failed(self, verb: str, error: Exception) -> StoreFailed:
-        """Return the error to raise for an SQLite error, and mark a damaged file for recovery."""
+        """Convert an error to the StoreFailed to raise. A damaged file is marked for recovery."""
         problem = f"Cannot {verb} the cache {self.path}"
         if is_busy(error) or isinstance(error, TimeoutError):
             held = f"{problem}: another process holds it."
@@ -361,16 +382,19 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 def encoded(reply: Reply) -> bytes:
-    """Return a reply as stored in the cache (MessagePack), without its paying run and checksum."""
+    """Encode a reply as MessagePack, without the payer and checksum that the cache adds."""
     return _encoder.encode(reply)
 
 
 _CHECKSUM = b"\xa3crc\xc4\x04"
-"""The bytes before the 4-byte checksum: its key in the map, and its length."""
+"""The bytes that precede the 4-byte checksum in a stored reply: its key and its length."""
 
 
 def _sealed(key: bytes, reply: Reply, run: str) -> bytes:
-    """Encode a reply with its paying run and a checksum, two fields that old versions ignore."""
+    """Encode a reply, with the run that paid for it and a checksum.
+
+    Both are additional fields, which earlier versions ignore.
+    """
     plain = encoded(reply)
     fields = bytes([plain[0] + 2]) + plain[1:]  # a map of fewer than 16 keys
     text = fields + b"\xa3run" + _encoder.encode(encodable(run)) + _CHECKSUM
@@ -378,7 +402,10 @@ def _sealed(key: bytes, reply: Reply, run: str) -> bytes:
 
 
 def _intact(key: bytes, text: bytes) -> bool:
-    """Return whether a stored reply matches its checksum. Early versions stored no checksum."""
+    """Return whether a stored reply matches its checksum.
+
+    Replies without a checksum, which early versions stored, count as intact.
+    """
     if not text[:-4].endswith(_CHECKSUM):
         return True
     return zlib.crc32(text[:-4], zlib.crc32(key)).to_bytes(4) == text[-4:]
@@ -389,7 +416,10 @@ def _row(key: bytes, payment: Payment, now: float) -> PaymentRow:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return the device and inode of a file, or None if it is missing, to detect a replacement."""
+    """Return a file's device and inode numbers, or None if it is missing.
+
+    They differ after the file has been replaced.
+    """
     try:
         found = os.stat(path)  # noqa: PTH116 (a third of the time)
     except OSError:

@@ -1,4 +1,7 @@
-"""Types shared by the layers of the call stack: a layer, calls not sent, stop and status."""
+"""Types that the layers of the call stack share.
+
+These are a layer's signature, reasons for not sending a call, requests to stop, and status texts.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ class Stopping(NotSent):
 
 
 class CircuitOpen(NotSent):
-    """The provider is down, so a waiting call returns to a higher layer, which sends it later."""
+    """The provider is down. The circuit breaker sends the call again when the provider responds."""
 
 
 class Stop:
@@ -59,7 +62,7 @@ class Stop:
 
 
 class Load(NamedTuple):
-    """The calls of one model at this moment, and the failed ones since the session began."""
+    """The numbers of a model's calls at this moment, and of its failed calls in this session."""
 
     in_flight: int = 0
     waiting: int = 0
@@ -69,10 +72,11 @@ class Load(NamedTuple):
 
 
 class Notices:
-    """The current status of each part of the call stack. Thread-safe; new texts go to `listen`.
+    """The current status of each part of the call stack. Thread-safe.
 
     Attributes:
-        loads: By a model's key in the run file, a function that returns its current load.
+        listen: Called with each new status text.
+        loads: For each model, a function that returns its current load. Keys are as in run files.
     """
 
     def __init__(self) -> None:
@@ -81,7 +85,10 @@ class Notices:
         self._now: dict[str, str] = {}
 
     def status(self, source: str) -> Report:
-        """Return a function that sets the status of one source. Texts begin with its name."""
+        """Return a function that sets the status of a source.
+
+        The status text is prefixed with the source's name. An empty text clears the status.
+        """
 
         def report(text: str) -> None:
             if not text:

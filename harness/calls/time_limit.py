@@ -18,23 +18,32 @@ from harness.ports import Backend
 from harness.records import Reply, Request, Usage, encodable
 
 LATE_S = 0.1
-"""If the timer fires more than this many seconds late, the process was paused."""
+"""If the timer fires more than this many seconds late, the process has been paused."""
 GRACE_S = 10.0
-"""Seconds to read replies that arrived during a pause (or the whole limit, if shorter)."""
+"""Seconds that calls get after a pause, to read the replies that arrived during the pause.
+
+If the time limit is shorter, they get as many seconds as the limit.
+"""
 PASSES = 10
-"""Event-loop turns between the limit and cancelling the task. Each turn reads the sockets."""
+"""How many turns of the event loop a late task gets before it is cancelled.
+
+In each turn, the loop reads data that has arrived at the sockets.
+"""
 
 
 @dataclass(eq=False)
 class Timed:
-    """Calls the backend, and abandons a call after ``timeout_s`` seconds."""
+    """The layer that calls the backend. It abandons a call after ``timeout_s`` seconds."""
 
     backend: Backend
     timeout_s: float
     clock: Callable[[], float] = time.perf_counter
 
     async def __call__(self, request: Request) -> Reply:
-        """Return the reply with its latency (seconds). A refusal of the prompt is also a reply."""
+        """Call the backend, and return the reply with its latency in seconds.
+
+        If the provider refuses the prompt, its message is returned as a reply.
+        """
         sent = self.clock()
         try:
             async with TimeLimit(self.timeout_s):
@@ -56,9 +65,10 @@ class Timed:
 
 
 class TimeLimit:
-    """Raises TimeoutError after a time in seconds, but lets its task read arrived data first.
+    """A context manager that raises TimeoutError after a number of seconds.
 
-    It cancels its task in the same way as `asyncio.timeout`, so the two may be nested.
+    Data that has already arrived is read first. The task is cancelled in the same way as by
+    `asyncio.timeout`, so the two may be nested.
     """
 
     __slots__ = ("_cancelling", "_due", "_expired", "_passes", "_seconds", "_task", "_timer")

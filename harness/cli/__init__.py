@@ -1,6 +1,7 @@
-"""The command line: a group of verbs.
+"""The command line: one group with all verbs.
 
-A verb's module is imported only when the verb is used, which keeps ``--help`` and TAB instant.
+A verb's module is imported only when the verb is used, so that ``--help`` and completion are
+instant.
 """
 
 from __future__ import annotations
@@ -66,10 +67,11 @@ GROUPS: dict[str, dict[str, str]] = {
 """The verbs in ``harness --help``, under the headings of their groups."""
 
 VERBS = {verb: said for verbs in GROUPS.values() for verb, said in verbs.items()}
-"""The line of each verb in ``harness --help``.
+"""The summary of each verb in ``harness --help``.
 
 A verb's function and module are named like the verb. The exceptions are the modules in `MODULES`,
-and the functions ``evaluate`` (of ``eval``) and ``import_``."""
+and the functions ``evaluate`` (of ``eval``) and ``import_``.
+"""
 
 MODULES = {
     **dict.fromkeys(("configs", "ls", "tasks", "backends", "prices", "checkers"), "listings"),
@@ -80,7 +82,7 @@ MODULES = {
     "validate": "judge",
     "eval": "run",
 }
-"""Module names of the verbs that share a module or have one of another name."""
+"""The modules of verbs that are not defined in a module of their own name."""
 
 ALIASES: dict[str, dict[str, str]] = {
     "report": {"-o": "--output", "--attempts": "--max-attempts"},
@@ -88,7 +90,7 @@ ALIASES: dict[str, dict[str, str]] = {
     "data": {"--option": "--override"},
     "build": {"--out": "--output"},
 }
-"""Former names of verbs' options, which still work."""
+"""Former names of options, by verb. They are still accepted."""
 
 COMPLETED = {
     "run": run_files,
@@ -96,7 +98,7 @@ COMPLETED = {
     **dict.fromkeys(("show", "check", "compare", "table", "matrix", "report"), run_names),
     **dict.fromkeys(("score", "export", "rm", "mv", "view"), run_names),
 }
-"""Completion functions for arguments, by verb, so that TAB need not import the verb's module."""
+"""Functions that complete the arguments of verbs without importing the modules of the verbs."""
 
 SETTINGS: dict[str, Any] = {
     "pretty_exceptions_enable": False,
@@ -106,12 +108,15 @@ SETTINGS: dict[str, Any] = {
 
 
 class _Verb(TyperCommand):
-    """A placeholder for a command, whose module is imported on use."""
+    """A command that imports the verb's module only when it is used."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
     ) -> Any:  # typer does not export the class
-        """Import the verb and return its context. ``judge validate`` becomes ``validate``."""
+        """Import the verb and return its context.
+
+        ``judge validate`` is treated as the verb ``validate``.
+        """
         name = str(self.name)
         if name == "judge" and args[:1] == ["validate"]:
             command = _imported("validate")
@@ -124,7 +129,7 @@ class _Verb(TyperCommand):
 
 
 class _Completed(TyperCommand):
-    """A command during shell completion, whose module is imported only to list its options."""
+    """A command for shell completion. Its module is imported only if its options must be listed."""
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
         return list(_imported(str(self.name)).shell_complete(ctx, incomplete))
@@ -159,7 +164,10 @@ def _imported(name: str) -> Any:
 
 
 def _hide_types(command: Any) -> Any:
-    """Return a command whose --help shows arguments without their Python types."""
+    """Change a command so that its ``--help`` shows arguments without Python types.
+
+    Return the command.
+    """
     for parameter in command.params:
         if parameter.param_type_name == "argument":
             parameter.display_type_rich = lambda ctx: ""
@@ -167,7 +175,7 @@ def _hide_types(command: Any) -> Any:
 
 
 class CommandGroup(TyperGroup):
-    """A group of verbs, with whole summaries in ``--help``, under headings if there are any."""
+    """A group of verbs. Its ``--help`` shows complete summaries, under headings if it has any."""
 
     headings: Mapping[str, Iterable[str]] = {}
 
@@ -182,7 +190,7 @@ class CommandGroup(TyperGroup):
 
 
 class _LazyGroup(CommandGroup):
-    """The group of all verbs, in the order of ``--help``."""
+    """The group of all verbs. They are imported on use, and listed in the order of ``--help``."""
 
     headings = GROUPS
 
@@ -190,11 +198,14 @@ class _LazyGroup(CommandGroup):
         return list(VERBS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a placeholder for a verb (not imported yet), or None if there is no such verb."""
+        """Return a command that imports the verb on use, or None if there is no such verb."""
         return _Verb(cmd_name, help=VERBS[cmd_name]) if cmd_name in VERBS else None
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a verb. An EOFError becomes a RuntimeError, as Typer would only print "Aborted!"."""
+        """Run a verb.
+
+        An EOFError is converted to a RuntimeError because Typer would only print "Aborted!".
+        """
         try:
             return super().invoke(ctx)
         except EOFError as error:
@@ -229,7 +240,10 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line. A user's mistake ends it with a message, never a traceback."""
+    """Run the command line.
+
+    A mistake of the user ends it with a message and an exit code, never with a traceback.
+    """
     from harness.errors import HarnessError
 
     _repair_streams()
@@ -259,9 +273,11 @@ def main() -> None:
 
 
 def _repair_streams() -> None:
-    """Open closed standard streams on the null device, and replace characters they cannot encode.
+    """Make the standard streams safe to use.
 
-    Otherwise the next opened file would get a closed stream's descriptor, and its output.
+    Streams that are closed are opened on the null device. Otherwise, the next opened file would get
+    a closed stream's descriptor and receive its output. Characters that a stream cannot encode are
+    replaced.
     """
     for number in (0, 1, 2):
         try:

@@ -139,7 +139,10 @@ def _delete(file: sqlite3.Connection, chosen: dict[str, Any]) -> int:
 
 
 def _shrink(file: sqlite3.Connection) -> bool:
-    """Compact the file. Returns False if that takes too long or another process has locked it."""
+    """Compact the cache.
+
+    Return False if that takes too long or another process has locked the file.
+    """
     end = time.monotonic() + VACUUM_S
     file.set_progress_handler(lambda: time.monotonic() > end, 10_000)
     try:
@@ -154,7 +157,10 @@ def _shrink(file: sqlite3.Connection) -> bool:
 
 @contextlib.contextmanager
 def _opened(mode: str) -> Iterator[tuple[Path, sqlite3.Connection]]:
-    """Open the cache (``ro`` or ``rw``) and yield its path and connection. Exits if missing."""
+    """Open the cache, and yield its path and a connection to it. ``mode`` is ``ro`` or ``rw``.
+
+    If there is no cache, the command ends.
+    """
     path = replies_path(Settings())
     remedy = "Fix its permissions, or try again when no other process uses it."
     try:

@@ -65,7 +65,11 @@ def check(
 
 
 def bound(text: str) -> tuple[str, float]:
-    """Return the score and number in SCORE=BOUND. Raises ConfigError for any other text."""
+    """Parse ``SCORE=BOUND``, and return the score's name and the number.
+
+    Raises:
+        ConfigError: If the text does not have this form.
+    """
     name, _, value = text.partition("=")
     if not name or not re.fullmatch(r"-?\d*\.?\d+", value):
         raise ConfigError(f"--min {text!r:.60} is not a bound.", "Write --min pass_rate=0.9.")
@@ -73,7 +77,14 @@ def bound(text: str) -> tuple[str, float]:
 
 
 def section(own: CheckSection | None, given: Mapping[str, Any]) -> CheckSection:
-    """Return the bounds ``given``, or else a run file's ``own``. Raises ConfigError without any."""
+    """Return the bounds to check.
+
+    They are those of the command line (``given``) or, if it sets no bound, the section ``check`` of
+    the run file (``own``).
+
+    Raises:
+        ConfigError: If neither sets a bound.
+    """
     given = {key: value for key, value in given.items() if value not in ("", None, {})}
     if not given.keys() & {"min", "baseline"}:
         if own is None:
@@ -84,7 +95,7 @@ def section(own: CheckSection | None, given: Mapping[str, Any]) -> CheckSection:
 
 
 def junit(gate: Gate) -> str:
-    """Return the decisions as JUnit XML, in which "too few to tell" is an error, not a failure."""
+    """Return the decisions as JUnit XML. The decision "too few to tell" becomes an error there."""
     tags = {"failed": "failure", "too few to tell": "error"}
     found = [one.outcome for one in gate.decisions]
     run = printable(gate.run.name)

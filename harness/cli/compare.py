@@ -137,7 +137,11 @@ def ablation(
 
 
 def _members(folder: RunFolder, over: str, by: str) -> dict[str, str]:
-    """Map each group of ``over`` to the group of the coarser label ``by`` that contains it."""
+    """Return, for each group of the label ``over``, the group of ``by`` that contains it.
+
+    Raises:
+        ConfigError: If a group of ``over`` is in several groups of ``by``, or ``by`` has no groups.
+    """
     attempts = read_attempts(folder.attempts)
     found: dict[str, str] = {}
     for groups in attempts.instances.groupings:
@@ -154,7 +158,11 @@ def _members(folder: RunFolder, over: str, by: str) -> dict[str, str]:
 
 
 def _task(name: str, lost: str = "") -> Any:
-    """Return a task's class, or None if it cannot be loaded (with a message if `lost` is given)."""
+    """Return the class of a task, or None if it cannot be loaded.
+
+    In that case, a message to the user begins with ``lost``, which says what is missing from the
+    output. There is no message if it is empty.
+    """
     try:
         return kind("tasks").load(name)
     except HarnessError as error:
@@ -250,7 +258,10 @@ def _judged(
     round_: int | None,
     score: str,
 ) -> JudgedTables:
-    """Return the constraint verdicts of the judge that ``score`` names, or of the only judge."""
+    """Return a judge's verdicts on constraints, for each run.
+
+    It is the judge that ``score`` names or, if it names none, the only judge that all runs share.
+    """
     known = [judges_with_verdicts(folder.attempts, of_criteria=True) for folder in folders]
     common = [judge for judge in known[0] if all(judge in one for one in known)]
     if not common:

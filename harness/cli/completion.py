@@ -1,4 +1,4 @@
-"""Shell completion. It must be instant, so nothing slow is imported."""
+"""Shell completion. It must respond at once, so nothing is imported that takes long to load."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ def run_names(incomplete: str) -> list[str]:
 
 
 def run_files(incomplete: str) -> list[str]:
-    """Return paths of YAML files that start with ``incomplete``, including those in configs/."""
+    """Return the paths of YAML files that start with ``incomplete``.
+
+    Files in configs/ are included.
+    """
     folders = {"", "configs/", incomplete[: incomplete.rfind("/") + 1]}
     files = (f"{place}{path.name}" for place in folders for path in Path(place).glob("*.y*ml"))
     return _starting(incomplete, files)
 
 
 def judge_words(incomplete: str) -> list[str]:
-    """Return the run names, and the word ``validate``, that start with ``incomplete``."""
+    """Complete the first argument of ``harness judge``: a run's name, or the word ``validate``."""
     return [*run_names(incomplete), *(word for word in ["validate"] if word.startswith(incomplete))]
 
 
@@ -33,7 +36,10 @@ def _starting(incomplete: str, names: Iterable[str]) -> list[str]:
 
 
 def _runs_dir() -> Path:
-    """Return the runs folder, if possible without loading the settings, which takes 0.3 s."""
+    """Return the runs folder.
+
+    The settings are loaded only if necessary, because that takes 0.3 s.
+    """
     dotenv = Path(".env")
     if dotenv.is_file() and "HARNESS_RUNS_DIR" in dotenv.read_text(errors="replace").upper():
         from harness.config.settings import Settings

@@ -1,4 +1,4 @@
-"""Prints what a run may cost, and asks before it costs more than a bound."""
+"""Prints the estimated cost of runs, and asks for confirmation if it may exceed a limit."""
 
 from __future__ import annotations
 
@@ -25,10 +25,14 @@ OWN_HOSTS = ("", "localhost", "127.0.0.1", "::1")
 
 
 def confirm_cost(jobs: Sequence[Job], settings: Settings, yes: bool) -> None:
-    """Print the estimated cost of paid runs; ask if it may exceed ``HARNESS_ASK_ABOVE_USD``.
+    """Print the estimated cost of the runs that are not free, and ask whether to continue.
 
-    Runs that have begun are not asked about again, unless they have grown. Nothing is asked with
-    ``yes``, or without a terminal. Raises UserError if the answer is no.
+    The user is asked only if the cost may exceed ``HARNESS_ASK_ABOVE_USD``, and never with ``yes``
+    or without a terminal. Runs that have begun are left out, unless they now have more samples or
+    rounds.
+
+    Raises:
+        UserError: If the user's answer is no.
     """
     _say_unknown([job.model for job in jobs])
     paid = [job for job in jobs if job.model.price not in (None, FREE) and not _confirmed(job)]
@@ -52,7 +56,7 @@ def confirm_cost(jobs: Sequence[Job], settings: Settings, yes: bool) -> None:
 def confirm_judging(
     job: LaterJudge, retried: Collection[JudgementOutcome], settings: Settings, yes: bool
 ) -> None:
-    """Do what `confirm_cost` does, for the answers that a later judge has yet to judge."""
+    """Like `confirm_cost`, but for the answers that a judge added later has yet to judge."""
     model = job.judge.model if job.judge else None
     _say_unknown([model] if model else [])
     if model is None or model.price in (None, FREE):
@@ -93,7 +97,7 @@ def _at_most(model: Model, cost: EstimateRange, calls: float) -> float:
 
 
 def _confirmed(job: Job) -> bool:
-    """Return whether the run has begun with at least as many samples and rounds as now."""
+    """Return whether the run has already begun, with at least as many samples and rounds as now."""
     if not job.folder.begun():
         return False
     planned = job.folder.progress()[1] or 0
@@ -102,7 +106,7 @@ def _confirmed(job: Job) -> bool:
 
 
 def cost_text(cost: EstimateRange | None) -> str:
-    """Return an estimated cost as text, or why it is unknown (None) or has no upper bound."""
+    """Format an estimated cost. If it is unknown (None) or has no upper bound, say why."""
     if cost is None:
         return "unknown: the model has no price ('harness prices' says how to add one)"
     if cost.high == inf:

@@ -1,4 +1,4 @@
-"""Output and options of all verbs: results go to stdout, everything else to stderr."""
+"""Output and options that the verbs share. Results go to stdout, everything else to stderr."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ messages = Console(stderr=True, highlight=False)
 
 
 def say(text: str, style: str = "") -> None:
-    """Print a message on stderr, with control characters escaped and without markup."""
+    """Print a message on stderr. Control characters are escaped, and markup is not interpreted."""
     messages.print(inert_text(text), style=style or None, soft_wrap=True)
 
 
 def write(text: str) -> None:
-    """Print a line of results on stdout, with control characters escaped."""
+    """Print a line of results on stdout. Control characters are escaped."""
     output.print(inert_text(text), soft_wrap=True)
 
 
 def agreed(question: str) -> bool:
-    """Ask a question on stderr and return whether the answer is yes. The end of input is a no."""
+    """Ask a question on stderr, and return whether the answer is yes. An end of input means no."""
     answer = False
     with contextlib.suppress(typer.Abort):  # end of input
         answer = typer.confirm(question, err=True)
@@ -55,15 +55,21 @@ def agreed(question: str) -> bool:
 
 
 class ExactOutput:
-    """Stdout for exact data, escaped only for a terminal, which would obey control characters."""
+    """Writes exact data to stdout. Control characters are escaped only if stdout is a terminal."""
 
     def write(self, text: str) -> int:
-        """Write text, escaped if stdout is a terminal. Returns the number of characters written."""
+        """Write text, which is escaped if stdout is a terminal.
+
+        Return the number of characters written.
+        """
         return sys.stdout.write(inert_text(text).plain if sys.stdout.isatty() else text)
 
 
 def show(document: TableDocument | Table, form: str = "table") -> None:
-    """Print a table, or a document in the given format. ``table`` fits it to the output's width."""
+    """Print a table or a document.
+
+    In the format ``table``, it is fitted to the width of the output.
+    """
     from harness.report.table import FORMATS, Table
     from harness.report.terminal import terminal
 
@@ -74,7 +80,7 @@ def show(document: TableDocument | Table, form: str = "table") -> None:
 
 
 def show_listing(listing: RenderableType, data: object, form: str) -> None:
-    """Print a listing or, unless ``form`` is "table", its data as JSON."""
+    """Print a listing if ``form`` is "table", and otherwise its ``data`` as JSON."""
     if form == "table":
         output.print(listing)
     else:
@@ -84,7 +90,7 @@ def show_listing(listing: RenderableType, data: object, form: str) -> None:
 
 
 def show_facts(facts: Mapping[str, str], style: str = "") -> None:
-    """Print one line per fact: its name, then its text in the given Rich style."""
+    """Print one line per fact: its name, and its text in the given Rich style."""
     from rich.table import Table
 
     table = Table.grid(padding=(0, 2, 0, 0))
@@ -117,10 +123,11 @@ Limit = Annotated[int | None, typer.Option(min=1)]
 
 
 def documented(verb: Callable[..., None]) -> Callable[..., None]:
-    """Return a verb's function, with help for its parameters from ``Args:`` in its docstring.
+    """Prepare a verb's function for Typer, and return it.
 
-    A parameter without a default becomes an argument, and a bool becomes a flag without ``--no-``,
-    unless its annotation says otherwise.
+    The help of its parameters is taken from ``Args:`` in its docstring. A parameter without a
+    default becomes an argument, and a bool becomes a flag without ``--no-``, unless its annotation
+    says otherwise.
     """
     text, _, args = (inspect.getdoc(verb) or "").partition("\n\nArgs:\n")
     found = re.findall(r"^ {4}(\w+): (.*(?:\n {6,}.*)*)", args, re.MULTILINE)
@@ -143,7 +150,7 @@ def documented(verb: Callable[..., None]) -> Callable[..., None]:
 
 
 def _metavar(name: str, kind: Any) -> str | None:
-    """Return what --help shows for a value of a type; None for flags and choices."""
+    """Return the placeholder for a parameter's value in ``--help``, or None to show none."""
     while typing.get_origin(kind) in (list, typing.Union, types.UnionType):
         kind = typing.get_args(kind)[0]
     names = {int: "N", float: "NUMBER", Path: "FILE", str: name.strip("_").upper()}
@@ -157,12 +164,16 @@ class VerbGroup(typer.Typer):
         super().__init__(cls=CommandGroup, help=VERBS[name], no_args_is_help=True, **SETTINGS)
 
     def verb(self, name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-        """Return a decorator that adds a verb to the group, with help as in `documented`."""
+        """Return a decorator that adds a subcommand of this name, with help as in `documented`."""
         return lambda verb: self.command(name)(documented(verb))
 
 
 def outcomes(option: str, valid: Sequence[T]) -> list[T]:
-    """Return the ``valid`` outcomes that ``--retry`` lists. Raises ConfigError for unknown ones."""
+    """Parse the option ``--retry``, and return the outcomes in it that are in ``valid``.
+
+    Raises:
+        ConfigError: If it contains any other outcome, except for ``error``.
+    """
     named = [part.strip() for part in option.split(",") if part.strip()]
     for name in named:
         if name not in (*valid, "error"):

@@ -60,7 +60,7 @@ def fetch_one(
 
 
 def install(found: DataSet, root: Path, mirror: str | None = None) -> list[str]:
-    """Fetch a data set with a progress bar. Returns the files that were missing."""
+    """Fetch a data set and show a progress bar. Return the names of the files that were missing."""
     columns = TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn()
     with Progress(*columns, console=messages, disable=not messages.is_terminal) as bars:
 

@@ -1,7 +1,7 @@
 """`harness doctor`: check the installation, keys, servers, data and folders.
 
-Writes nothing, except an unnamed file to test whether a folder is writable. Secrets are not shown:
-keys are listed by variable name, and sent only to the preset's own host.
+Nothing is written, except for an unnamed file that tests whether a folder is writable. Secrets are
+not shown: keys are listed by the names of their variables, and sent only to the preset's own host.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _packages() -> Iterator[Finding]:
 
 
 def _extras() -> Iterator[Finding]:
-    """Yield the installed extras with their packages, and the names of the others."""
+    """Yield one finding for each installed extra, and one that names all other extras."""
     required = metadata.requires(harness.DISTRIBUTION) or []
     extras = dict.fromkeys(re.findall(r"extra == ['\"]([\w-]+)", "\n".join(required)))
     absent = []
@@ -100,7 +100,7 @@ def _extras() -> Iterator[Finding]:
 
 
 def _of_extra(package: str, extra: str) -> Iterator[str]:
-    """Yield the packages of a package's extra, with those of their own extras."""
+    """Yield the packages that an extra installs, including those of the extras that it names."""
     for line in metadata.requires(package) or []:
         found = re.match(r"([\w.-]+)(?:\[([\w,-]+)\])?[^;]*;.*extra == ['\"]([\w-]+)", line)
         if found is None or found[3] != extra:
@@ -133,7 +133,7 @@ def _vllm_command(command: str) -> Iterator[Finding]:
 
 
 def _gpus() -> Iterator[Finding]:
-    """Yield the NVIDIA GPUs, if there is a driver, and which of them this process may use."""
+    """Yield findings about the NVIDIA GPUs of this machine, and which this process may use."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return
@@ -155,7 +155,7 @@ def _gpus() -> Iterator[Finding]:
 
 
 def _folder(name: str, path: Path, otherwise: State) -> Finding:
-    """Return a finding on a folder, whose state is `otherwise` if it cannot be written."""
+    """Return a finding on a folder. If it cannot be written, the finding's state is `otherwise`."""
     there = path.absolute()
     try:
         while not there.exists():
@@ -205,7 +205,11 @@ def _keys(states: Mapping[str, str]) -> Iterator[Finding]:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A server to contact: its model list's URL and, if hosted, the variable that holds its key."""
+    """A server to contact.
+
+    ``url`` is the URL of its list of models. ``key`` is the environment variable with its key, or
+    None for a local server.
+    """
 
     name: str
     url: str
@@ -214,7 +218,7 @@ class Endpoint:
 
 
 def _endpoints(keys: Mapping[str, str]) -> Iterator[Endpoint]:
-    """Yield the servers of the local presets, and of the hosted ones whose key is set."""
+    """Yield the servers to contact: local ones of presets, and hosted ones whose key is set."""
     for name, preset in PRESETS.items():
         if preset.url and preset.key is None:
             yield Endpoint(name, f"{preset.url}/models")
@@ -227,10 +231,10 @@ def _endpoints(keys: Mapping[str, str]) -> Iterator[Endpoint]:
 
 
 def ask_all(endpoints: Sequence[Endpoint], seconds: float = SECONDS) -> list[Finding]:
-    """Contact all endpoints at once, and return one finding for each within ``seconds``.
+    """Contact all servers at once, and return one finding for each within ``seconds`` seconds.
 
-    Each endpoint gets a daemon thread, not a task: a DNS look-up cannot be cancelled, and a closing
-    event loop would wait for it.
+    Each server is contacted in a daemon thread instead of a task: a DNS look-up cannot be
+    cancelled, and a closing event loop would wait for it.
     """
     import httpx2
 

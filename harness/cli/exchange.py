@@ -35,7 +35,7 @@ FORMATS: dict[str, ExportFormat] = {
     **{".parquet": "parquet", ".csv": "csv"},
     **{".eval": "inspect", ".json": "inspect", ".jsonl": "lm-eval", ".yaml": "hf-eval-results"},
 }
-"""Export formats by file suffix."""
+"""The export format for each file suffix."""
 STDOUT = "-"
 TABLES = ("parquet", "csv")  # of several runs
 SINGLE = ("inspect", "lm-eval", "hf-eval-results")  # files that hold one run
@@ -109,7 +109,7 @@ def _field(text: str) -> tuple[str, str]:
 def _check(
     form: ExportFormat | None, file: str, attempts: bool, fields: Mapping[str, str], runs: int
 ) -> None:
-    """Raise ConfigError if the options do not fit the format."""
+    """Raise ConfigError if the command's options do not fit the export format."""
     if not file and form not in TRACKERS:
         raise ConfigError("The output file is missing.", "Name it: --output NAME.csv")
     if form is None:

@@ -101,7 +101,10 @@ def judge(
 
 
 def _judge_section(folder: RunFolder, judge: str) -> JudgeSection | PanelSection:
-    """Return a judge's or panel's section: from a YAML file or, by name, from the run."""
+    """Return the section of a judge or panel.
+
+    ``judge`` is the path of a YAML file, or the name of a judge that the run already has.
+    """
     path = Path(judge)
     if path.suffix not in (".yaml", ".yml"):
         if (known := later_judge.registered_section(folder, judge)) is None:
@@ -168,7 +171,11 @@ def validate(
 
 
 def _draw(found: JudgeValidation, path: Path) -> None:
-    """Write a judge's calibration curve as an image. Raises DataMissing without probabilities."""
+    """Write a judge's calibration curve to an image file.
+
+    Raises:
+        DataMissing: If the judge's probabilities are not known.
+    """
     from harness.cli.report import write_image
     from harness.report.figures.rates import calibration_figure
     from harness.report.runs import run_title
@@ -184,12 +191,20 @@ def _draw(found: JudgeValidation, path: Path) -> None:
 def _sides(
     folders: Sequence[RunFolder], judge: str, against: str
 ) -> tuple[list[str], str | list[Label]]:
-    """Return the judges to read, validated one first, and the reference: labels, RULES or JUDGE."""
+    """Return what `validate` compares: a list of judges, and the kind of reference.
+
+    The judge to be validated comes first. If the reference is another judge, it comes second, and
+    the kind is ``JUDGE``. Otherwise the kind is ``RULES``, or a list of human labels.
+    """
     known = {one.name: judge_verdicts.judges_with_verdicts(one.attempts) for one in folders}
     common = [one for one in known[folders[0].name] if all(one in own for own in known.values())]
 
     def chosen(option: str, name: str, other: str, question: str) -> str:
-        """Return the judge that an option names, or the only judge. All runs must have it."""
+        """Return the judge that an option names or, if it names none, the only possible judge.
+
+        Raises:
+            ConfigError: If there is no such judge in all runs. ``question`` becomes its message.
+        """
         candidates = [one for one in common if one != other]
         if not name and len(candidates) != 1:
             listed = f"Judges with verdicts: {', '.join(candidates)}."

@@ -1,4 +1,4 @@
-"""Listings: `harness ls` (runs), `tasks`, `backends`, `checkers`, `judges` (plug-ins), `prices`."""
+"""Listings: runs (`harness ls`), plug-ins (`tasks`, `backends`, `checkers`, `judges`), `prices`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ def ls(form: Format = "table") -> None:
 
 
 def run_metrics(folder: RunFolder) -> Metrics | None:
-    """Return a run's saved metrics with its current progress, or None if missing or unreadable."""
+    """Return a run's saved metrics, with the run's current progress.
+
+    Returns None if they are missing or unreadable.
+    """
     try:
         metrics = from_json(folder.metrics.read_bytes(), folder.metrics)
         # The run may have grown, or been killed, since its metrics were written.
@@ -70,7 +73,7 @@ def configs(form: JsonFormat = "table") -> None:
 
 
 def _show_lines(summaries: Mapping[str, str], form: str) -> None:
-    """Print a line for each name: the name, and its summary."""
+    """Print each name with its summary, one per line."""
     if form == "table":
         for name, said in summaries.items():
             line = Text.assemble((inert(name).plain, "bold"), "  ", inert_text(said))
@@ -116,7 +119,11 @@ def judges(name: Annotated[str, typer.Argument()] = "", form: JsonFormat = "tabl
 
 
 def _names(group: str, name: str) -> list[str]:
-    """Return the names of a kind's plug-ins, or only ``name``. Raises ConfigError if unknown."""
+    """Return the names of all plug-ins of a kind or, if ``name`` is set, only this name.
+
+    Raises:
+        ConfigError: If there is no such plug-in.
+    """
     names = kind(group).names()
     if name and name not in names:
         raise ConfigError(f"There is no {kind(group).title} {name!r}.", nearest(name, names))
@@ -148,7 +155,10 @@ def _card(group: str, name: str) -> Card:
 
 
 def _state(name: str, dataset: str, data: DataFolder) -> str:
-    """Return a data set's state (here, missing, unknown) as text. Builds the task to find out."""
+    """Describe the state of a task's data set: here, missing, or unknown.
+
+    This builds the task to find out.
+    """
     try:
         kind("tasks").build(name, {"dataset": dataset}, data=data)
     except DataMissing as error:
@@ -174,7 +184,7 @@ def backends(form: JsonFormat = "table") -> None:
 
 
 def key_state(variable: str) -> str:
-    """Return a key's state as text that does not reveal the key, such as "is not set"."""
+    """Describe the state of a key, such as "is not set", without revealing the key."""
     try:
         secret(variable)
     except SecretMissing:

@@ -1,4 +1,4 @@
-"""Shows live progress (plain lines without a terminal), and handles Ctrl-C and early ends."""
+"""Shows live progress, or plain lines without a terminal. Handles Ctrl-C and early ends of runs."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ BUSY = 0.9  # share of a core from which the CPU limits a run
 
 
 class Display:
-    """Shows the progress of consecutive runs. ``runs`` maps their names to titles."""
+    """Shows the progress of runs that are executed one after another.
+
+    ``runs`` maps the names of the runs to the titles to show.
+    """
 
     def __init__(self, runs: Mapping[str, str], *, shown: bool = True) -> None:
         self.tallies: dict[str, Tally] = {}  # of the runs that have started
@@ -65,12 +68,12 @@ class Display:
                 self._live.stop()
 
     def of(self, runs: Mapping[str, str]) -> Self:
-        """Replace the runs to show, and return this display."""
+        """Set the runs to show, by name, with their titles. Return this display."""
         self._runs = runs
         return self
 
     def interrupt(self) -> None:
-        """Stop the current run after the calls in flight. This is thread-safe."""
+        """Stop the current run after the calls in flight. Thread-safe."""
         self.interrupted = True
         self._stop()
 
@@ -78,7 +81,7 @@ class Display:
     def watch(self, name: str, tally: Tally, stop: Stop, notices: Notices) -> Iterator[None]:
         """Show a run's progress within a ``with`` block. Notices remain visible afterwards.
 
-        The first Ctrl-C stops the run after the calls in flight, the second immediately.
+        The first Ctrl-C stops the run after the calls in flight. The second one stops it at once.
         """
 
         def notice(text: str) -> None:
@@ -113,7 +116,11 @@ class Display:
 
 
 def attended(work: Coroutine[Any, Any, T], display: Display, again: str) -> T:
-    """Run a session and return its result. If stopped, print the command ``again`` and exit."""
+    """Run a session, and return its result.
+
+    If the session is interrupted or fails, the command ``again``, which continues it, is printed.
+    An interruption also ends the command line.
+    """
     try:
         from uvloop import new_event_loop
     except ImportError:  # not available on this platform
@@ -131,7 +138,11 @@ def attended(work: Coroutine[Any, Any, T], display: Display, again: str) -> T:
 
 
 def early_end(ended: Ending, budget: Budget | None, key: str, again: str) -> int:
-    """Print why a session ended early and how to resume it. Returns the exit code (0: complete)."""
+    """Print why a session ended early, and the command ``again`` that resumes it.
+
+    ``key`` is the setting to raise if the budget is spent. Returns the exit code, which is 0 if the
+    session is complete.
+    """
     if ended == "budget" and budget is not None:
         unsure = f", ${budget.unsure:,.4f} of it for failed calls that may be billed"
         spent = f"${budget.spent:,.4f} is spent{unsure if budget.unsure else ''}"
@@ -147,7 +158,10 @@ def early_end(ended: Ending, budget: Budget | None, key: str, again: str) -> int
 
 @contextlib.contextmanager
 def _signals(stop: Callable[[], None]) -> Iterator[None]:
-    """In a ``with`` block, call ``stop`` on the first signal, and cancel the task on the next."""
+    """Handle signals within a ``with`` block.
+
+    The first signal calls ``stop``, and the next one cancels the current task.
+    """
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
     actions = iter([stop])
@@ -188,7 +202,7 @@ def _calls(tally: Tally) -> str:
 
 
 class _Cpu:
-    """The share of one core that this process used in the last second or more."""
+    """Measures the CPU use of this process, as a share of one core, over a second or more."""
 
     def __init__(self) -> None:
         self._share = 0.0
@@ -202,7 +216,7 @@ class _Cpu:
 
 
 def _speed(notices: Notices, cpu: _Cpu) -> Iterator[tuple[str, str]]:
-    """Yield the calls in flight, those that are sent again, and what limits the speed."""
+    """Yield labelled facts about the speed: calls in flight, retries, and the bottleneck."""
     loads = [load() for load in notices.loads.values()]
     yield "in flight", f"{sum(load.in_flight for load in loads):,}"
     if failed := sum(load.failed for load in loads):

@@ -1,4 +1,4 @@
-"""Downloads the published data of runs before they start."""
+"""Downloads published data sets before the runs that need them start."""
 
 from __future__ import annotations
 
@@ -16,12 +16,18 @@ if TYPE_CHECKING:
 
 
 def fetch_published(runs: Mapping[str, RunFile], base: str, resources: Resources) -> None:
-    """Download the published data sets that the runs' tasks read and that are not installed.
+    """Download the published data sets that the runs' tasks read, unless they are installed.
 
-    The runs' names begin with ``base``. Before a download, their models are built, so that a
-    missing key is found first. The other data that a data set needs (`DataSet.needs`) comes with
-    it, or later if none of the runs has begun: a begun run must keep its verdicts. If this other
-    data cannot be had, only a warning is printed. HARNESS_FETCH=false prevents all downloads.
+    Before a download, the runs' models are built, so that a missing key is reported first. If a
+    data set needs other data (`DataSet.needs`), that is downloaded with it. If it is already
+    installed without that data, the other data is downloaded only if none of the runs has begun,
+    because a begun run must keep its verdicts. Failing to download the other data only prints a
+    warning. Nothing is downloaded if HARNESS_FETCH is false.
+
+    Args:
+        runs: The runs by variant.
+        base: The first part of the runs' names.
+        resources: Resources for building the models.
     """
     settings = resources.settings
     asked = {(run.task.name, run.task.options.get("dataset", "builtin")) for run in runs.values()}

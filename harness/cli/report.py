@@ -96,12 +96,12 @@ def report(
 
 
 def page_path(folders: Sequence[RunFolder]) -> Path:
-    """Return a report's default path: in the folder of its run or, for several, the current one."""
+    """Return a report's default path: in the run's folder, or here if there are several runs."""
     return (folders[0].path if len(folders) == 1 else Path()) / REPORT
 
 
 def write_image(path: Path, picture: Figure, subtitle: str) -> None:
-    """Write a figure in the format of the file's suffix, creating a missing folder."""
+    """Write a figure to a file, in the format of the file's suffix. A missing folder is created."""
     drawn = image(picture, path.suffix.removeprefix("."), subtitle)
     remedy = "Free some space, fix the permissions, or name another place."
     with replacing(path, remedy) as temporary:

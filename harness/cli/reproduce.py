@@ -81,7 +81,10 @@ def _page(made: StudyRecord) -> str:
 
 
 def _verify(page: Path, runs_dir: Path) -> int:
-    """Print up to `MOST` differences between page, record and runs. Returns the exit code."""
+    """Print the differences between a page, its record and its runs, at most `MOST` of them.
+
+    Returns the exit code.
+    """
     kept = page.with_suffix(".json")
     found = list(reproduction.differences(kept, runs_dir))
     made = reproduction.read_record(kept)

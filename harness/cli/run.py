@@ -133,7 +133,7 @@ def _listed(what: str, text: str, known: list[str] | None = None) -> list[str]:
 
 
 def _repeated(more: Sequence[str]) -> str:
-    """Return this process's command line without ``--fresh``, and with ``more`` appended."""
+    """Return this process's command line without ``--fresh``, followed by the words ``more``."""
     return shlex.join(["harness", *(word for word in sys.argv[1:] if word != "--fresh"), *more])
 
 
@@ -149,10 +149,18 @@ def _carry_out(
     table: bool = False,
     yes: bool = False,
 ) -> None:
-    """Check the runs (by variant), execute them or show their plans, and end the command.
+    """Check the runs, execute them (or show their plans), and end the command.
 
-    The runs' names begin with ``base``, and the command ``again`` resumes them. ``begin`` is called
-    after the checks. With ``table``, several runs are shown like those of several benchmarks.
+    Args:
+        runs: The runs by variant.
+        base: The first part of the runs' names.
+        again: The command that resumes the runs.
+        settings: The settings.
+        dry_run: Only show the plans and estimated costs.
+        retried: Outcomes to retry.
+        begin: Called when the runs have been checked.
+        table: Show the results in one table of models and benchmarks.
+        yes: Do not ask for confirmation.
     """
     missing: list[str] = []
     with Resources(settings, _without(missing) if dry_run else secret) as resources:
@@ -182,7 +190,10 @@ _MANY = 10  # a warning, if one in this many answers was truncated or unparseabl
 
 
 def _run_all(jobs: Sequence[Job], base: str, again: str, table: bool) -> int:
-    """Run the jobs one after another. Returns the exit code. `again` is the command to resume."""
+    """Execute the jobs one after another, and return the exit code.
+
+    ``again`` is the command that resumes them.
+    """
     results: dict[str, Metrics] = {}
     code = 0
     try:
@@ -279,7 +290,10 @@ def _compare(jobs: Sequence[Job], base: str) -> None:
 
 
 def _without(missing: list[str]) -> Callable[[str], str]:
-    """Return a function that looks up a secret, and appends unset variables to ``missing``."""
+    """Return a function that returns a secret, or "" if its variable is not set.
+
+    Variables that are not set are appended to ``missing``.
+    """
 
     def lookup(variable: str) -> str:
         try:

@@ -1,8 +1,9 @@
 """`harness score`: score a run's recorded replies again, without model calls.
 
-Writes ``scores.jsonl`` next to the attempts, atomically. Its first line has the ``header``: the
-packages and time of scoring, and how many bytes of attempts were read, which shows whether the run
-has grown since. Each further line is an attempt as a `harness.analysis.rescoring.Rescored`.
+The result is written atomically to ``scores.jsonl``, next to the attempts. The first line holds the
+``header``: the versions of packages, the time of scoring, and the number of bytes of attempts that
+were read, which shows whether the run has grown since. Each further line is the new scoring of an
+attempt (`harness.analysis.rescoring.Rescored`).
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Settings from the environment, run files, overrides and variants."""
+"""Configuration: settings from the environment, run files, overrides and variants."""

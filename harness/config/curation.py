@@ -1,6 +1,6 @@
 """A curation file: how to build a benchmark like WildIFEval from chats, and with which models.
 
-The defaults are the values in the paper (Lior et al. 2025, arXiv 2503.06573), where it gives them.
+Where the paper (Lior et al. 2025, arXiv 2503.06573) gives a value, it is the default.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FORM = "It needs at least a model: {backend: …, name: …} (docs/wildifeval_bu
 
 
 class ScreenSection(Section):
-    """Section ``screen``: messages to discard before any model is called."""
+    """Section ``screen``: which messages are discarded before any model is called."""
 
     language: Annotated[str, Field(pattern="^[a-z]{2,3}$")] | None = "en"
     other_language: Share = 0.5  # lowest probability of another language that counts
@@ -38,7 +38,7 @@ class ScreenSection(Section):
 
 
 class FilterSection(Section):
-    """Section ``filter``: the selection of messages that are constrained generation tasks."""
+    """Section ``filter``: how messages are selected that are constrained generation tasks."""
 
     keep: Annotated[float, Field(gt=0, le=1)] = 0.1  # share of the messages
     votes: Count | None = None  # yes/no replies per message; None: log-probabilities, or else five
@@ -53,7 +53,7 @@ class DecomposeSection(Section):
 
 
 class ConstraintsSection(Section):
-    """Section ``constraints``: maximum tasks per shared constraint, and constraints per task."""
+    """Section ``constraints``: limits on tasks per shared constraint and constraints per task."""
 
     most_tasks: Count = 40
     most_of_a_task: Count = 8
@@ -69,7 +69,7 @@ class DomainsSection(Section):
 
 
 class Curation(Section):
-    """A complete curation file, in which stages can have their own ``models`` and ``prompts``."""
+    """A complete curation file. Each stage may have its own entry in ``models`` and ``prompts``."""
 
     model: sections.ModelSection
     models: dict[StageName, SecondModelSection] = Field(default_factory=dict)
@@ -85,7 +85,13 @@ class Curation(Section):
 
 
 def load_curation(path: Path | None, overrides: Iterable[str] = ()) -> Curation:
-    """Load a curation file (None: an empty one) with ``key.path=value`` overrides applied."""
+    """Load a curation file and apply ``key.path=value`` overrides.
+
+    If ``path`` is None, the overrides alone make up the file.
+
+    Raises:
+        ConfigError: If the file is invalid or contains a secret.
+    """
     tree = read(path, "curation file", FORM) if path else {}
     for text in overrides:
         override(tree, *parse_override(text))

@@ -17,15 +17,21 @@ GROWING = ("samples", "rounds.max", "limit")  # keys that a resumed run may rais
 NAMED = ("judges", "panels")  # sections that are lists, with elements identified by name
 
 MAY_CHANGE = ("limits", "budget", "measure", "check", "variants", "matrix", "task.path")
-"""Keys that may change, with everything below them, when a run is resumed."""
+"""Keys that may change when a run is resumed. The keys below them may change too."""
 
 MAY_CHANGE_OF_MODEL = ("path", "api_key_env", "price", "limits")
-"""Keys of each model's section that may change; a backend may add some (`ports.Resumable`). The
-``path`` of ``polish`` may not: no fingerprint shows whether its weights are the same."""
+"""Keys that may change in each model's section when a run is resumed.
+
+A backend may allow more keys (`ports.Resumable`). The ``path`` of ``polish`` is an exception: it
+must not change, because no fingerprint shows whether the weights are the same.
+"""
 
 
 def conflicts(before: RunFile, now: RunFile) -> list[str]:
-    """Return the dotted keys that changed but must not. A new or removed section is one key."""
+    """Return the dotted keys that have changed but must not when a run is resumed.
+
+    A judge or panel that was added or removed is reported as a single key.
+    """
     trees = [by_name(run) for run in (before, now)]
     old, new = map(flatten, trees)
     free = [key for tree in trees for key in free_keys(tree)]
@@ -44,7 +50,7 @@ def conflicts(before: RunFile, now: RunFile) -> list[str]:
 
 
 def judge_conflicts(before: JudgeSection, now: JudgeSection) -> list[str]:
-    """Return the dotted keys of a judge's section that changed but must not."""
+    """Return the dotted keys of a judge's section that have changed but must not."""
     old, new = (flatten(one.model_dump(mode="json")) for one in (before, now))
     free = _free_of_model("model", now.model.model_dump())
     changed = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
@@ -52,7 +58,10 @@ def judge_conflicts(before: JudgeSection, now: JudgeSection) -> list[str]:
 
 
 def free_keys(tree: Mapping[str, Any]) -> list[str]:
-    """Return the dotted keys that may change on resuming, given a run file in `by_name` form."""
+    """Return the dotted keys that may change when a run is resumed.
+
+    ``tree`` is a run file as returned by `by_name`.
+    """
     models = {"model": tree.get("model"), "polish": tree.get("polish")}
     models |= {f"judges.{name}.model": one["model"] for name, one in tree.get("judges", {}).items()}
     free = [_free_of_model(place, model) for place, model in models.items() if model]
@@ -68,13 +77,13 @@ def _free_of_model(place: str, model: Mapping[str, Any]) -> list[str]:
 
 
 def by_name(run: RunFile) -> dict[str, Any]:
-    """Return the run file as nested mappings, in which judges and panels are keyed by name."""
+    """Return a run file as nested mappings. Judges and panels are keyed by their names."""
     tree = run.model_dump(mode="json")
     return tree | {section: {one["as"]: one for one in tree[section]} for section in NAMED}
 
 
 def value(run: RunFile, key: str) -> Any:
-    """Return the value of a dotted key, or None if the run file has no such key."""
+    """Return the value of a dotted key in a run file, or None if there is no such key."""
     found: Any = by_name(run)
     for part in key.split("."):
         found = found.get(part) if isinstance(found, dict) else None

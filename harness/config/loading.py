@@ -1,4 +1,4 @@
-"""Loads a run file: YAML, ``-o`` overrides and variants become one `RunFile` per run."""
+"""Loads run files: applies ``-o`` overrides to the YAML, and returns one `RunFile` per variant."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from harness.errors import ConfigError, nearest
 
 
 class _Refused(yaml.MarkedYAMLError):
-    """Raised for valid YAML that is refused. The message never quotes a value."""
+    """Raised for YAML that is valid but not accepted. The message never quotes a value."""
 
     def __init__(self, problem: str, node: yaml.Node | None, remedy: str) -> None:
         super().__init__(problem=problem, problem_mark=node.start_mark if node else None)
@@ -26,7 +26,7 @@ class _Refused(yaml.MarkedYAMLError):
 
 
 class _Loader(yaml.SafeLoader):
-    """A YAML loader in which keys are text as written, and must be unique."""
+    """A YAML loader that reads all keys as strings. A key that occurs twice is an error."""
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:
@@ -71,7 +71,11 @@ MAX_ALIASED = 100_000  # values and characters that aliases (*) may add; few lin
 
 
 def parse_yaml(text: str, loader: type[yaml.SafeLoader] = _Loader) -> Any:
-    """Return the value of a YAML text (None if empty). Raises `yaml.YAMLError`."""
+    """Parse YAML, and return its value (None if it is empty).
+
+    Raises:
+        yaml.YAMLError: If it is invalid, nested too deeply, or expands to too many values.
+    """
     reader = loader(text)
     try:
         node = reader.get_single_node()
@@ -85,7 +89,10 @@ def parse_yaml(text: str, loader: type[yaml.SafeLoader] = _Loader) -> Any:
 
 
 def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
-    """Return the number of values and characters in a node with all aliases expanded."""
+    """Return the size of a node whose aliases are expanded: its number of values and characters.
+
+    ``sizes`` caches the sizes of nodes by their ids.
+    """
     if id(node) not in sizes:
         sizes[id(node)] = 1  # for a node that contains itself, which is refused later
         if isinstance(node, yaml.MappingNode):
@@ -100,9 +107,15 @@ def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
 def read(
     path: Path, what: str = "run file", form: str = "It needs at least 'task:' and 'model:'."
 ) -> dict[str, Any]:
-    """Return the mapping in a YAML file. Raises ConfigError with the file and line.
+    """Return the mapping that a YAML file contains.
 
-    ``what`` and ``form`` describe the file in messages.
+    Args:
+        path: The file.
+        what: What kind of file it is, for error messages.
+        form: What it must contain, for error messages.
+
+    Raises:
+        ConfigError: If the file cannot be read or is invalid. The error names the file and line.
     """
     try:
         raw = parse_yaml(path.read_text(encoding="utf-8"))
@@ -130,9 +143,13 @@ def _siblings(path: Path) -> str:
 
 
 def override(tree: dict[str, Any], key: str, value: Any) -> None:
-    """Set ``key.path`` in nested mappings, adding sections. Raises ConfigError for a wrong path.
+    """Set the value of a dotted key in nested mappings. Missing sections are added.
 
-    List elements are found by their ``as``, or else ``name``: ``judges.second.max_tokens``.
+    Elements of lists are found by their ``as`` or, if they have none, by their ``name``, as in
+    ``judges.second.max_tokens``.
+
+    Raises:
+        ConfigError: If the key's path leads through a value or an unknown element.
     """
     *sections, last = key.split(".")
     at: dict[str, Any] | list[Any] = tree
@@ -158,7 +175,11 @@ def _element(elements: list[Any], name: str) -> Any:
 
 
 def parse_override(text: str) -> tuple[str, Any]:
-    """Return the key and the value, parsed as YAML, of ``key.path=value``. Raises ConfigError."""
+    """Split an override ``key.path=value`` into the key and the value, which is parsed as YAML.
+
+    Raises:
+        ConfigError: If it does not have this form, or the value is not valid YAML.
+    """
     key, equals, value = text.partition("=")
     if not equals or not all(key.split(".")):
         # Show only the beginning: without '=', a key may be run together with a secret.
@@ -178,10 +199,15 @@ def parse_override(text: str) -> tuple[str, Any]:
 def load(
     path: str | Path, overrides: Iterable[str] = (), further: Mapping[str, Any] | None = None
 ) -> dict[str, RunFile]:
-    """Return the runs of a file by variant name. A file without variants has one run, ``""``.
+    """Return the runs of a run file by variant. A file without variants has one run, named "".
 
-    `overrides` are texts (``key.path=value``), and `further` maps dotted keys to values. Raises
-    ConfigError if the file is invalid, or an override sets a key that a variant sets.
+    Args:
+        path: The run file.
+        overrides: Overrides of the form ``key.path=value``.
+        further: More overrides: values by dotted key.
+
+    Raises:
+        ConfigError: If the file is invalid, or an override sets a key that a variant sets too.
     """
     return expand(read(Path(path)), str(path), overrides, further)
 
@@ -192,7 +218,10 @@ def expand(
     overrides: Iterable[str] = (),
     further: Mapping[str, Any] | None = None,
 ) -> dict[str, RunFile]:
-    """Return the runs of a run file's mapping, as `load` does. Messages name the ``path``."""
+    """Return the runs of a run file by variant, like `load`, given the file's content.
+
+    ``path`` is the name of the file in error messages.
+    """
     fixed = [*map(parse_override, overrides), *(further or {}).items()]
     base = validated(RunFile, _changed(raw, fixed, path), path)
     runs: dict[str, RunFile] = {}
@@ -213,7 +242,10 @@ def expand(
 
 
 def refuse_secrets(tree: object, where: str) -> None:
-    """Raise ConfigError if any text in a tree contains a secret. ``where`` names the tree."""
+    """Raise ConfigError if a key or value of nested mappings contains a secret.
+
+    ``where`` names the mappings in the error message.
+    """
     texts = list(_texts(tree, ""))
     secrets = configured_secrets({text for place, text in texts if place.endswith("api_key_env")})
     for place, text in texts:
@@ -225,7 +257,7 @@ def refuse_secrets(tree: object, where: str) -> None:
 
 
 def _texts(tree: object, place: str) -> Iterator[tuple[str, str]]:
-    """Yield (place, text) for each key and value, where place is the dotted key of its section."""
+    """Yield each key and value of nested mappings, with the dotted key of the enclosing section."""
     if isinstance(tree, dict):
         for key, below in tree.items():
             yield place, str(key)

@@ -1,7 +1,7 @@
 """Prices of models, in US dollars per million tokens, by API host and model name.
 
-Prices are read from the built-in `prices.yaml` and from a user's file of the same format
-(`HARNESS_PRICES`). Nothing is guessed: the cost of a model in neither file is unknown, not 0.
+They come from the built-in `prices.yaml` and from a user's file of the same format
+(`HARNESS_PRICES`). Nothing is guessed: if a model is in neither file, its cost is unknown, not 0.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from harness.records import Usage
 BUILTIN = Path(__file__).with_name("prices.yaml")
 
 Usd = Annotated[float, Field(strict=True, ge=0, le=1_000_000, allow_inf_nan=False)]
-"""US dollars per million tokens."""
+"""A price in US dollars per million tokens."""
 
 _EXACT = 10**18  # internal units per US dollar; costs are whole numbers, so that sums are exact
 
 
 class Prices(BaseModel):
-    """Prices in US dollars per million tokens; those of cached input default to `input`."""
+    """Prices in US dollars per million tokens. Cached input costs as much as `input` by default."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -59,13 +59,13 @@ class Prices(BaseModel):
 
 
 class LongContext(Prices):
-    """Prices of calls with more than ``above_tokens`` input tokens, including cached ones."""
+    """Prices of calls with more than ``above_tokens`` input tokens (cached tokens included)."""
 
     above_tokens: Annotated[int, Field(strict=True, ge=0)]
 
 
 class Price(Prices):
-    """The prices of one model, with separate prices for long calls if they differ."""
+    """The prices of one model. Long calls may have separate prices."""
 
     long_context: LongContext | None = None
 
@@ -76,7 +76,7 @@ class Price(Prices):
         return prices._of(usage) / _EXACT
 
     def most(self, input_tokens: int, output_tokens: int) -> float:
-        """Return the maximum cost, in US dollars, of a call with at most these tokens."""
+        """Return the maximum cost, in US dollars, of a call with at most this many tokens."""
         long = self.long_context
         if long is None or input_tokens <= long.above_tokens:
             return self._most(input_tokens, output_tokens) / _EXACT
@@ -90,7 +90,11 @@ def _units(usd: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PriceEntry:
-    """A model's price, with its source (read on ``as_of``) and last valid day, if known."""
+    """A model's price.
+
+    ``source`` says where it was read, ``as_of`` on which day, and ``until`` is the last day on
+    which it is valid. They are None if unknown.
+    """
 
     host: str
     model: str
@@ -103,7 +107,7 @@ class PriceEntry:
 
 
 class PriceList:
-    """All known prices. Later entries replace earlier ones of the same host and model."""
+    """All known prices. For entries with the same host and model, the last one counts."""
 
     def __init__(self, entries: Iterable[PriceEntry]) -> None:
         self._entries = {(entry.host, entry.model): entry for entry in entries}
@@ -116,15 +120,19 @@ class PriceList:
         return entry.price if (entry := self.entry(host, model)) else None
 
     def entry(self, host: str, model: str) -> PriceEntry | None:
-        """Return the price of a model with its source, or None if it is unknown.
+        """Return the price of a model and its source, or None if the price is unknown.
 
-        A dated snapshot (``gpt-4o-2024-08-06``) has its model's price unless listed separately.
+        A dated version of a model (``gpt-4o-2024-08-06``) has the price of the model itself, unless
+        it is listed separately.
         """
         host, undated = host.lower(), _undated(model) or model
         return self._entries.get((host, model)) or self._entries.get((host, undated))
 
     def nearest(self, host: str, model: str) -> str:
-        """Return a hint for an unpriced model: a similar name, or whether the host has prices."""
+        """Return a hint for a model without a price.
+
+        It names a similar model with a price, or says whether the host has any prices.
+        """
         names = [entry.model for entry in self if entry.host == host.lower()]
         for close in get_close_matches(model, names, n=1):
             return f"The nearest model with a price is {close!r}."
@@ -136,7 +144,7 @@ _SNAPSHOT = re.compile(r"(.+)-(20\d\d)(-?)(\d\d)\3(\d\d)")
 
 
 def _undated(model: str) -> str | None:
-    """Return a model's name without the date at its end, or None if it has no such date."""
+    """Return a model's name without the date at its end, or None if it does not end with a date."""
     parts = _SNAPSHOT.fullmatch(model)
     with contextlib.suppress(ValueError):  # digits that are not a date
         if parts and date(int(parts[2]), int(parts[4]), int(parts[5])):
@@ -165,7 +173,10 @@ class _Provider(Section):
 
 
 def load_prices(path: Path | None, *, today: date | None = None) -> PriceList:
-    """Load all prices, built-in and in a user's file, that are valid `today` (default: now)."""
+    """Load all prices that are valid on the day ``today`` (default: the current day).
+
+    They are read from the built-in file and from ``path``, the user's file, if it is not None.
+    """
     entries = list(_builtin())
     if path is not None:
         entries += _own(path)

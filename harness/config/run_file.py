@@ -1,4 +1,4 @@
-"""The run file as a validated model. Plug-ins check their options later."""
+"""The run file as a Pydantic model. Options of plug-ins are validated later, by the plug-ins."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ MOST_SAMPLES = 100_000  # per instance; a run's plan iterates over all of them
 
 
 def of_k(score: str) -> tuple[str, int]:
-    """Split a score's name into prefix and k: ("pass@", 4) for ``pass@4``, ("", 0) without a k."""
+    """Split the name of a metric over k samples into its prefix and k.
+
+    ``pass@4`` becomes ("pass@", 4). Any other name becomes ("", 0).
+    """
     found = re.fullmatch(r"(pass@|pass\^|any@)([1-9][0-9]{0,5})", score)
     return (found[1], int(found[2])) if found else ("", 0)
 
@@ -125,7 +128,7 @@ class RunFile(Section):
         return self
 
     def combinations(self) -> dict[str, dict[str, Any]]:
-        """Return each variant's changes (dotted key to value) by variant name."""
+        """Return the variants by name. Each maps dotted keys to the values that it sets."""
         return expand_matrix(self.matrix) if self.matrix else self.variants
 
 
@@ -134,7 +137,11 @@ MAX_NAME = 200  # bytes of a run's name: file systems allow 255, and some file n
 
 
 def check_name(name: str) -> str:
-    """Return a run's or variant's name unchanged. Raises ValueError if it is not a valid name."""
+    """Check the name of a run or variant, and return it.
+
+    Raises:
+        ValueError: If the name is not valid.
+    """
     if len(name.encode(errors="replace")) > MAX_NAME:
         raise ValueError(f"'{name[:20]}…' cannot name a run: it is longer than {MAX_NAME} bytes")
     if not _NAME.fullmatch(name) or name[0] in ".-":
@@ -149,9 +156,13 @@ MAX_COMBINATIONS = 1_000
 
 
 def expand_matrix(matrix: Mapping[str, Axis]) -> dict[str, dict[str, Any]]:
-    """Return a matrix's variants (values by dotted key) by name. The last axis changes fastest.
+    """Return the variants that a matrix describes, by name. Each maps dotted keys to values.
 
-    An axis is a dotted key with a list of values, or a name with named sets of changes.
+    An axis of the matrix is either a dotted key with a list of values, or any name with named sets
+    of changes. The values of the last axis change fastest.
+
+    Raises:
+        ValueError: If there are too many variants, or two have the same name or set the same key.
 
     >>> list(expand_matrix({"samples": [1, 4], "x": {"zero": {}, "one": {"task.shots": 1}}}))
     ['1.zero', '1.one', '4.zero', '4.one']
@@ -208,5 +219,5 @@ def flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def is_below(key: str, sections: Iterable[str]) -> bool:
-    """Return whether a dotted key is one of the given keys, or below one of them."""
+    """Return whether a dotted key is one of the given keys or is nested below one of them."""
     return any(key == section or key.startswith(f"{section}.") for section in sections)

@@ -1,7 +1,7 @@
-"""The sections of configuration files, none of which may contain a secret.
+"""The sections of configuration files. None of them may contain a secret.
 
-Unknown keys are errors, except in sections whose other keys are options of a plug-in. The plug-in
-validates those.
+Unknown keys are errors, except in the sections of plug-ins. There, they are options of the plug-in,
+which validates them.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ SECRETS = frozenset(
     {"api_key", "apikey", "api_token", "access_token", "auth_token", "token", "bearer"}
     | {"authorization", "password", "secret", "secret_key"}
 )
-"""Names of options that would hold a secret; a run file must not set them."""
+"""Names of keys whose value would be a secret. A run file must not set them."""
 
 
 def keys_of(tree: object) -> Iterator[str]:
-    """Yield, as text, every key of nested mappings, including those within lists."""
+    """Yield every key of nested mappings as a string. Mappings within lists are included."""
     if isinstance(tree, dict):
         for key, below in tree.items():
             yield str(key)
@@ -49,19 +49,22 @@ def names_a_secret(key: str) -> bool:
 
 
 def names_a_user(url: str) -> bool:
-    """Return whether a URL contains a user name, and therefore possibly a password."""
+    """Return whether a URL contains a user name, which may be followed by a password."""
     return "@" in re.split(r"[/?#]", url.split("//", 1)[-1], maxsplit=1)[0]
 
 
 MOST = 2**31 - 1
 MOST_ROUNDS = 1_000
 Count = Annotated[int, Field(strict=True, ge=1, le=MOST)]
-"""A whole number from 1; ``true`` and ``2.0`` are refused as likely mistakes."""
+"""An integer of at least 1. ``true`` and ``2.0`` are refused as likely mistakes."""
 Seed = Annotated[int, Field(strict=True, ge=-(2**63), lt=2**63)]
 
 
 class PluginSection(BaseModel):
-    """A section in which keys other than its own fields are options of a plug-in."""
+    """A section of a plug-in.
+
+    Keys other than the section's own fields are options of the plug-in.
+    """
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -149,7 +152,10 @@ class ModelSection(PluginSection):
 
 
 class RoundsSection(Section):
-    """Section ``rounds``: maximum answers per sample. All but the first follow feedback."""
+    """Section ``rounds``: the maximum number of answers per sample.
+
+    Later answers follow feedback.
+    """
 
     max: Annotated[Count, Field(le=MOST_ROUNDS)] = 1  # answers per sample
     stop_on_pass: bool = True  # whether a sample ends at its first answer that passes
@@ -170,7 +176,10 @@ class LimitsSection(Section):
 
 
 class SecondModelSection(ModelSection):
-    """A model besides the evaluated one. Unset limits, except rates, are those of the run."""
+    """A model besides the evaluated one.
+
+    Unset limits, except for rate limits, are those of the run.
+    """
 
     limits: LimitsSection | None = None  # its own limits
 
@@ -182,13 +191,13 @@ class PolishSection(SecondModelSection):
 
 
 class BudgetSection(Section):
-    """Section ``budget``: a hard cap on the cost of all models and variants."""
+    """Section ``budget``: a hard cap on the total cost of all models and variants."""
 
     usd: float | None = Field(default=None, gt=0, strict=True)  # US dollars; None: no cap
 
 
 class CheckSection(Section):
-    """Section ``check``: the bounds that `harness check` decides on."""
+    """Section ``check``: the bounds on scores that `harness check` tests."""
 
     min: dict[str, float] = Field(default_factory=dict)  # minimum mean by score
     baseline: str | None = None  # the run to compare with
@@ -266,7 +275,7 @@ class PanelSection(Section):
         return self
 
     def check_members(self, judges: Collection[str]) -> None:
-        """Raise ValueError unless all members are among the run's judges."""
+        """Raise ValueError unless all members of the panel are among the run's judges."""
         for name in self.of:
             if name not in judges:
                 said = f"the panel {self.as_!r}: there is no judge {name!r:.60}."

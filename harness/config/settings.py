@@ -62,7 +62,10 @@ class Settings(BaseSettings):
 
 
 def visible_gpus() -> tuple[str, ...] | None:
-    """Return the GPU ids in ``CUDA_VISIBLE_DEVICES``: empty if none is visible, None if not set."""
+    """Return the GPU ids in ``CUDA_VISIBLE_DEVICES``, or None if the variable is not set.
+
+    The result is empty if no GPU is visible.
+    """
     named = os.environ.get("CUDA_VISIBLE_DEVICES")  # Slurm sets it; CUDA reads no .env
     if named is None:
         return None
@@ -71,7 +74,10 @@ def visible_gpus() -> tuple[str, ...] | None:
 
 
 def nltk_folders() -> list[Path]:
-    """Return the folders where NLTK looks for data. Importing NLTK to ask it would be slow."""
+    """Return the folders in which NLTK looks for data.
+
+    NLTK itself is not asked, because importing it is slow.
+    """
     named = [Path(name) for name in os.environ.get("NLTK_DATA", "").split(":") if name]
     own = [Path(sys.prefix, folder, "nltk_data") for folder in ("", "share", "lib")]
     shared = [Path("/usr", folder, "nltk_data") for folder in ("share", "local/share", "lib")]
@@ -79,7 +85,7 @@ def nltk_folders() -> list[Path]:
 
 
 def has_display() -> bool:
-    """Return whether a browser can open a window and will not take over the terminal."""
+    """Return whether a browser would open in a window and not in the terminal."""
     if sys.platform in ("win32", "darwin"):
         return True
     return any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")))
@@ -87,7 +93,10 @@ def has_display() -> bool:
 
 @contextlib.contextmanager
 def handed_down(**variables: str) -> Iterator[None]:
-    """Set environment variables of the process within a ``with`` block. Blocks must not overlap."""
+    """Set environment variables within a ``with`` block, and restore them afterwards.
+
+    Such blocks must not overlap, because they change the environment of the whole process.
+    """
     before = {name: os.environ.pop(name) for name in variables if name in os.environ}
     os.environ.update(variables)
     try:
@@ -103,7 +112,10 @@ class _DotEnv(BaseSettings):
 
 
 def _variables() -> dict[str, str]:
-    """Return the non-empty variables of ``.env`` and the environment, which takes precedence."""
+    """Return the non-empty variables of ``.env`` and of the environment.
+
+    If a variable is in both, its value in the environment counts.
+    """
     with _reading_dotenv():
         dotenv = _DotEnv().model_extra or {}
     return {name: value for name, value in [*dotenv.items(), *os.environ.items()] if value}
@@ -114,7 +126,11 @@ SECRET_LENGTH = 8  # minimum characters of a secret: a shorter text may be a wor
 
 
 def configured_secrets(named: Collection[str] = ()) -> Mapping[str, str]:
-    """Return secrets by variable: those in `named` or named like secrets, except short values."""
+    """Return all secrets in the environment and ``.env``, by variable.
+
+    A variable holds a secret if it is in ``named``, or if its own name is like ``…_API_KEY``. Short
+    values are left out.
+    """
     found = {
         name: value.strip()
         for name, value in _variables().items()
@@ -124,10 +140,13 @@ def configured_secrets(named: Collection[str] = ()) -> Mapping[str, str]:
 
 
 def secret(variable: str) -> str:
-    """Return the value of a secret, given its variable in the environment or ``.env``.
+    """Return the value of the secret in a variable of the environment or ``.env``.
 
-    Raises SecretMissing if it is unset, and ConfigError if it or the variable's name is malformed.
-    A malformed name may be the key itself, so no message shows it.
+    If the variable's name is malformed, it may be the key itself, so no message shows it.
+
+    Raises:
+        SecretMissing: If the variable is not set.
+        ConfigError: If the variable's name or its value is malformed.
     """
     text = _variables().get(variable, "").strip()
     if not text and not re.fullmatch(r"[A-Z_][A-Z0-9_]*", variable):

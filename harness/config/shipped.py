@@ -14,19 +14,23 @@ Folder = Literal["configs", "studies"]
 
 _PACKAGE = Path(__file__).parents[1]
 ROOTS = (_PACKAGE, _PACKAGE.parent)
-"""Parents of the two folders: the installed package or, in the source tree, its parent."""
+"""Folders that may contain the shipped files: the package or, in the source tree, its parent."""
 DATA_FILES = (".jsonl", ".csv", ".tsv", ".parquet")  # suffixes that a run file cannot have
 
 
 def names(folder: Folder) -> list[str]:
-    """Return the sorted names of the run files or studies that are shipped in a folder."""
+    """Return the names of all run files (or studies) that are shipped, sorted."""
     return sorted({path.stem for root in ROOTS for path in (root / folder).glob("*.yaml")})
 
 
 def find(name: str, folder: Folder) -> Path:
-    """Return the path of a file, given the path itself or the name of a shipped file.
+    """Return the path of a run file or study.
 
-    Raises ConfigError for an unknown name. The path of a missing file may be returned.
+    ``name`` is a path or the name of a shipped file. If it is the path of a missing file, that path
+    may be returned: reading the file then raises the error.
+
+    Raises:
+        ConfigError: If there is no shipped file of this name.
     """
     short = Path(name).stem if name.startswith(f"{folder}/") else name
     what, path = "study" if folder == "studies" else "run file", Path(name)
@@ -52,7 +56,10 @@ def find(name: str, folder: Folder) -> Path:
 
 
 def summary(path: Path) -> str:
-    """Return the first sentence, without full stop, of the comment that begins a file, or ""."""
+    """Return the first sentence of the comment at the beginning of a file, without its full stop.
+
+    Returns "" if there is no such comment.
+    """
     lines = takewhile(lambda line: line.startswith("#"), path.read_text("utf-8").splitlines())
     comment = " ".join(line[1:].strip() for line in lines)
     return re.split(r"(?<!et al)\. ", comment)[0].rstrip(".")

@@ -1,4 +1,7 @@
-"""Explains errors in configuration files by key, without the values, which may be secret."""
+"""Explains errors in configuration files.
+
+The messages name keys, but no values: they may be secret.
+"""
 
 from __future__ import annotations
 
@@ -30,13 +33,13 @@ MUST = {
     "model_type": _SECTION,
     "dataclass_type": _SECTION,
 }
-"""By Pydantic's error type: the text that follows the key in a message."""
+"""For each error type of Pydantic, the text that follows the key in a message."""
 
 EXAMPLES = {
     f"task {_SECTION}": "task: {name: ifeval}",
     f"model {_SECTION}": "model: {backend: openai, name: gpt-4o-mini}",
 }
-"""By message: an example of a valid section."""
+"""For each message about a section that is missing or no mapping, an example of a valid section."""
 
 
 class Section(BaseModel):
@@ -46,16 +49,21 @@ class Section(BaseModel):
 
 
 def shown(key: str) -> str:
-    """Return a key for a message, cut at its first colon, equals sign or space.
+    """Return a key as shown in messages: cut at its first colon, equals sign or space.
 
-    What follows may be a secret value, as in ``api_key:sk-…``.
+    The text after it may be a secret value, as in ``api_key:sk-…``.
     """
     name = re.split(r"[:=\s]", key.strip(), maxsplit=1)[0]
     return name if name == key else f"{name}…"
 
 
 def validated(model: type[M], tree: object, where: str, form: str = "") -> M:
-    """Return nested mappings validated as a ``model``. Raises ConfigError that names ``where``."""
+    """Validate nested mappings, and return them as an object of the class ``model``.
+
+    Raises:
+        ConfigError: If they are invalid. ``where`` names them in the message, and ``form`` is the
+            remedy.
+    """
     try:
         return model.model_validate(tree)
     except ValidationError as error:
@@ -63,7 +71,7 @@ def validated(model: type[M], tree: object, where: str, form: str = "") -> M:
 
 
 def problems(error: ValidationError, model: type[BaseModel]) -> list[str]:
-    """Return one phrase for each validation error, with the key's name and no full stop."""
+    """Describe each validation error in a phrase that names the key, without a full stop."""
     return [_explain(found, model) for found in error.errors()]
 
 

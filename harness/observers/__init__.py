@@ -1,4 +1,4 @@
-"""Observers, one module each, which report a run to other systems while it is executed.
+"""Observers, one module each, report runs to other systems while the runs are executed.
 
 ``HARNESS_OBSERVERS`` selects them by module name. `harness.run.observing` calls them.
 """

@@ -1,7 +1,7 @@
 """Sends runs as OpenTelemetry traces, named by the semantic conventions for generative AI.
 
-A session of a run is a trace: one span for the session and, below it, one for each attempt. Where
-they are sent is configured by OpenTelemetry's own environment variables.
+Each session of a run is a trace, with one span for the session and, below it, one for each attempt.
+OpenTelemetry's own environment variables configure where the traces are sent.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ REQUEST = ("temperature", "top_p", "max_tokens")  # decoding parameters with an 
 class OpenTelemetry:
     """Sends each session of a run as an OpenTelemetry trace.
 
-    A program that has set OpenTelemetry's global tracer provider gets the spans there; otherwise,
-    they are sent by OTLP over HTTP, to ``OTEL_EXPORTER_OTLP_ENDPOINT``.
+    If the program has set OpenTelemetry's global tracer provider, this provider receives the spans.
+    Otherwise they are sent by OTLP over HTTP, to ``OTEL_EXPORTER_OTLP_ENDPOINT``.
     """
 
     def __init__(self, *, content: bool = False) -> None:
@@ -108,7 +108,10 @@ class OpenTelemetry:
         return {key: value for key, value in found.items() if value not in (None, "")}
 
     def _texts(self, attempt: Attempt) -> dict[str, str]:
-        """Return the answer, and in round 1 the prompt, if the user allows texts."""
+        """Return an attempt's answer and, in round 1, its prompt, as attributes of its span.
+
+        Returns nothing unless the user allows texts to be sent.
+        """
         if not self._content:
             return {}
         asked = [_message(one) for one in attempt.request.get("messages", ())]
@@ -121,7 +124,7 @@ class OpenTelemetry:
 
 
 def _message(message: Any) -> dict[str, Any]:
-    """Return a message (a `Message` or a mapping) in the form of the semantic conventions."""
+    """Return a message in the form that the semantic conventions prescribe."""
     role, content = (
         (message["role"], message["content"])
         if isinstance(message, Mapping)
@@ -131,12 +134,12 @@ def _message(message: Any) -> dict[str, Any]:
 
 
 def _error_type(attempt: Attempt) -> str:
-    """Return the class of the error that ended a call, without its message, or ``_OTHER``."""
+    """Return the name of the class of the error that ended a call, or ``_OTHER`` if unknown."""
     return (attempt.error or "").partition(":")[0] or "_OTHER"
 
 
 def _attributes(attempt: Attempt) -> dict[str, Any]:
-    """Return the attributes of an attempt's span; tokens and cost only if it was not cached."""
+    """Return the attributes of an attempt's span. A cached attempt has no tokens and no cost."""
     decoding = attempt.request.get("decoding", {})
     usage = None if attempt.cached else attempt.usage
     reason = attempt.finish_reason

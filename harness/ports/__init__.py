@@ -1,8 +1,8 @@
 """The members that a plug-in must or may implement, as one Protocol per capability.
 
 A plug-in inherits nothing. Each kind has one required Protocol and any number of optional ones,
-listed in `CAPABILITIES`. `harness.plugins` checks plug-ins against that list: a misspelt method
-would otherwise be ignored. The harness asks for a capability by type: ``isinstance(task, Judged)``.
+listed in `CAPABILITIES`. `harness.plugins` checks plug-ins against that list, because a misspelt
+method would be ignored. The harness asks for capabilities by type: ``isinstance(task, Judged)``.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from harness.records import (
 D = TypeVar("D")
 
 PARAMETERS = frozenset({"temperature", "top_p", "max_tokens", "stop", "extra", "seed"})
-"""Names of the features that are decoding parameters (`Backend.features`)."""
+"""Names of the backend features that are decoding parameters (see `Backend.features`)."""
 
 CONSTRAINTS: frozenset[ConstraintKind] = frozenset(get_args(ConstraintKind))
-"""Names of the features that are kinds of decoding constraints."""
+"""Names of the backend features that are kinds of decoding constraints."""
 
 LOGPROBS = "logprobs"
 PROMPT_LOGPROBS = "prompt_logprobs"
@@ -66,16 +66,16 @@ class Backend(Protocol):
         - ``own_draws``: sampling is cheap, so instances that share a prompt are sampled separately.
         - ``free``: calls cost no money (a local server).
         - ``recorded``: answers were recorded earlier, and decoding parameters are ignored.
-        - ``simulated``: answers are made up, and every table says so.
+        - ``simulated``: answers come from a simulated model, and every table says so.
         """
 
     @property
     def endpoint(self) -> str:
-        """The address that requests are sent to (part of the cache key), or "" if there is none."""
+        """The address to which requests are sent, or "". It is part of the cache key."""
 
     @property
     def cacheable(self) -> bool:
-        """Whether to cache replies, which should be true if they cost money or time."""
+        """Whether to cache replies. Should be true if replies cost money or time."""
 
     async def generate(self, request: Request) -> Reply:
         """Return the reply to a request. A failure raises a `harness.errors.CallError`."""
@@ -93,12 +93,12 @@ class Startable(Protocol):
         """Whether the backend can answer now."""
 
     async def start(self, on_status: Callable[[str], None]) -> None:
-        """Wait until the backend can answer, reporting to ``on_status``. May be called again."""
+        """Wait until the backend can answer. ``on_status`` gets messages. May be called again."""
 
 
 @runtime_checkable
 class PreferredConcurrency(Protocol):
-    """A backend that works on many calls at once, such as an engine that batches them."""
+    """A backend that works on many calls at once, such as an engine that batches its calls."""
 
     @property
     def preferred_concurrency(self) -> int:
@@ -110,15 +110,15 @@ class KeyedByRequest(Protocol):
     """A backend whose options may change what it sends to an endpoint for the same request."""
 
     def key_part(self, request: Request) -> str:
-        """Return text that separates such replies in the cache, or "" for the usual form."""
+        """Return text to add to a request's cache key, or "" if the request has its usual form."""
 
 
 @runtime_checkable
 class Fingerprinted(Protocol):
-    """A backend or judge whose results depend on more than its options, such as on weights."""
+    """A backend or judge whose results depend on more than its options, for example on weights."""
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return everything results depend on besides the options, by name, for the manifest."""
+        """Return, by name, what results depend on besides the options (for the manifest)."""
 
 
 @runtime_checkable
@@ -135,7 +135,7 @@ class Judge(Protocol):
     """Scores answers by asking a model. Its calls use the run's cache, limits and budget."""
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """Return all questions for the judge's model about an answer. Must be a pure function.
+        """Return all questions to ask the judge's model about an answer. Must be a pure function.
 
         If there are no questions, this judge does not score the answer.
         """
@@ -157,7 +157,7 @@ class Conversing(Protocol):
     def next_questions(
         self, instance: Instance[Any], text: str, replies: Sequence[Reply]
     ) -> Sequence[Question]:
-        """Return the questions to ask after these replies, or none if `parse` can read them.
+        """Return the questions that follow these replies, or none if `parse` can read them.
 
         Must be a pure function. There is one reply per sample of each question so far, in order.
         `parse` gets all of them in the end. If a call fails, nothing more is asked.
@@ -178,24 +178,24 @@ class OtherAnswers(Protocol):
 
 
 AnswersOf = Callable[[str], OtherAnswers]
-"""Returns a run's answers by the run's name; raises a `UserError` if they cannot be used."""
+"""Returns the answers of the run of this name. Raises a `UserError` if they cannot be used."""
 
 
 @runtime_checkable
 class HasWarnings(Protocol):
-    """A judge that knows before any call which instances it cannot judge."""
+    """A judge that can tell, before any call, that it cannot judge certain instances."""
 
     def warnings(self, instances: Iterable[Instance[Any]]) -> str:
-        """Return warnings for the user about these instances, or an empty text."""
+        """Return warnings about these instances for the user, or "" if there are none."""
 
 
 @runtime_checkable
 class Advising(Protocol):
-    """A judge that declares whether it gives verdicts. A judge without this member does."""
+    """A judge that declares whether it gives verdicts. Judges without this member give verdicts."""
 
     @property
     def verdicts(self) -> bool:
-        """Whether the judge's scores decide which answers pass, instead of only being reported."""
+        """Whether the judge's scores decide which answers pass. If not, they are only reported."""
 
 
 @runtime_checkable
@@ -204,7 +204,7 @@ class ByCriteria(Protocol):
 
     @property
     def by_criteria(self) -> bool:
-        """True if the judge cannot judge without criteria."""
+        """Whether the judge needs a task with criteria."""
 
 
 def decides_by_criteria(judge: object) -> bool:
@@ -214,15 +214,15 @@ def decides_by_criteria(judge: object) -> bool:
 
 @runtime_checkable
 class Simulatable(Protocol):
-    """A judge that can reply for its model, for simulated runs."""
+    """A judge that can write its model's replies itself, for simulated runs."""
 
     def simulated(self, request: Request) -> str:
-        """Return a reply that a good model could give to one of the judge's requests."""
+        """Return a reply that a good model could give to a request of this judge."""
 
 
 @runtime_checkable
 class Checker(Protocol):
-    """A rule that scores a text."""
+    """A rule that scores a text without calling a model."""
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
         """Return the score of a text. Must be a pure function of its arguments."""
@@ -233,7 +233,7 @@ class Metric(Protocol):
     """A score that compares an answer with references, such as a learned metric."""
 
     def fingerprint(self) -> str:
-        """Return a string that identifies everything scores depend on, for the manifest."""
+        """Return a string that identifies everything that scores depend on, for the manifest."""
 
     def score(self, answer: str, references: Sequence[str]) -> float:
         """Return an answer's score, given the instance's references. Must be a pure function."""
@@ -241,21 +241,21 @@ class Metric(Protocol):
 
 @runtime_checkable
 class Measure(Protocol):
-    """Computes a number from a text for constraints (``op: measure``) beyond their grammar."""
+    """Computes a number from a text, for constraints with ``op: measure``."""
 
     def number(self, units: Sequence[str]) -> int:
         """Return a text's number, given its units without spaces and periods. Must be pure."""
 
     def phrase(self, units: str) -> str:
-        """Return the phrase for the number in instructions, given the units' name ("words")."""
+        """Return the number's phrase for instructions, given the units' name, such as "words"."""
 
 
 @runtime_checkable
 class Loader(Protocol):
-    """A source of documents. Raises a `harness.errors.UserError` if it cannot be read."""
+    """A source of documents. If it cannot be read, it raises a `harness.errors.UserError`."""
 
     def names(self) -> Iterator[str]:
-        """Yield the documents' names in a fixed order, without reading the documents."""
+        """Yield the documents' names, always in the same order, without reading the documents."""
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
         """Yield the documents in the order of `names`. Unreadable ones say why in ``problem``."""
@@ -266,15 +266,15 @@ class Filter(Protocol):
     """Decides which paragraphs and sentences of a corpus are not natural text."""
 
     def __call__(self, text: str) -> bool:
-        """Return whether to drop a text. Must be pure, and take bounded time for any text."""
+        """Return whether to drop a text. Must be pure, and fast for any text."""
 
 
 @runtime_checkable
 class PostProcessor(Protocol):
-    """Cleans the paragraphs of a corpus that passed its filters."""
+    """Cleans the paragraphs of a corpus that have passed its filters."""
 
     def __call__(self, text: str) -> str:
-        """Return the cleaned text. Must be pure, and take bounded time for any text."""
+        """Return the cleaned text. Must be pure, and fast for any text."""
 
 
 @runtime_checkable
@@ -286,16 +286,16 @@ class Task(Protocol[D]):
         """Whether answers cut off at ``max_tokens`` fail or are graded as usual."""
 
     def instances(self) -> Iterator[Instance[D]]:
-        """Yield the instances lazily, in the data set's order, with unique ids."""
+        """Yield the instances lazily, in the order of the data set. Their ids must be unique."""
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return everything scores depend on, such as a data hash, by name (for manifests)."""
+        """Return, by name, what scores depend on, such as a hash of the data (for the manifest)."""
 
     def messages(self, instance: Instance[D], shots: Sequence[Instance[D]]) -> tuple[Message, ...]:
-        """Return the conversation of round 1.
+        """Return the messages of round 1.
 
-        Shots are other instances, to be shown with their reference answers in the task's format.
-        They are given only if the run file has ``shots: {form: task}``.
+        ``shots`` are other instances to show, with their reference answers, in the task's own
+        format. There are some only if the run file has ``shots: {form: task}``.
         """
 
     def score(self, instance: Instance[D], text: str) -> Mapping[str, Score]:
@@ -305,7 +305,7 @@ class Task(Protocol[D]):
         """
 
     def feedback(self, instance: Instance[D], text: str, scores: Mapping[str, Score]) -> str:
-        """Return the feedback on an answer, which is sent as the user's next turn."""
+        """Return the feedback on an answer. It is sent as the user's next message."""
 
     def reference(self, instance: Instance[D]) -> str | None:
         """Return an answer that passes, or None if none is known."""
@@ -313,7 +313,7 @@ class Task(Protocol[D]):
 
 @runtime_checkable
 class ScoresNoAnswer(Protocol[D]):
-    """A task that reports scores for answers with nothing to grade."""
+    """A task that has scores for answers that cannot be graded."""
 
     def score_of_no_answer(self, instance: Instance[D]) -> Mapping[str, Score]:
         """Return the scores of an answer that is empty, refused, unparseable, or truncated.
@@ -342,7 +342,7 @@ class Measured(ScoresNoAnswer[D], Protocol[D]):
 
     @property
     def measure(self) -> str:
-        """The name of the primary metric, for the headline of tables."""
+        """The name of the task's primary metric, which tables show first."""
 
 
 @runtime_checkable
@@ -350,7 +350,7 @@ class Paraphrasable(Protocol[D]):
     """A task whose instructions and feedback a second model may paraphrase."""
 
     def must_keep(self, instance: Instance[D]) -> Sequence[str]:
-        """Return the values that a paraphrase must contain verbatim."""
+        """Return the strings that a paraphrase must contain unchanged."""
 
 
 @runtime_checkable
@@ -371,11 +371,11 @@ class Fallible(Protocol[D]):
 
 @runtime_checkable
 class Constraining(Protocol[D]):
-    """A task that knows the format of its answers, for ``decoding: {constraint: task}``."""
+    """A task that can constrain its answers' format, for ``decoding: {constraint: task}``."""
 
     @property
     def constraint_kind(self) -> ConstraintKind:
-        """The kind of the task's constraints, checked against the backend before any call."""
+        """The kind of the task's constraints. The backend must support it."""
 
     def constraint(self, instance: Instance[D]) -> DecodingConstraint:
         """Return the decoding constraint for an instance."""
@@ -386,7 +386,7 @@ class Parsed(Protocol[D]):
     """A task that can score the final answer that a judge has extracted from a model's text."""
 
     def score_parsed(self, instance: Instance[D], answer: str) -> Mapping[str, Score]:
-        """Return scores by name for the answer a judge extracted ("" if it found none).
+        """Return the scores, by name, of the answer that a judge extracted ("" if it found none).
 
         Must be pure. The scores have no verdict (``passed`` is None), because the task's own parser
         decides. Raises `Unparseable` if the text cannot be a final answer.
@@ -395,32 +395,32 @@ class Parsed(Protocol[D]):
 
 @runtime_checkable
 class Judged(Protocol[D]):
-    """A task whose instances list the criteria for judges."""
+    """A task whose instances have criteria that judges check."""
 
     def instruction(self, instance: Instance[D]) -> str:
-        """Return the instruction given to the model, in the form that a judge should read."""
+        """Return the instruction given to the model, as a judge should read it."""
 
     def criteria(self, instance: Instance[D]) -> Sequence[Criterion]:
-        """Return the independent criteria that an answer has to satisfy, at least one."""
+        """Return the criteria that an answer must satisfy: at least one, and all independent."""
 
 
 @runtime_checkable
 class JudgeRouting(Protocol[D]):
-    """A task whose instances choose which judges of the run score them."""
+    """A task that chooses, for each instance, which of the run's judges score its answers."""
 
     def judged_by(self, instance: Instance[D], judge: str) -> bool:
-        """Return whether the run's judge with the name `judge` scores the instance's answers."""
+        """Return whether the run's judge of this name scores the answers to an instance."""
 
     def for_judge(self, judge: str) -> Task[D]:
-        """Return the task as the judge with this name sees it, with the criteria for this judge."""
+        """Return the task as the judge of this name sees it: with the criteria for this judge."""
 
 
 @runtime_checkable
 class PromptChecked(Protocol):
-    """A task that can check whether its prompts ask for what its parser reads."""
+    """A task that can check whether its prompts ask for the format that its parser reads."""
 
     def prompt_errors(self) -> list[str]:
-        """Return a sentence for each mismatch between prompts and parser."""
+        """Return a sentence for each mismatch between the task's prompts and its parser."""
 
 
 CAPABILITIES: Mapping[str, tuple[Any, ...]] = {
@@ -442,4 +442,4 @@ CAPABILITIES: Mapping[str, tuple[Any, ...]] = {
     "post_processors": (PostProcessor,),
     "observers": (Observer,),
 }
-"""Maps each kind of plug-in to its required Protocol, followed by the optional ones."""
+"""For each kind of plug-in, its required Protocol and then the optional ones."""

@@ -1,4 +1,4 @@
-"""The members that an observer of runs must implement. docs/plugins.md has an example."""
+"""The members that an observer of runs must implement (example: docs/plugins.md)."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from harness.records import Attempt, ObservedRun
 
 @runtime_checkable
 class Observer(Protocol):
-    """Follows one session of a run, to report it elsewhere.
+    """Follows one session of a run, to report it to another system.
 
-    The run waits for each call, so return at once and queue slow work. An observer that raises is
-    not called again in this session. The user is warned, and the run continues.
+    The run waits for each call, so methods must return at once and queue slow work. An observer
+    that raises is not called again in this session: the user is warned, and the run continues.
     """
 
     def run_begun(self, run: ObservedRun) -> None:
-        """Called when a session of a new or resumed run begins."""
+        """Called when a session begins. The run may be new or resumed."""
 
     def attempt(self, attempt: Attempt) -> None:
-        """Called when an attempt of this session is finished and written to ``attempts.jsonl``."""
+        """Called when an attempt of this session has been written to ``attempts.jsonl``."""
 
     def run_ended(self, ended: str, metrics: Mapping[str, Any]) -> None:
         """Called when the session has ended and the run's metrics are written.
 
         Args:
             ended: ``finished``, ``interrupted``, ``budget`` or ``failed``.
-            metrics: The contents of ``metrics.json``, or empty if they could not be computed.
+            metrics: The content of ``metrics.json``. Empty if it could not be computed.
         """

@@ -9,13 +9,13 @@ from typing import Literal, Protocol, runtime_checkable
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A claim of a benchmark's paper that a run file's variants can confirm or refute.
+    """A claim of a benchmark's paper that the variants of a run file can confirm or refute.
 
     ``test`` is the kind of claim:
 
     - ``more``: the group `more` of the label ``encoding`` scores higher than the group `less`.
-    - ``rows_differ``: fields added to the baseline differ in their gains.
-    - ``groups_differ``: a variant's gain differs between groups.
+    - ``rows_differ``: adding different fields to the baseline brings different gains.
+    - ``groups_differ``: a variant's gain differs between groups of instances.
     """
 
     says: str  # in the paper's words
@@ -29,22 +29,25 @@ class Claim:
 class Claiming(Protocol):
     """A task class whose paper makes claims.
 
-    Both members belong to the class, so tables do not need to build the task. Instances have
-    the groups ``encoding`` (the parts of an instruction in the prompt) and ``examples`` (the number
-    of examples shown).
+    Both members belong to the class, so that tables need not build the task. Instances must have
+    the groups ``encoding`` (the parts of an instruction that the prompt contains) and ``examples``
+    (the number of examples shown).
     """
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """The claims that the paper makes, for ablations to test."""
+        """The claims that the paper makes, to be tested by ablations."""
 
     def fields(self, encoding: str) -> Mapping[str, str]:
-        """Return the full names of an encoding's fields, as in the paper, by short name."""
+        """Return the fields of an encoding: their full names, as in the paper, by short name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """A figure of a benchmark's paper that compares levels, each made of several groups."""
+    """A figure in a benchmark's paper that compares levels.
+
+    Each level is made of several groups.
+    """
 
     name: str  # file name and title
     label: str  # the label whose groups are arranged in levels
@@ -80,7 +83,7 @@ FigureKind = Literal[
     "macro_f1_answered",
     "consecutive",
 ]
-"""How a table's figure is computed (`TableFigure` explains each kind)."""
+"""The kinds of figure in a paper's table, which `TableFigure` explains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,7 @@ class TableFigure:
 
 @dataclass(frozen=True, slots=True)
 class PaperTable:
-    """A results table as a benchmark's paper prints it, for ``harness table``."""
+    """A results table in the format of a benchmark's paper, for ``harness table``."""
 
     rows: str  # label whose groups are a model's rows; empty for one row
     columns: str  # label whose groups are a figure's columns; empty for one column

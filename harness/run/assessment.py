@@ -1,4 +1,7 @@
-"""Assesses a reply: outcome, scores and verdict. All functions are pure, to allow re-scoring."""
+"""Assesses replies: their outcome, scores and verdict.
+
+All functions are pure, to allow re-scoring.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,10 @@ FEEDBACK: Mapping[Outcome, str] = {
 
 
 class Assessment(NamedTuple):
-    """A reply's assessment by the rules. ``problem`` says why the reply could not be scored."""
+    """The rules' assessment of a reply: its outcome, verdict and scores.
+
+    ``problem`` says why the reply could not be scored. It is empty if there was no problem.
+    """
 
     outcome: Outcome
     passed: bool | None  # None: no verdict
@@ -42,7 +48,7 @@ class Assessment(NamedTuple):
 
     @property
     def unscored(self) -> bool:
-        """Whether scoring ran out of time, which leaves no verdict."""
+        """Whether scoring was stopped because it took too long. The reply then has no verdict."""
         return self.passed is None and bool(self.problem)
 
 
@@ -56,10 +62,11 @@ def reply_outcome(reply: Reply) -> Literal["ok", "truncated", "refused", "empty"
 
 
 def assess(task: Task[Any], instance: Instance[Any], reply: Reply) -> Assessment:
-    """Return the outcome, verdict and scores of a reply, by the task's rules.
+    """Return the outcome, verdict and scores of a reply, according to the task's rules.
 
-    Refused, empty and unparseable answers fail. Truncated ones do too, unless the task grades them.
-    All of these get the scores that the task defines for a missing answer, if any.
+    Refused, empty and unparseable replies fail. Truncated replies fail too, unless the task grades
+    them. A reply that fails for one of these reasons gets the scores that the task defines for a
+    missing answer, if any.
     """
     outcome = reply_outcome(reply)
     if reply.finish_reason == CONSTRAINT_REFUSED and isinstance(task, ScoresRefusedConstraint):
@@ -83,7 +90,10 @@ def _unanswered(
 
 
 def feedback(task: Task[Any], instance: Instance[Any], reply: Reply, found: Assessment) -> str:
-    """Return the user's next turn: the task's feedback, or why the reply could not be scored."""
+    """Return the user's next message after a reply.
+
+    It is the task's feedback or, if the reply could not be scored, the reason for that.
+    """
     graded = found.outcome == "truncated" and task.on_truncated == "grade"
     if found.outcome == "ok" or graded:
         return task.feedback(instance, reply.text, found.scores)
@@ -109,7 +119,11 @@ def refuses_constraint(error: CallError, request: Request) -> bool:
 
 
 class AnswerVerdict(NamedTuple):
-    """Whether an attempt passed by rules and judges (None: no verdict), and its judgements."""
+    """An attempt's final verdict and its judgements.
+
+    ``passed`` says whether the attempt passed according to the rules and the deciding judges. None
+    if there is no verdict.
+    """
 
     passed: bool | None
     judgements: Sequence[Judgement] = ()

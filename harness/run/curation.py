@@ -1,4 +1,4 @@
-"""Builds a data set from chats, by asking models the questions of `builders.wildifeval`.
+"""Builds a data set from chats: models answer the questions that `builders.wildifeval` asks.
 
 A repeated build takes answers from the cache, so it resumes where it stopped.
 """
@@ -52,7 +52,10 @@ StageListener = Callable[[str, Tally, Stop, Notices], AbstractContextManager[Any
 
 @dataclass(frozen=True, slots=True)
 class CurationJob:
-    """A data set's build that is ready to run. Stages with the same section share one `Model`."""
+    """A data-set build that is checked and ready to run.
+
+    ``models`` holds the model of each stage. Stages with the same model section share one object.
+    """
 
     curation: Curation
     sources: tuple[Path, ...]
@@ -63,7 +66,10 @@ class CurationJob:
 
 @dataclass(frozen=True, slots=True)
 class CurationEnd:
-    """How a build's session ended. ``built`` is None if unfinished, ``budget`` if none is set."""
+    """How a session of a data-set build ended.
+
+    ``built`` is None if the build is unfinished, and ``budget`` is None if no budget is set.
+    """
 
     ended: Ending
     built: BuiltFolder | None
@@ -118,7 +124,10 @@ async def curate(
     listener: StageListener | None = None,
     status: Callable[[str], None] = lambda _: None,
 ) -> CurationEnd:
-    """Build or resume a data set; return how it ended. ``status`` receives progress messages."""
+    """Build or resume a data set, and return how the session ended.
+
+    ``listener`` shows the progress of each stage, and ``status`` receives messages.
+    """
     with locked_stages(stages_folder(job.out), job.out) as stages:
         name = stages.result("name", key_of(), str, lambda: uuid4().hex)
         models, usd = list(job.models.values()), job.curation.budget.usd
@@ -132,7 +141,7 @@ async def curate(
 
 
 class StageCalls:
-    """Asks the stages' models (implements `harness.builders.wildifeval.asking.Asking`)."""
+    """Calls the models of the stages (implements `harness.builders.wildifeval.asking.Asking`)."""
 
     def __init__(
         self,
@@ -161,7 +170,10 @@ class StageCalls:
         samples: int = 1,
         look: Look | None = None,
     ) -> list[list[T]]:
-        """Return each question's list of parsed answers from a stage's model (see `Asking.ask`)."""
+        """Ask a stage's model all questions, and return the parsed answers to each.
+
+        See `Asking.ask` for the arguments.
+        """
         session, model = self.session, self._models[stage]
         remedy = "Give it another model, or set filter.votes."
         decoding = model.supported(decoding, f"The stage {stage!r}", remedy)
@@ -223,7 +235,11 @@ class StageCalls:
         return [[found[place, k] for k in range(samples)] for place in range(len(questions))]
 
     def facts(self) -> Mapping[str, Any]:
-        """Return the manifest's entries ``simulated`` and, by stage, ``models`` and ``calls``."""
+        """Return entries for the data set's manifest.
+
+        ``simulated`` says whether any model is simulated. ``models`` and ``calls`` hold, for each
+        stage, its model and the totals of its calls.
+        """
         return {
             "simulated": any(model.simulated for model in self._models.values()),
             "models": {

@@ -60,7 +60,7 @@ class DryRun:
 
 
 class _Calls:
-    """Adds up calls, with bounds on their number, tokens and cost."""
+    """Sums up calls: lower and upper bounds of their number, tokens and cost."""
 
     def __init__(self, price: Callable[[Usage], float] | None, max_tokens: int | None) -> None:
         self._price = price
@@ -68,14 +68,17 @@ class _Calls:
         self.calls = self.read = self.written = self.usd = EstimateRange()
 
     def limit(self, max_tokens: int | None) -> None:
-        """Set the maximum tokens of the replies to the calls that are added from now on."""
+        """Set the maximum number of reply tokens for the calls that are added next."""
         self._longest = inf if max_tokens is None else max_tokens
 
     def add(self, characters: int, *, certain: bool, before: int = 0, answer: int = 1) -> None:
-        """Add a call that follows ``before`` rounds, only to the upper bounds unless ``certain``.
+        """Add a call to the bounds. A call that is not ``certain`` only raises the upper bounds.
 
-        ``characters`` is the length of round 1's prompt, and ``answer`` the minimum tokens of the
-        reply.
+        Args:
+            characters: The length of the prompt of round 1.
+            certain: Whether the call will be made in any case.
+            before: The number of rounds before this call, which lengthen its prompt.
+            answer: The minimum number of tokens in the reply.
         """
         fewest, most = (characters / each for each in CHARACTERS_PER_TOKEN)
         if before:
@@ -93,9 +96,11 @@ class _Calls:
 
 
 def estimate_run(job: Job, before: Collection[str] = (), *, references: bool = True) -> DryRun:
-    """Estimate a run's calls and cost. Calls whose ids are in ``before`` count as cached.
+    """Estimate a run's calls and cost.
 
-    Without ``references``, which saves time, no reference answer is scored.
+    Args:
+        before: Ids of calls that an earlier run will have made. They count as cached.
+        references: Whether to score the reference answers too, which takes time.
     """
     backend, plan = job.model.backend, job.plan()
     by_instance = "by_instance" in backend.features
@@ -108,9 +113,11 @@ def estimate_run(job: Job, before: Collection[str] = (), *, references: bool = T
 def estimate_judge(
     job: LaterJudge, retried: Collection[JudgementOutcome] = ()
 ) -> tuple[int, EstimateRange]:
-    """Return the number and the cost of a judge's first questions about all that it owes.
+    """Return the number and the cost in US dollars of a judge's missing calls.
 
-    Replies in the cache are not subtracted. An unknown price counts as 0.
+    Counts the judge's first questions about each answer that it has yet to judge, but not the
+    questions that follow from its replies. Calls whose replies are cached are included, and an
+    unknown price counts as 0.
     """
     price = job.judge.model.price if job.judge else None
     total = _Calls(price.cost if price else None, None)
@@ -137,8 +144,9 @@ def count_work(
         key: Returns a request's call id.
         cached: Returns whether the reply to a call is in the cache, given the call's id.
         price: Returns a call's cost in US dollars, or is None if the price is unknown.
-        judgements: Returns the maximum number of judgements that an unfinished sample needs or,
-            given None, that all past attempts need together.
+        judgements: Returns the maximum number of judgements that an unfinished sample needs. Given
+            None, it returns the maximum number that all past attempts together need.
+        references: Whether to score the reference answers too.
     """
     samples, owed_samples = plan.count()
     calls: set[str] = set()
@@ -206,7 +214,10 @@ def _judgements(job: Job, plan: RunPlan) -> Callable[[OwedSample | None], int]:
 
 @contextlib.contextmanager
 def _cached(job: Job, before: Collection[str]) -> Iterator[Callable[[str], bool]]:
-    """Yield a function that returns whether a call id will be in the cache when the run starts."""
+    """Yield a function that returns whether a call's reply will be cached when the run starts.
+
+    The function takes a call id. Ids in ``before`` always count as cached.
+    """
     path = replies_path(job.settings)
     if not job.model.backend.cacheable:
         yield lambda _: False
@@ -218,7 +229,10 @@ def _cached(job: Job, before: Collection[str]) -> Iterator[Callable[[str], bool]
 
 
 def _check_references(plan: RunPlan) -> tuple[int, list[str]]:
-    """Return the number of references that the rules can score, and the ids of those that fail."""
+    """Score the reference answers by the rules.
+
+    Returns how many the rules can score, and the ids of the instances whose reference fails.
+    """
     count, failed = 0, []
     for instance in plan.instances:
         reference = plan.task.reference(instance)

@@ -1,6 +1,6 @@
-"""One run: `prepare` checks its run file and builds its parts, `execute` does the work.
+"""One run: `prepare` checks its run file and builds its parts, and `execute` does the work.
 
-Faults in the data may show only in `execute`, which reads all of it before the first call.
+Errors in the data may appear only in `execute`, which reads all of it before the first call.
 """
 
 from __future__ import annotations
@@ -49,7 +49,11 @@ OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 
 class FileVariant(NamedTuple):
-    """A variant's name (empty if none), and the names of its file's runs, which share a budget."""
+    """The place of a run in a run file with several variants.
+
+    ``name`` is the variant's name (empty if there are no variants). ``runs`` are the names of all
+    runs of the file, which share a budget.
+    """
 
     name: str = ""
     runs: Sequence[str] = ()
@@ -88,7 +92,10 @@ class Job:
 
     @cached_property
     def fingerprint(self) -> dict[str, str]:
-        """Hashes and versions, by name, that prompts and scores depend on besides the run file."""
+        """Hashes and versions, by name, of all inputs besides the run file.
+
+        Prompts and scores depend on these inputs: for example the data set, prompts and shots.
+        """
         found = dict(self.task.fingerprint())
         if isinstance(self.model.backend, Fingerprinted):
             found |= self.model.backend.fingerprint()
@@ -134,14 +141,14 @@ def read_runs(
     further: Mapping[str, Any] | None = None,
     limit: int | None = None,
 ) -> tuple[str, dict[str, RunFile]]:
-    """Return the common prefix of the names of a file's runs, and the runs by variant.
+    """Read a run file, and return a base name for its runs and the runs by variant.
 
     Args:
-        file: A run file's path, the name of a shipped one, or its content.
-        model: Replaces the file's model, as in `harness.run.models.named_model`, and becomes
-            part of the runs' names.
+        file: A run file's path, the name of a shipped run file, or a run file's content.
+        model: Replaces the file's model (see `harness.run.models.named_model`) and is added to
+            the base name.
         overrides: ``KEY=VALUE`` overrides.
-        further: Overrides as values by dotted key.
+        further: More overrides: values by dotted key.
         limit: Overrides the file's limit.
 
     Raises:
@@ -227,7 +234,15 @@ def prepare_all(
     retried: Collection[Outcome] = (),
     only: str = "",
 ) -> dict[str, Job]:
-    """Prepare a file's runs, or ``only`` one variant, as jobs by variant, named after ``base``."""
+    """Prepare the runs of a file, and return the jobs by variant.
+
+    Args:
+        runs: The file's runs by variant.
+        base: The first part of the runs' names.
+        resources: Resources that the runs share.
+        retried: Outcomes to retry, in addition to failed calls.
+        only: The one variant to prepare. If empty, all variants are prepared.
+    """
     names = [run_name(base, variant) for variant in runs]
     jobs: dict[str, Job] = {}
     for name, (variant, run) in zip(names, runs.items(), strict=True):
@@ -246,7 +261,10 @@ def prepare_all(
 
 
 async def execute(job: Job, listener: Listener | None = None) -> Result:
-    """Do a run's unfinished work, and return the result. Metrics are written even on failure."""
+    """Do a run's unfinished work, and return how it ended.
+
+    The metrics are written even if the run fails or is interrupted.
+    """
     run, folder, runs = job.run, job.folder, job.settings.runs_dir
     async with open_session(
         job.models,
@@ -296,7 +314,10 @@ async def _work(
     observation: Observation,
     listener: Listener | None,
 ) -> tuple[Ending, Tally]:
-    """Make missing judgements, then finish samples. Returns the ending and the counters."""
+    """Make the missing judgements, and then finish the unfinished samples.
+
+    Returns how the session ended, and its progress counters.
+    """
     stop, plan = session.stop, job.plan()
     workers = models.worker_count([job.model, *(judge.model for judge in job.judges)])
     total, owed = plan.count()

@@ -1,4 +1,4 @@
-"""Builds judges from ``judges:`` and ``panels:`` in a run file, and binds them to a session."""
+"""Builds the judges of a run file (``judges:``, ``panels:``) and binds them to a session."""
 
 from __future__ import annotations
 
@@ -50,7 +50,10 @@ class JudgeModel:
 
     @property
     def fingerprint(self) -> Mapping[str, str]:
-        """Hashes, by name, of prompts and weights that judgements depend on besides the section."""
+        """Hashes, by name, of inputs that judgements depend on besides the judge's section.
+
+        These are, for example, the hashes of prompts and of local model weights.
+        """
         found: dict[str, str] = {}
         for part in (self.judge, self.model.backend):
             found |= part.fingerprint() if isinstance(part, Fingerprinted) else {}
@@ -99,7 +102,10 @@ def build_judges(run: RunFile, task: Task[Any], builder: ModelBuilder) -> tuple[
 
 
 def registered_judge(judge: JudgeModel, *, decides: bool) -> RegisteredJudge:
-    """Return a judge's entry in ``judges.json``. ``decides`` says whether its verdicts count."""
+    """Return a judge's entry for ``judges.json``.
+
+    ``decides`` says whether its verdicts help to decide which answers pass in this run.
+    """
     return RegisteredJudge(
         judge.section.model_dump(mode="json"),
         decides,
@@ -139,7 +145,10 @@ def register_judges(
     *,
     later: bool = False,
 ) -> None:
-    """Record judges and panels in the run's register. New ones added ``later`` decide nothing."""
+    """Record judges and panels in the run's ``judges.json``.
+
+    With ``later``, judges that are not yet recorded do not help to decide which answers pass.
+    """
     before = read_register(folder.path)
     known = dict(before.judges)
     members = {name for panel in panels for name in panel.of}
@@ -177,7 +186,10 @@ def routed_to(task: Task[Any], judge: str) -> Callable[[Instance[Any]], bool]:
 def bind_judges(
     task: Task[Any], judges: Sequence[JudgeModel], panels: Sequence[PanelSection], session: Session
 ) -> BoundJudges:
-    """Bind the judges to their models' call stacks. A panel decides in place of its members."""
+    """Bind each judge to the call stack of its model.
+
+    A judge that is a member of a panel does not decide which answers pass: its panel does.
+    """
     members = {name for panel in panels for name in panel.of}
     bound = []
     for one in judges:

@@ -72,9 +72,12 @@ class BoundJudge:
     def requests(
         self, instance: Instance[Any], attempt: Attempt, calls: Sequence[Call] = (), redraw: int = 0
     ) -> list[Request]:
-        """Return the requests to judge an attempt, or those that follow the ``calls`` so far.
+        """Return the next requests that the judge needs to judge an attempt.
 
-        ``redraw`` counts earlier judgements, which are not reused. An empty list ends the judging.
+        Args:
+            calls: The judge's calls about this attempt so far. Without any, its first questions are
+                returned. An empty result means that the judge has no further questions.
+            redraw: The number of earlier judgements of the attempt, whose replies are not reused.
         """
         text, model = attempt.text or "", self.bound.model
         questions: Sequence[Question] = ()
@@ -96,7 +99,10 @@ class BoundJudge:
     def parse(
         self, instance: Instance[Any], attempt: Attempt, calls: Sequence[Call]
     ) -> Mapping[str, Score]:
-        """Return the scores in the judge's replies, or {} if the task does not let it judge."""
+        """Return the scores in the judge's replies.
+
+        There are none if the task does not let this judge score the instance.
+        """
         if not self.routed(instance):
             return {}
         takes_text = "text" in inspect.signature(self.judge.parse).parameters
@@ -114,7 +120,7 @@ def _replies(calls: Sequence[Call]) -> list[Reply]:
 
 @dataclass(frozen=True, slots=True)
 class BoundJudges:
-    """The judges and panels of a run, which judge only attempts with the given ``outcomes``."""
+    """The judges and panels of a run. They judge only attempts whose outcome is in ``outcomes``."""
 
     judges: Sequence[BoundJudge]
     outcomes: Collection[Outcome]
@@ -136,7 +142,10 @@ Unjudged = tuple[Instance[Any], Attempt, Mapping[str, int]]
 
 
 class OwedJudgements:
-    """The attempts that judges have yet to judge, or to judge again (failed or ``retried``)."""
+    """The attempts that some judges have yet to judge.
+
+    Attempts are judged again if the judgement failed or has one of the ``retried`` outcomes.
+    """
 
     def __init__(
         self, path: Path, judges: Sequence[str], retried: Collection[JudgementOutcome] = ()
@@ -157,7 +166,10 @@ class OwedJudgements:
 
 
 class Judging:
-    """Runs judges on attempts and writes the judgements. Retries failed and ``retried`` ones."""
+    """Runs a run's judges on attempts, and writes their judgements.
+
+    Judgements that failed or have one of the ``retried`` outcomes are made again.
+    """
 
     def __init__(
         self,
@@ -180,9 +192,10 @@ class Judging:
         return bool(self._deciding)
 
     async def judge(self, instance: Instance[Any], attempt: Attempt) -> AnswerVerdict:
-        """Run all judges on an attempt concurrently, and return its verdict without writing it.
+        """Run all judges on an attempt concurrently. Return its verdict without writing it.
 
-        Errors other than failed calls are raised once all calls have ended and are cached.
+        If a judge raises an error other than a failed call, it is re-raised only after all calls
+        have ended and their replies are cached.
         """
         if attempt.outcome not in self._bound.outcomes:
             return AnswerVerdict(attempt.passed)
@@ -210,10 +223,11 @@ class Judging:
         return AnswerVerdict(passed, judgements, not heard.issuperset(self._deciding))
 
     def feedback(self, by_rules: str, found: Assessment, verdict: AnswerVerdict) -> str | None:
-        """Return the user's next turn: the task's feedback, and faults that deciding judges found.
+        """Return the user's next message, or None if a verdict is missing.
 
-        The task's feedback (``by_rules``) is omitted if only judges found faults. If a verdict is
-        missing, no turn can follow, and None is returned.
+        It contains the task's feedback (``by_rules``), and the reasons of the scores that deciding
+        judges failed. The task's feedback is omitted if the answer fails only because of the
+        judges.
         """
         if not self._deciding:
             return by_rules
@@ -243,7 +257,11 @@ class Judging:
             raise self._unsaved
 
     async def catch_up(self, instances: Iterable[Instance[Any]], workers: int, stop: Stop) -> int:
-        """Judge attempts left by earlier sessions. Returns how many wait for members of a panel."""
+        """Judge attempts that earlier sessions left unjudged.
+
+        Returns the number of attempts that no panel could judge because a member's judgement is
+        missing.
+        """
         if not len(self.late):
             return 0
         # A panel may still owe a judgement although its members gave theirs in an earlier session.

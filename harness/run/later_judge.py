@@ -58,7 +58,7 @@ RENAME = "Give this one another name with 'as: NAME' in its section."
 
 @dataclass(frozen=True, slots=True)
 class LaterJudge:
-    """A judge or panel that is checked and ready to judge a run."""
+    """A judge or panel that is to judge an existing run, checked and ready."""
 
     folder: RunFolder
     task: Task[Any]
@@ -84,7 +84,10 @@ class LaterJudge:
     def owed(
         self, retried: Collection[JudgementOutcome] = ()
     ) -> Iterator[tuple[Instance[Any], str]]:
-        """Yield each answer that the judge has yet to judge, with its instance."""
+        """Yield each answer that the judge has yet to judge, with its instance.
+
+        Answers whose judgement failed or has one of the ``retried`` outcomes are included.
+        """
         if self.judge is None:
             return
         place = references_folder(self.folder) if self.references else self.folder
@@ -118,7 +121,7 @@ class JudgingEnd:
 
 
 def registered_section(folder: RunFolder, name: str) -> JudgeSection | PanelSection | None:
-    """Return the section of a run's judge or panel, or None if the name is unknown."""
+    """Return the section of a judge or panel of the run, or None if the name is unknown."""
     found = read_register(folder.path).judges.get(name)
     return None if found is None else _registered(folder, found, section_type(found.section))
 
@@ -129,7 +132,10 @@ def _registered(folder: RunFolder, judge: RegisteredJudge, section: type[S]) -> 
 
 
 def section_type(tree: Mapping[str, Any]) -> type[JudgeSection] | type[PanelSection]:
-    """Return a section's class. A section with ``of`` but no ``model`` describes a panel."""
+    """Return the class that validates a section of a judge or panel.
+
+    It is `PanelSection` if the section has the key ``of`` but no ``model``, else `JudgeSection`.
+    """
     return PanelSection if "of" in tree and "model" not in tree else JudgeSection
 
 
@@ -141,7 +147,18 @@ def prepare_judge(
     usd: float | None = None,
     references: bool = False,
 ) -> LaterJudge:
-    """Prepare a judge for a run's answers or ``references``, by default with the run's budget."""
+    """Check a judge that is to judge an existing run, and build its model.
+
+    Args:
+        folder: The run.
+        section: The judge's section, as in a run file.
+        usd: Cap on the run's total cost in US dollars. By default, the run's own budget.
+        references: Whether to judge the reference answers instead of the run's answers.
+
+    Raises:
+        RunConflict: If the run has another judge of this name, or its data has changed.
+        ConfigError: If the section is invalid, or simulated scores would mix with real answers.
+    """
     section = resolved_judge(section)
     task = _task_of(folder, settings, [section])
     run, data, resources = folder.read_config(), HeldInstances(task), Resources(settings)
@@ -177,7 +194,17 @@ def prepare_judge(
 def prepare_panel(
     folder: RunFolder, section: PanelSection, settings: Settings, *, references: bool = False
 ) -> LaterJudge:
-    """Prepare a panel for judging a run's answers or reference answers."""
+    """Check a panel that is to judge an existing run.
+
+    Args:
+        folder: The run, whose register must contain the members of the panel.
+        section: The panel's section, as in a run file.
+        references: Whether to judge the reference answers instead of the run's answers.
+
+    Raises:
+        RunConflict: If the run has another judge of this name, or its data has changed.
+        ConfigError: If the panel's members are unknown, or their scores cannot be combined.
+    """
     task = _task_of(folder, settings)
     known = read_register(folder.path).judges
     judges = {name: one for name, one in known.items() if not one.members}
@@ -198,7 +225,12 @@ def prepare_panel(
 def _task_of(
     folder: RunFolder, settings: Settings, later: Sequence[JudgeSection] = ()
 ) -> Task[Any]:
-    """Build a run's task for its judges and ``later`` ones. Raises RunConflict for changed data."""
+    """Build a run's task, and check that it supports the run's judges and ``later`` ones.
+
+    Raises:
+        DataMissing: If the run has no attempts.
+        RunConflict: If the task's data has changed since the run.
+    """
     if not folder.begun():
         raise DataMissing(
             f"The run {folder.name!r} has no attempts to judge.", "Run its run file again."
@@ -213,7 +245,10 @@ def _task_of(
 async def judge_later(
     job: LaterJudge, listener: Listener | None = None, retried: Collection[JudgementOutcome] = ()
 ) -> JudgingEnd:
-    """Make missing, failed and ``retried`` judgements, write metrics, and return how it ended."""
+    """Make the missing judgements of a judge or panel, and update the run's metrics.
+
+    Judgements that failed or have one of the ``retried`` outcomes are made again.
+    """
     folder, place = job.folder, job.folder
     judges = [job.judge] if job.judge else []
     models = [judge.model for judge in judges]
@@ -249,7 +284,10 @@ async def judge_later(
 def _write_references(
     job: LaterJudge, panels: Sequence[PanelSection]
 ) -> tuple[RunFolder, list[PanelSection]]:
-    """Write the reference answers. Returns their folder, and the panels that can judge them."""
+    """Write the reference answers to a run's folder for references, and register the judges there.
+
+    Returns that folder, and the panels whose members have all judged the references.
+    """
     place, judge = references_folder(job.folder), job.judge
     judges = [] if judge is None else [judge]
     known = {*read_register(place.path).judges, *(one.name for one in judges)}

@@ -33,7 +33,10 @@ MOST_CPU_S = 60  # for scoring one answer; an answer that takes longer has no ve
 
 
 class _Scored(msgspec.Struct, array_like=True):
-    """The process's response: an assessment and feedback, or an error (a bug if not expected)."""
+    """The scoring process's response to one answer.
+
+    It holds the assessment or the feedback, or an error. An error is a bug unless ``expected``.
+    """
 
     found: Assessment | None = None
     turn: str = ""
@@ -43,10 +46,10 @@ class _Scored(msgspec.Struct, array_like=True):
 
 
 class LongAnswers:
-    """Assesses answers with a task, and long ones in a separate process. It is thread-safe.
+    """Assesses answers by the task's rules, long answers in a separate process. Thread-safe.
 
-    The process starts with the first long answer and builds the task from the run file. If it
-    cannot (the task exists only in this process), all answers are scored here.
+    The process starts with the first long answer, and builds the task from the run file. If it
+    cannot (because the task exists only in this process), long answers are assessed here too.
     """
 
     def __init__(
@@ -65,7 +68,10 @@ class LongAnswers:
         self.unscored = 0
 
     def assess(self, instance: Instance[Any], reply: Reply) -> Assessment:
-        """Assess a reply. If this takes too long, there is no verdict, and ``problem`` says so."""
+        """Assess a reply.
+
+        If scoring takes too long, the assessment has no verdict, and its ``problem`` says so.
+        """
         if len(reply.text) < LONG:
             return assess(self._task, instance, reply)
         said = self._ask(instance, reply, None)
@@ -86,7 +92,7 @@ class LongAnswers:
         return Assessment(reply_outcome(reply), None, scores, problem)
 
     def feedback(self, instance: Instance[Any], reply: Reply, found: Assessment) -> str:
-        """Return the user's next turn after a reply, or an empty text if scoring takes too long."""
+        """Return the user's next message after a reply, or "" if producing it takes too long."""
         said = self._ask(instance, reply, found) if len(reply.text) >= LONG else None
         return feedback(self._task, instance, reply, found) if said is None else said.turn
 
@@ -101,7 +107,10 @@ class LongAnswers:
     def _ask(
         self, instance: Instance[Any], reply: Reply, found: Assessment | None
     ) -> _Scored | None:
-        """Have the process assess a reply. Returns None if it cannot, `_Scored()` if it is slow."""
+        """Have the process assess a reply or, given its assessment ``found``, write feedback on it.
+
+        Returns None if the process cannot be used, and an empty `_Scored` if it took too long.
+        """
         try:
             question = pickle.dumps((instance, reply, found))
         except (pickle.PicklingError, TypeError, AttributeError):

@@ -50,7 +50,7 @@ S = TypeVar("S", bound=ModelSection)
 
 
 class Resources:
-    """Servers, rate limits, prices and secrets shared by runs. On exit, the servers are stopped."""
+    """Servers, rate limits, prices and secrets that runs share. The servers are stopped on exit."""
 
     def __init__(self, settings: Settings, secret: Callable[[str], str] = secret) -> None:
         self.settings = settings
@@ -106,13 +106,21 @@ class Model:
 
     @property
     def host(self) -> str:
-        """The endpoint's host name, under which prices are listed, or "" without an endpoint."""
+        """The host name of the model's endpoint, or "" if it has none. Prices are found by host."""
         return urlsplit(self.backend.endpoint).hostname or ""
 
     def supported(self, decoding: Decoding, asker: str, remedy: str) -> Decoding:
-        """Return the decoding without the `OPTIONAL` parameters that the backend does not support.
+        """Return decoding parameters that the backend supports.
 
-        Raises ConfigError, which names the ``asker``, if another parameter is not supported.
+        Unsupported parameters are removed if they are `OPTIONAL`.
+
+        Args:
+            decoding: The requested parameters.
+            asker: Who requests them, for the error message.
+            remedy: The remedy in the error message.
+
+        Raises:
+            ConfigError: If the backend does not support another requested parameter.
         """
         features = self.backend.features
         wanted = set(decoding.given()) - {*OPTIONAL, "constraint"}
@@ -129,21 +137,24 @@ class Model:
 
 
 def worker_count(models: Iterable[Model]) -> int:
-    """Return the number of workers that keeps these models busy."""
+    """Return the number of concurrent workers that keeps all of these models busy."""
     return WORKERS_PER_SLOT * max(1, sum(model.limits.concurrency for model in models))
 
 
 def _answers(
     instances: Iterable[Instance[Any]], answer: Callable[[Instance[Any]], str | None] | None
 ) -> Callable[[str], str | None]:
-    """Return a function from instance id to answer or None. Its first call reads the instances."""
+    """Return a function from an instance's id to its answer (None: no answer).
+
+    The function reads the instances on its first call.
+    """
     found = cache(lambda: {one.id: answer(one) for one in instances} if answer else {})
     return lambda name: found().get(name)
 
 
 @dataclass(frozen=True, slots=True)
 class ModelBuilder:
-    """Builds all models of a run, or of a data set's build."""
+    """Builds the models of a run or of a data-set build."""
 
     resources: Resources
     limits: LimitsSection  # the run's; a second model's section may override them
@@ -158,7 +169,14 @@ class ModelBuilder:
         where: str = "model",
         reply: Callable[[Request], str] | None = None,
     ) -> Model:
-        """Build a model from its section (key ``where``). A simulated model uses ``reply``."""
+        """Build a model from its section in the run file.
+
+        Args:
+            section: The section.
+            where: The section's key in the run file.
+            reply: Returns a simulated model's reply to a request. By default, a simulated model
+                answers the task's instances.
+        """
         resources, settings = self.resources, self.resources.settings
         data, limits = DataFolder(settings.data_dir), self._limits(section)
 
@@ -196,7 +214,11 @@ class ModelBuilder:
         return model
 
     def _limits(self, section: ModelSection) -> LimitsSection:
-        """Return a model's limits. A second model inherits unset limits, except rates."""
+        """Return a model's limits.
+
+        A judge or another second model uses the run's limits where its section sets none. Rate
+        limits are an exception: they are not inherited.
+        """
         if not isinstance(section, SecondModelSection):
             return self.limits
         own: LimitsSection = section.limits or LimitsSection()
@@ -207,10 +229,13 @@ class ModelBuilder:
 
 
 def named_model(text: str) -> dict[str, Any]:
-    """Return a ``model:`` section given ``BACKEND/NAME`` or ``PRESET/NAME``.
+    """Return the ``model:`` section for a model named ``BACKEND/NAME`` or ``PRESET/NAME``.
 
-    The name of a backend with a single model is enough. The name of a simulated model may be its
-    accuracy, as in ``simulated/0.8``. Raises ConfigError for any other text.
+    A backend's name without a model is accepted too, as in ``simulated``. A simulated model can be
+    named by its accuracy, as in ``simulated/0.8``.
+
+    Raises:
+        ConfigError: If the backend or preset is unknown, or a preset lacks a model name.
     """
     where, _, name = text.partition("/")
     backends = kind("backends").names()
@@ -241,7 +266,7 @@ def build_models(run: RunFile, builder: ModelBuilder) -> None:
 
 
 def state_limits(models: Sequence[Model]) -> None:
-    """Enforce the run file's rate limits. For models that share limits, the lowest value counts."""
+    """Apply the run file's rate limits. If models share their limits, the lowest value applies."""
     for model in models:
         sharing = [other.limits for other in models if other.rates is model.rates]
         stated: dict[Unit, int] = {}
@@ -253,7 +278,7 @@ def state_limits(models: Sequence[Model]) -> None:
 
 
 def check_prices(models: Iterable[Model], resources: Resources) -> None:
-    """Raise ConfigError if a model's price is unknown, because no budget could then be kept."""
+    """Raise ConfigError if a model's price is unknown, since no budget could be enforced then."""
     for model in models:
         if model.price is None:
             raise ConfigError(
@@ -273,7 +298,14 @@ def build_task(
     *,
     judged: bool = True,
 ) -> Task[Any]:
-    """Build the task of a run file and, if ``judged``, check that it supports all judges."""
+    """Build the task of a run file.
+
+    Args:
+        run: The run file.
+        options: Task options that replace those of the run file.
+        later: Judges to be added to those of the run file.
+        judged: Whether to check that the task supports all judges.
+    """
     judges = {
         judge.as_: decides_by_criteria(kind("judges").load(judge.name))
         for judge in (*run.judges, *later)

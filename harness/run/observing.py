@@ -35,7 +35,7 @@ class Observation:
         self._each("run_begun", lambda observer: observer.run_begun(run))
 
     def attempt(self, attempt: Attempt) -> None:
-        """Report an attempt whose line is written."""
+        """Report an attempt that has been written to the run's folder."""
         if self._observers:
             self._each("attempt", lambda observer: observer.attempt(attempt))
 

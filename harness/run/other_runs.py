@@ -1,4 +1,4 @@
-"""Other runs that a run file names, for answers to compare with or for mistakes to learn from."""
+"""Other runs that a run file names, to compare answers with or to learn from their mistakes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,17 @@ from harness.store.run_folder import RunFolder, change, find_run
 
 
 def other_run(runs: Path, name: str, task: Task[Any], key: str, *, simulated: bool) -> RunFolder:
-    """Return the run that ``key`` in the run file names. Raises ConfigError if it is unsuitable.
+    """Return the run that a run file names under ``key``.
 
-    It must have the task's data. Only ``simulated`` runs may use the answers of a simulated run.
+    Args:
+        runs: The folder of all runs.
+        name: The run's name.
+        task: A task. The run must have been made with the same data.
+        key: The key in the run file, for error messages.
+        simulated: Whether a run with a simulated model is accepted.
+
+    Raises:
+        ConfigError: If there is no such run, or it does not meet these conditions.
     """
     try:
         folder = find_run(runs, name)
@@ -53,7 +61,11 @@ class _Answer(msgspec.Struct, gc=False):
 
 
 class RunAnswers:
-    """A run's answers: the last one of each first sample. ``failed`` counts failed calls."""
+    """A run's answers to its instances.
+
+    An instance's answer is the text of the last round of its first sample. ``failed`` is the number
+    of instances whose last round is a failed call.
+    """
 
     def __init__(self, path: Path, task: Task[Any]) -> None:
         self._index = AttemptIndex(path, judges=False)
@@ -88,7 +100,13 @@ class RunAnswers:
 
 
 def answers_of(runs: Path, name: str, task: Task[Any], *, simulated: bool) -> RunAnswers:
-    """Return a finished run's answers, which a judge compares with this run's (``against``)."""
+    """Return a finished run's answers, for a judge to compare with the answers of this run.
+
+    The arguments are as in `other_run`. The run is named by the judge's option ``against``.
+
+    Raises:
+        ConfigError: If the run is unsuitable, unfinished, or has failed calls.
+    """
     folder = other_run(runs, name, task, "against", simulated=simulated)
     if not folder.begun() or folder.read_manifest().get("owed"):
         remedy = "Run its file again first: answers made later would be missing here."

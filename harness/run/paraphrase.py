@@ -1,4 +1,4 @@
-"""Paraphrasing: a second model rewrites the user's turns, as COLLIE's code can.
+"""Paraphrasing: a second model rewrites the user's messages, as in COLLIE's published code.
 
 A paraphrase is used only if it keeps every value that the checker looks for. Otherwise the original
 text is used. The call is recorded in both cases. (In run files and attempts the key is ``polish``.)
@@ -20,7 +20,9 @@ DECODING = Decoding(temperature=0.0, max_tokens=2000)
 
 
 def keeps(text: str, values: Iterable[str]) -> bool:
-    """Return whether a text contains every value. A number must not be part of a longer one.
+    """Return whether a string contains every value.
+
+    A number is not found within a longer number.
 
     >>> keeps("at least 11 letters", ["11"]), keeps("at least 110 letters", ["11"])
     (True, False)
@@ -47,7 +49,10 @@ class Paraphraser:
         instance: Instance[Any],
         origin: Origin,
     ) -> tuple[str, Rewriting]:
-        """Return a paraphrase and its record, or the text itself if the paraphrase is unusable."""
+        """Return a paraphrase of an instruction or feedback, and a record of the call.
+
+        If the call failed or the paraphrase is unusable, the original text is returned.
+        """
         messages = conversation(self._prompt, {"text": text})
         request = Request(self._bound.model.section.name, messages, self._decoding, 0, origin)
         try:

@@ -1,7 +1,7 @@
 """The unfinished work of a run: its instances, and the next missing round of each sample.
 
-A sample is *owed* if it was never answered, its call failed, its last round must be followed by
-another, or the user wants one of its outcomes retried.
+A sample is *owed* if it has no answer yet, its call failed, its last round needs a further
+round, or the user asked to retry its outcome.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MAX_HELD = 20_000  # data sets of up to this many instances are kept in memory o
 
 
 class HeldInstances:
-    """A task's instances, read only once unless there are more than ``most``."""
+    """A task's instances, kept in memory once read unless there are more than ``most``."""
 
     def __init__(self, task: Task[Any], most: int = MAX_HELD) -> None:
         self._task = task
@@ -40,7 +40,7 @@ class HeldInstances:
         return self._read() if self._held is None else iter(self._held)
 
     def release(self) -> None:
-        """Free the memory. The next iteration reads the task again."""
+        """Free the memory. The next iteration reads the instances again."""
         self._held = None
 
     def _read(self) -> Iterator[Instance[Any]]:
@@ -71,9 +71,9 @@ def _check(instance: Instance[Any], ids: set[str]) -> None:
 
 
 class LimitedInstances:
-    """The instances of a limited run, in a seeded order, round-robin over their groups.
+    """The instances of a run with a limit, in a seeded order, round-robin over their groups.
 
-    The first N of a file often belong to one group. Here each group (of the first label)
+    The first N instances of a file often belong to one group. Here each group (of the first label)
     contributes its first instance, then its second, and so on. A larger limit only adds instances.
     """
 
@@ -107,7 +107,10 @@ class LimitedInstances:
 
 
 def run_instances(run: RunFile, instances: Iterable[Instance[Any]]) -> Iterable[Instance[Any]]:
-    """Return a run's instances in order. With a limit or a budget, its groups take turns."""
+    """Return a run's instances in the order in which they are sampled.
+
+    With a limit or a budget, the order is round-robin over the groups of instances.
+    """
     limit = run.limit
     if limit is None and run.budget.usd is not None:
         limit = MOST
@@ -115,7 +118,10 @@ def run_instances(run: RunFile, instances: Iterable[Instance[Any]]) -> Iterable[
 
 
 class OwedSample(NamedTuple):
-    """An unfinished sample, its first missing round, and how often that round was answered."""
+    """An unfinished sample and its first missing round.
+
+    ``redraw`` is the number of earlier answers to that round, which are not reused.
+    """
 
     instance: Instance[Any]
     sample: int
@@ -132,7 +138,7 @@ class Opening(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """The work of a run, from its instances to its requests."""
+    """Determines a run's unfinished samples, and builds their prompts and requests."""
 
     task: Task[Any]
     run: RunFile
@@ -163,7 +169,7 @@ class RunPlan:
                     yield OwedSample(instance, sample, number, redraw)
 
     def verdicts(self, owed: OwedSample) -> Verdicts:
-        """Return the verdicts of earlier sessions on a sample."""
+        """Return the verdicts that earlier sessions recorded for a sample."""
         index = self.judged or self.index
         rows = index.rows_of(owed.instance.id, owed.sample) if index else range(0)
         if index is None or not rows:
@@ -172,7 +178,7 @@ class RunPlan:
         return Verdicts(*(None if one < 0 else one == 1 for one in (first, latest)))
 
     def count(self) -> tuple[int, int]:
-        """Return the run's number of samples, and how many of them are unfinished."""
+        """Return the total number of the run's samples, and the number of unfinished samples."""
         total = owed = 0
         for instance in self.instances:
             for sample in range(self.run.samples):
@@ -196,7 +202,10 @@ class RunPlan:
     def request(
         self, owed: OwedSample, number: int, messages: tuple[Message, ...], prompt: str
     ) -> Request:
-        """Build the request of round ``number``. ``prompt`` is the hash of the messages so far."""
+        """Build a sample's request for round ``number``.
+
+        ``messages`` is the conversation so far, and ``prompt`` is its hash.
+        """
         instance, sample = owed.instance, owed.sample
         # Later rounds follow a different answer anyway.
         redraw = owed.redraw if number == owed.round else 0

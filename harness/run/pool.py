@@ -1,4 +1,4 @@
-"""The worker pool that does all paid work (samples, judgements, questions), and its tally."""
+"""The worker pool that does all paid work (samples, judgements, questions), and its counters."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ MAX_ERROR_KINDS = 20
 async def work_off(
     items: Iterator[T], work: Callable[[T], Awaitable[None]], *, workers: int, stop: Stop
 ) -> None:
-    """Process all items concurrently. Each free worker takes the next item.
+    """Process all items with concurrent workers. Each free worker takes the next item.
 
-    `Stopping` ends its worker and leaves the item unfinished. Any other exception requests a stop:
-    items in flight are finished and written, and then the first exception is raised.
+    If ``work`` raises `Stopping`, that worker ends and its item stays unfinished. Any other
+    exception requests a stop: the workers finish their current items, and then the first
+    exception is raised.
     """
     first: Exception | None = None
 
@@ -68,11 +69,12 @@ NO_VERDICTS = Verdicts()
 
 @dataclass(slots=True, eq=False)
 class Tally:
-    """Progress counters of one session, read by the display.
+    """Progress counters of one session, read by the progress display.
 
-    ``judged`` and ``passed`` count samples by the verdict of their latest round, ``first_judged``
-    and ``first_passed`` by that of round 1. They include earlier sessions' rounds, and unfinished
-    samples. Finished samples alone would bias the rate: with `stop_on_pass`, a pass ends a sample.
+    ``judged`` and ``passed`` count samples by the verdict of their latest round, and
+    ``first_judged`` and ``first_passed`` by the verdict of round 1. All four include rounds from
+    earlier sessions and unfinished samples. Finished samples alone would bias the pass rate: with
+    `stop_on_pass`, a sample that passes is finished early.
     """
 
     owed: int = 0  # samples (or judgements, or questions) unfinished at the start
@@ -111,7 +113,10 @@ class Tally:
     def record(
         self, attempt: Attempt, passed: bool | None = None, before: Verdicts = NO_VERDICTS
     ) -> None:
-        """Count an attempt and its calls, given its verdict and the sample's verdicts before it."""
+        """Count an attempt and its calls.
+
+        ``passed`` is the attempt's verdict, and ``before`` holds the sample's earlier verdicts.
+        """
         self.attempts += 1
         self._open += 1
         self.judged += (passed is not None) - (before.latest is not None)
@@ -130,7 +135,10 @@ class Tally:
                 self.count_call(call.usage, call.cost_usd, cached=call.cached)
 
     def count_call(self, usage: Usage | None, cost_usd: float | None, *, cached: bool) -> None:
-        """Count a call and, unless it was cached, its tokens and US dollars (None: unknown)."""
+        """Count a call. Tokens and US dollars are added only if the call was not cached.
+
+        ``usage`` and ``cost_usd`` are None if they are unknown.
+        """
         if cached:
             self.cached += 1
             return
@@ -140,7 +148,7 @@ class Tally:
         self.cost_known &= cost_usd is not None
 
     def finish_sample(self, rounds: int = 0) -> None:
-        """Count a sample as finished, given the number of its rounds in this session."""
+        """Count a sample as finished. ``rounds`` is the number of its rounds in this session."""
         self.finished += 1
         self._open -= rounds
 
@@ -151,7 +159,7 @@ class Tally:
 
     @property
     def done(self) -> float:
-        """Number of finished samples, counting unfinished ones by their share of rounds done."""
+        """Number of finished samples. An unfinished one adds the fraction of its rounds done."""
         return self.finished + self._open / self.rounds
 
     @property

@@ -1,4 +1,4 @@
-"""Prepares a study's runs, and records the hashes that verify its page."""
+"""Prepares the runs of a study, and records hashes by which the study's page can be verified."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RECORD_VERSION = 1
 
 
 class Replies(Struct, frozen=True):
-    """A run of the study: its folder, its hashes, and a hash of each reply with its scores."""
+    """A run of a study: the hashes of its inputs, and of each reply together with its scores."""
 
     folder: str  # the run's name
     config_sha256: str
@@ -37,7 +37,7 @@ class Replies(Struct, frozen=True):
 
 
 class StudyRecord(Struct, frozen=True, kw_only=True):
-    """Everything that a study's page shows, as written to the JSON file next to the page."""
+    """Everything that a study's page shows. It is written to a JSON file next to the page."""
 
     schema_version: int = RECORD_VERSION
     made_at: float
@@ -51,11 +51,18 @@ class StudyRecord(Struct, frozen=True, kw_only=True):
 def study_jobs(
     study: Study, name: str, resources: Resources, model: str = "", overrides: Sequence[str] = ()
 ) -> tuple[dict[str, Job], list[str]]:
-    """Prepare a study's runs with a model, or else its recorded answers, or a simulated model.
+    """Prepare the runs of a study.
 
-    ``model`` is as in `named_model` (empty: the recorded answers), and the runs' names begin with
-    ``name``. Returns the jobs by the runs' names in the study, and notes on the runs that are
-    simulated or omitted.
+    Args:
+        study: The study.
+        name: The first part of the runs' names.
+        resources: Resources that the runs share.
+        model: The model to use (see `named_model`). If empty, recorded answers are used or, where
+            there are none, a simulated model.
+        overrides: ``KEY=VALUE`` overrides for all runs.
+
+    Returns:
+        The jobs by the runs' names in the study, and notes on simulated and omitted runs.
     """
     jobs: dict[str, Job] = {}
     reasons = []
@@ -84,13 +91,16 @@ def study_jobs(
 def _jobs(
     key: str, file: str, base: str, resources: Resources, overrides: Sequence[str]
 ) -> dict[str, Job]:
-    """Prepare the runs of a run file. The names of their folders begin with ``base``."""
+    """Prepare the runs of one run file, and return the jobs by the runs' names in the study.
+
+    ``key`` is the first part of these names. The names of the runs' folders begin with ``base``.
+    """
     jobs = prepare_all(load(shipped.find(file, "configs"), overrides), base, resources)
     return {f"{key}.{variant}" if variant else key: job for variant, job in jobs.items()}
 
 
 def record(study: Study, folders: Mapping[str, RunFolder], made_at: float) -> StudyRecord:
-    """Return a study's record: comparisons with the published values, and hashes of all inputs."""
+    """Build a study's record: comparisons with the published values, and hashes of all inputs."""
     return StudyRecord(
         made_at=made_at,
         packages=package_versions(),
@@ -102,7 +112,10 @@ def record(study: Study, folders: Mapping[str, RunFolder], made_at: float) -> St
 
 
 def differences(path: Path, runs_dir: Path) -> Iterator[str]:
-    """Yield the differences between a study's record and its runs: replies, scores, data, code."""
+    """Describe each difference between a study's record and the current state of its runs.
+
+    Compares replies, scores, data, findings and the harness's code. ``path`` is the record's file.
+    """
     kept = read_record(path)
     study = Study.model_validate(kept.study)
     folders = {name: RunFolder(runs_dir, run.folder) for name, run in kept.runs.items()}
@@ -131,7 +144,12 @@ def differences(path: Path, runs_dir: Path) -> Iterator[str]:
 
 
 def read_record(path: Path) -> StudyRecord:
-    """Read the JSON file of a study's page."""
+    """Read a study's record from the JSON file next to its page.
+
+    Raises:
+        ConfigError: If the file cannot be read.
+        DataInvalid: If it is not the record of a study.
+    """
     try:
         return msgspec.json.decode(path.read_bytes(), type=StudyRecord)
     except OSError as error:
@@ -145,7 +163,7 @@ def read_record(path: Path) -> StudyRecord:
 
 
 def facts(made: StudyRecord) -> dict[str, str]:
-    """Return the hashes and versions that a page is based on, by name."""
+    """Return the hashes and versions, by name, on which a study's page is based."""
     found = {"harness": made.packages["harness"], "code": made.code_sha256}
     found["study"] = content_hash(made.study)
     for name, run in made.runs.items():

@@ -18,10 +18,11 @@ from harness.store.index import AttemptIndex
 def rescored(
     task: Task[Any], recorded: AttemptIndex, assess: Callable[[Instance[Any], Reply], Assessment]
 ) -> Iterator[tuple[Attempt, Rescored]]:
-    """Yield each attempt with its new scores. ``recorded`` is an index without judges' verdicts.
+    """Yield each recorded attempt with its new scores.
 
-    Attempts come in the order of the data set, so neither instances nor texts are held in memory.
-    Attempts whose instances no longer exist come last, without a verdict.
+    ``recorded`` is an index that leaves judges' verdicts out. Attempts come in the order of the
+    data set, so neither instances nor texts are held in memory. Attempts whose instances are no
+    longer in the data set come last, without a verdict.
     """
     left = np.ones(len(recorded), np.bool_)
     for instance in task.instances():

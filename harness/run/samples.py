@@ -1,4 +1,4 @@
-"""The rounds of a sample: build messages, call, assess, judge, write, then the next round."""
+"""The rounds of a sample: build messages, call, assess, judge, write, then start the next round."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Rewritings = tuple[Rewriting, ...]
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Takes the samples of a plan through their rounds, for the workers of `job.execute`."""
+    """Takes unfinished samples through their rounds. One object serves all workers of a run."""
 
     plan: RunPlan
     bound: BoundModel
@@ -59,10 +59,12 @@ class Samples:
     clock: Callable[[], float] = time.time
 
     async def work(self, owed: OwedSample) -> int:
-        """Run a sample's missing rounds. Returns how many were recorded.
+        """Run a sample's missing rounds, and return how many were recorded.
 
-        A failed call is recorded as an attempt and ends the sample. `Stopping`, and a failure that
-        does not concern this sample alone, are raised once the sample's replies are written.
+        A failed call is recorded as an attempt and ends the sample.
+
+        `Stopping`, and any failure that affects more than this sample, is raised only after the
+        replies received so far have been recorded.
         """
         instance, rounds = owed.instance, self.plan.run.rounds
         opening, cluster = self.plan.opening(instance)
@@ -130,7 +132,10 @@ class Samples:
     async def _conversation(
         self, owed: OwedSample, opening: Messages
     ) -> tuple[Messages, Rewritings]:
-        """Return the next messages and new paraphrases, both empty if the sample must wait."""
+        """Return the messages of a sample's next round, and the paraphrases made for them.
+
+        Both are empty if the round cannot start yet because a score or verdict is missing.
+        """
         instance, index = owed.instance, self.plan.index
         done = index.rounds(instance.id, owed.sample, before=owed.round) if index else []
         if not done:
@@ -185,7 +190,10 @@ class Samples:
         return rewritten, (rewriting,)
 
     def _refusal(self, error: CallError, request: Request, begun: Attempt) -> Call | None:
-        """Return a refusal of the constraint as a call, if the task measures refusals."""
+        """Return a call that records that the provider refused the constraint.
+
+        Returns None if the error has another cause, or if the task does not measure such refusals.
+        """
         measures = isinstance(self.plan.task, ScoresRefusedConstraint)
         if not (measures and refuses_constraint(error, request)):
             return None
@@ -229,6 +237,9 @@ def _recorded(request: Request, prompt: str) -> dict[str, Any]:
 
 
 def _continued(messages: Messages, reply: Reply, turn: str) -> Messages:
-    """Return the messages, the answer (unless empty, which providers refuse), and the next turn."""
+    """Return the messages followed by the model's answer and the user's next message.
+
+    An empty answer is left out because providers reject empty messages.
+    """
     answer = (Message("assistant", reply.text),) if reply.text.strip() else ()
     return (*messages, *answer, Message("user", turn))

@@ -1,4 +1,4 @@
-"""One session of paid work, opened by a run, a later judge or a curation, and its reply cache."""
+"""A session of paid work (for a run, a later judge or a data-set build), and its reply cache."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from harness.store.run_folder import RunFolder, Spending, all_runs
 
 @dataclass(frozen=True, slots=True)
 class BoundModel:
-    """A model bound to its call stack: cache, retries, budget and limits."""
+    """A model and its call stack: cache, retries, budget and limits."""
 
     model: Model
     call: Calls
@@ -56,14 +56,14 @@ class Session:
     _bound: dict[int, BoundModel] = field(default_factory=dict)
 
     def bind(self, model: Model) -> BoundModel:
-        """Return the model with its call stack. Repeated calls return the same object."""
+        """Return the model with its call stack, which is built once per model."""
         if id(model) not in self._bound:
             self._bound[id(model)] = BoundModel(model, _call_stack(model, self))
         return self._bound[id(model)]
 
     @property
     def ended(self) -> Literal["budget", "interrupted"]:
-        """Why the session left work unfinished: ``budget`` or ``interrupted``."""
+        """Why the session left work unfinished: its budget is spent, or it was interrupted."""
         return "budget" if self.budget is not None and self.budget.ended else "interrupted"
 
 
@@ -77,10 +77,13 @@ async def open_session(
     usd: float | None = None,
     sharing: Sequence[RunFolder] = (),
 ) -> AsyncIterator[Session]:
-    """Lock a run, and yield a session with cache and budget that is closed on exit.
+    """Lock a run, and yield a session with its cache and budget, which are closed on exit.
 
     Args:
-        folder: The run's folder, or None if the caller has its own lock.
+        models: All models that the session may call.
+        settings: The settings, with the cache folder.
+        run_id: The id under which payments are recorded.
+        folder: The run's folder, or None if the caller holds a lock of its own.
         usd: Budget in US dollars, or None for no cap.
         sharing: Other runs that share the budget.
     """
@@ -128,12 +131,12 @@ async def _close(budget: Budget) -> None:
 
 
 async def _paid(folder: RunFolder | None, replies: ReplyCache, run_id: str) -> tuple[float, float]:
-    """Return a run's spending in US dollars, and the part that no recorded call accounts for.
+    """Return a run's spending, and the part of it that no recorded call accounts for (US dollars).
 
-    The payment records include failed calls that may be billed, and the reservations of killed
-    sessions. But the cache may have been deleted, and the budget may have been set later. Missing
-    calls are therefore taken from the attempts and judgements, and the run's maximum cost from its
-    folder.
+    The payment records include failed calls that may be billed, and amounts reserved by sessions
+    that were killed. But the cache may have been deleted, and the budget may have been set later.
+    Missing calls are therefore taken from the attempts and judgements, and the run's maximum cost
+    from its folder.
     """
     from harness.store.calls import read_payments  # a run without a budget needs no NumPy
 
@@ -150,7 +153,10 @@ async def _paid(folder: RunFolder | None, replies: ReplyCache, run_id: str) -> t
 
 
 def _unrecorded(folder: RunFolder, replies: ReplyCache, run_id: str) -> Callable[[str], bool]:
-    """Return a function that returns True, once per call, for calls paid for but not recorded."""
+    """Return a function that says whether an earlier session paid for a call without recording it.
+
+    The function takes a call's key. It returns True at most once per key.
+    """
     began = time.time()
 
     @cache
@@ -169,11 +175,11 @@ def _unrecorded(folder: RunFolder, replies: ReplyCache, run_id: str) -> Callable
 
 
 def _call_stack(model: Model, session: Session) -> Calls:
-    """Build everything between the workers and a model's backend.
+    """Build the call stack between the workers and a model's backend.
 
-    A request passes through, from the top down: cache, retry, circuit, startup (of a backend that
-    starts up), limiter, claim, budget (for a priced model in a run with a budget), time limit.
-    Simulated and recorded models have no cache, claim or budget (`FreeCalls`). Local
+    A request passes through these layers, from the top down: cache, retry, circuit, startup (if the
+    backend starts a server), limiter, claim, budget (if the run has one and the model has a price),
+    time limit. Simulated and recorded models have no cache, claim or budget (`FreeCalls`). Local
     models, which cost no money, have a cache and claims.
     """
     limits, stop, backend, price = model.limits, session.stop, model.backend, model.price
@@ -236,7 +242,7 @@ def replies_path(settings: Settings) -> Path:
 
 
 def open_cache(settings: Settings, notice: Report = lambda _: None) -> ReplyCache:
-    """Open the reply cache. ``notice`` receives its messages for the user."""
+    """Open the reply cache. ``notice`` receives its warnings for the user."""
     with contextlib.suppress(OSError):  # opening the cache reports why
         make_folder(settings.cache_dir)
     restore = partial(recorded_replies, settings.runs_dir)
@@ -244,9 +250,10 @@ def open_cache(settings: Settings, notice: Report = lambda _: None) -> ReplyCach
 
 
 def recorded_replies(runs_dir: Path) -> Iterator[tuple[bytes, bytes, str, str, float]]:
-    """Yield all runs' replies as cache rows: key, encoded reply, backend, model, Unix time.
+    """Yield the replies in all runs' attempts, as rows for a new cache.
 
-    Skips replies with log-probabilities (attempts do not record these) and unreadable files.
+    A row holds the call's key, encoded reply, backend, model and Unix time. Replies with
+    log-probabilities are skipped, since attempts do not record these. So are unreadable files.
     """
     decoder = msgspec.json.Decoder(Attempt)
     for folder in all_runs(runs_dir):

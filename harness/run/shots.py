@@ -1,8 +1,8 @@
-"""Few-shot prompts: the shots that precede an instance's round-1 messages.
+"""Few-shot prompts: the worked examples (shots) that precede an instance's own prompt.
 
-Candidates are skipped if they are the instance itself or have the same prompt, if their answer
-would (as far as the task can tell) also be correct for the instance, or if it is itself wrong.
-As a safeguard, a prompt whose shots show the instance's answer is refused when it is built.
+A candidate is skipped if it is the instance itself or has the same prompt, if its answer would
+also be correct for the instance (as far as the task can tell), or if its answer is wrong.
+As a safeguard, building a prompt fails if one of its shots shows the instance's answer.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ LabelValues = tuple[str | None, ...]
 
 
 class Mistake(NamedTuple):
-    """A kind of mistake: a failed score (or outcome), and the fixed part of its reason."""
+    """A kind of mistake.
+
+    It is identified by the failed score (or outcome) and its reason without the variable parts.
+    """
 
     score: str
     reason: str  # for a schema's score, a violated keyword (from ``details.keywords``)
@@ -51,7 +54,9 @@ _LIST = re.compile(r"('…'|#)(?:, \1)+")
 
 
 def masked(reason: str) -> str:
-    """Return a reason with '…' for quoted texts, # for numbers, and one item for lists.
+    """Return a reason without its variable parts, so that similar reasons become equal.
+
+    Quoted texts become '…', numbers become #, and lists are reduced to one item.
 
     >>> masked("98 of 100 words; lacks 'snow', 'don\\'t'")
     "# of # words; lacks '…'"
@@ -60,7 +65,7 @@ def masked(reason: str) -> str:
 
 
 def mistakes_of(attempt: Attempt) -> list[Mistake]:
-    """Return the mistakes in an attempt, which has none if it passed or was not judged."""
+    """Return the mistakes in an attempt. There are none if it passed or has no verdict."""
     if attempt.passed is not False:
         return []
     failed = [
@@ -89,10 +94,11 @@ class Mistakes:
                 self._of.setdefault(attempt.instance, Counter()).update(found)
 
     def order(self, ids: Sequence[str]) -> list[str]:
-        """Return the instance ids, those with the most frequent mistakes first.
+        """Return instance ids, starting with those that show the most frequent mistakes.
 
-        The kinds of mistake, most frequent first, take turns: each adds the remaining instance that
-        shows it most often (among equals, the first id). Instances without a mistake come last.
+        The kinds of mistake take turns, the most frequent first. Each kind adds the remaining
+        instance that shows it most often (if several do, the first by id). Instances without a
+        mistake come last.
         """
         shown: dict[Mistake, list[tuple[int, str]]] = {}
         for name in ids:
@@ -154,7 +160,12 @@ class Shots:
         return assess(self.source, found.instance, Reply(found.answer, "stop")).passed is not False
 
     def check(self, instances: Iterable[Instance[Any]]) -> None:
-        """Build all prompts to find leaks, and count or refuse instances with too few shots."""
+        """Build the prompts of all instances, and check their shots.
+
+        Raises:
+            ShotLeaks: If a shot shows an instance's answer.
+            ConfigError: If an instance has too few shots, unless ``allow_fewer`` is set.
+        """
         n, lacking = self.section.n, []
         for instance in instances:
             if (count := len(self.of(instance))) < n:
@@ -171,7 +182,11 @@ class Shots:
             )
 
     def messages(self, instance: Instance[Any]) -> Messages:
-        """Return the round-1 messages. Raises `ShotLeaks` if a shot shows the instance's answer."""
+        """Return an instance's messages of round 1, including its shots.
+
+        Raises:
+            ShotLeaks: If a shot shows the instance's answer.
+        """
         shots, form = self.of(instance), self.section.form
         asked = self.task.messages(instance, ())
         parts = [self._shown(instance, asked, shot) for shot in shots]
@@ -187,7 +202,7 @@ class Shots:
         return (*system, *chain.from_iterable(turns), *asked)
 
     def of(self, instance: Instance[Any]) -> Sequence[Instance[Any]]:
-        """Return the shots of an instance, fewer than requested if no more are suitable."""
+        """Return an instance's shots: fewer than requested if too few candidates are suitable."""
         if instance.id not in self._chosen:
             self._chosen[instance.id] = self._choose(instance)
         return [self._candidates[number].instance for number in self._chosen[instance.id]]
@@ -208,7 +223,11 @@ class Shots:
     def _shown(
         self, instance: Instance[Any], asked: Messages, shot: Instance[Any]
     ) -> tuple[Messages, str]:
-        """Return a shot's prompt and answer, which must not reveal the instance's answer."""
+        """Return a shot's prompt and answer.
+
+        Raises:
+            ShotLeaks: If the shot reveals the answer to the instance, or has no answer.
+        """
         source = self.source
         prompt, answer = source.messages(shot, ()), source.reference(shot)
         leaks = isinstance(self.task, LeakAware) and self.task.leaks(instance, shot)
@@ -236,7 +255,10 @@ class Shots:
     def _suitable(
         self, instance: Instance[Any], prompt: str, candidates: Iterable[int]
     ) -> Iterator[int]:
-        """Yield the numbers of candidates that neither fail nor leak the instance's answer."""
+        """Yield the numbers of the candidates that are suitable shots for an instance.
+
+        Skips candidates whose own answer fails, and those that leak the instance's answer.
+        """
         for number in candidates:
             found = self._candidates[number]
             if found.instance.id == instance.id or found.prompt == prompt:
@@ -248,7 +270,10 @@ class Shots:
 
     @cached_property
     def _groups(self) -> Mapping[LabelValues, Mapping[str | None, Sequence[int]]]:
-        """Split each list in `_orders` by group of the label ``across`` (None if it is not set)."""
+        """The candidates' numbers, by the values of the ``within`` labels, and then of ``across``.
+
+        The inner key is None if no label ``across`` is set.
+        """
         across = self.section.across
         if across is None:
             return {shared: {None: order} for shared, order in self._orders.items()}
@@ -263,7 +288,7 @@ class Shots:
 
     @cached_property
     def _orders(self) -> dict[LabelValues, list[int]]:
-        """Map each combination of ``within`` groups to candidates' numbers, in selection order."""
+        """The candidates' numbers in selection order, by the values of the ``within`` labels."""
         candidates, numbers = self._candidates, self._numbers
         orders: dict[LabelValues, list[int]] = {}
         for number in [numbers[name] for name in self.section.ids] or range(len(candidates)):
@@ -289,7 +314,10 @@ def _check_labels(key: str, wanted: Iterable[str], known: Collection[str]) -> No
 
 
 def _shuffled(order: Sequence[int], rng: random.Random) -> Iterator[int]:
-    """Yield numbers in random order, drawn lazily because the first few are usually enough."""
+    """Yield the numbers in random order.
+
+    They are drawn lazily because usually only the first few are used.
+    """
     moved: dict[int, int] = {}
     for place in range(len(order)):
         drawn = rng.randrange(place, len(order))
@@ -311,7 +339,10 @@ def _without_system(prompt: Messages, system: Messages) -> Messages:
 
 
 def _one_text(shots: Sequence[tuple[Messages, str]], asked: Messages) -> str:
-    """Return one text: each shot's prompt with its answer on the next line, and then ``asked``."""
+    """Join the shots and the prompt into one string.
+
+    Each shot's prompt is followed by its answer on the next line. ``asked`` comes last.
+    """
     prompts = [*(prompt for prompt, _ in shots), asked]
     if any(len(prompt) != 1 or prompt[0].role != "user" for prompt in prompts):
         problem = "task.shots: form 'message' cannot hold prompts of several turns."
@@ -327,7 +358,11 @@ def build_shots(
     folder: RunFolder,
     siblings: Collection[str] = (),
 ) -> Shots:
-    """Build the shots of a few-shot run, whose ``siblings`` are the runs of the same file."""
+    """Choose the shots of a few-shot run.
+
+    ``siblings`` are the names of all runs of the run file. Shots must not depend on their mistakes,
+    which may still change.
+    """
     section = run.task.shots
     if run.polish is not None and section.form != "turns":
         raise ConfigError(

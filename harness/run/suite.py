@@ -35,10 +35,16 @@ def suite_tree(
     *,
     published: bool = False,
 ) -> dict[str, Any]:
-    """Return the run file of a suite, as nested mappings. Models are named as in `named_model`.
+    """Return a suite's run file, as nested mappings.
 
-    ``limit`` applies to each run, ``budget`` (US dollars) to all runs together. ``published``
-    selects each benchmark's published data if it can be fetched, instead of the default.
+    Args:
+        tasks: Names of benchmarks.
+        models: Names of models, as in `named_model`.
+        judge: Name of the judges' model, for benchmarks that need a judge.
+        limit: Maximum number of instances in each run.
+        budget: Budget in US dollars for all runs together.
+        published: Whether to use each benchmark's published data if it can be fetched, instead of
+            the default.
     """
     sections = {model: named_model(model) for model in models}
     data = {name: found.option for name, found in CATALOGUE.items() if found.option and published}
@@ -68,7 +74,7 @@ def suite_tree(
 
 
 class Evaluation(NamedTuple):
-    """The runs of several benchmarks and models."""
+    """A run file for several benchmarks and models, its runs, and notes for the user."""
 
     tree: dict[str, Any]  # the equivalent run file, as nested mappings
     runs: dict[str, RunFile]  # by variant, TASK.MODEL
@@ -84,10 +90,13 @@ def evaluation(
     limit: int | None = None,
     budget: float | None = None,
 ) -> Evaluation:
-    """Return a run of each task with each model. See `suite_tree` for the arguments.
+    """Return the runs of each task with each model.
 
-    Real models get the published data. ``changes`` are values by dotted key, for all runs.
-    Raises ConfigError, such as for an unknown task.
+    Real models get the published data. ``changes`` are overrides for all runs: values by dotted
+    key. The other arguments are as in `suite_tree`.
+
+    Raises:
+        ConfigError: If a task is unknown, or another argument is invalid.
     """
     for task in tasks:
         _check_task(task)
@@ -107,7 +116,10 @@ def evaluation(
 
 
 def _check_task(name: str) -> None:
-    """Raise ConfigError if no benchmark has this name. Files and run files get their own remedy."""
+    """Raise ConfigError if there is no benchmark of this name.
+
+    If it is the name of a data file or run file, the error suggests what to do with it.
+    """
     known = kind("tasks").names()
     suffix = Path(name).suffix
     if suffix in (".yaml", ".yml"):
@@ -125,7 +137,10 @@ def _check_task(name: str) -> None:
 
 
 def judge_of(task: str) -> str:
-    """Return the judge that a task needs: its own, ``yes_no`` for its criteria, or "" for none."""
+    """Return the name of the judge that a task needs, or "" if it needs none.
+
+    It is the judge with the task's own name, or ``yes_no`` if the task has criteria.
+    """
     plugin = kind("tasks").load(task)
     if task in kind("judges").names():
         return task
@@ -140,7 +155,10 @@ def _judged(task: str, model: str) -> dict[str, Any]:
 def _axis(
     what: str, names: Sequence[str], changes: Mapping[str, dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Return an axis of the matrix: each name's changes, keyed by its part of the runs' names."""
+    """Return one axis of the matrix, for example its models.
+
+    Maps each name, in its form for run names, to its changes to the run file.
+    """
     axis: dict[str, dict[str, Any]] = {}
     for name in names:
         short = in_run_name(name)
@@ -152,7 +170,11 @@ def _axis(
 
 
 def write_suite(path: Path, tree: Mapping[str, Any], command: str) -> None:
-    """Write the run file of ``command``. Raises ConfigError over an edited or unrelated file."""
+    """Write a suite's run file, with the command that generated it as a comment.
+
+    Raises:
+        ConfigError: If the path holds another file, or was edited since it was written.
+    """
     body = yaml.safe_dump(tree, sort_keys=False, default_flow_style=None, width=100)
     if path.exists():
         _, mark, before = path.read_text("utf-8", "replace").partition(_MARK)

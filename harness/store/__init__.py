@@ -4,7 +4,7 @@
 - `manifest`: what produced the results
 - `json_lines`, `files`: appending lines, and atomic writes
 - `index`, on `columns`: which attempts count, and where a sample continues
-- `judgements`, `judgement_index`: the same for judges
+- `judgements`, `judgement_index`: judges' scores, and which of them count
 - `references`: reference answers scored by judges
 - `calls`: what a run's calls cost
 """

@@ -1,4 +1,4 @@
-"""Counts each call of a run once: numbers, tokens, cost and durations."""
+"""Totals over a run's calls: numbers, tokens, cost and durations. Each call is counted once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NOT_COUNTED = (_UNKNOWN,) * len(_TOKENS)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallTotals:
-    """Number, tokens and cost of a run's calls, including the calls of superseded attempts."""
+    """The number, tokens and cost of a run's calls. Calls of superseded attempts are included."""
 
     n: int = 0
     usage: Usage | None = None  # of calls that report tokens; None if none does, 0 without calls
@@ -43,10 +43,10 @@ NO_CALLS = CallTotals()  # of a run without calls, or whose calls were not read
 
 
 class CallCounter:
-    """Adds up the calls that lines refer to, counting each call once.
+    """Adds up the recorded calls of a run, counting each call once.
 
-    Lines of one call may differ, because one paid for it and another found it in the cache. The
-    largest figures count, and the run has paid for the call if any line says so.
+    The same call may be recorded by several lines with different values: by one as paid for, and by
+    others as cached. The largest values count. The run has paid for the call if any line says so.
     """
 
     def __init__(self) -> None:
@@ -55,7 +55,10 @@ class CallCounter:
         self._rows = Rows(name="q", cost="d", paid="b", **dict.fromkeys(_TOKENS, "i"))
 
     def add(self, name: str, call: RecordedCall) -> None:
-        """Add a line's call, whose id is ``name``. Its usage and cost must have been validated."""
+        """Add one recorded call to the totals. ``name`` is the call's id.
+
+        The call's usage and cost must have been validated.
+        """
         cost = float("nan") if call.cost_usd is None else call.cost_usd
         counts = _NOT_COUNTED if call.usage is None else msgspec.structs.astuple(call.usage)
         self._rows.append(hash(name), cost, not call.cached, *counts)
@@ -105,7 +108,10 @@ RecordedCall = _Called | Rewriting | JudgeCall  # by the model, the paraphrasing
 
 
 def read_calls(path: Path) -> CallTotals:
-    """Return the totals of the calls of a run and of its judges, given its attempts file."""
+    """Return the totals over the calls of a run and of its judges.
+
+    ``path`` is the run's attempts file.
+    """
     judged = path.with_name(JUDGES).exists()
     total, each = CallCounter(), {"": CallCounter()}
     for judge, name, call in _recorded(path):
@@ -119,9 +125,9 @@ def read_calls(path: Path) -> CallTotals:
 
 
 def read_payments(path: Path) -> dict[bytes, float]:
-    """Return the US dollars that a run paid for each call, by call id (as bytes).
+    """Return how much a run paid for each call (US dollars), by call id as bytes.
 
-    Calls of unknown cost are omitted.
+    Calls of unknown cost are left out.
     """
     return {
         bytes.fromhex(name): call.cost_usd
@@ -131,15 +137,18 @@ def read_payments(path: Path) -> dict[bytes, float]:
 
 
 def read_paid(path: Path) -> set[str]:
-    """Return the ids of the calls that a run has recorded as paid for (not from the cache)."""
+    """Return the ids of the calls that a run has paid for, according to its recorded lines."""
     return {name for _, name, call in _recorded(path) if not call.cached}
 
 
 def _recorded(attempts: Path, *, keys: bool = False) -> Iterator[tuple[str, str, RecordedCall]]:
-    """Yield the calls in a run's lines as (judge's name or "", call id, call).
+    """Yield the calls recorded for a run: the judge's name (or ""), the call's id, and the call.
 
-    Judges' calls about references are included. Raises `DataInvalid` for an impossible cost or
-    usage or, with ``keys``, if the id of a paid call is not hexadecimal.
+    Judges' calls about reference answers are included. With ``keys``, the ids of paid calls are
+    checked too.
+
+    Raises:
+        DataInvalid: If a cost or usage is impossible, or the id of a paid call is not hexadecimal.
     """
     files: list[tuple[Path, type[_Called | Judgement], LineKind]] = [(attempts, _Called, ATTEMPT)]
     if attempts.with_name(JUDGES).exists():
@@ -177,9 +186,9 @@ class _Timed(msgspec.Struct, gc=False):
 
 
 def read_latencies(index: AttemptIndex) -> Iterator[float]:
-    """Yield the duration, in seconds, of each distinct call of the attempts that count.
+    """Yield the duration in seconds of each distinct call of the attempts that count.
 
-    Cached replies and failed calls are left out, since they may be much faster.
+    Cached replies and failed calls are left out, since they may be much faster than real calls.
     """
     seen: set[str | None] = set()
     for line in index.read(_Timed):
@@ -194,10 +203,10 @@ TOKENS, MILLISECONDS = "output_tokens", "milliseconds"
 
 
 def with_call_scores(path: Path) -> AttemptTable:
-    """Return a run's attempts with their calls' output tokens and milliseconds as scores.
+    """Return a run's attempts, with each call's output tokens and milliseconds as further scores.
 
-    The scores `TOKENS` and `MILLISECONDS` are missing for failed calls and refused constraints.
-    Cached replies have no `MILLISECONDS`.
+    Failed calls and refused constraints have no scores `TOKENS` and `MILLISECONDS`. Cached replies
+    have no `MILLISECONDS`.
     """
     index = AttemptIndex(path)
     rows = np.arange(len(index))

@@ -1,6 +1,6 @@
 """A run's attempts as NumPy columns, built line by line.
 
-Each line takes tens of bytes, because texts are left out and names become 64-bit digests.
+Each attempt takes tens of bytes, because texts are left out and names become 64-bit digests.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from harness.records import OUTCOMES, Outcome
 Ints = NDArray[np.int32]
 Bools = NDArray[np.bool_]
 Values = NDArray[np.float64] | NDArray[np.int8]
-"""A score's values: numbers, NaN if missing; or verdicts (1, 0 or `NOT_JUDGED`)."""
+"""The values of a score: numbers (NaN if missing), or verdicts (1, 0 or `NOT_JUDGED`)."""
 
 Value = bool | float | None  # a score's value in an attempt's line; None if missing
 
@@ -34,14 +34,17 @@ _OUTCOME_CODE = {outcome: code for code, outcome in enumerate(OUTCOMES)}
 
 @lru_cache(maxsize=4096)  # names repeat, and a larger cache would take too much memory
 def name_digest(name: str) -> int:
-    """Hash the name of an instance or cluster to 64 bits, identically in every process."""
+    """Hash the name of an instance or cluster to 64 bits. The hash is the same in every process."""
     digest = blake2b(name.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceTable:
-    """The data that all attempts of an instance share (from the first one), for m instances."""
+    """The m instances of a run, with the data that all attempts of an instance share.
+
+    If the attempts differ, the data of the first one counts.
+    """
 
     digest: NDArray[np.int64]  # (m,) `name_digest` of the names, ascending
     cluster: Ints  # (m,) number of the statistical unit, from 0
@@ -51,7 +54,7 @@ class InstanceTable:
 
 @dataclass(frozen=True, slots=True)
 class AttemptTable:
-    """Attempts as columns of length n, sorted by (instance, sample, round)."""
+    """Attempts as columns of length n. They are sorted by instance, sample and round."""
 
     instance: Ints  # row of the attempt's instance in ``instances``
     sample: Ints
@@ -75,7 +78,7 @@ class AttemptTable:
         return np.asarray(self.passed != NOT_JUDGED)
 
     def measured(self, name: str) -> Bools:
-        """Return an (n,) mask of the attempts that have a value of the named score."""
+        """Return an (n,) mask of the attempts for which the named score has a value."""
         values = self.scores[name]
         return np.not_equal(values, NOT_JUDGED) if values.dtype == np.int8 else ~np.isnan(values)
 
@@ -93,14 +96,20 @@ class AttemptTable:
         return changes(self.instance) | changes(self.sample)
 
     def is_last_round(self, round_: int | None = None) -> Bools:
-        """Return an (n,) mask of each sample's last round (up to ``round_`` if given)."""
+        """Return an (n,) mask of the last round of each sample.
+
+        Rounds after ``round_`` are ignored if it is given.
+        """
         reached = np.ones(len(self), np.bool_) if round_ is None else self.round <= round_
         # The row after a sample's last one belongs to another sample or a later round.
         ends = np.append(self.sample_starts()[1:] | ~reached[1:], True)[: len(self)]
         return np.asarray(reached & ends)
 
     def last_rounds(self, round_: int | None = None) -> AttemptTable:
-        """Return the table of each sample's last attempt (up to ``round_`` if given)."""
+        """Return the last attempt of each sample.
+
+        Rounds after ``round_`` are ignored if it is given.
+        """
         return self.take(self.is_last_round(round_))
 
     def labels(self) -> list[str]:
@@ -108,7 +117,10 @@ class AttemptTable:
         return list(dict.fromkeys(label for groups in self.instances.groupings for label in groups))
 
     def by(self, label: str) -> Iterator[tuple[str, AttemptTable]]:
-        """Yield (group, attempts) for each group of a label, omitting attempts without one."""
+        """Yield each group of a label with its attempts.
+
+        Attempts without the label are left out.
+        """
         groupings = self.instances.groupings
         names = sorted({groups[label] for groups in groupings if label in groups})
         code = {name: number for number, name in enumerate(names)}
@@ -119,7 +131,10 @@ class AttemptTable:
 
 
 def rows_by(codes: NDArray[np.integer], n: int) -> Iterator[tuple[int, Ints]]:
-    """Yield each non-empty group's number and ascending rows, given each row's group (-1: none)."""
+    """Yield the number of each non-empty group, with its rows in ascending order.
+
+    ``codes`` holds the group of each row (-1: none), and ``n`` is the number of groups.
+    """
     # One stable sort instead of a mask per group: labels may have thousands of groups.
     order = np.argsort(codes, kind="stable").astype(np.int32)
     ends = np.searchsorted(codes[order], np.arange(n + 1))
@@ -143,7 +158,10 @@ Take = Callable[[int], memoryview]  # returns the next so many bytes of saved nu
 
 
 class Rows:
-    """Rows of numbers, appended one by one. ``fields`` maps each column to a `struct` code."""
+    """A table of numbers to which rows are appended one by one.
+
+    ``fields`` gives the type of each column as a format character of `struct`.
+    """
 
     def __init__(self, **fields: str) -> None:
         packing = struct.Struct("=" + "".join(fields.values()))
@@ -165,7 +183,11 @@ class Rows:
         return rows
 
     def append(self, *row: float) -> None:
-        """Append a row. Raises `struct.error` if a number does not fit its column."""
+        """Append a row.
+
+        Raises:
+            struct.error: If a number does not fit into its column.
+        """
         block = self._blocks[-1]
         block += self._pack(*row)
         if len(block) >= BLOCK_BYTES:
@@ -187,7 +209,7 @@ class Rows:
         return float(np.frombuffer(block, self._dtype)[name][-1])
 
     def column(self, name: str) -> NDArray[Any]:
-        """Return a copy of a column as an (n,) array."""
+        """Return a copy of the named column, as an (n,) array."""
         return np.concatenate([np.frombuffer(part, self._dtype)[name] for part in self.parts])
 
 
@@ -195,7 +217,10 @@ LARGEST = 1e100  # maximum absolute score or cost: the sum of a million squares 
 
 
 class LineName(msgspec.Struct, gc=False):
-    """The fields that every attempt and judgement has. Other keys in a line are ignored."""
+    """The fields that identify a line of attempts or judgements.
+
+    Other keys in a line are ignored.
+    """
 
     v: int
     instance: str
@@ -264,7 +289,11 @@ class TableBuilder:
         return builder
 
     def add(self, line: TableLine) -> None:
-        """Add a line. Raises `MsgspecError` if its groups are not a mapping of texts."""
+        """Add an attempt's line.
+
+        Raises:
+            MsgspecError: If the line's groups are not a mapping of strings to strings.
+        """
         groups = bytes(line.groups)
         if groups not in self._groupings:
             _decoded(groups)  # raises if invalid
@@ -281,10 +310,11 @@ class TableBuilder:
         self._scores.add({name: score.value for name, score in line.scores.items()})
 
     def table(self) -> tuple[AttemptTable, Ints]:
-        """Return the lines, sorted by (instance, sample, round), and each row's line number from 0.
+        """Return the table of all lines, and for each row the number of its line (from 0).
 
-        Instances are sorted by digest: attempts finish in a different order in every run, but the
-        same attempts must give the same figures to the last bit.
+        Rows are sorted by instance, sample and round, and instances by digest. Attempts finish in a
+        different order in every run, but the same attempts must give the same figures to the last
+        bit.
         """
         digest = self._rows.column("digest")
         sample, round_ = self._rows.column("sample"), self._rows.column("round")
@@ -325,9 +355,10 @@ def _decoded(groups: bytes) -> dict[str, str]:
 
 
 class ScoreColumns:
-    """Collects scores line by line, with one byte per verdict and eight per number.
+    """Collects the scores of each line. A verdict takes one byte, and a number eight bytes.
 
-    Lines whose scores have the same names and types (most lines of a run) share a table.
+    Lines whose scores have the same names and types share a table. In most runs, almost all lines
+    do.
     """
 
     def __init__(self) -> None:
@@ -357,7 +388,11 @@ class ScoreColumns:
         return found
 
     def add(self, scores: Mapping[str, Value]) -> int:
-        """Add a line's scores, and return its number. Raises OverflowError for too many names."""
+        """Add the scores of a line, and return the line's number.
+
+        Raises:
+            OverflowError: If the run has too many names of scores.
+        """
         kinds = tuple(
             (name, value is not None and not isinstance(value, bool))
             for name, value in scores.items()
@@ -378,7 +413,10 @@ class ScoreColumns:
         return self._n - 1
 
     def columns(self, lines: Ints) -> dict[str, Values]:
-        """Map each score's name to its values in ``lines``, which are missing for line -1."""
+        """Return the scores in the given lines, as columns by score name.
+
+        The line number -1 stands for a line without any scores.
+        """
         values: dict[str, Values] = {}
         # In the same order, whichever line came first.
         for name, (_, numbers) in sorted(self._names.items(), key=lambda one: (one[1][0], one[0])):

@@ -22,7 +22,10 @@ RUN_FILES = (  # never overwritten by exports and reports
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the file names in a folder survive a power cut, if the system can."""
+    """Make the files that were created or renamed in a folder survive a power cut.
+
+    Does nothing if the system does not support this.
+    """
     with contextlib.suppress(OSError):  # not possible on Windows and some file systems
         opened = os.open(folder, os.O_RDONLY)
         try:
@@ -32,7 +35,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder and its missing parents, and make them survive a power cut."""
+    """Create a folder and its missing parents, so that they survive a power cut."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for folder in missing:
@@ -41,7 +44,13 @@ def make_folder(path: Path) -> None:
 
 @contextlib.contextmanager
 def replacing(path: Path, remedy: str = REMEDY) -> Iterator[Path]:
-    """Yield a temporary path. On success, its file replaces ``path`` (or a link's target)."""
+    """Yield a temporary path to write to. If the block succeeds, the file there replaces ``path``.
+
+    If ``path`` is a link, the file that it points to is replaced.
+
+    Raises:
+        StoreFailed: If writing fails. ``remedy`` becomes the error's remedy.
+    """
     temporary = path
     try:
         target = path.resolve() if path.is_symlink() else path
@@ -68,20 +77,26 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def write_json(path: Path, value: object) -> None:
-    """Replace the content of a JSON file in a run's folder, formatted for people."""
+    """Replace the content of a JSON file in a run's folder, indented for readability."""
     write_whole(path, msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
 
 
 @contextlib.contextmanager
 def output_file(path: Path) -> Iterator[Path]:
-    """Check a user's output path, then yield a temporary path that replaces it on success."""
+    """Check the output path that a user has given, and yield a temporary path to write to.
+
+    If the block succeeds, the file there replaces the output path.
+    """
     check_output(path)
     with replacing(path, OUTPUT_REMEDY) as temporary:
         yield temporary
 
 
 def check_output(path: Path) -> None:
-    """Raise `ConfigError` for a folder, a device, a run's own file, or a missing parent folder."""
+    """Raise `ConfigError` if no output file may be written at a path.
+
+    This is so if the path is a folder, a device or a run's own file, or if its folder is missing.
+    """
     try:
         problem, remedy = _problem(path.resolve() if path.is_symlink() else path)
     except OSError as error:

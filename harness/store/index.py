@@ -1,8 +1,9 @@
-"""An index over a run's `attempts.jsonl`, which every reader uses: which lines count, and where.
+"""An index over a run's `attempts.jsonl`: which lines count, and where they are in the file.
 
-For each key (instance, sample, round), the last line counts. When a round is written again, the
-later rounds of the sample that precede it in the file no longer count, because they follow a
-superseded answer. The index takes tens of bytes of memory per attempt. Texts are read on demand.
+Every reader of attempts uses it. For each instance, sample and round, the last line counts. When a
+round is written again, the sample's later rounds that precede the new line in the file no longer
+count, because they follow a superseded answer. The index takes tens of bytes of memory per attempt.
+Texts are read on demand.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ ATTEMPT = LineKind("an attempt", "Remove the line and run again: its attempt is 
 
 
 class AttemptLine(msgspec.Struct, kw_only=True, gc=False):
-    """The fields of an attempt that reports and exports read, for `AttemptIndex.read`."""
+    """The fields of an attempt that reports and exports read, for use with `AttemptIndex.read`."""
 
     instance: str
     sample: int
@@ -208,11 +209,11 @@ def _more(line: TableLine) -> Iterator[float]:
 
 
 class AttemptIndex:
-    """The attempts that count in a file, as rows sorted by (instance, sample, round).
+    """The attempts in a file that count, as rows sorted by instance, sample and round.
 
-    It reflects the file, which need not exist, at the time of construction. Without ``judges``,
-    scores and verdicts are those of the rules alone. ``lines`` are those of a file that is
-    followed, as far as they were read.
+    The index reflects the file at the time of construction. The file need not exist. Without
+    ``judges``, scores and verdicts are only those of the rules. If ``lines`` is given, the index
+    covers the lines of a growing file that have been read so far.
     """
 
     def __init__(
@@ -260,7 +261,10 @@ class AttemptIndex:
             return last + len(file.readline())
 
     def rows_of(self, instance: str, sample: int | None = None) -> range:
-        """Return the rows of an instance, or of one of its samples, if there are any."""
+        """Return the rows of an instance or, if ``sample`` is given, of one of its samples.
+
+        The range is empty if there are none.
+        """
         digest = name_digest(instance)
         place = bisect_left(self._digests, digest)
         if place == len(self._digests) or self._digests[place] != digest:
@@ -283,9 +287,17 @@ class AttemptIndex:
         retried: Collection[Outcome] = frozenset({"error"}),
         passed: Callable[[str, int, int], bool] | None = None,
     ) -> int | None:
-        """Return a sample's first missing or retried round, from 1, or None if it is finished.
+        """Return the number of the first round of a sample that must be run, or None if none must.
 
-        ``passed`` returns whether a round has passed (default: this index's verdict).
+        A round must be run if it is missing or has an outcome in ``retried``.
+
+        Args:
+            instance: The instance's id.
+            sample: The number of the sample.
+            rounds: The maximum number of rounds.
+            stop_on_pass: Whether the sample is finished when a round has passed.
+            retried: Outcomes to retry.
+            passed: Returns whether a round has passed. By default, `AttemptIndex.passed`.
         """
         for number in range(1, rounds + 1):
             row = self._row(instance, sample, number)
@@ -296,28 +308,37 @@ class AttemptIndex:
         return None
 
     def answers(self, instance: str, sample: int, round_: int) -> int:
-        """Return how often a round was answered (not failed) since an earlier round was redone."""
+        """Return how often a round was answered since an earlier round was last redone.
+
+        Failed calls are not counted.
+        """
         row = self._row(instance, sample, round_)
         return 0 if row is None else int(self._answers[row])
 
     def passed(self, instance: str, sample: int, round_: int) -> bool:
-        """Return whether a sample's round exists and has passed."""
+        """Return whether a round of a sample exists and has passed."""
         row = self._row(instance, sample, round_)
         return row is not None and bool(self.attempts.passed[row] == 1)
 
     def rounds(self, instance: str, sample: int, before: int) -> list[Attempt]:
-        """Return a sample's attempts of the rounds before the given round, in order."""
+        """Return a sample's attempts in the rounds before the round ``before``, in order."""
         rows = [row for row in self.rows_of(instance, sample) if self._round[row] < before]
         return list(self.read(Attempt, rows))
 
     def in_order(self) -> NDArray[np.intp]:
-        """Return all rows (n,), grouped by instance, in order of its first line in the file."""
+        """Return all n rows, grouped by instance, as an (n,) array.
+
+        Instances are ordered by their first line in the file.
+        """
         first = np.full(len(self.attempts.instances.digest), np.iinfo(np.int64).max)
         np.minimum.at(first, self.attempts.instance, self.offset)
         return np.argsort(first[self.attempts.instance], kind="stable")
 
     def last_rounds(self, round_: int | None = None) -> NDArray[np.intp]:
-        """Return the row of each sample's last round (up to ``round_``), in order of `in_order`."""
+        """Return the row of the last round of each sample, in the order of `in_order`.
+
+        Rounds after ``round_`` are ignored if it is given.
+        """
         order = self.in_order()
         kept: NDArray[np.intp] = order[self.attempts.is_last_round(round_)[order]]
         return kept
@@ -329,10 +350,13 @@ class AttemptIndex:
         *,
         judged: bool = True,
     ) -> Iterator[S]:
-        """Yield attempts' lines as ``shape``, in the order of ``rows`` (default: `in_order`).
+        """Yield the lines of attempts, decoded as ``shape``.
 
-        ``shape`` declares some of an attempt's fields. If they include ``scores``, judges' scores
-        are added, and ``passed`` combines rules and judges, unless ``judged`` is false.
+        Args:
+            shape: A struct with some of an attempt's fields. If they include ``scores``, the scores
+                of judges are added, and ``passed`` combines rules and judges.
+            rows: The rows to read, in this order. By default, all rows in the order of `in_order`.
+            judged: False to leave out the judges' scores and verdicts.
         """
         chosen = self.in_order() if rows is None else np.asarray(rows, np.intp)
         if not len(chosen):
@@ -361,7 +385,13 @@ class AttemptIndex:
         decode: Callable[[bytes], S],
         judges: Sequence[str] | None = None,
     ) -> Iterator[list[S | None]]:
-        """Yield each row's latest judgements, one per judge (default: all), or None if missing."""
+        """Yield for each row a list with the latest judgement by each judge, or None where missing.
+
+        Args:
+            rows: The rows.
+            decode: Decodes a judgement's line.
+            judges: The names of the judges, in the order of the lists. By default, all judges.
+        """
         if self.judgements is None:
             for _ in rows:
                 yield [None for _ in judges or ()]
@@ -376,7 +406,10 @@ class AttemptIndex:
     def owed_judgements(
         self, judges: Sequence[str], retried: Collection[JudgementOutcome]
     ) -> dict[int, Mapping[str, int]]:
-        """Map attempts' rows to the judges that have yet to judge them (`JudgementIndex.owed`)."""
+        """Return, for rows with missing judgements, the judges that must make them.
+
+        See `JudgementIndex.owed`.
+        """
         if self.judgements is None:
             return {}
         return self.judgements.owed(self.attempts, self._keys, judges, retried)
@@ -392,13 +425,16 @@ def read_attempts(path: Path) -> AttemptTable:
 
 
 def read_names(path: Path) -> dict[int, str]:
-    """Return the ids of a run's instances by digest (`name_digest`)."""
+    """Return the ids of a run's instances, keyed by their digests (`name_digest`)."""
     lines = decoded(path, LineName, ATTEMPT)
     return {name_digest(line.instance): line.instance for _, _, line in lines}
 
 
 def read_instance(path: Path, instance: str) -> list[Attempt]:
-    """Return an instance's attempts in order, as `JudgedAttempt` where judges score the outcome."""
+    """Return an instance's attempts in order.
+
+    Those with an outcome that judges score are returned as `JudgedAttempt`.
+    """
     index = AttemptIndex(path)
     rows = np.array(index.rows_of(instance), np.intp)
     judged = index.judgements.register.judged if index.judgements else ()
@@ -412,9 +448,15 @@ def read_instance(path: Path, instance: str) -> list[Attempt]:
 
 
 def _resolve(table: AttemptTable, number: Ints) -> tuple[Bools, Ints]:
-    """Return an (n,) mask of the sorted lines that count, given their line numbers in the file.
+    """Determine which lines of a table count.
 
-    Also return how often the round of each such line was answered (`AttemptIndex.answers`).
+    Args:
+        table: All lines of a file, sorted by instance, sample and round.
+        number: The line number of each row in the file.
+
+    Returns:
+        An (n,) mask of the rows that count, and for each of these how often its round was answered
+        (see `AttemptIndex.answers`).
     """
     answered = table.outcome != OUTCOMES.index("error")
     counting, answers = np.ones(len(table), np.bool_), answered.astype(np.int32)

@@ -1,4 +1,4 @@
-"""Files of JSON lines, to which whole lines are appended and from which complete lines are read.
+"""Files of JSON lines: appending whole lines, and reading complete lines.
 
 Each line is appended by one system call. A crash or a full disk may leave an incomplete last line.
 Readers ignore it, and the next writer removes it and repeats its work.
@@ -23,7 +23,7 @@ UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)  # from 
 
 
 class Versioned(Protocol):
-    """A decoded line: a struct with at least the schema version ``v``."""
+    """A decoded line that has at least the field ``v``, its schema version."""
 
     @property
     def v(self) -> int: ...  # noqa: D102
@@ -38,20 +38,26 @@ S = TypeVar("S")
 
 
 class LineKind(NamedTuple):
-    """A kind of line (such as "an attempt") and how to fix a damaged one, for error messages."""
+    """What the lines of a file are, for error messages.
+
+    ``name`` is a noun such as "an attempt", and ``remedy`` says how to fix a damaged line.
+    """
 
     name: str
     remedy: str
 
     def invalid(self, path: Path, number: int, error: Exception) -> DataInvalid:
-        """Return the error to raise for a damaged line. ``number`` counts lines from 1."""
+        """Return the error to raise for a damaged line. Lines are numbered from 1."""
         # The decoder's message may quote the line, which may be long.
         said = f"{path}, line {number}: not {self.name} ({str(error)[:160]})."
         return DataInvalid(said, self.remedy)
 
 
 def lines(path: Path, offset: int = 0) -> Iterator[tuple[int, bytes]]:
-    """Yield (byte offset, line) for each complete line from ``offset``. A missing file has none."""
+    """Yield the byte offset and the content of each complete line, starting at ``offset``.
+
+    A missing file has no lines.
+    """
     if not path.exists():
         return
     with reading(path), path.open("rb") as file:
@@ -89,7 +95,7 @@ def decoded(
 def decoded_at(
     path: Path, offsets: Iterable[int], decode: Callable[[bytes], S], kind: LineKind
 ) -> Iterator[S]:
-    """Yield the decoded lines at the given byte offsets, in the given order."""
+    """Yield the decoded lines that begin at the given byte offsets, in the same order."""
     with reading(path), path.open("rb") as file:  # not mapped: its pages would count as memory
         for offset in offsets:
             file.seek(offset)
@@ -103,7 +109,10 @@ def decoded_at(
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Raise `StoreFailed` in place of an `OSError` while a run's file is read."""
+    """Convert an `OSError` that occurs while reading a run's file to a `StoreFailed`.
+
+    To be used as a ``with`` block.
+    """
     try:
         yield
     except OSError as error:
@@ -112,7 +121,11 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def read_json(path: Path, shape: type[S], remedy: str) -> S:
-    """Decode a run's JSON file (``{}`` if missing). Raises `StoreFailed` if it is damaged."""
+    """Decode a JSON file of a run. A missing file is decoded like ``{}``.
+
+    Raises:
+        StoreFailed: If the file is damaged. ``remedy`` becomes the error's remedy.
+    """
     try:
         with reading(path):
             return msgspec.json.decode(path.read_bytes() if path.exists() else b"{}", type=shape)
@@ -130,7 +143,7 @@ def _check_version(path: Path, number: int, version: int) -> None:
 
 
 def encode(record: object, *, order: Literal["deterministic"] | None = None) -> bytes:
-    """Encode a record as JSON, replacing lone surrogates, which UTF-8 cannot represent."""
+    """Encode a record as JSON. Lone surrogates, which UTF-8 cannot represent, are replaced."""
     try:
         return msgspec.json.encode(record, order=order)
     except UnicodeEncodeError:
@@ -139,10 +152,12 @@ def encode(record: object, *, order: Literal["deterministic"] | None = None) -> 
 
 
 class JsonLinesWriter:
-    """Appends records to a file, one per line. The run's lock ensures that there is one writer.
+    """Appends records to a file, one per line.
+
+    The run's lock ensures that no one else writes to it.
 
     Opening the file removes an incomplete last line. If a line cannot be written, StoreFailed is
-    raised and the file ends with the last complete line.
+    raised, and the file still ends with the last complete line.
     """
 
     def __init__(self, path: Path) -> None:

@@ -1,6 +1,6 @@
-"""An index over `judgements.jsonl` by judge, attempt and judged text.
+"""An index over a run's `judgements.jsonl`, by judge, attempt and judged text.
 
-Each judge's last judgement of a text counts. The index takes about 30 bytes per judgement,
+For each judge and text, the last judgement counts. The index takes about 30 bytes per judgement,
 plus the values of scores. Texts and reasons are read on demand.
 """
 
@@ -42,7 +42,7 @@ _NO_ROWS = np.empty(0, np.intp)
 
 
 def judged_key(instance: str, sample: int, round_: int, text: str | None) -> int:
-    """Hash an attempt and its text to 64 bits, like `name_digest`."""
+    """Hash an attempt's identity and its text to 64 bits. The hash is the same in every process."""
     return _key(instance, sample, round_, judgements.text_hash(text or ""))
 
 
@@ -62,7 +62,11 @@ class _Line(LineName, gc=False):
     scores: dict[str, _Score] = msgspec.field(default_factory=dict)
 
     def verdict(self) -> int:
-        """Return 1 (all pass), 0 (one fails), `NOT_JUDGED` (incomplete) or `NO_VERDICT`."""
+        """Return the line's verdict as a number.
+
+        It is 1 if all verdicts are true, 0 if one is false, `NOT_JUDGED` if a score is missing, and
+        `NO_VERDICT` if there are no verdicts.
+        """
         if self.outcome != "ok" or any(score.value is None for score in self.scores.values()):
             return NOT_JUDGED
         given = [score.passed for score in self.scores.values() if score.passed is not None]
@@ -72,7 +76,8 @@ class _Line(LineName, gc=False):
 class JudgementIndex:
     """The judgements of a run's registered judges, as rows sorted by `judged_key`.
 
-    Each column ends with -1, which gives row `NONE` no verdict, outcome or scores.
+    Each column has one element more than there are judgements. It stands for a missing judgement,
+    and the row number `NONE` (-1) selects it.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -101,7 +106,10 @@ class JudgementIndex:
         self._of = {name: np.flatnonzero(judge == code) for name, code in codes.items()}
 
     def match(self, judge: str, keys: NDArray[np.int64]) -> NDArray[np.intp]:
-        """Return the row of a judge's last judgement for each `judged_key` (`NONE` if missing)."""
+        """Return the rows of a judge's last judgements for the given keys (see `judged_key`).
+
+        The row is `NONE` if the judge has not judged the text.
+        """
         own = self._of.get(judge, _NO_ROWS)
         at = np.searchsorted(self._key[own], keys, side="right") - 1
         found = np.append(own, NONE)[at]
@@ -110,7 +118,10 @@ class JudgementIndex:
     def read(
         self, rows: NDArray[np.intp], decode: Callable[[bytes], S]
     ) -> Iterator[list[S | None]]:
-        """Yield n lists of k judgements, given (n, k) rows from `match` (None for row `NONE`)."""
+        """Read the judgements in an (n, k) array of rows, as returned by `match`.
+
+        Yields n lists of k decoded judgements. A judgement is None if its row is `NONE`.
+        """
         offsets = self._offset[rows[rows != NONE]].tolist()
         found = decoded_at(self._path, offsets, decode, judgements.JUDGEMENT)
         for row in rows:
@@ -119,7 +130,7 @@ class JudgementIndex:
     def of(
         self, instance: str, sample: int, round_: int, text: str | None
     ) -> dict[str, judgements.Judgement]:
-        """Map each judge that has judged an attempt's text to its last judgement of it."""
+        """Return the last judgement of an attempt's text by each judge that has judged it."""
         keys = np.array([judged_key(instance, sample, round_, text)])
         names = list(self.register.judges)
         rows = np.array([[self.match(name, keys)[0] for name in names]], np.intp)
@@ -129,10 +140,14 @@ class JudgementIndex:
     def with_scores(
         self, table: AttemptTable, keys: NDArray[np.int64], neutral: Bools
     ) -> AttemptTable:
-        """Return attempts with judges' scores, and with ``passed`` by rules and judges.
+        """Return a table of attempts to which the judges' scores are added.
 
-        ``neutral`` (n,) is true where all rules were applied but gave no verdict. See
-        `verdict_over`.
+        Its ``passed`` combines rules and judges (see `verdict_over`).
+
+        Args:
+            table: The attempts, with the rules' scores and verdicts.
+            keys: The (n,) `judged_key` of each attempt.
+            neutral: An (n,) mask of the attempts to which all rules were applied without a verdict.
         """
         judged = self.judged(table)
         scores: dict[str, Values] = dict(table.scores)
@@ -159,9 +174,17 @@ class JudgementIndex:
         judges: Sequence[str],
         retried: Collection[judgements.JudgementOutcome],
     ) -> dict[int, Mapping[str, int]]:
-        """Map attempts' rows to the judges that have yet to judge them.
+        """Return the attempts that judges have yet to judge.
 
-        Each judge's name maps to its number of answers so far. ``keys`` (n,) are `judged_key`.
+        Args:
+            table: The attempts.
+            keys: The (n,) `judged_key` of each attempt.
+            judges: The names of the judges.
+            retried: Outcomes of judgements to make again.
+
+        Returns:
+            For each row of such an attempt, the names of its missing judges. Each name maps to the
+            number of the judge's answers so far.
         """
         judged = self.judged(table)
         missing = np.zeros((len(table), len(judges)), np.bool_)
@@ -186,7 +209,7 @@ class JudgementIndex:
         return owed
 
     def judged(self, table: AttemptTable) -> Bools:
-        """Return an (n,) mask of the attempts with an outcome that judges score."""
+        """Return an (n,) mask of the attempts whose outcome is one that judges score."""
         codes = np.array([OUTCOMES.index(outcome) for outcome in self.register.judged], np.int8)
         return np.isin(table.outcome, codes)
 
@@ -196,7 +219,10 @@ class JudgementIndex:
         return np.isin(self._outcome[rows], [_OUTCOMES.index(outcome) for outcome in outcomes])
 
     def _answers(self, judge: str, keys: NDArray[np.int64]) -> NDArray[np.intp]:
-        """Return (n,) counts of a judge's answers per key, not counting failed calls."""
+        """Return how often a judge has answered for each key, as an (n,) array.
+
+        Failed calls are not counted.
+        """
         own = self._of.get(judge, _NO_ROWS)
         answered = self._key[own[~self._ended(own, judgements.FAILED)]]
         first, last = (np.searchsorted(answered, keys, side) for side in ("left", "right"))

@@ -1,9 +1,9 @@
 """`judgements.jsonl`: judges' scores of attempts, stored next to the attempts.
 
 There is one line per judge and attempt, written after the attempt's line. It contains a hash of the
-judged text, which keeps a judgement of a superseded answer from being applied to the new one.
-``judges.json`` lists the run's judges with their settings, and which of them decide, together with
-the rules, whether an answer passed. Judges that are not in the run file never do.
+judged text, so that a judgement of a superseded answer is not applied to the new answer.
+``judges.json`` lists the run's judges with their settings. It also says which of them, together
+with the rules, decide whether an answer passes. Judges that are not in the run file never decide.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FAILED: Collection[JudgementOutcome] = frozenset[JudgementOutcome](["error"])  #
 
 
 class JudgeCall(Struct, frozen=True):
-    """The tokens and cost of one of a judgement's calls. Unknown values are None."""
+    """The tokens and cost of one call that was made for a judgement. Unknown values are None."""
 
     usage: Usage | None = None
     cost_usd: float | None = None
@@ -38,7 +38,7 @@ class JudgeCall(Struct, frozen=True):
 class Judgement(Struct, frozen=True):
     """A line of ``judgements.jsonl``: one judge's judgement of one attempt.
 
-    It is identified by (judge, instance, sample, round) and the judged text.
+    It is identified by its judge, instance, sample and round, and by the judged text.
     """
 
     v: int
@@ -60,28 +60,34 @@ class Judgement(Struct, frozen=True):
     calls: tuple[JudgeCall, ...] = ()  # the individual calls, if there are several
 
     def each_call(self) -> Iterable[tuple[str, JudgeCall]]:
-        """Return the judgement's calls as (call id, call) pairs."""
+        """Return the ids of the judgement's calls, each with its tokens and cost."""
         alone = (JudgeCall(self.usage, self.cost_usd, self.cached),)
         return zip(self.call_ids, self.calls or alone, strict=False)
 
 
 class JudgedAttempt(Attempt, frozen=True):
-    """An attempt with its judgements. Its scores and verdict combine rules and judges."""
+    """An attempt with its judgements. Its scores and verdict combine those of rules and judges."""
 
     judgements: tuple[Judgement, ...] = ()
 
 
 def text_hash(text: str) -> str:
-    """Hash a judged text to 32 hex digits, identically before and after a round trip to a file."""
+    """Hash a judged text to 32 hex digits. Writing the text to a file does not change its hash."""
     return blake2b(encodable(text).encode(), digest_size=16).hexdigest()
 
 
 def verdict_over(
     passed: bool | None, scores: Mapping[str, Score], judgements: Iterable[Judgement | None]
 ) -> bool | None:
-    """Return whether an answer passed, by the rules and the deciding judges' judgements.
+    """Return whether an answer passed, according to the rules and the deciding judges.
 
-    None if a score has no value, or a deciding judge's judgement is missing or not ``ok``.
+    Args:
+        passed: The rules' verdict.
+        scores: The rules' scores.
+        judgements: The judgements of the deciding judges, with None for each that is missing.
+
+    Returns:
+        The verdict. It is None if a score has no value, or if a judgement is missing or not ``ok``.
     """
     said: dict[str, Score] = {}
     for found in judgements:
@@ -98,7 +104,7 @@ def verdict_over(
 
 
 class RegisteredJudge(Struct, frozen=True):
-    """A judge or panel of a run: its section, with defaults, and hashes of prompt and weights."""
+    """A judge or panel of a run: its section, with defaults, and the hashes of its inputs."""
 
     section: Mapping[str, Any]
     decides: bool = False  # whether its verdicts count towards passing
@@ -109,19 +115,19 @@ class RegisteredJudge(Struct, frozen=True):
 
     @property
     def members(self) -> tuple[str, ...]:
-        """The judges of a panel, or none if this judge is not a panel."""
+        """The names of the judges in a panel. Empty if this is not a panel."""
         return () if "model" in self.section else tuple(self.section.get("of", ()))
 
     @property
     def model(self) -> str:
-        """The name of the judge's model, or "" if it has none."""
+        """The name of the judge's model, or "" if the judge has none."""
         model = self.section.get("model")
         name = model.get("name") if isinstance(model, Mapping) else None
         return name if isinstance(name, str) else ""
 
 
 class Register(Struct, frozen=True):
-    """The content of ``judges.json``: a run's judges by name, and the outcomes that they judge."""
+    """The content of ``judges.json``: a run's judges by name, and the outcomes that they score."""
 
     schema_version: int = SCHEMA_VERSION
     judged: tuple[Outcome, ...] = ()

@@ -20,7 +20,7 @@ from harness.store.run_folder import RunFolder
 
 
 def package_versions() -> dict[str, str]:
-    """Return the versions of this package and its installed direct dependencies, by name."""
+    """Return, by name, the versions of this package and of its installed direct dependencies."""
     required = metadata.requires(harness.DISTRIBUTION) or []
     versions = {"harness": harness.__version__}
     for name in (re.split(r"[<>=!~\[; ]", line, maxsplit=1)[0] for line in required):
@@ -34,7 +34,7 @@ def package_versions() -> dict[str, str]:
 class Manifest:
     """Writes a run's manifest at the start and end of each session.
 
-    ``run_id`` becomes the id of a new run in payment records. An existing run keeps its id.
+    ``run_id`` is the id of a new run in payment records. An existing run keeps the id that it has.
     """
 
     def __init__(
@@ -73,31 +73,34 @@ class Manifest:
 
     @property
     def run_id(self) -> str:
-        """The run's id, which it keeps when it is resumed."""
+        """The run's id in payment records. It does not change when the run is resumed."""
         return str(self._content["id"])
 
     @property
     def simulated(self) -> bool:
-        """Whether the run's answers are made up."""
+        """Whether the run's answers come from a simulated model."""
         return bool(self._content["simulated"])
 
     def begin(self, retried: Sequence[str] = ("error",)) -> None:
-        """Record the start of a session, which retries attempts with ``retried`` outcomes."""
+        """Record the start of a session.
+
+        ``retried`` are the outcomes of attempts that it retries.
+        """
         session = {"started_at": self._clock(), "ended_at": None, "ended": "killed"}
         self._sessions.append(session | {"retried": list(retried)})
         self._write()
 
     def plan(self, samples: int, owed: int) -> None:
-        """Record the run's number of samples, and how many of them are unfinished (``owed``)."""
+        """Record the total number of samples, and the number of unfinished samples (``owed``)."""
         self._content |= {"samples": samples, "owed": owed}
         self._write()
 
     def left(self, owed: int) -> None:
-        """Set the number of unfinished samples, which is written when the session ends."""
+        """Set the number of unfinished samples. It is written when the session ends."""
         self._content["owed"] = owed
 
     def end(self, how: str) -> None:
-        """Record how the session ended (`harness.run.pool.Ending`)."""
+        """Record how the session ended (see `harness.run.pool.Ending`)."""
         self._sessions[-1] |= {"ended_at": self._clock(), "ended": how}
         self._write()
 

@@ -1,8 +1,8 @@
 """``gold/`` in a run's folder: reference answers scored by judges.
 
-The folder is laid out like a run's: ``attempts.jsonl``, with one line per instance and the
-reference answer as its text, and the judges' ``judgements.jsonl`` and ``judges.json``. References
-are therefore judged, resumed, paid for and read like answers, but never mixed with them.
+The folder has the layout of a run: ``attempts.jsonl``, with one line per instance and the reference
+answer as its text, and the judges' ``judgements.jsonl`` and ``judges.json``. References are
+therefore judged, resumed, paid for and read like a model's answers, but never mixed with them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from harness.store.run_folder import REFERENCES, RunFolder
 
 
 class Unit(LineName):
-    """The groups and cluster of an instance, as in the run's attempts."""
+    """The groups and the statistical cluster of an instance, as recorded in a run's attempts."""
 
     groups: dict[str, str]
     cluster: str
@@ -32,17 +32,17 @@ class _Line(LineName):
 
 
 def references_folder(folder: RunFolder) -> RunFolder:
-    """Return the folder of a run's judged references, whether or not it exists."""
+    """Return the folder of a run's judged reference answers. It need not exist."""
     return RunFolder(folder.path, REFERENCES)
 
 
 def read_units(path: Path) -> dict[str, Unit]:
-    """Return the groups and cluster of each instance in a run's attempts, by instance id."""
+    """Return the groups and cluster of each instance in a run's attempts file, by instance id."""
     return {line.instance: line for _, _, line in decoded(path, Unit, ATTEMPT)}
 
 
 def record_references(folder: RunFolder, references: Iterable[tuple[Unit, str]]) -> None:
-    """Append reference answers that are new or have changed to the attempts in ``folder``."""
+    """Append reference answers to the attempts in ``folder``, if they are new or have changed."""
     try:
         folder.path.mkdir(exist_ok=True)
     except OSError as error:

@@ -48,7 +48,10 @@ class _Metrics(msgspec.Struct):
 
 
 class Spending(msgspec.Struct):
-    """The maximum that a run may have cost (US dollars), and the session that recorded it."""
+    """The maximum amount that a run may have cost (US dollars).
+
+    ``session`` is the id of the session that recorded it.
+    """
 
     session: str = ""
     usd: Annotated[float, msgspec.Meta(ge=0)] = 0.0
@@ -81,7 +84,12 @@ class RunFolder:
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
-        """Lock the run in a ``with`` block. Raises `RunConflict` if another process holds it."""
+        """Lock the run in a ``with`` block.
+
+        Raises:
+            RunConflict: If another process holds the lock.
+            StoreFailed: If the folder cannot be written.
+        """
         try:
             make_folder(self.path)
             lock = FileLock(self.path / ".lock", timeout=0, fallback_to_soft=False)
@@ -102,7 +110,7 @@ class RunFolder:
             lock.release()
 
     def read_config(self) -> RunFile:
-        """Read the run file of the run's latest session, with all defaults."""
+        """Read the run file of the run's latest session. It contains all defaults."""
         tree = read(self.config)
         match tree.get("task"):
             # Version 0.1.0 wrote this removed task option into every run's folder.
@@ -111,7 +119,12 @@ class RunFolder:
         return validated(RunFile, tree, str(self.config))
 
     def remove(self) -> None:
-        """Delete the folder, or a link to it. Raises `RunConflict` if the run is in progress."""
+        """Delete the run's folder. If it is a link, delete only the link.
+
+        Raises:
+            RunConflict: If the run is in progress.
+            StoreFailed: If the folder cannot be deleted.
+        """
         with self.hold():
             try:
                 self.path.unlink() if self.path.is_symlink() else shutil.rmtree(self.path)
@@ -120,9 +133,12 @@ class RunFolder:
                 raise StoreFailed(problem, "Fix its permissions, then delete the rest.") from None
 
     def rename(self, name: str) -> RunFolder:
-        """Rename the run in its folder's name and files, and return the new folder.
+        """Rename the run: its folder, and its name in the files. Return the new folder.
 
-        It keeps its payments. Raises `RunConflict` if it is in progress, or the name is taken.
+        Amounts already paid stay attributed to the run.
+
+        Raises:
+            RunConflict: If the run is in progress, or the name is taken.
         """
         new = RunFolder(self.path.parent, name)
         with self.hold():
@@ -145,9 +161,15 @@ class RunFolder:
         fingerprint: Mapping[str, str],
         resolve: Callable[[RunFile], RunFile] = lambda run: run,
     ) -> None:
-        """Raise `RunConflict`, naming the differences, if the run was started as a different one.
+        """Check that a run file and its inputs may continue this run.
 
-        ``resolve`` fills in plug-in defaults, which older versions did not record.
+        Args:
+            run: The run file.
+            fingerprint: Hashes and versions, by name, of the inputs besides the run file.
+            resolve: Fills in defaults of plug-ins, which older versions did not record.
+
+        Raises:
+            RunConflict: If the run was started with other values. The error names the differences.
         """
         old = resolve(self.read_config())
         changes = [change(key, value(old, key), value(run, key)) for key in conflicts(old, run)]
@@ -172,7 +194,7 @@ class RunFolder:
         write_whole(self.config, text.encode())
 
     def read_manifest(self) -> dict[str, Any]:
-        """Read the manifest, which is empty if the file is missing."""
+        """Read the run's manifest. It is empty if the file is missing."""
         remedy = "Remove it and run again."
         found = read_json(self.manifest, dict[str, Any], remedy)
         version = found.get("schema_version")
@@ -184,28 +206,38 @@ class RunFolder:
     def run_id(self) -> str:
         """Return the run's id in payment records.
 
-        A new run's id is derived from its path, so its payments outlive a deleted folder.
+        The id of a new run is derived from its path, so that its payments are still known if the
+        folder is deleted.
         """
         path = str(self.path.absolute()).encode(errors="surrogateescape")
         id_: str = self.read_manifest().get("id") or blake2b(path, digest_size=16).hexdigest()
         return id_
 
     def read_spending(self) -> Spending:
-        """Read the maximum that the run may have cost (0, with an empty session, if unrecorded)."""
+        """Read the maximum amount that the run may have cost (US dollars).
+
+        It is 0 if unrecorded.
+        """
         remedy = "Remove it: the cost is then taken from the run's attempts and the cache."
         return read_json(self.spending, Spending, remedy)
 
     def write_spending(self, session: str, usd: float) -> None:
-        """Record the maximum that the run may have cost (US dollars), and the recording session."""
+        """Record the maximum amount that the run may have cost (US dollars).
+
+        ``session`` is the id of the session that records it.
+        """
         write_json(self.spending, Spending(session, usd))
 
     def progress(self) -> tuple[bool, int | None]:
-        """Return whether the run is complete, and its number of samples (None if unknown)."""
+        """Return whether the run is complete, and its total number of samples (None if unknown)."""
         manifest = self.read_manifest()
         return manifest.get("owed") == 0, manifest.get("samples")
 
     def owed(self) -> int | None:
-        """Return the number of unfinished samples, or None if unknown, for example after a kill."""
+        """Return the number of unfinished samples.
+
+        It is None if unknown, for example after a kill.
+        """
         manifest = self.read_manifest()
         sessions = manifest.get("sessions") or [{"ended": "killed"}]
         return None if sessions[-1].get("ended") == "killed" else manifest.get("owed")
@@ -220,7 +252,10 @@ def _refuse_newer(path: Path, version: int, known: int) -> None:
 
 
 def change(key: str, old: object, new: object) -> str:
-    """Format a key's old and new value, or only the key if they are long, hashes or sections."""
+    """Describe the change of a key's value, for an error message.
+
+    Only the key is named if the values are long, hashes or whole sections.
+    """
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         return key
     shown = f"{key} ({old}, now {new})"
@@ -239,12 +274,12 @@ def all_runs(root: Path) -> list[RunFolder]:
 
 
 def run_path(root: Path, named: str) -> Path:
-    """Return the folder of a run, which need not exist.
+    """Return the path of a run's folder, which need not exist.
 
     Args:
-        root: The runs folder.
-        named: The run's name, the path of its folder or of a file in it, such as attempts.jsonl, or
-            the path of its run file.
+        root: The folder of all runs.
+        named: The run's name, the path of its folder or run file, or the path of a file in its
+            folder, such as attempts.jsonl.
     """
     path = Path(named)
     if path.name in (*RUN_FILES, REPORT) and (path.parent / "manifest.json").exists():
@@ -258,9 +293,13 @@ def run_path(root: Path, named: str) -> Path:
 
 
 def find_run(root: Path, name: str) -> RunFolder:
-    """Return a run, named as in `run_path`, or by its run file if that has only one run.
+    """Return an existing run.
 
-    Raises `DataMissing` with the nearest name.
+    ``name`` has one of the forms that `run_path` accepts. It may also name a run file with variants
+    if only one of them has been run.
+
+    Raises:
+        DataMissing: If there is no such run. The error suggests the nearest name.
     """
     path = run_path(root, name)
     root = path.parent
@@ -283,12 +322,15 @@ def find_run(root: Path, name: str) -> RunFolder:
 
 
 def run_name(base: str, variant: str) -> str:
-    """Return the run name of a variant: ``BASE.VARIANT``, or ``BASE`` if the variant is empty."""
+    """Return the name of the run of a variant.
+
+    It is ``BASE.VARIANT``, or ``BASE`` if the variant has no name.
+    """
     return f"{base}.{variant}" if variant else base
 
 
 def in_run_name(text: str) -> str:
-    """Return a text with a hyphen for each character that a run's name cannot have.
+    """Return text with hyphens in place of characters that a run's name cannot contain.
 
     >>> in_run_name("ollama/llama3.2:3b")
     'ollama-llama3.2-3b'
@@ -297,7 +339,10 @@ def in_run_name(text: str) -> str:
 
 
 def fresh_base(root: Path, base: str, variants: Sequence[str] = ("",)) -> str:
-    """Return the first of ``BASE``, ``BASE-2``, ``BASE-3``, … under which no variant has run."""
+    """Return the first unused base name among ``BASE``, ``BASE-2``, ``BASE-3`` and so on.
+
+    A base name is unused if none of the ``variants`` has a run of that name.
+    """
     number, free = 1, base
     while any(RunFolder(root, run_name(free, variant)).path.exists() for variant in variants):
         number += 1
@@ -306,7 +351,12 @@ def fresh_base(root: Path, base: str, variants: Sequence[str] = ("",)) -> str:
 
 
 def find_runs(root: Path, names: Iterable[str]) -> list[RunFolder]:
-    """Return the named runs. The name of a run file with variants stands for all of its runs."""
+    """Return the named runs. The name of a run file with variants stands for all of their runs.
+
+    Raises:
+        DataMissing: If there is no such run.
+        ConfigError: If a run is named twice.
+    """
     folders: list[RunFolder] = []
     for name in names:
         try:
@@ -324,9 +374,12 @@ def find_runs(root: Path, names: Iterable[str]) -> list[RunFolder]:
 
 
 def find_variants(root: Path, name: str) -> list[RunFolder]:
-    """Return the runs of a file's variants (two or more), in the order in which they were started.
+    """Return the runs of a file's variants, in the order in which they were started.
 
-    The name is the run file's, or the path of the runs' folders without the variant.
+    ``name`` is the name of the run file, or the path of the runs' folders without the variant.
+
+    Raises:
+        DataMissing: If there are fewer than two such runs.
     """
     path = run_path(root, name)
     root = path.parent
@@ -347,7 +400,10 @@ def find_variants(root: Path, name: str) -> list[RunFolder]:
 
 
 def _of_file(run: RunFolder, base: str) -> bool:
-    """Return whether a run is a variant of a file. Copies and runs of ``BASE.X.yaml`` are not."""
+    """Return whether a run is a variant of the run file named ``base``.
+
+    Renamed copies of a run are not, and neither are runs of a file named ``BASE.X.yaml``.
+    """
     variant = run.read_manifest().get("variant") or ""
     if not variant:  # named by hand, or by a version that did not record variants
         return True

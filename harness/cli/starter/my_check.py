@@ -2,6 +2,6 @@
 
 
 def ends_well(text: str, closers: str = ".") -> str:
-    """Return what is wrong, or an empty string. A check may also return a boolean or a number."""
+    """Return what is wrong, or "" if nothing is. A check may also return a boolean or a number."""
     last = text.strip()[-1:]
     return "" if last and last in closers else f"ends with {last!r}, not with one of {closers!r}"
