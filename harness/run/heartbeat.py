@@ -1,4 +1,4 @@
-"""Writes a session's `status.json` once a second, and obeys requests to stop it."""
+"""Writes a session's `status.json` once a second, and carries out requests to stop the session."""
 
 from __future__ import annotations
 
@@ -101,7 +101,12 @@ class Heartbeat:
         write_status(self._path, status)
 
     def _keep(self, moment: Moment) -> None:
-        """Keep a moment, at longer intervals the longer the session takes."""
+        """Add a moment to the session's traffic.
+
+        The longer the session, the fewer moments are kept.
+
+        The latest moment is always included.
+        """
         kept = self._status.traffic
         if kept and self._beats % self._every and not self._status.ended:
             kept[-1] = moment  # the latest one is always there

@@ -145,9 +145,11 @@ def rows_by(codes: NDArray[np.integer], n: int) -> Iterator[tuple[int, Ints]]:
 
 
 class RowsState(msgspec.Struct):
-    """What `Rows` need besides their numbers to continue: columns, and the numbers' size in bytes.
+    """What is saved of `Rows` besides their numbers.
 
-    The numbers themselves, `Rows.parts`, stand elsewhere in a file.
+    These are the columns, and the size of the numbers in bytes.
+
+    The numbers themselves (`Rows.parts`) are in another part of the file.
     """
 
     fields: dict[str, str]
@@ -172,12 +174,15 @@ class Rows:
         self._saved = memoryview(b"")  # rows before those of the blocks
 
     def state(self) -> RowsState:
-        """Return what `restored` needs."""
+        """Return a description of the rows, which `restored` takes."""
         return RowsState(self._fields, sum(map(len, self.parts)))
 
     @classmethod
     def restored(cls, state: RowsState, take: Take) -> Rows:
-        """Return rows that continue saved ones, whose memory they share."""
+        """Return rows that continue saved rows, whose memory they share.
+
+        ``take`` returns the next bytes of the saved numbers.
+        """
         rows = cls(**state.fields)
         rows._saved = take(state.size)
         return rows
@@ -195,7 +200,7 @@ class Rows:
 
     @property
     def parts(self) -> Sequence[bytearray | memoryview]:
-        """The numbers, row by row, as they are saved."""
+        """The numbers of all rows, row by row, in the form in which they are saved."""
         return [self._saved, *self._blocks]
 
     @property
@@ -204,7 +209,7 @@ class Rows:
         return self._fields.keys()
 
     def last(self, name: str) -> float:
-        """Return a column's last value. There must be a row."""
+        """Return the last value of a column. There must be at least one row."""
         block = next(block for block in reversed(self.parts) if len(block))
         return float(np.frombuffer(block, self._dtype)[name][-1])
 
@@ -245,7 +250,7 @@ class TableLine(LineName, gc=False):
 
 
 class ScoresState(msgspec.Struct):
-    """What `ScoreColumns` need besides their numbers to continue."""
+    """What is saved of `ScoreColumns` besides their numbers."""
 
     tables: list[tuple[list[tuple[str, bool]], RowsState]]
     table_of: RowsState
@@ -254,7 +259,7 @@ class ScoresState(msgspec.Struct):
 
 
 class TableState(msgspec.Struct):
-    """What a `TableBuilder` needs besides its numbers to continue."""
+    """What is saved of a `TableBuilder` besides its numbers."""
 
     rows: RowsState
     groupings: list[bytes]
@@ -271,7 +276,7 @@ class TableBuilder:
         self._scores = ScoreColumns()
 
     def state(self) -> TableState:
-        """Return what `restored` needs."""
+        """Return a description of the builder, which `restored` takes."""
         return TableState(self._rows.state(), list(self._groupings), self._scores.state())
 
     def every_rows(self) -> Iterator[Rows]:
@@ -281,7 +286,7 @@ class TableBuilder:
 
     @classmethod
     def restored(cls, state: TableState, take: Take) -> TableBuilder:
-        """Return a builder that continues a saved one."""
+        """Return a builder that continues a saved one. ``take`` returns the next saved bytes."""
         builder = cls()
         builder._rows = Rows.restored(state.rows, take)
         builder._groupings = {text: number for number, text in enumerate(state.groupings)}
@@ -368,7 +373,7 @@ class ScoreColumns:
         self._n = 0
 
     def state(self) -> ScoresState:
-        """Return what `restored` needs."""
+        """Return a description of the columns, which `restored` takes."""
         tables = [(list(kinds), rows.state()) for kinds, (_, rows) in self._tables.items()]
         return ScoresState(tables, self._table_of.state(), self._names, self._n)
 
@@ -379,7 +384,7 @@ class ScoreColumns:
 
     @classmethod
     def restored(cls, state: ScoresState, take: Take) -> ScoreColumns:
-        """Return columns that continue saved ones."""
+        """Return columns that continue saved ones. ``take`` returns the next saved bytes."""
         found = cls()
         for number, (kinds, rows) in enumerate(state.tables):
             found._tables[tuple(kinds)] = number, Rows.restored(rows, take)

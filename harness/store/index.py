@@ -113,10 +113,11 @@ class _LinesState(msgspec.Struct):
 
 
 class AttemptLines:
-    """The lines of a file that may still grow, as an `AttemptIndex` needs them.
+    """The lines of a growing file, as an `AttemptIndex` needs them.
 
-    ``kind`` is "" for rules alone, "judged" for the scores of judges, too, and "followed" also for
-    the columns `CALLS`. A followed file's lines can be saved, and restored by another process.
+    ``kind`` is "" to read what the rules' scores need, "judged" to read also what judges' scores
+    need, and "followed" to read the columns `CALLS` as well. The lines of kind "followed" can be
+    saved, and restored by another process.
     """
 
     def __init__(self, path: Path, kind: Literal["", "judged", "followed"]) -> None:
@@ -127,11 +128,14 @@ class AttemptLines:
 
     @property
     def judged(self) -> bool:
-        """Whether the lines have what judges' scores need."""
+        """Whether the lines hold what judges' scores need."""
         return self._kind != ""
 
     def read_on(self, most: int | None = None) -> bool:
-        """Read (about ``most`` bytes of) the complete lines added since. Returns whether any is."""
+        """Read the complete lines that were added since. Return whether there were any.
+
+        At most about ``most`` bytes are read.
+        """
         begun, before, shape = self.size, self.number, _BY_KIND[self._kind][0]
         for number, offset, line in decoded(self.path, shape, ATTEMPT, begun, before):
             if most is not None and offset - begun > most:
@@ -151,7 +155,7 @@ class AttemptLines:
         return self.size > begun
 
     def save(self, path: Path) -> None:
-        """Write the lines to a file, from which `restored` continues. An old file is replaced."""
+        """Replace a file with these lines. `restored` reads it."""
         modified = self.path.stat().st_mtime_ns
         table, rows = self.builder.state(), self.rows.state()
         state = _LinesState(self.size, modified, self._tail(), self.number, table, rows)
@@ -163,9 +167,11 @@ class AttemptLines:
 
     @classmethod
     def restored(cls, path: Path, saved: Path) -> AttemptLines:
-        """Return a followed file's lines, as far as they were saved and the file is still the same.
+        """Return the lines that were saved from a file, if it has only grown since.
 
-        A missing, damaged or outdated file of lines is ignored.
+        Otherwise, none.
+
+        A missing, damaged or outdated file of saved lines is ignored.
         """
         lines, fresh = cls(path, "followed"), cls(path, "followed")
         with contextlib.suppress(*UNREADABLE, OSError, ValueError, struct.error):
@@ -211,7 +217,7 @@ def _more(line: TableLine) -> Iterator[float]:
 class AttemptIndex:
     """The attempts in a file that count, as rows sorted by instance, sample and round.
 
-    The index reflects the file at the time of construction. The file need not exist. Without
+    The index reflects the file, which need not exist, at the time of construction. Without
     ``judges``, scores and verdicts are only those of the rules. If ``lines`` is given, the index
     covers the lines of a growing file that have been read so far.
     """
@@ -261,10 +267,7 @@ class AttemptIndex:
             return last + len(file.readline())
 
     def rows_of(self, instance: str, sample: int | None = None) -> range:
-        """Return the rows of an instance or, if ``sample`` is given, of one of its samples.
-
-        The range is empty if there are none.
-        """
+        """Return the rows of an instance, or of one of its samples. The range may be empty."""
         digest = name_digest(instance)
         place = bisect_left(self._digests, digest)
         if place == len(self._digests) or self._digests[place] != digest:
@@ -289,15 +292,8 @@ class AttemptIndex:
     ) -> int | None:
         """Return the number of the first round of a sample that must be run, or None if none must.
 
-        A round must be run if it is missing or has an outcome in ``retried``.
-
-        Args:
-            instance: The instance's id.
-            sample: The number of the sample.
-            rounds: The maximum number of rounds.
-            stop_on_pass: Whether the sample is finished when a round has passed.
-            retried: Outcomes to retry.
-            passed: Returns whether a round has passed. By default, `AttemptIndex.passed`.
+        A round must be run if it is missing or has an outcome in ``retried``. ``passed`` returns
+        whether a round has passed; by default, this is the verdict in the index.
         """
         for number in range(1, rounds + 1):
             row = self._row(instance, sample, number)
@@ -308,10 +304,7 @@ class AttemptIndex:
         return None
 
     def answers(self, instance: str, sample: int, round_: int) -> int:
-        """Return how often a round was answered since an earlier round was last redone.
-
-        Failed calls are not counted.
-        """
+        """Return how often a round was answered since an earlier round was redone."""
         row = self._row(instance, sample, round_)
         return 0 if row is None else int(self._answers[row])
 
@@ -326,19 +319,13 @@ class AttemptIndex:
         return list(self.read(Attempt, rows))
 
     def in_order(self) -> NDArray[np.intp]:
-        """Return all n rows, grouped by instance, as an (n,) array.
-
-        Instances are ordered by their first line in the file.
-        """
+        """Return all n rows, grouped by instance, in the order of the instances' first lines."""
         first = np.full(len(self.attempts.instances.digest), np.iinfo(np.int64).max)
         np.minimum.at(first, self.attempts.instance, self.offset)
         return np.argsort(first[self.attempts.instance], kind="stable")
 
     def last_rounds(self, round_: int | None = None) -> NDArray[np.intp]:
-        """Return the row of the last round of each sample, in the order of `in_order`.
-
-        Rounds after ``round_`` are ignored if it is given.
-        """
+        """Return the row of each sample's last round (up to round ``round_``), as in `in_order`."""
         order = self.in_order()
         kept: NDArray[np.intp] = order[self.attempts.is_last_round(round_)[order]]
         return kept
@@ -350,13 +337,11 @@ class AttemptIndex:
         *,
         judged: bool = True,
     ) -> Iterator[S]:
-        """Yield the lines of attempts, decoded as ``shape``.
+        """Yield the lines of attempts, decoded as ``shape``, which has some of an attempt's fields.
 
-        Args:
-            shape: A struct with some of an attempt's fields. If they include ``scores``, the scores
-                of judges are added, and ``passed`` combines rules and judges.
-            rows: The rows to read, in this order. By default, all rows in the order of `in_order`.
-            judged: False to leave out the judges' scores and verdicts.
+        ``rows`` are the rows to read, in this order (default: `in_order`). If ``shape`` has the
+        field ``scores``, the scores of judges are added, and ``passed`` combines rules and judges.
+        This is not done if ``judged`` is false.
         """
         chosen = self.in_order() if rows is None else np.asarray(rows, np.intp)
         if not len(chosen):
@@ -387,10 +372,7 @@ class AttemptIndex:
     ) -> Iterator[list[S | None]]:
         """Yield for each row a list with the latest judgement by each judge, or None where missing.
 
-        Args:
-            rows: The rows.
-            decode: Decodes a judgement's line.
-            judges: The names of the judges, in the order of the lists. By default, all judges.
+        ``decode`` decodes a judgement's line. ``judges`` are the judges' names (default: all).
         """
         if self.judgements is None:
             for _ in rows:
@@ -406,10 +388,7 @@ class AttemptIndex:
     def owed_judgements(
         self, judges: Sequence[str], retried: Collection[JudgementOutcome]
     ) -> dict[int, Mapping[str, int]]:
-        """Return, for rows with missing judgements, the judges that must make them.
-
-        See `JudgementIndex.owed`.
-        """
+        """Return, by row, the judges whose judgements are missing (see `JudgementIndex.owed`)."""
         if self.judgements is None:
             return {}
         return self.judgements.owed(self.attempts, self._keys, judges, retried)
@@ -431,10 +410,7 @@ def read_names(path: Path) -> dict[int, str]:
 
 
 def read_instance(path: Path, instance: str) -> list[Attempt]:
-    """Return an instance's attempts in order.
-
-    Those with an outcome that judges score are returned as `JudgedAttempt`.
-    """
+    """Return an instance's attempts in order, as `JudgedAttempt` if judges score the outcome."""
     index = AttemptIndex(path)
     rows = np.array(index.rows_of(instance), np.intp)
     judged = index.judgements.register.judged if index.judgements else ()
@@ -448,15 +424,10 @@ def read_instance(path: Path, instance: str) -> list[Attempt]:
 
 
 def _resolve(table: AttemptTable, number: Ints) -> tuple[Bools, Ints]:
-    """Determine which lines of a table count.
+    """Return an (n,) mask of the rows that count, and for each of these its number of answers.
 
-    Args:
-        table: All lines of a file, sorted by instance, sample and round.
-        number: The line number of each row in the file.
-
-    Returns:
-        An (n,) mask of the rows that count, and for each of these how often its round was answered
-        (see `AttemptIndex.answers`).
+    ``table`` holds all lines of a file, sorted by instance, sample and round. ``number`` holds each
+    row's line number in the file. For the number of answers, see `AttemptIndex.answers`.
     """
     answered = table.outcome != OUTCOMES.index("error")
     counting, answers = np.ones(len(table), np.bool_), answered.astype(np.int32)

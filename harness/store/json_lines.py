@@ -72,11 +72,13 @@ def lines(path: Path, offset: int = 0) -> Iterator[tuple[int, bytes]]:
 def decoded(
     path: Path, shape: type[L], kind: LineKind, start: int = 0, before: int = 0
 ) -> Iterator[tuple[int, int, L]]:
-    """Decode every complete line of a file, which need not exist, into a struct type.
+    """Decode the complete lines of a file as ``shape``. The file need not exist.
 
-    Yields each line's number from 1, byte offset and content. Raises `DataInvalid` if a line is
-    damaged or has another schema version. The first ``before`` lines, which end at the offset
-    ``start``, are skipped.
+    Yields each line's number (from 1), its byte offset and the decoded content. The first
+    ``before`` lines, which end at the byte offset ``start``, are skipped.
+
+    Raises:
+        DataInvalid: If a line is damaged or has an unknown schema version.
     """
     decode = msgspec.json.Decoder(shape).decode
     with reading(path):

@@ -1,7 +1,8 @@
-"""`status.json`: what a run's session says of itself while it works, and requests to stop it.
+"""`status.json`, a session's report on its own progress, and requests to stop a session.
 
 The process that holds the run's lock replaces the file once a second, so a session whose file is
-older than `SILENT_S` is dead. It is for viewers alone: nothing is resumed or computed from it.
+older than `SILENT_S` is dead. The file is only for viewers: no run is resumed from it, and no
+result is computed from it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ MOST_EVENTS = 50  # latest messages kept
 
 
 class Moment(msgspec.Struct, array_like=True):
-    """A session's traffic at one time. Counts are since the session's start."""
+    """A session's traffic at one time.
+
+    All counts begin with the session, except for calls in progress.
+    """
 
     at: float
     in_flight: int  # calls
@@ -34,7 +38,7 @@ class Moment(msgspec.Struct, array_like=True):
 
 
 class RunStatus(msgspec.Struct):
-    """The counters of a session, which include earlier sessions' samples and verdicts."""
+    """The progress of a session. Samples and verdicts of earlier sessions are included."""
 
     session: str  # a random name
     began_at: float  # times in epoch seconds
@@ -63,13 +67,13 @@ class RunStatus(msgspec.Struct):
     traffic: list[Moment] = []
 
     def works(self, now: float | None = None) -> bool:
-        """Return whether the session is at work."""
+        """Return whether the session is still at work."""
         now = time.time() if now is None else now
         return not self.ended and now - self.at < SILENT_S
 
 
 def read_status(folder: Path) -> RunStatus | None:
-    """Return the status of a run's latest session, or None if it has none or it is damaged."""
+    """Return the status of a run's latest session, or None if it is missing or damaged."""
     try:
         return msgspec.json.decode((folder / STATUS).read_bytes(), type=RunStatus)
     except (*UNREADABLE, OSError):
@@ -77,7 +81,10 @@ def read_status(folder: Path) -> RunStatus | None:
 
 
 def write_status(folder: Path, status: RunStatus) -> None:
-    """Replace a run's status, if the folder can be written to. It need not survive a power cut."""
+    """Replace a run's status. It is not protected against a power cut.
+
+    Nothing happens if the folder cannot be written.
+    """
     temporary = folder / f".{STATUS}.{os.getpid()}"
     with contextlib.suppress(OSError):  # progress is not worth a run
         temporary.write_bytes(msgspec.json.encode(status))
@@ -85,10 +92,10 @@ def write_status(folder: Path, status: RunStatus) -> None:
 
 
 def request_stop(folder: Path) -> bool:
-    """Ask the session at work on a run to stop, as by one Ctrl-C. Returns whether there is one.
+    """Ask the session at work on a run to stop, as by one Ctrl-C. Return whether there is one.
 
-    Only the session that is named in the request obeys it, so a process that has ended, or its pid
-    that another one has by now, does no harm.
+    The request names the session, and no other session obeys it. It is therefore harmless if the
+    session's process has ended.
     """
     status = read_status(folder)
     if status is None or not status.works():
@@ -98,7 +105,7 @@ def request_stop(folder: Path) -> bool:
 
 
 def stop_requested(folder: Path, session: str) -> bool:
-    """Return whether somebody has asked a session to stop. The request is then removed."""
+    """Return whether a session has been asked to stop. Any request is removed."""
     path = folder / STOP
     with contextlib.suppress(*UNREADABLE, OSError):
         asked = msgspec.json.decode(path.read_bytes(), type=dict[str, str])
