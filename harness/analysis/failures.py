@@ -114,7 +114,7 @@ def _kinds(failed: _Failed, silent: tuple[str, ...], judged: bool) -> list[str]:
             continue
         missed = [one for one in score.constraints() if one.passed is False]
         # As in `read_findings`: a rule and a judge may list the same constraint.
-        found |= {f"{name}: " * judged + constraint_kind(one): None for one in missed}
+        found |= {f"{name}: " * judged + f"not met: {constraint_kind(one)}": None for one in missed}
         if not missed:
             why = without_values(score.reason)
             found[f"{name}: {why}" if why else name] = None

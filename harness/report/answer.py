@@ -45,7 +45,7 @@ def headline_of(reported: Reported, overviews: Sequence[RunOverview], unit: Show
         said = _pair(comparison, unit)
     else:
         said = _best(comparison, matrix, unit)
-    return Headline(f"{_warning(reported)}{said}.", list(_support(reported, overviews)))
+    return Headline(f"{_warning(reported)}{said}.", list(_support(reported, overviews, unit)))
 
 
 def _warning(reported: Reported) -> str:
@@ -165,10 +165,12 @@ def _is_sure(found: Comparison) -> bool:
     return found.p_adjusted is not None and found.p_adjusted < ALPHA
 
 
-def _support(reported: Reported, overviews: Sequence[RunOverview]) -> Iterator[str]:
+def _support(
+    reported: Reported, overviews: Sequence[RunOverview], unit: ShownUnit
+) -> Iterator[str]:
     runs, comparison, matrix, _ = reported
     if matrix is not None:
-        yield from _adjusted(matrix)
+        yield from _adjusted(matrix, comparison.baseline if comparison else "", unit)
     elif comparison is not None and comparison.others[0].overall.n:
         against = comparison.others[0]
         found = against.overall
@@ -194,14 +196,17 @@ def _support(reported: Reported, overviews: Sequence[RunOverview]) -> Iterator[s
     if waiting:
         yield f"Not judged: {_listed(waiting)}. These count neither as passed nor as failed."
     paid = {_name(one.name): usd(one.cost_usd) for one in overviews if not one.recorded}
+    calls = {_name(one.name): f"{one.calls:,}" for one in overviews if not one.recorded}
     if len(paid) > 1 and len(set(paid.values())) == 1:
-        yield f"Cost: {next(iter(paid.values()))} each."
+        told = ", ".join(f"{name} {n}" for name, n in calls.items())
+        alike = len(set(calls.values())) == 1
+        yield f"Cost: {next(iter(paid.values()))} each{'' if alike else f'; calls: {told}'}."
     elif paid:
         yield f"Cost: {', '.join(f'{name} {cost}' for name, cost in paid.items())}."
 
 
-def _adjusted(matrix: PairMatrix) -> Iterator[str]:
-    """Say how sure it is that the best run is better than each of the others."""
+def _adjusted(matrix: PairMatrix, baseline: str, unit: ShownUnit) -> Iterator[str]:
+    """Say by how much the best run beats the next, and how sure it is that it beats each other."""
     known = [place for place, row in enumerate(matrix.rows) if row.value.mean is not None]
     best = max(known, key=lambda place: matrix.rows[place].value.mean or 0.0, default=-1)
     ps = [
@@ -210,6 +215,16 @@ def _adjusted(matrix: PairMatrix) -> Iterator[str]:
         for pair in matrix.pairs
         if best in (pair.first, pair.second)
     ]
+    following = max(
+        (place for place in known if place != best),
+        key=lambda place: matrix.rows[place].value.mean or 0.0,
+        default=None,
+    )
+    if following is not None and matrix.rows[following].run != baseline:
+        pair = next(one for one in matrix.pairs if {one.first, one.second} == {best, following})
+        names = [_name(matrix.rows[place].run) for place in (best, following)]
+        change = _change(_from(pair, following), unit)
+        yield f"{names[0]} against {names[1]}, the next best: {change}."
     if ps:
         yield (
             f"p of {_name(matrix.rows[best].run)} against {_listed(ps)}, adjusted for all "

@@ -66,7 +66,7 @@ def test_a_reason_is_a_constraint_or_else_a_score_or_an_outcome(tmp_path: Path) 
         )
     )
     assert reasons(found) == [
-        ["at most N words", "commas", "short: N of N words", "bare"],
+        ["not met: at most N words", "not met: commas", "short: N of N words", "bare"],
         ["truncated: the answer reached the token limit (decoding.max_tokens)", "bare"],
         ["refused: x; N of N words; does not decide"],
     ]

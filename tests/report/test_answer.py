@@ -136,7 +136,8 @@ def test_the_best_of_several_runs_and_those_as_good(runs_passing: Runs) -> None:
         "best passes 95%, the most of 4 runs; base (the baseline) 20%: +75 points (45 to 91), "
         "20 cases; good (90%) cannot be told apart from it."
     )
-    assert found.support[0] == (
+    assert found.support[0] == "best against good, the next best: +5 points (-11 to +20)."
+    assert found.support[1] == (
         "p of best against base <0.001, weak <0.001 and good 1.000, adjusted for all 6 pairs of "
         "runs (Holm). Intervals are 95%, not adjusted."
     )

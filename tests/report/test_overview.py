@@ -97,15 +97,15 @@ def test_failures_are_counted_by_reason(tmp_path: Path) -> None:
     run = of(reported_run(tmp_path, "run", lines)).runs[0]
     assert run.n_failed == 5
     assert [(one.reason, one.n, one.share) for one in run.failures] == [
-        ("keywords:existence", 2, 0.4),
-        ("case", 1, 0.2),
+        ("not met: keywords:existence", 2, 0.4),
+        ("not met: case", 1, 0.2),
         ("unparseable: The answer is not JSON: line N.", 1, 0.2),
         ("truncated: the answer reached the token limit (decoding.max_tokens)", 1, 0.2),
         ("no reason was recorded", 1, 0.2),
     ]
     first, _, unparseable, *_ = run.failures
     assert first.example == ("b", 0, 1)
-    assert first.filter == {"where": "run", "reason": "keywords:existence"}
+    assert first.filter == {"where": "run", "reason": "not met: keywords:existence"}
     assert (unparseable.outcome, first.hint) == ("unparseable", "")
     assert "extraction: fence" in unparseable.hint
 
@@ -222,7 +222,7 @@ def test_reasons_are_chosen_over_all_runs(tmp_path: Path) -> None:
     ]
     many, one = of(*runs).runs
     assert (many.n_failed, many.n_reasons, len(many.failures)) == (24, 24, 20)
-    assert "kind x" in {failure.reason for failure in many.failures}
+    assert "not met: kind x" in {failure.reason for failure in many.failures}
     assert [failure.n for failure in one.failures] == [3]
 
 

@@ -81,9 +81,18 @@ export function close() {
 
 /** Follow links and Back. `arrived` is called when the link led to the grid or a case. */
 export function followLinks(arrived: () => void) {
+  let left = 0; // where the reader was before a link opened a case
   const follow = () => {
     const next = readState(location.hash);
-    if (!next || link(next) === link(state.value)) return;
+    if (!next) {
+      if (state.value.open === null) return;
+      state.value = { ...state.value, ...nothingOpen };
+      const top = left;
+      requestAnimationFrame(() => scrollTo({ top, behavior: "instant" }));
+      return;
+    }
+    if (link(next) === link(state.value)) return;
+    if (next.open !== null && state.value.open === null) left = scrollY;
     state.value = next;
     arrived();
   };

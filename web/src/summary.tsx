@@ -220,8 +220,10 @@ function ScoreCell({ run, score, verdict }: { run: RunOverview; score: ScoreOfRu
   const to = link(verdict ? { score: score.name, where: run.name, verdict: "failed" } : { score: score.name, sort: run.name });
   return (
     <span class="score">
-      <a href={to} title={`n = ${counted(score.n)}`}><Measured {...score} /></a>
-      {score.missing > 0 && <small class="missing-scores"> {counted(score.missing)} not scored</small>}
+      {rate && score.value === 1 ? <Measured {...score} /> : <a href={to} title={`n = ${counted(score.n)}`}><Measured {...score} /></a>}
+      {score.missing > 0 && (
+        <small class="missing-scores"> of {counted(score.n)}; {counted(score.missing)} not scored</small>
+      )}
       {rate && <Dot {...score} />}
     </span>
   );
@@ -273,7 +275,7 @@ export function Comparison({ overview, children }: WithParts) {
               <th scope="col">run</th>
               <th scope="col" class="wide"><span class="hidden">interval</span><Axis ticks={[[-edge, points(-edge)], [0, "0"], [edge, points(edge)]]} ends={ends} /></th>
               <th scope="col">{unit === "%" ? "points" : "difference"}</th>
-              <th scope="col">{adjusted ? "p, adjusted" : "p"}</th>
+              <th scope="col">{adjusted ? `p (Holm, ${rows.length} runs)` : "p"}</th>
               <th scope="col">better</th>
               <th scope="col">worse</th>
               <th scope="col" class="figure">instances</th>

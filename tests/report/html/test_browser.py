@@ -569,6 +569,18 @@ def test_opening_a_case_and_going_back(two: Path, opened: Opened) -> None:
     expect(found(page)).to_have_text("6 cases of 3 instances")
 
 
+def test_back_from_a_linked_case_returns_to_where_the_reader_was(two: Path, opened: Opened) -> None:
+    page = opened(two)
+    example = page.get_by_text("open one").first
+    example.scroll_into_view_if_needed()
+    before = page.evaluate("scrollY")
+    example.click()
+    expect(page.locator("#open h2")).to_be_visible()
+    page.go_back()
+    expect(page.locator("#open h2")).to_have_count(0)
+    page.wait_for_function(f"scrollY === {before}")
+
+
 def test_a_link_to_an_attempt(two: Path, opened: Opened) -> None:
     page = opened(two, f"#attempts?open={quote('sum/3')}&sample=1&of=after&at=2")
     expect(page.locator("#open h2")).to_have_text("sum/3")
