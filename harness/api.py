@@ -1,9 +1,12 @@
 """The Python API: run, read and compare runs, and define plug-ins, in a script or notebook.
 
->>> import harness
->>> run = harness.run("quickstart", limit=13)  # doctest: +SKIP
->>> run.metrics.pass_rate, len(run.samples())  # doctest: +SKIP
-(0.8269230769230769, 52)
+Examples:
+    >>> import harness
+    >>> run = harness.run("quickstart", limit=13, progress=False)
+    >>> run
+    RunResult('quickstart', pass rate 0.827 ± 0.072, n=52, simulated)
+    >>> len(run.samples()), len(run.attempts())
+    (52, 81)
 """
 
 from __future__ import annotations
@@ -40,31 +43,51 @@ R = TypeVar("R")
 class RunOptions(TypedDict, total=False):
     """Options of `run` and `run_all`, all of them optional."""
 
-    model: str  # the model to use instead of the file's, such as "openai/gpt-4o-mini"
-    overrides: Mapping[str, Any]  # values by dotted key: {"decoding.temperature": 0}
-    variant: str  # run only this one of the file's variants
-    limit: int  # maximum number of instances, taken round-robin over groups
-    name: str  # the run's name (default: the file's, and the model's if given)
-    fresh: bool  # start a new run beside an earlier one of this name
-    progress: bool  # show the progress (default: True)
+    model: str
+    """The model to use instead of the file's, such as "openai/gpt-4o-mini"."""
+    overrides: Mapping[str, Any]
+    """Values by dotted key: {"decoding.temperature": 0}."""
+    variant: str
+    """Run only this one of the file's variants."""
+    limit: int
+    """Maximum number of instances, taken round-robin over groups."""
+    name: str
+    """The run's name (default: the file's, and the model's if given)."""
+    fresh: bool
+    """Start a new run beside an earlier one of this name."""
+    progress: bool
+    """Show the progress (default: True)."""
 
 
 class EvaluateOptions(TypedDict, total=False):
     """Options of `evaluate`, all of them optional."""
 
-    overrides: Mapping[str, Any]  # values by dotted key, for all runs
-    limit: int  # maximum number of instances of each benchmark
-    budget: float  # maximum cost of all runs together, in US dollars
-    judge: str  # the model that judges the benchmarks that need a judge
-    name: str  # prefix of the runs' names, NAME.TASK.MODEL (default: "eval")
-    fresh: bool  # start new runs beside earlier ones of this name
-    progress: bool  # show the progress (default: True)
+    overrides: Mapping[str, Any]
+    """Values by dotted key, for all runs."""
+    limit: int
+    """Maximum number of instances of each benchmark."""
+    budget: float
+    """Maximum cost of all runs together, in US dollars."""
+    judge: str
+    """The model that judges the benchmarks that need a judge."""
+    name: str
+    """Prefix of the runs' names, NAME.TASK.MODEL (default: "eval")."""
+    fresh: bool
+    """Start new runs beside earlier ones of this name."""
+    progress: bool
+    """Show the progress (default: True)."""
 
 
 def run(file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]) -> RunResult:
     """Run a run file that has no variants, or one ``variant`` of any other, and return the run.
 
     Arguments and errors are those of `run_all`.
+
+    Examples:
+        >>> import harness
+        >>> weak = {"model.accuracy": 0.2}
+        >>> harness.run("quickstart", overrides=weak, limit=13, name="weak", progress=False)
+        RunResult('weak', pass rate 0.712 ± 0.079, n=52, simulated)
     """
     variant = _only_variant(file, options)
     return run_all(file, **options)[variant]
@@ -98,14 +121,14 @@ def run_all(
 
 
 def _finished(display: Display, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
-    """Return the result of ``work``, also inside a running event loop, as in a notebook."""
+    """Run a coroutine and return its result, also inside a running event loop (a notebook's)."""
     try:
         notebook = asyncio.get_running_loop().is_running()
     except RuntimeError:
         notebook = False
     if not notebook:
         return asyncio.run(work())
-    with ThreadPoolExecutor(1, "harness") as pool:  # beside its event loop
+    with ThreadPoolExecutor(1, "harness") as pool:  # next to the notebook's event loop
         found = pool.submit(lambda: asyncio.run(work()))
         try:
             return found.result()
@@ -147,7 +170,7 @@ async def _execute(
     only: str = "",
     begin: Callable[[], None] = lambda: None,
 ) -> dict[str, RunResult]:
-    """Execute runs, or ``only`` one variant. ``begin`` is called when all are checked."""
+    """Execute all runs, or ``only`` one variant, after all are checked and ``begin`` is called."""
     with Resources(settings) as resources:
         chosen = {name: run for name, run in runs.items() if only in ("", name)}
         fetch_published(chosen, base, resources)
@@ -179,6 +202,12 @@ def evaluate(
     Raises:
         HarnessError: If a run cannot start or continue. All replies so far are saved.
         KeyboardInterrupt: After Ctrl-C, once the calls in flight have ended.
+
+    Examples:
+        >>> import harness
+        >>> found = harness.evaluate("collie", "simulated/0.8", limit=13, progress=False)
+        >>> found.run
+        RunResult('eval.collie.simulated-0.8', pass rate 0.846 ± 0.104, n=13, simulated)
     """
     display = Display({}, shown=options.get("progress", True))
     return _finished(display, partial(_evaluate, display, tasks, model, **options))
@@ -240,6 +269,12 @@ def open_run(name: str) -> RunResult:
 
     Raises:
         DataMissing: If there is no such run.
+
+    Examples:
+        >>> import harness
+        >>> _ = harness.run("quickstart", limit=13, progress=False)
+        >>> harness.open_run("quickstart").metrics.overall.pass_rate
+        0.8269230769230769
     """
     return RunResult(find_run(Settings().runs_dir, name))
 
@@ -258,16 +293,32 @@ def compare(
     Raises:
         ConfigError: If there are fewer than two runs, or a score, label or round is unknown.
         RunConflict: If the runs cannot be compared.
+
+    Examples:
+        >>> import harness
+        >>> one = harness.run("quickstart", limit=13, progress=False)
+        >>> two = harness.run("quickstart", model="simulated/0.2", limit=13, progress=False)
+        >>> harness.compare(one, two, by="structure")  # doctest: +ELLIPSIS
+        quickstart: SIMULATED
+        ...
     """
     opened = [one if isinstance(one, RunResult) else open_run(one) for one in runs]
     if len(opened) < 2:
-        raise ConfigError("Fewer than two runs to compare.", "Give two or more, or their names.")
+        raise ConfigError("Fewer than two runs to compare.", "Pass two or more, or their names.")
     asked = ComparisonOptions(score=score, round=round, by=by)
     return ComparisonResult(compare_runs([read_run(one.folder) for one in opened], asked))
 
 
 def checker(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Register a function as a checker under its name, and return it (docs/plugins.md)."""
+    """Register a function as a checker under its name, and return it (docs/python.md).
+
+    Examples:
+        >>> import harness
+        >>> @harness.checker  # doctest: +SKIP
+        ... def ends_in_full_stop(text: str) -> bool:
+        ...     return text.endswith(".")
+        >>> checks = [{"ends_in_full_stop": {}}]  # in a run file: task.checks
+    """
     register("checkers", function.__name__, checker_of(function))
     return function
 

@@ -42,7 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--harness-too-few",
         choices=["fail", "skip"],
         default="fail",
-        help="what a run with too few instances to tell does (default: fail)",
+        help="result of a run that has too few instances to tell (default: fail)",
     )
 
 

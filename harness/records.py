@@ -46,10 +46,10 @@ ConstraintKind = Literal["json_schema", "regex", "choices", "grammar"]
 class DecodingConstraint:
     """A constraint on the whole answer, with exactly one field set. Grammars are EBNF or GBNF."""
 
-    json_schema: dict[str, Any] | None = None
-    regex: str | None = None
-    choices: tuple[str, ...] = ()
-    grammar: str | None = None
+    json_schema: dict[str, Any] | None = None  # JSON that is valid against this schema
+    regex: str | None = None  # a text that matches as a whole
+    choices: tuple[str, ...] = ()  # one of these texts
+    grammar: str | None = None  # a text of this grammar, in the server's notation
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (read by pydantic)
 
@@ -76,12 +76,12 @@ class Decoding:
     """Decoding parameters. A parameter that is None or empty has the provider's default."""
 
     # A dataclass, not a struct: Pydantic, which validates run files, reads dataclasses directly.
-    temperature: float | None = None
-    max_tokens: int | None = None
+    temperature: float | None = None  # 0: greedy
+    max_tokens: int | None = None  # maximum length of an answer
     top_p: float | None = None  # probability mass for nucleus sampling
     stop: tuple[str, ...] = ()  # texts at which the answer ends
-    extra: dict[str, Any] = field(default_factory=dict)  # more body fields, such as "thinking"
-    constraint: DecodingConstraint | Literal["task"] | None = None  # "task": the instance's own
+    extra: dict[str, Any] = field(default_factory=dict)  # more request fields, such as "thinking"
+    constraint: DecodingConstraint | Literal["task"] | None = None  # with task, each instance's
     logprobs: int | None = None  # number of most likely tokens per position to request
     prompt_logprobs: bool | None = None  # whether to request those of the prompt's tokens
 
@@ -214,8 +214,8 @@ class Score(Struct, frozen=True):
 
     value: bool | float | None  # None if it could not be measured, never 0
     passed: bool | None = None  # None if there is no verdict
-    reason: str = ""
-    details: Mapping[str, Any] = {}
+    reason: str = ""  # why it did not pass
+    details: Mapping[str, Any] = {}  # JSON values of any form
 
 
 class ObservedRun(Struct, frozen=True):
@@ -247,29 +247,37 @@ class Rewriting(Struct, frozen=True):
 class Attempt(Struct, frozen=True):
     """A line of ``attempts.jsonl``: a reply with its scores, by instance, sample and round."""
 
-    v: int
-    instance: str
-    sample: int
-    round: int
-    groups: Mapping[str, str]
+    v: int  # the version of this form
+    instance: str  # its id
+    sample: int  # from 0
+    round: int  # from 1
+    groups: Mapping[str, str]  # the instance's, by label
     cluster: str  # hash of the round-1 messages without shots, or the instance's own cluster
     request: Mapping[str, Any]  # parameters, messages_hash, messages (round 1) or ``follows``
     outcome: Outcome
     started_at: float  # seconds since the epoch
     ended_at: float
-    text: str | None = None
-    reasoning: str | None = None
-    finish_reason: str | None = None
-    passed: bool | None = None
-    scores: Mapping[str, Score] = {}
-    feedback: str | None = None
-    call_id: str | None = None
+    text: str | None = None  # the answer
+    reasoning: str | None = None  # of the model, before its answer
+    finish_reason: str | None = None  # as in a reply
+    passed: bool | None = None  # None if there is no verdict, as after a failed call
+    scores: Mapping[str, Score] = {}  # by name
+    feedback: str | None = None  # for the next round
+    call_id: str | None = None  # attempts that share a call share its id
     usage: Usage | None = None
-    cost_usd: float | None = None
+    cost_usd: float | None = None  # None if the price is unknown
     latency_s: float | None = None
-    cached: bool = False
-    error: str | None = None
+    cached: bool = False  # whether the reply comes from the cache
+    error: str | None = None  # why the call or the scoring failed
     polish: tuple[Rewriting, ...] = ()  # of the instruction (round 1) and of the feedback
+
+    def __repr__(self) -> str:
+        """Return a short text: a list of attempts would fill pages."""
+        text = self.text or self.error or ""
+        said = repr(text[:60]) + "…" * (len(text) > 60)
+        verdict = {True: "passed", False: "failed", None: "no verdict"}[self.passed]
+        place = f"{self.instance!r}, sample={self.sample}, round={self.round}"
+        return f"Attempt({place}, {self.outcome}, {verdict}, {said})"
 
 
 _canonical = msgspec.json.Encoder(order="deterministic")

@@ -38,7 +38,7 @@ CODE = '<pre style="line-height: 1.25; white-space: pre; overflow-x: auto">{code
 
 @dataclass(frozen=True)
 class RunResult:
-    """A run in its folder. ``config`` and ``metrics`` are read once, at their first use."""
+    """A saved run. ``config`` and ``metrics`` are read from its folder once, at first use."""
 
     folder: RunFolder
 
@@ -81,6 +81,10 @@ class RunResult:
 
         Returns:
             A pandas data frame, or polars if pandas is not installed. Unknown values are null.
+
+        Examples:
+            >>> frame = run.to_frame()  # doctest: +SKIP
+            >>> frame.groupby("group_structure")["passed"].mean()  # doctest: +SKIP
         """
         rows = ExportedRows([exported_run(self.folder)], attempts=attempts)
         return _frame(list(rows), rows.columns)
@@ -110,6 +114,12 @@ class RunResult:
         Raises:
             ConfigError: If a score or the label is unknown.
             RunConflict: If a run is unfinished, or the baseline cannot be compared.
+
+        Examples:
+            >>> import harness
+            >>> run = harness.run("quickstart", limit=13, progress=False)
+            >>> run.check({"pass_rate": 0.9}).outcome
+            'too few to tell'
         """
         path = str(baseline.path) if isinstance(baseline, RunResult) else baseline
         given = {"min": dict(min or {}), "baseline": path, "max_drop": max_drop}
@@ -151,13 +161,13 @@ class ComparisonResult:
 
 @dataclass(frozen=True)
 class EvaluationResult:
-    """The runs of models on benchmarks, by "TASK.MODEL"."""
+    """An evaluation's runs, one per model and benchmark, by "TASK.MODEL"."""
 
     runs: Mapping[str, RunResult]
 
     @property
     def run(self) -> RunResult:
-        """The run, if there is only one."""
+        """The only run. Raises ConfigError if there are several."""
         if len(self.runs) > 1:
             problem = f"There are {len(self.runs)} runs."
             raise ConfigError(problem, f"Take one of .runs: {', '.join(self.runs)}.")
@@ -230,6 +240,6 @@ def _text(document: TableDocument, *, html: bool = False) -> str:
 
     console = Console(record=True, file=io.StringIO(), width=WIDTH, force_jupyter=False)
     console.print(terminal(document))
-    return (
-        console.export_html(inline_styles=True, code_format=CODE) if html else console.export_text()
-    )
+    if html:
+        return console.export_html(inline_styles=True, code_format=CODE)
+    return console.export_text()

@@ -43,6 +43,10 @@ def test_a_run_has_metrics_samples_attempts_and_a_data_frame() -> None:
     frame = run.to_frame()
     assert math.isclose(frame["passed"].mean(), run.metrics.pass_rate or 0)
     assert run.to_frame(attempts=True)["is_last"].sum() == 52
+    assert f"pass_rate={run.metrics.pass_rate:.4g}" in repr(run.metrics)
+    assert len(repr(run.metrics)) < 300
+    assert repr(run.samples()[0]).startswith(f"Attempt({run.samples()[0].instance!r}, sample=0")
+    assert all(len(repr(one)) < 200 for one in run.attempts())
     assert "pass rate" in repr(run)
     assert "simulated" in repr(run)
     assert "±" in run._repr_html_()

@@ -15,7 +15,8 @@ MODULES = [
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_the_examples_hold(name: str) -> None:
+def test_the_examples_hold(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_RUNS_DIR", str(tmp_path))
     found = doctest.testmod(import_module(name))
     assert found.attempted
     assert not found.failed

@@ -342,16 +342,17 @@ def test_an_option_that_nothing_reads_is_found(
 
 
 def test_answers_with_known_verdicts_and_a_fingerprint_that_must_differ() -> None:
+    task = changed(Sums)  # which no other process can import: it is not checked in one each time
     known = {"sum/1": {"2": True, "3": False, "two": None}}
-    assert check_task(Sums(), answers=known) == []
-    [found] = check_task(Sums(), answers={"sum/1": {"2": False}})
+    assert check_task(task, answers=known) == []
+    [found] = check_task(task, answers={"sum/1": {"2": False}})
     assert found == "score gives the verdict True, not False, for the answer '2' to 'sum/1'."
-    [found] = check_task(Sums(), answers={"sum/1": {"3": None}})
+    [found] = check_task(task, answers={"sum/1": {"3": None}})
     assert "the verdict False, not Unparseable" in found
-    assert check_task(Sums(), answers={"x": {}}) == [
+    assert check_task(task, answers={"x": {}}) == [
         "instances does not yield 'x' among the first 6: raise limit=?"
     ]
-    assert check_task(Sums(), other=Sums) == ["fingerprint is the same after the data changed."]
+    assert check_task(task, other=Sums) == ["fingerprint is the same after the data changed."]
     unknown = changed(Sums, reference=lambda *_: None)
     assert check_task(unknown, answers=known) == []
 

@@ -42,7 +42,10 @@ class AblationOptions(Struct, frozen=True, kw_only=True):
 
 
 class Gain(Struct, frozen=True, kw_only=True):
-    """A variant's unweighted mean, and its gain over the baseline, on the groups that both have."""
+    """A variant's mean and its gain over the baseline, on the groups that both have.
+
+    Each group has equal weight in the means.
+    """
 
     n: int  # groups that both have
     of: int  # groups of the baseline
@@ -51,7 +54,11 @@ class Gain(Struct, frozen=True, kw_only=True):
 
 
 class AblationRow(Struct, frozen=True, kw_only=True):
-    """A variant's results; gain, difference and p value cover the groups that the baseline has."""
+    """The results of one variant.
+
+    ``mean`` covers all groups of the variant. The gain, the difference and the p value cover only
+    the groups that the baseline has as well.
+    """
 
     variant: str
     is_baseline: bool
@@ -83,7 +90,13 @@ class Ablation(Struct, frozen=True, kw_only=True):
 
 
 def ablate(variants: Sequence[Variant], options: AblationOptions) -> Ablation:
-    """Return the ablation table of variants. Raises ConfigError or RunConflict if incomparable."""
+    """Return the ablation table of variants.
+
+    Raises:
+        ConfigError: If the baseline, the label or the score is unknown, or the baseline has no
+            attempts or no values to compare with.
+        RunConflict: If the runs have different tasks, data sets or primary metrics.
+    """
     begun = [variant for variant in variants if variant.begun]
     baseline = _baseline(variants, options.baseline)
     over = _label(begun, options.over)
@@ -250,7 +263,16 @@ class AblationFindings(Struct, frozen=True):
 def findings(
     variants: Sequence[Variant], table: Ablation, task: Claiming | None
 ) -> AblationFindings:
-    """Return an ablation with the gains of prompt fields and, if the task has claims, verdicts."""
+    """Test the claims of a task's paper on the variants of an ablation.
+
+    Args:
+        variants: The variants of the ablation.
+        table: The ablation, from `ablate`.
+        task: The task if it declares claims, otherwise None. Without it, nothing is tested.
+
+    Returns:
+        The table, the gains from single prompt fields, and a verdict on each claim.
+    """
     if task is None:
         return AblationFindings(table)
     found = _Evidence(variants, table, task)
@@ -259,11 +281,12 @@ def findings(
 
 
 class _Evidence:
-    """The runs that claims are tested on, by encoding: the fields that a run's prompts contain.
+    """The runs on which claims are tested: one for each encoding.
 
-    Of several runs with one encoding, the one with the most groups is used, or with the most
-    examples if they tie. ``silent`` names the variants that are not used: incomplete or simulated
-    runs, and runs that differ from the baseline in more than the task's options.
+    A run's encoding is the list of fields that its prompts contain. If several runs have the same
+    encoding, the run with the most groups is used or, if they tie, the run that shows the most
+    examples. ``silent`` names the variants that are not used: incomplete or simulated runs, and
+    runs that differ from the baseline in more than the task's options.
     """
 
     def __init__(self, variants: Sequence[Variant], table: Ablation, task: Claiming) -> None:
@@ -292,7 +315,11 @@ class _Evidence:
         return len(self._values(variant)), mean
 
     def fields(self) -> list[FieldGain]:
-        """Return the gain from each added field, for pairs of runs that differ only by it."""
+        """Return the gain from each added field.
+
+        The gains are measured on pairs of runs in which one encoding has exactly one field more
+        than the other.
+        """
         found = []
         for (less, one), (more, other) in combinations(self._runs.items(), 2):
             ours, theirs = self._task.fields(less), self._task.fields(more)
@@ -384,7 +411,10 @@ class _Evidence:
         )
 
     def _heterogeneity(self, runs: Sequence[Variant], gains: Mapping[str, float]) -> float | None:
-        """Return the p value for equal gains in all groups, or None if under two have an error."""
+        """Return the p value of the hypothesis that the gains are equal in all groups.
+
+        The result is None if fewer than two groups have a known, non-zero standard error.
+        """
         effects, errors = [], []  # as if runs were independent, which is conservative
         for name, gain in gains.items():
             groups = [(run.metrics.groups[self._table.over][name], run.score) for run in runs]

@@ -1,8 +1,8 @@
 """Computes the mean of a score in each group of instances.
 
-A score of k samples has one value per instance with at least k verdicts: ``pass@4`` and ``pass^4``
-are unbiased estimates of the probability that at least one, or each, of 4 samples passes, and
-``any@4`` says whether one of the first 4 samples passed.
+A score of k samples has one value for each instance with at least k verdicts. ``pass@4`` is an
+unbiased estimate of the probability that at least one of 4 samples passes, and ``pass^4`` of the
+probability that all 4 pass. ``any@4`` says whether one of the first 4 samples passed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ def any_of_first(attempts: AttemptTable, k: int) -> AttemptTable:
 
 
 def values_of(samples: AttemptTable, score: str) -> tuple[Bools, NDArray[Any]]:
-    """Return an (n,) mask of samples with a value of a score (or `PASS_RATE`), and the values."""
+    """Return which of n samples have a value of a score (or `PASS_RATE`), and these values.
+
+    The first array is an (n,) mask. The second holds one value for each True of the mask.
+    """
     if score == PASS_RATE:
         return samples.judged, samples.passed[samples.judged]
     if score not in samples.scores:
@@ -60,7 +63,10 @@ def are_fractions(samples: AttemptTable, score: str) -> bool:
 
 
 def explained(scores: str) -> list[str]:
-    """Return a note on scores like pass@4 (in a list), or [] if ``scores`` ("A and B") has none."""
+    """Return a list with a note that explains scores of k samples, such as ``pass@4``.
+
+    The list is empty if ``scores``, a text such as "pass@4 and pass_rate", contains none of them.
+    """
     note = (
         "pass@k, pass^k: chance that one or all of k samples pass (unbiased); any@k: whether one "
         "of the first k does. A value per instance; those with fewer than k verdicts are excluded."
@@ -74,14 +80,18 @@ def most_samples(attempts: AttemptTable) -> int:
 
 
 def has_score(table: AttemptTable, score: str) -> bool:
-    """Return whether a table has a score; ``pass@4`` needs one instance with 4 samples or more."""
+    """Return whether a table has a score.
+
+    A score such as ``pass@4`` needs at least one instance with 4 samples or more.
+    """
     return score in (PASS_RATE, *table.scores) or 0 < of_k(score)[1] <= most_samples(table)
 
 
 def scored(samples: AttemptTable, score: str) -> AttemptTable:
     """Return the rows that a score is averaged over: samples or, for ``pass@4``, instances.
 
-    An instance's value is stored in ``passed``. A recorded score of the same name takes precedence.
+    The values of a score such as ``pass@4`` are stored in ``passed``. If the samples have a
+    recorded score of this name, its values are used instead of computed ones.
     """
     kind, k = of_k(score)
     if not k:
@@ -119,10 +129,11 @@ def pass_at_k(
 def pass_hat_k(
     drawn: NDArray[Any], passed: NDArray[Any], k_max: int
 ) -> Iterator[NDArray[np.float64]]:
-    """Yield each instance's probability that all k samples pass, C(c, k) / C(n, k).
+    """Yield each instance's probability that all k samples pass, for k = 1 … k_max.
 
-    Yao et al. 2024, "τ-bench" (arXiv 2406.12045), section 3, with the symbols of `pass_at_k`. It is
-    computed as the probabilities of k draws without replacement, whose product cannot overflow.
+    This is C(c, k) / C(n, k), as in Yao et al. 2024, "τ-bench" (arXiv 2406.12045), section 3. The
+    symbols and arguments are those of `pass_at_k`. The result is computed as the product of the
+    probabilities of k draws without replacement, which cannot overflow.
     """
     if len(drawn) and k_max > drawn.min():
         raise ValueError(f"k = {k_max} needs {k_max} samples of each instance")
@@ -161,13 +172,19 @@ class Groups:
         return sizes
 
     def estimates(self, samples: AttemptTable, score: str) -> dict[int, Estimate]:
-        """Return the mean of a score (or `PASS_RATE`) by group index, for groups with values."""
+        """Return the mean of a score (or `PASS_RATE`) in each group, by group index.
+
+        Groups without values are omitted.
+        """
         known, values = values_of(samples, score)
         unit = self.unit[samples.instance[known]]
         return clustered_means(values[unit >= 0], unit[unit >= 0], self.of_unit)
 
     def cluster_rates(self, samples: AttemptTable) -> dict[int, Estimate]:
-        """Return the mean of the clusters' pass rates by group index, for groups with values."""
+        """Return the mean of the clusters' pass rates in each group, by group index.
+
+        All clusters have equal weight. Groups without verdicts are omitted.
+        """
         known, values = values_of(samples, PASS_RATE)
         unit = self.unit[samples.instance[known]]
         values, unit = values[unit >= 0], unit[unit >= 0]
@@ -176,7 +193,11 @@ class Groups:
         return clustered_means(np.bincount(unit, values)[units] / n[units], units, self.of_unit)
 
     def means(self, samples: AttemptTable, score: str) -> dict[int, SampleStatistic]:
-        """Return a score's mean by group index, with t intervals if any value is outside [0, 1]."""
+        """Return the mean of a score (or `PASS_RATE`) in each group with samples, by group index.
+
+        The intervals are t intervals if any value of the score is outside [0, 1], and otherwise
+        those of `Estimate.ci95`.
+        """
         found = self.estimates(samples, score)
         # Decided for the run, not by group: the intervals in a table should be of one kind.
         fraction = are_fractions(samples, score)
@@ -190,14 +211,20 @@ class Groups:
 
 
 def values_by(samples: AttemptTable, score: str, *labels: str) -> dict[Key, SampleStatistic]:
-    """Return the mean of a score (or `PASS_RATE`) by group. Without labels, the group is ``()``."""
+    """Return the mean of a score (or `PASS_RATE`) in each group of ``labels``.
+
+    Without labels, all samples form one group, ``()``.
+    """
     groups = Groups.by(samples.instances, *labels)
     found = {groups.names[n]: one for n, one in groups.means(samples, score).items()}
     return found if labels or found else {(): SampleStatistic()}
 
 
 def instances_by(samples: AttemptTable, score: str, *labels: str) -> dict[Key, int]:
-    """Return the number of instances with a value of a score by group; ``()`` without labels."""
+    """Return how many instances have a value of a score in each group of ``labels``.
+
+    Without labels, all instances form one group, ``()``.
+    """
     groups, (known, _) = Groups.by(samples.instances, *labels), values_of(samples, score)
     group = groups.of_instance[np.unique(samples.instance[known])]
     counts = np.bincount(group[group >= 0], minlength=len(groups.names)).tolist()
@@ -212,7 +239,11 @@ def value_of(samples: AttemptTable, score: str) -> SampleStatistic:
 def group_codes(
     groupings: Sequence[Mapping[str, str]], labels: tuple[str, ...]
 ) -> tuple[Ints, list[Key]]:
-    """Return the group index of each grouping (-1 if it lacks a label), and the groups, sorted."""
+    """Return each grouping's index into the list of groups, and this list, sorted.
+
+    A grouping maps labels to groups. Its entry in the list is the tuple of its groups for
+    ``labels``. Its index is -1 if it lacks one of the labels.
+    """
     keys = [
         tuple(groups[label] for label in labels) if all(label in groups for label in labels) else ()
         for groups in groupings

@@ -84,7 +84,10 @@ class Estimate:
 
     @property
     def p_value(self) -> float | None:
-        """Two-sided p value for a mean of 0, or None if the standard error is unknown or 0."""
+        """Two-sided p value of the hypothesis that the mean is 0.
+
+        It is None if the standard error is unknown or 0.
+        """
         if self.mean is None or self.stderr is None or self.degrees is None:
             return None
         if self.stderr < ROUNDING:
@@ -96,7 +99,7 @@ class Estimate:
     ) -> Interval | None:
         """Return the 95% t interval, clipped to [low, high], or None if the error is unknown or 0.
 
-        It is widened if it is one of several ``comparisons`` (Bonferroni).
+        If the interval is one of several ``comparisons``, it is widened (Bonferroni).
         """
         if self.mean is None or self.stderr is None or self.stderr < ROUNDING:
             return None
@@ -110,13 +113,16 @@ class Estimate:
         )
 
     def over_samples(self, ci95: Interval | None, n_samples: int) -> SampleStatistic:
-        """Return the estimate as a statistic over ``n_samples`` samples, scored or not."""
+        """Return the estimate as a statistic over ``n_samples`` samples.
+
+        The samples that have no value, and are not in the estimate, are counted as missing.
+        """
         found = structs.asdict(self.statistic(ci95))
         return SampleStatistic(**found, missing=n_samples - self.n)
 
 
 def clustered_mean(values: NDArray[Any], clusters: NDArray[Any]) -> Estimate:
-    """Estimate the mean of (n,) values. ``clusters`` (n,) numbers the cluster of each, from 0.
+    """Estimate the mean of (n,) values, given the number of each value's cluster, from 0.
 
     The variance is that of a ratio of cluster totals to cluster sizes, linearised:
 
@@ -139,8 +145,10 @@ def clustered_means(
 ) -> dict[int, Estimate]:
     """Return the estimated mean of each group that has values, by group index.
 
-    ``units`` (n,) numbers the unit of each value (the part of a cluster in one group), and
-    ``group`` (u,) the group of each unit, in ascending order.
+    Args:
+        values: (n,) The values.
+        units: (n,) The number of each value's unit, which is the part of a cluster in one group.
+        group: (u,) The group index of each unit, in ascending order.
     """
     if not len(values):
         return {}
@@ -185,7 +193,15 @@ def rate(values: NDArray[Any], clusters: NDArray[Any]) -> Statistic:
 def linearised(
     value: float, influence: NDArray[np.float64], clusters: NDArray[Any], low: float, high: float
 ) -> Statistic:
-    """Return ``value`` with the error that (n,) influences imply, ci95 clipped to [low, high]."""
+    """Return a statistic with the standard error and interval that its linearisation implies.
+
+    Args:
+        value: The value of the statistic.
+        influence: (n,) The influence of each observation on it.
+        clusters: (n,) The number of each observation's cluster, from 0.
+        low: The smallest possible value, to which the 95% interval is clipped.
+        high: The largest possible value, to which the 95% interval is clipped.
+    """
     estimate = clustered_mean(influence, clusters)
     interval = estimate.clipped_ci95()
     if interval is not None:
@@ -197,12 +213,13 @@ def degrees_of_freedom(sizes: NDArray[Any]) -> float:
     """Return the degrees of freedom of a clustered mean's t statistic.
 
     ``sizes[k]`` is the number of clusters with k values. There must be at least two clusters. If a
-    few clusters are much larger than the others, t with G - 1 degrees gives too narrow intervals.
-    Satterthwaite (1946) assigns a sum of squares tr(S)^2 / tr(S^2) degrees, where S is the
-    covariance of the squared terms. Bell and McCaffrey (2002) apply this to clustered errors, and
-    Imbens and Kolesár (2016, "Robust Standard Errors in Small Samples", section 4) add a model of
-    the correlation within clusters, which is 1 here: instances of one prompt share its reply.
-    If w are the clusters' shares of the values, the clusters' residual totals have the covariance
+    few clusters are much larger than the others, intervals by t with G - 1 degrees (G is the number
+    of clusters) are too narrow. Satterthwaite (1946) assigns a sum of squares tr(S)^2 / tr(S^2)
+    degrees, where S is the covariance of the squared terms. Bell and McCaffrey (2002) apply this to
+    clustered errors, and Imbens and Kolesár (2016, "Robust Standard Errors in Small Samples",
+    section 4) add a model of the correlation within clusters, which is 1 here: instances of one
+    prompt share its reply. If w are the clusters' shares of the values, the clusters' residual
+    totals have the covariance
 
         S_ij = w_i w_j (q - w_i - w_j),  S_ii = w_i^2 ((1 - w_i)^2 + q - w_i^2),  q = sum w^2.
 
@@ -212,13 +229,13 @@ def degrees_of_freedom(sizes: NDArray[Any]) -> float:
     (size,) = sizes.nonzero()
     count = sizes[size].astype(np.float64)
     if len(size) == 1:
-        return float(count[0]) - 1  # exact to the last bit
+        return float(count[0]) - 1  # exact, unlike the sums below
     w = size / float((size * count).sum())
     # The other clusters' shares are summed, not subtracted: one cluster may hold nearly everything.
     other = count * np.ones((len(w), 1)) - np.eye(len(w))
     others, squares = other @ w, other @ w**2
     own = w**2 * (others**2 + squares)
-    less = squares - w * others  # q - w, of the larger of two
+    less = squares - w * others  # q - w, for the larger of two clusters
     large, small = np.maximum.outer(w, w), np.minimum.outer(w, w)
     place = np.searchsorted(w, large)
     pairs = np.outer(w, w) * (less[place] - small)
@@ -252,7 +269,7 @@ def wilson(mean: float, n: float) -> Interval:
 
 
 def wilson_size(mean: float, reach: float) -> float:
-    """Return the number of verdicts for which ``reach`` is half the width of `wilson`'s interval.
+    """Return the number of verdicts for which `wilson`'s interval has the half-width ``reach``.
 
     >>> low, high = wilson(0.9, 50)
     >>> round(wilson_size(0.9, (high - low) / 2), 6)

@@ -78,7 +78,21 @@ Run = tuple[Variant, AttemptTable]  # a run with its attempts
 
 
 def read_run(folder: RunFolder, name: str = "", *, grouped: bool = False, score: str = "") -> Run:
-    """Read a run's attempts, and the run as a variant whose metrics omit tokens and costs."""
+    """Read a run as a variant, and the table of its attempts.
+
+    Args:
+        folder: The run's folder.
+        name: The variant's name; by default the folder's name.
+        grouped: Whether the metrics cover the groups of each label as well.
+        score: The primary metric; by default the one recorded for the run.
+
+    Returns:
+        The variant, whose metrics have no tokens and costs, and the table.
+
+    Raises:
+        ConfigError: If ``score`` is a score of k samples, such as ``pass@4``, and no instance has k
+            samples.
+    """
     attempts = read_attempts(folder.attempts)
     metrics = measure(folder, attempts, NO_CALLS, grouped=grouped, score=score)
     variant = variant_of(folder, metrics, name)
@@ -88,7 +102,10 @@ def read_run(folder: RunFolder, name: str = "", *, grouped: bool = False, score:
 
 
 def variant_of(folder: RunFolder, metrics: Metrics, name: str = "") -> Variant:
-    """Return a run as a variant, including judges added later. The default name is the folder's."""
+    """Return a run as a variant called ``name`` (by default, the name of the run's folder).
+
+    The variant includes the settings and fingerprints of judges that were added after the run.
+    """
     run = folder.read_config()
     fingerprint: dict[str, str] = dict(folder.read_manifest().get("fingerprint", {}))
     later: dict[str, Any] = {}
@@ -103,9 +120,10 @@ def variant_of(folder: RunFolder, metrics: Metrics, name: str = "") -> Variant:
 
 
 def settings(tree: dict[str, Any]) -> dict[str, Any]:
-    """Return the settings in a run file, or a part of one, that results may depend on.
+    """Return the settings in a run file, or in part of it, on which results may depend.
 
-    The keys are those of `by_name`, shortened to two parts, for example ``judges.NAME``.
+    The keys are those of `by_name`, shortened to two parts, for example ``judges.NAME``. If a key
+    was shortened, its value maps the full keys to their values.
     """
     found: dict[str, Any] = {}
     free = [*free_keys(tree), *RECORDING]
@@ -138,10 +156,16 @@ def common_score(variants: Iterable[Variant]) -> tuple[str, str]:
 
 
 def scored_runs(runs: Sequence[Run], score: str, round_: int | None) -> tuple[list[Run], str, str]:
-    """Return each run with the rows that a score is averaged over, and what `common_score` returns.
+    """Return runs with the rows that a score is averaged over, and the result of `common_score`.
 
-    The score is by default each run's primary metric. The rows are those of each sample's last
-    round (up to `round_`). Raises ConfigError if a run lacks the score, or no run has the round.
+    Args:
+        runs: The runs, with all their attempts.
+        score: The score. If empty, each run's primary metric.
+        round_: Use each sample's last round up to this one; None for no limit.
+
+    Raises:
+        ConfigError: If a run lacks the score, or no run has reached the round.
+        RunConflict: If the runs' primary metrics cannot be compared (`common_score`).
     """
     refuse_unknown_round([table for _, table in runs], round_)
     found = []
@@ -153,7 +177,10 @@ def scored_runs(runs: Sequence[Run], score: str, round_: int | None) -> tuple[li
 
 
 def refuse_unknown(name: str, known: Iterable[str], problem: str) -> None:
-    """Raise ConfigError with the nearest known name if a name is neither known nor empty."""
+    """Raise ConfigError if a name is not known. An empty name is accepted.
+
+    The message of the error is ``problem``. Its remedy suggests the nearest known name.
+    """
     if name and name not in (known := list(known)):
         raise ConfigError(problem, nearest(name, known))
 
@@ -168,7 +195,10 @@ def refuse_unknown_score(run: Variant, table: AttemptTable, score: str) -> None:
 
 
 def refuse_unknown_round(tables: Sequence[AttemptTable], round_: int | None) -> None:
-    """Raise ConfigError if no run has reached a round. None is accepted and means no limit."""
+    """Raise ConfigError if no run has reached a round.
+
+    If ``round_`` is None, there is no limit to the rounds, and nothing is refused.
+    """
     last = max((int(table.round.max()) for table in tables if len(table)), default=1)
     if round_ is not None and round_ > last:
         problem = f"None of the runs has a round {round_}: the last one is round {last}."
@@ -178,7 +208,14 @@ def refuse_unknown_round(tables: Sequence[AttemptTable], round_: int | None) -> 
 def refuse_unknown_label(
     option: str, label: str, tables: Mapping[str, AttemptTable], others: Sequence[str] = ()
 ) -> None:
-    """Raise ConfigError if a run lacks a label, and suggest another. An empty label is accepted."""
+    """Raise ConfigError if a run lacks a label. An empty label is accepted.
+
+    Args:
+        option: The command-line option with the label, for the message.
+        label: The label.
+        tables: The runs' attempts, by the runs' names.
+        others: Further names that the message may suggest, besides the runs' labels.
+    """
     for name, table in tables.items():
         if label and label not in table.labels():
             problem = f"{option}: the run {name!r} has no label {label!r}."
@@ -186,7 +223,12 @@ def refuse_unknown_label(
 
 
 def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: str = "") -> None:
-    """Raise RunConflict if runs have different tasks or data. One may lack groups of ``over``."""
+    """Raise RunConflict if a variant's task or data set differs from the baseline's.
+
+    Some tasks record a hash of each group's data. Their runs may have different groups, provided
+    that the data of the common groups is the same. If the label ``over`` is given, it must then be
+    the label of these groups.
+    """
     ours, task = _parts(baseline), baseline.metrics.task
     for variant in variants:
         names = f"{baseline.metrics.run!r} and {variant.metrics.run!r}"
@@ -268,14 +310,21 @@ def confounded(baseline: Variant, variant: Variant) -> bool:
 
 
 def marks_against(baseline: Variant, variant: Variant) -> list[str]:
-    """Return a run's marks, and any for confounded prompts or a metric unlike the baseline's."""
+    """Return the marks that a table shows next to a run that is compared with a baseline.
+
+    These are the run's own marks, and marks for confounded prompts and for a primary metric that
+    differs from the baseline's.
+    """
     both = [one.score.replace("_", " ") for one in (variant, baseline) if one.begun]
     measures = [" against ".join(both)] if len(set(both)) > 1 else []
     return [*([CONFOUNDED] if confounded(baseline, variant) else []), *variant.marks, *measures]
 
 
 def changed(baseline: Variant, variant: Variant) -> list[str]:
-    """Return the keys of settings that differ, ignoring judges added later to only one run."""
+    """Return the keys of the settings that differ between two runs.
+
+    The settings of a judge that was added later are compared only if both runs have this judge.
+    """
     keys = baseline.settings.keys() | variant.settings.keys()
     found = [key for key in keys if baseline.settings.get(key) != variant.settings.get(key)]
     later = baseline.later.keys() & variant.later.keys()
@@ -283,7 +332,10 @@ def changed(baseline: Variant, variant: Variant) -> list[str]:
 
 
 def _values(key: str, variants: Sequence[Variant]) -> Iterator[str]:
-    """Yield "KEY (A, B)" for a setting whose values differ, or for each of its keys that differ."""
+    """Yield "KEY (A, B)" for a setting whose values A and B differ.
+
+    If all values are mappings, yield such a text for each of their keys with different values.
+    """
     values = [variant.settings.get(key, variant.later.get(key)) for variant in variants]
     by_key = {key: values}
     if all(isinstance(value, dict) for value in values):
@@ -297,7 +349,10 @@ def _values(key: str, variants: Sequence[Variant]) -> Iterator[str]:
 
 
 def distinguishing(one: Variant, other: Variant) -> list[str]:
-    """Return the keys of settings, or of their parts, that distinguish two runs in a table."""
+    """Return the keys of the settings that distinguish two runs in a table.
+
+    If a setting is a mapping in both runs, the keys within it whose values differ are returned.
+    """
     found = []
     for key in changed(one, other):
         ours, theirs = (_section(key, run) for run in (one, other))

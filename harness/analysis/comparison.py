@@ -86,7 +86,10 @@ class Pairs:
         return self.digest[self.difference > 0].tolist(), self.digest[self.difference < 0].tolist()
 
     def group(self, label: str) -> Mapping[str, Ints]:
-        """Return the row numbers of each group of a label, without pairs that lack the label."""
+        """Return the row numbers of the pairs in each group of a label.
+
+        Pairs that lack the label are in no group.
+        """
         code, names = self.codes(label)
         return {names[place]: rows for place, rows in rows_by(code, len(names))}
 
@@ -108,7 +111,10 @@ class Pairs:
 
 
 def pair(first: AttemptTable, second: AttemptTable, *, score: str = PASS_RATE) -> Pairs:
-    """Return two runs' mean values, paired by instance, from the last round of each sample."""
+    """Pair the instances of two runs by the mean of their samples' values of a score.
+
+    The values are those of each sample's last round.
+    """
     total_first, n_first = _by_instance(first, score)
     total_second, n_second = _by_instance(second, score)
     both, at_first, at_second = np.intersect1d(
@@ -149,7 +155,11 @@ def _by_instance(table: AttemptTable, score: str) -> tuple[Floats, NDArray[np.in
 
 
 def _merged_units(first: Ints, second: Ints) -> Ints:
-    """Return one unit per pair, (n,), from two numberings, merging units that share a pair."""
+    """Merge two assignments of n pairs to units, and return the unit of each pair, (n,).
+
+    Two pairs are in the same unit if they share a unit in either assignment, directly or through a
+    chain of other pairs.
+    """
     if len(first) == 0:
         return first
     unit, before = first.copy(), second
@@ -241,9 +251,10 @@ def compare(pairs: Pairs) -> Comparison:
 
 
 def _interval(difference: float, margin: float, units: int, *, bounded: bool) -> Interval | None:
-    """Return the 95% interval, difference ± margin, clipped to [-1, 1] if ``bounded`` (verdicts).
+    """Return the 95% interval of a mean difference, ``difference`` ± ``margin``.
 
-    If no pair differs, the error of 0 carries no information. The interval of verdicts is then the
+    Differences of verdicts are ``bounded``: their interval is clipped to [-1, 1]. If no pair
+    differs, the margin is 0, which carries no information. The interval of verdicts is then the
     exact bound on the share of units that may differ (Clopper and Pearson 1934). Other values have
     no interval.
     """
@@ -283,13 +294,19 @@ def _effect(pairs: Pairs, differences: Floats) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Paired(Estimate):
-    """The mean difference over pairs. Its error is None if all differences are equal."""
+    """The mean difference of paired values.
+
+    Its standard error is None if all differences are equal.
+    """
 
     n_more: int = 0  # pairs in which the first value is larger
 
 
 def paired(first: Sequence[float], second: Sequence[float]) -> Paired:
-    """Return the mean of first minus second, with the error of Student's (1908) paired t test."""
+    """Return the mean of the differences ``first`` minus ``second``.
+
+    The standard error is that of Student's paired t test (1908).
+    """
     differences = np.array([one - other for one, other in zip(first, second, strict=True)])
     found = clustered_mean(differences, np.arange(len(differences)))
     # Rounding errors grow with the values, which may exceed 1.
@@ -302,8 +319,9 @@ def paired(first: Sequence[float], second: Sequence[float]) -> Paired:
 def mcnemar(better: int, worse: int) -> float:
     """Return the exact two-sided p value of McNemar's test for the counts of discordant pairs.
 
-    McNemar 1947, "Note on the Sampling Error of the Difference Between Correlated Proportions",
-    with the binomial distribution of discordant pairs. Valid only for independent pairs.
+    The test (McNemar 1947, "Note on the Sampling Error of the Difference Between Correlated
+    Proportions") is computed with the binomial distribution of discordant pairs. It is valid only
+    for independent pairs.
     """
     if not better + worse:
         return 1.0
@@ -330,7 +348,11 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
-    """Return p values adjusted as in Benjamini and Hochberg (1995), ignoring any that are None."""
+    """Return p values adjusted to control the false discovery rate.
+
+    The method is that of Benjamini and Hochberg (1995). Values that are None remain None and are
+    not counted.
+    """
     known = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
     adjusted: list[float | None] = [None] * len(p_values)
     smallest = 1.0
@@ -341,17 +363,21 @@ def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def adjusted(comparisons: Sequence[Comparison], *, planned: bool = True) -> list[Comparison]:
-    """Return comparisons with p adjusted by Holm if planned, else by Benjamini and Hochberg."""
+    """Return comparisons with adjusted p values (``p_adjusted``).
+
+    A ``planned`` family of comparisons is adjusted by `holm`, any other by `benjamini_hochberg`.
+    """
     found = (holm if planned else benjamini_hochberg)([one.p_value for one in comparisons])
     return [replace(one, p_adjusted=p) for one, p in zip(comparisons, found, strict=True)]
 
 
 def heterogeneity(effects: Sequence[float], stderrs: Sequence[float]) -> float | None:
-    """Return the p value for equal effects in all units, or None if there are fewer than two.
+    """Return the p value of the hypothesis that all effects are equal, or None for fewer than two.
 
-    This is Cochran's Q (1954, "The Combination of Estimates from Different Experiments"):
-    sum_i (e_i - m)^2 / s_i^2 around the mean m weighted by 1 / s_i^2, chi-squared with n - 1
-    degrees of freedom.
+    The statistic is Cochran's Q (1954, "The Combination of Estimates from Different Experiments"),
+    the sum of (e_i - m)^2 / s_i^2. Here e_i are the effects, s_i their standard errors, and m is
+    the mean of the effects, weighted by 1 / s_i^2. If all n effects are equal, Q follows a
+    chi-squared distribution with n - 1 degrees of freedom.
     """
     if len(effects) < 2:
         return None

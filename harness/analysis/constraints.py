@@ -1,4 +1,4 @@
-"""Reads which constraints a run's answers satisfy, and how they miss the others.
+"""Reads which constraints a run's answers satisfy, and why they fail the others.
 
 A rule checker, or a judge with criteria, lists the constraints in a score's
 ``details.constraints``. Details of any other form are ignored.
@@ -52,7 +52,10 @@ class ListedConstraint(Struct, gc=False):
 
     @property
     def labels(self) -> dict[str, str]:
-        """The constraint's groups by label, shortened. Groups that are not text are omitted."""
+        """The constraint's groups by label, cut to `LONGEST` characters each.
+
+        Groups that are not strings are omitted.
+        """
         groups = self.groups.items() if isinstance(self.groups, dict) else ()
         texts = ((label, group) for label, group in groups if isinstance(group, str))
         return {label[:LONGEST]: group[:LONGEST] for label, group in texts}
@@ -91,7 +94,7 @@ class _Scored(Struct, gc=False):
 
 @dataclass(slots=True)
 class Misses:
-    """How often each reason for a failure, and each difference from the target, occurs."""
+    """Counts the reasons for failures, and the differences between observed and target values."""
 
     off_by: Counter[float] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)
@@ -117,7 +120,7 @@ def _count(counter: Counter[Any], value: float | str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ConstraintFindings:
-    """The constraints on each sample's last answer, and the ways in which they failed."""
+    """The verdicts on the constraints of each sample's last answer, and the reasons of failures."""
 
     table: AttemptTable  # one row per constraint of a sample; `LABEL` groups them by kind
     misses: Mapping[str, Misses]  # by kind
@@ -125,7 +128,10 @@ class ConstraintFindings:
     without: int  # number of samples without constraints: refused, empty or failed
 
     def instances(self, names: Iterable[str]) -> dict[int, str]:
-        """Map the digests of the table's rows to instance ids, given the ids of all instances."""
+        """Map the digests of the table's rows to the ids of their instances.
+
+        Digests cannot be decoded, so ``names`` must contain the ids of all instances to be found.
+        """
         return {
             name_digest(_row_name(name, score, place)): name
             for name in names
@@ -169,7 +175,10 @@ def _row_name(instance: str, score: str, place: int) -> str:
 def table_line(
     name: str, sample: int, cluster: str, groups: Mapping[str, str], passed: bool | None
 ) -> TableLine:
-    """Return a constraint's verdict as a line of a table. `name` identifies the constraint."""
+    """Return the verdict on a constraint as a line for `TableBuilder`.
+
+    ``name`` identifies the constraint within the run.
+    """
     raw = msgspec.Raw(msgspec.json.encode(groups))
     return TableLine(SCHEMA_VERSION, name, sample, 1, raw, cluster, "ok", passed)
 
@@ -197,7 +206,10 @@ class ConstraintKind(SampleStatistic, frozen=True, kw_only=True):
 
 
 def kinds(findings: ConstraintFindings, label: str = LABEL) -> list[ConstraintKind]:
-    """Return the satisfied share of constraints by group of ``label``, most failures first."""
+    """Return the share of satisfied constraints in each group of ``label``.
+
+    Groups with the most failures come first.
+    """
     found = []
     for (group,), met in values_by(findings.table, PASS_RATE, label).items():
         if met.mean is not None:
@@ -222,7 +234,10 @@ def compare_kinds(
     names: Iterable[str] = (),  # ids of the instances to list
     cluster: str = "",  # label of the statistical unit; empty for the prompt
 ) -> dict[str, KindChange]:
-    """Return the comparison of two runs on each kind of constraint, most changed first."""
+    """Compare two runs on each kind of constraint, and return the comparisons by kind.
+
+    The kinds with the most changed pairs come first.
+    """
     pairs = pair(first.table, second.table).clustered_by(cluster)
     instances = second.instances(names)
 

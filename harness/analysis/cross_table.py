@@ -37,7 +37,7 @@ F1 = ("macro_f1", "macro_f1_answered")
 
 
 class TableOptions(Struct, frozen=True, kw_only=True):
-    """The contents of a results table; by default, those of the table that the task declares."""
+    """What a results table shows. The default is the table that the task declares."""
 
     rows: str | None = None  # label whose groups are the rows; empty for none
     columns: str | None = None  # label whose groups are the columns; empty for none
@@ -60,14 +60,22 @@ class ShownFigure(Struct, frozen=True, kw_only=True):
 
 
 class TableColumn(Struct, frozen=True, kw_only=True):
-    """A column: the index of a figure in `CrossTable.figures`, and a group (None: all groups)."""
+    """A column of the table, which shows one figure in one group.
+
+    ``figure`` is the figure's index in `CrossTable.figures`. ``group`` is None if the column covers
+    all groups.
+    """
 
     figure: int
     group: str | None
 
 
 class TableCell(Struct, frozen=True, kw_only=True):
-    """A figure in one group of a run, over n samples with a value. Undefined figures are None."""
+    """The value of a figure in one group of a run.
+
+    It covers the ``n`` samples that have a value of the figure's score. It is None if the figure is
+    undefined for these samples.
+    """
 
     value: float | None
     stderr: float | None
@@ -89,7 +97,11 @@ class TableRow(Struct, frozen=True, kw_only=True):
 
 
 class CrossTable(Struct, frozen=True, kw_only=True):
-    """A results table. ``round`` is null for each sample's last round, and labels may be empty."""
+    """A results table.
+
+    ``round`` is null if each sample's last round is used. The labels of rows and columns are empty
+    if the table is not broken down by groups.
+    """
 
     tasks: list[str]
     row_label: str
@@ -103,7 +115,11 @@ class CrossTable(Struct, frozen=True, kw_only=True):
 
 
 class Layout(NamedTuple):
-    """The (task, figure) pairs, the labels of rows and columns ("" for none), and source papers."""
+    """The plan of a table: its figures and their tasks, its labels, and the figures' papers.
+
+    The groups of the label ``rows`` are the rows, and those of the label ``columns`` the columns. A
+    label is empty if there is no such breakdown.
+    """
 
     figures: list[tuple[str, TableFigure]]
     rows: str
@@ -112,7 +128,10 @@ class Layout(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A cell's position: index of the figure, group of the row, group of the column (None: all)."""
+    """The position of one of a run's cells in the table.
+
+    It consists of a figure's index, the row's group and the column's group (None: all groups).
+    """
 
     figure: int
     group: str
@@ -135,7 +154,14 @@ def cross_table(
 ) -> CrossTable:
     """Build the results table of runs of one or more tasks.
 
-    Raises ConfigError for an unknown option or no attempts, or RunConflict for different data.
+    Args:
+        runs: The runs, with their attempts.
+        tables: The tables that tasks declare, by task.
+        options: What the table shows.
+
+    Raises:
+        ConfigError: If no run has attempts, or an option names an unknown label, score or round.
+        RunConflict: If runs that would be compared have different data.
     """
     begun = [(variant, table) for variant, table in runs if len(table)]
     if not begun:
@@ -159,7 +185,7 @@ def cross_table(
     if shared:
         notes.append("Rows that several runs fill have no figure over all columns.")
     if "run" in named[0]:
-        notes.append("Runs with the same settings are told apart by their names.")
+        notes.append("Runs with the same settings are distinguished by their names.")
     every = dict.fromkeys(figure.name for _, figure in plan.figures)
     if absent := [repr(name) for name in every if name not in names]:
         notes.append(f"No run has {', '.join(absent)}.")
@@ -304,7 +330,10 @@ def _fill(
 
 
 def _row_settings(runs: Sequence[FilledRun], plan: Layout) -> list[dict[str, str]]:
-    """Return, for each run, the settings (or name) that distinguish it from runs of its model."""
+    """Return, for each run, the settings that distinguish it from other runs of the same model.
+
+    If runs that would fill the same cell have equal settings, their names are added.
+    """
     # Cells over all columns count only if the table has no others.
     places = [
         {place for place in run.cells if place.column is not None or not plan.columns}
@@ -372,7 +401,10 @@ def _rows(
 
 
 def _marks(variants: Sequence[comparable.Variant]) -> list[str]:
-    """Return the marks of a row's runs. A mark that not all share begins with its run's name."""
+    """Return the marks of a row's runs.
+
+    A mark that only some of the runs have is preceded by the name of its run.
+    """
     marks = [
         mark if all(mark in other.marks for other in variants) else f"{variant.name}: {mark}"
         for variant in variants

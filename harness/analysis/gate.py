@@ -66,9 +66,17 @@ class Gate:
 
 
 def check_run(folder: RunFolder, asked: CheckSection, runs: Path) -> Gate:
-    """Return the decisions on a recorded run's bounds. The baseline is in the folder ``runs``.
+    """Return the decisions on the bounds of a recorded run.
 
-    Raises as `decide` does, and DataMissing if there is no such baseline.
+    Args:
+        folder: The run's folder.
+        asked: The bounds and, optionally, the name of a baseline.
+        runs: The folder with the baseline's run folder.
+
+    Raises:
+        ConfigError: As `decide`.
+        DataMissing: If there is no such baseline.
+        RunConflict: As `decide`.
     """
     before = read_run(find_run(runs, asked.baseline)) if asked.baseline else None
     run = read_run(folder)
@@ -131,7 +139,10 @@ def _changes(baseline: Run, run: Run, score: str, least: float, by: str) -> Iter
 
 
 def decided(one: Decision, decisions: int) -> Decision:
-    """Return a decision with its outcome, and its interval widened for the number of decisions."""
+    """Return a decision with its outcome, and with its interval widened (Bonferroni).
+
+    ``decisions`` is the number of decisions on the run.
+    """
     if one.value is None or one.ci95 is None:
         return one
     z = normal_quantile(1 - ALPHA / 2 / decisions)

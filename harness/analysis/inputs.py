@@ -41,7 +41,11 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_labels(path: Path) -> list[Label]:
-    """Return a JSONL file's labels, in order. Raises DataInvalid if a criterion has two of them."""
+    """Return the labels in a JSONL file, in order.
+
+    Raises DataInvalid if a line is not a label, if a criterion is labelled twice, or if the file
+    has no labels.
+    """
     found: dict[Label, int] = {}
     labels = []
     for number, label in _jsonl(path, Label, FORM):
@@ -58,7 +62,11 @@ def read_labels(path: Path) -> list[Label]:
 
 
 def read_model_scores(path: Path) -> dict[str, dict[str, float]]:
-    """Return published scores by benchmark, then model, from a CSV or JSONL file."""
+    """Return the published scores in a CSV or JSONL file, by benchmark and then by model.
+
+    Raises DataInvalid if a row names no model, a model has several rows, a score is not a number,
+    or there are no scores.
+    """
     found: dict[str, dict[str, float]] = {}
     seen = set[str]()
     rows = _csv(path) if path.suffix.lower() == ".csv" else _jsonl(path, dict[str, Any])

@@ -51,7 +51,13 @@ class Agreement(Struct, frozen=True, kw_only=True):
 def agreement(
     judge: NDArray[np.integer], reference: NDArray[np.integer], cluster: NDArray[np.integer]
 ) -> Agreement:
-    """Return the agreement of (n,) verdicts (1, 0 or `NOT_JUDGED`) of judge and reference."""
+    """Return the agreement of a judge with a reference on n criteria.
+
+    Args:
+        judge: (n,) The judge's verdicts: 1, 0 or `NOT_JUDGED`.
+        reference: (n,) The reference's verdicts, likewise.
+        cluster: (n,) The number of each criterion's cluster.
+    """
     decided = (judge != NOT_JUDGED) & (reference != NOT_JUDGED)
     says = {"yes": 1, "no": 0, "abstained": NOT_JUDGED}
     own, other, unit = judge[decided] == 1, reference[decided] == 1, cluster[decided]
@@ -72,14 +78,15 @@ def agreement(
 def cohens_kappa(
     judge: NDArray[Any], reference: NDArray[Any], cluster: NDArray[np.integer]
 ) -> Statistic:
-    """Return Cohen's kappa, the agreement beyond chance. Its mean is None if p_e is 1.
+    """Return Cohen's kappa, the agreement of two raters beyond chance:
 
-        kappa = (p_o - p_e) / (1 - p_e),
+        kappa = (p_o - p_e) / (1 - p_e).
 
-    where p_o is the share of agreement and p_e the chance agreement of two raters who use each
-    category (a number from 0) as often as these (Cohen 1960, "A Coefficient of Agreement for
-    Nominal Scales", equation 1). The standard error is linearised and clustered. For independent
-    verdicts it is that of Fleiss, Cohen and Everitt (1969).
+    Here p_o is the observed share of agreement, and p_e is the share expected by chance if each
+    rater used the categories (numbers from 0) as often but independently (Cohen 1960, "A
+    Coefficient of Agreement for Nominal Scales", equation 1). The statistic's mean is None if p_e
+    is 1. The standard error is linearised and clustered. For independent verdicts it is that of
+    Fleiss, Cohen and Everitt (1969).
     """
     if not len(judge):
         return Statistic()
@@ -97,7 +104,10 @@ def cohens_kappa(
 
 
 class Bin(Struct, frozen=True, kw_only=True):
-    """The criteria with a probability of yes in [low, high). The last bin includes 1."""
+    """The criteria for which the judge's probability of yes is in [low, high).
+
+    The last bin includes 1.
+    """
 
     low: float
     high: float
@@ -124,7 +134,10 @@ class GroupAgreement(Struct, frozen=True, kw_only=True):
 
 
 class RunScores(Struct, frozen=True, kw_only=True):
-    """The mean score of a run's answers by the judge, and of the same answers by the reference."""
+    """A run's mean score according to the judge, and according to the reference.
+
+    Both means are over the same answers.
+    """
 
     run: str
     score: str
@@ -139,7 +152,7 @@ class RankingAgreement(RankCorrelation, frozen=True, kw_only=True):
 
 
 class JudgeValidation(Struct, frozen=True, kw_only=True):
-    """The validation of a judge, which takes the reference's verdicts as correct."""
+    """The results of comparing a judge's verdicts with a reference, which is taken as correct."""
 
     judge: str
     reference: str
@@ -169,14 +182,28 @@ def validate(
     marks: Sequence[str] = (),
     notes: Sequence[str] = (),
 ) -> JudgeValidation:
-    """Return a judge's validation. Raises ConfigError for an unknown label or no common verdict."""
+    """Compare a judge's verdicts with those of a reference.
+
+    Args:
+        pairs: The verdicts of both.
+        judge: The judge's name.
+        reference: A description of the reference.
+        runs: The names of the runs. With several, their rankings are compared as well.
+        label: Label by whose groups to break down the agreement; empty for none.
+        marks: Warnings to show next to the result.
+        notes: Notes on the result.
+
+    Raises:
+        ConfigError: If no criterion was decided by both, or the label is unknown or has too many
+            groups.
+    """
     decided = (pairs.judge != NOT_JUDGED) & (pairs.reference != NOT_JUDGED)
     if not decided.any():
         counts = asdict(pairs.left_out).items()
         left = ", ".join(f"{n:,} {reason.replace('_', ' ')}" for reason, n in counts if n)
         raise ConfigError(
-            f"There is no criterion that both {judge!r} and the reference ({reference}) have "
-            f"decided on: {len(pairs):,} with an abstention, excluded: {left or 'none'}.",
+            f"No criterion was decided by both {judge!r} and the reference ({reference}): "
+            f"{len(pairs):,} have an abstention, excluded: {left or 'none'}.",
             "Both need verdicts on the same criteria or scores (docs/judge_validation.md).",
         )
     refuse_unknown(label, pairs.labels(), f"--by: the criteria have no label {label!r}.")
@@ -258,13 +285,16 @@ def calibration(
 def covariance(
     one: NDArray[np.float64], other: NDArray[Any], cluster: NDArray[np.integer], most: float = 0.25
 ) -> Statistic:
-    """Return the covariance, the mean of (x - mean x)(y - mean y), with ci95 clipped to ±``most``.
+    """Return the covariance of two variables, the mean of (x - mean x)(y - mean y).
 
-    For two judges' probabilities of yes, it is the confidence covariance of Lior et al. 2025,
-    "WildIFEval", section 4.2, at most 1/4. Between max(p, 1 - p), the probability of the judge's
-    own verdict, and whether that verdict is right (1 or 0), it is at most 1/8. Yates (1982),
-    "External Correspondence", uses that covariance of a forecast and its outcome to decompose the
-    Brier score.
+    Its 95% interval is clipped to [-``most``, ``most``], where ``most`` is the largest possible
+    covariance:
+
+    - 1/4 for two judges' probabilities of yes. This is the confidence covariance of Lior et al.
+      2025, "WildIFEval", section 4.2.
+    - 1/8 for a judge's confidence max(p, 1 - p), the probability of its own verdict, and whether
+      that verdict is right (1 or 0). Yates (1982), "External Correspondence", uses the covariance
+      of a forecast and its outcome to decompose the Brier score.
     """
     if not len(one):
         return Statistic()
@@ -276,7 +306,10 @@ def covariance(
 def correlation(
     one: NDArray[np.float64], other: NDArray[np.float64], cluster: NDArray[np.integer]
 ) -> Statistic:
-    """Return Pearson's r (None if a side is constant) with its linearised standard error."""
+    """Return Pearson's r of two variables, with its linearised standard error.
+
+    The statistic's mean is None if either variable is constant.
+    """
     if not len(one) or not np.ptp(one) or not np.ptp(other):  # std() of equal values may not be 0
         return Statistic(n=len(one), n_clusters=len(np.unique(cluster)))
     first, second = ((of - of.mean()) / of.std() for of in (one, other))
@@ -290,9 +323,10 @@ def rank_models(
 ) -> tuple[list[RunScores], list[RankingAgreement]]:
     """Score each run's answers by judge and reference, and compare the rankings of the runs.
 
-    *strict* is 0 if any criterion is a no, otherwise None if any is an abstention, otherwise 1.
-    *soft* is the share of decided criteria that are satisfied (Lior et al. 2025, arXiv 2503.06573).
-    An answer is included if both sides have a value for it.
+    The score *strict* of an answer is 0 if the verdict on any criterion is no, otherwise None if
+    there is an abstention, otherwise 1. The score *soft* is the share of decided criteria that are
+    satisfied (Lior et al. 2025, arXiv 2503.06573). An answer is included if it has a value from
+    both the judge and the reference.
     """
     _, first, answer = np.unique(pairs.answer, return_index=True, return_inverse=True)
     sides = [_answer_scores(side, answer, len(first)) for side in (pairs.judge, pairs.reference)]

@@ -1,4 +1,4 @@
-"""Reads judges' verdicts on each sample's last answer, paired with the verdicts of a reference.
+"""Reads judges' verdicts on each sample's last answer, and pairs them with a reference's.
 
 A judge with criteria gives a verdict on each criterion. For any other judge, each score is a
 verdict: true, false or missing. An abstention never counts as a no. An unreadable judgement is an
@@ -65,7 +65,10 @@ class JudgeVerdict(NamedTuple):
 
 
 class Said(NamedTuple):
-    """A judge's verdicts on an answer: one per criterion or, without criteria, one per score."""
+    """A judge's verdicts on an answer.
+
+    There is one per criterion or, if the judge has no criteria, one per score.
+    """
 
     outcome: JudgementOutcome
     verdicts: tuple[JudgeVerdict, ...]
@@ -73,7 +76,11 @@ class Said(NamedTuple):
 
 
 class JudgedAnswer(NamedTuple):
-    """A sample's last answer: its text's hash and each judge's verdicts (None: not judged)."""
+    """A sample's last answer with the verdicts of judges.
+
+    ``attempt`` is a hash of the answer's text. ``said`` has each judge's verdicts, or None for a
+    judge that did not judge the answer.
+    """
 
     instance: str
     sample: int
@@ -103,7 +110,12 @@ def read_answers(
 def read_judged(
     index: AttemptIndex, judge: str, round_: int | None = None
 ) -> tuple[AttemptTable, int]:
-    """Return a table of a judge's verdicts on criteria, and the number of samples without any."""
+    """Read a judge's verdicts on the criteria of each sample's last answer (up to `round_`).
+
+    Returns:
+        A table with a row for each criterion of a sample, and the number of samples without such
+        verdicts.
+    """
     builder, without = TableBuilder(), 0
     for answer in read_answers(index, [judge], round_):
         (said,) = answer.said
@@ -118,7 +130,12 @@ def read_judged(
 
 
 def judges_with_verdicts(path: Path, *, of_criteria: bool = False) -> list[str]:
-    """Return a run's judges that gave verdicts (or verdicts on criteria), earliest first."""
+    """Return the names of a run's judges that gave verdicts, in the order of their registration.
+
+    Args:
+        path: The run's ``attempts.jsonl``.
+        of_criteria: Return only the judges that gave verdicts on criteria.
+    """
     found = set[str]()
     for _, _, line in decoded(path.with_name(JUDGEMENTS), _Judgement, JUDGEMENT):
         if line.judge not in found:
@@ -170,7 +187,10 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class VerdictPairs:
-    """The n criteria that both sides judged. A verdict is 1, 0 or `NOT_JUDGED` (an abstention)."""
+    """The n criteria that both the judge and the reference judged.
+
+    A verdict is 1, 0 or `NOT_JUDGED` (an abstention).
+    """
 
     judge: NDArray[np.int8]
     reference: NDArray[np.int8]
@@ -200,7 +220,15 @@ class VerdictPairs:
 def pair_verdicts(
     runs: Mapping[str, Iterable[JudgedAnswer]], reference: str | Sequence[Label]
 ) -> VerdictPairs:
-    """Return the first judge's verdicts paired with the reference: `JUDGE`, `RULES` or labels."""
+    """Pair the verdicts of a judge with those of a reference.
+
+    Args:
+        runs: The answers of each run, by the run's name. The first verdicts in an answer are those
+            of the judge to validate.
+        reference: `JUDGE` if the reference is the judge whose verdicts are the second in each
+            answer, `RULES` if it is the rule checkers' verdicts on the judge's criteria, otherwise
+            people's labels.
+    """
     labels = {} if isinstance(reference, str) else _by_answer(reference, list(runs))
     kinds = {"judge": "b", "reference": "b", "probability": "d", "reference_probability": "d"}
     kinds |= {"cluster": "q", "run": "i", "answer": "i", "grouping": "i"}
@@ -266,7 +294,10 @@ def _by_answer(
 def _labelled(
     answer: JudgedAnswer, labels: Sequence[Label], keys: Sequence[Key]
 ) -> tuple[Side, Counter[str]]:
-    """Return an answer's labels by criterion, and counts of excluded labels by `LeftOut` field."""
+    """Return the labels of an answer by criterion, and how many labels are excluded.
+
+    The excluded labels are counted by reason, which is the name of a field of `LeftOut`.
+    """
     found: dict[Key, bool | None] = {}
     excluded = Counter[str]()
     for label in labels:
@@ -285,7 +316,10 @@ def _labelled(
 
 
 def _matched(criterion: int | str | None, keys: Sequence[Key]) -> list[Key]:
-    """Return the keys of the criteria that a label names. Without keys, make one from the label."""
+    """Return the keys of the criteria that a label's ``criterion`` refers to.
+
+    If there are no keys, the result is a new key made of the label's criterion.
+    """
     if not keys:
         return [("" if criterion is None else str(criterion), 0)]
     if criterion is None:

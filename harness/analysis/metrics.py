@@ -14,11 +14,12 @@ from harness.errors import DataInvalid
 from harness.records import METRICS_VERSION, Outcome, Usage
 
 PASS_RATE = "pass_rate"  # noqa: S105 (not a password)
-"""The name of the verdict (pass or fail) wherever a score's name is expected."""
+"""The name that stands for the verdict (pass or fail) where the name of a score is expected."""
+MOST_SHOWN = 4  # scores in the short text of a run's metrics
 
 
 class Rate(Struct, frozen=True, kw_only=True):
-    """The share of samples that pass, as of each sample's last round."""
+    """The share of samples that pass. The verdict on a sample is that of its last round."""
 
     pass_rate: float | None  # over the n samples with a verdict
     stderr: float | None = None  # clustered; null for fewer than two clusters
@@ -33,7 +34,7 @@ class Rate(Struct, frozen=True, kw_only=True):
 
 
 class Mean(Struct, frozen=True, kw_only=True):
-    """The mean of a score over samples, as of each sample's last round."""
+    """The mean of a score over samples. A sample's value is that of its last round."""
 
     mean: float
     stderr: float | None = None
@@ -47,9 +48,9 @@ class Rounds(Struct, frozen=True, kw_only=True):
     """Pass rates by round number, from 1.
 
     With `stop_on_pass`, ``each`` covers only samples that have not passed before, so check `n`
-    before comparing. ``any_of_first_k`` covers the samples with a verdict up to round k. A sample
-    that has not passed counts as failed even if later rounds are missing or not judged: excluding
-    it would make the rate too high.
+    before comparing. ``any_of_first_k`` covers the samples with a verdict in one of the first k
+    rounds. A sample that has not passed in them counts as failed, even if it lacks a later round or
+    a verdict on it: excluding it would make the rate too high.
     """
 
     each: dict[int, float]  # pass rate of the n judged attempts of a round
@@ -63,7 +64,10 @@ class Rounds(Struct, frozen=True, kw_only=True):
 
 
 class Group(Rate, frozen=True, kw_only=True):
-    """The figures of `Metrics` for one group. ``instances`` is a hash of its instances' ids."""
+    """The figures of `Metrics` for one group.
+
+    ``instances`` is a hash of the ids of the group's instances.
+    """
 
     instances: str = ""
     scores: dict[str, Mean] = {}
@@ -98,7 +102,11 @@ class JudgeFacts(CallFigures, frozen=True, kw_only=True):
 
 
 class ReferenceScore(Mean, frozen=True, kw_only=True):
-    """A judge's mean score of reference answers; ``difference`` is the run's mean minus theirs."""
+    """A judge's mean score of the data set's reference answers.
+
+    ``difference`` is the mean score of the run's answers minus that of the reference answers, over
+    the instances that have both.
+    """
 
     n_pairs: int = 0  # instances with both values, equally weighted
     n_pair_clusters: int = 0
@@ -113,7 +121,8 @@ class Metrics(Struct, frozen=True, kw_only=True):
     pass_at_k is the mean over instances of the probability that at least one of k samples passes,
     from the judged samples' last rounds. The largest k is the smallest number of judged samples of
     any instance, so every k covers the same instances. Instances without a judged sample do not
-    count. Instances have equal weight, unlike in `pass_rate`. pass_hat_k requires all k to pass.
+    count. Instances have equal weight, unlike in `pass_rate`. pass_hat_k is the corresponding mean
+    of the probability that all k samples pass.
     """
 
     schema_version: int = METRICS_VERSION
@@ -159,9 +168,26 @@ class Metrics(Struct, frozen=True, kw_only=True):
         """The pass rate over all judged samples, or None if there are none."""
         return self.overall.pass_rate
 
+    def __repr__(self) -> str:
+        """Return a short text with only the main figures: all of them would fill pages."""
+        found = [f"run={self.run!r}", f"task={self.task!r}", f"model={self.model!r}"]
+        if self.pass_rate is not None:
+            found.append(f"pass_rate={self.pass_rate:.4g}")
+        if self.overall.ci95 is not None:
+            found.append("ci95=({:.4g}, {:.4g})".format(*self.overall.ci95))
+        found += [f"{name}={mean.mean:.4g}" for name, mean in [*self.scores.items()][:MOST_SHOWN]]
+        found.append(f"n_samples={self.n_samples}, n_clusters={self.n_clusters}")
+        found += ["simulated=True"] * self.simulated
+        found += [f"incomplete: {self.progress}"] * (not self.complete)
+        return f"Metrics({', '.join(found)}, …)"
+
     @property
     def progress(self) -> str:
-        """Text such as "1,200 of 2,000", with the finished (or begun) and the planned samples."""
+        """The numbers of finished and planned samples, such as "1,200 of 2,000".
+
+        If the number of finished samples is unknown, the samples begun are counted instead: "1,200
+        begun of 2,000".
+        """
         whole = "?" if self.n_planned is None else f"{self.n_planned:,}"
         if self.n_planned is None or self.n_owed is None:
             return f"{self.n_samples:,} begun of {whole}"
@@ -178,7 +204,10 @@ class _Version(Struct):
 
 
 def from_json(text: bytes, path: Path) -> Metrics:
-    """Decode a `metrics.json`, ignoring unknown keys. Raises DataInvalid, naming the file."""
+    """Decode the contents of a `metrics.json`, ignoring unknown keys.
+
+    Raises DataInvalid, which names ``path``, if they are malformed or have another schema version.
+    """
     remedy = "Run the run file again to rewrite it from the attempts."
     try:
         version = msgspec.json.decode(text, type=_Version).schema_version

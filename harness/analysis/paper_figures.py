@@ -21,13 +21,13 @@ from harness.errors import ConfigError
 from harness.store.columns import NOT_JUDGED, AttemptTable, changes, rows_by
 
 CONSECUTIVE = "consecutive"
-"""Name of the score that `consecutive` adds: a number of levels."""
+"""Name of the score that `consecutive` adds. Its values are numbers of levels."""
 
 Ratio = tuple[NDArray[np.float64], NDArray[np.float64]]  # each sample's numerator and denominator
 
 
 def partial(samples: AttemptTable, score: str) -> AttemptTable:
-    """Return the samples with their verdict (1 or 0) as the score where the score is missing."""
+    """Return the samples with missing values of a score replaced by the verdict (1 or 0)."""
     filled = np.where(samples.judged, samples.passed, np.nan)
     known, values = values_of(samples, score)
     filled[known] = values
@@ -69,7 +69,10 @@ def _levels_passed(level: NDArray[np.intp], passed: NDArray[np.generic], n: int)
 def averaged(
     samples: AttemptTable, score: str, label: str, *labels: str
 ) -> dict[Key, SampleStatistic]:
-    """Return, by group of ``labels``, the mean of a score's means in the groups of ``label``."""
+    """Average a score over the groups of ``label``, with equal weight for each of these groups.
+
+    Returns the average for each group of ``labels``.
+    """
     codes, _ = group_codes(samples.instances.groupings, (label,))
     bounds = _bounds(samples, score)
 
@@ -86,7 +89,7 @@ def averaged(
 
 
 def ratio(samples: AttemptTable, score: str, per: str, *labels: str) -> dict[Key, SampleStatistic]:
-    """Return a score's sum divided by that of the score `per`, in each group of ``labels``.
+    """Return the sum of ``score`` divided by the sum of ``per``, for each group of ``labels``.
 
     Samples that lack either score are excluded.
     """
@@ -101,7 +104,7 @@ def ratio(samples: AttemptTable, score: str, per: str, *labels: str) -> dict[Key
 def weighted_means(
     samples: AttemptTable, score: str, weight: str, *labels: str
 ) -> dict[Key, SampleStatistic]:
-    """Return a score's mean in each group of ``labels``, weighted by the values of another score.
+    """Return the mean of ``score``, weighted by the score ``weight``, for each group of ``labels``.
 
     Samples that lack either score are excluded.
     """
@@ -117,16 +120,18 @@ def weighted_means(
 def macro_f1(
     samples: AttemptTable, score: str, label: str, *labels: str
 ) -> dict[Key, SampleStatistic]:
-    """Return the macro-averaged F1 of two classes (a label's groups) in each group of ``labels``.
+    """Return the macro-averaged F1 over the groups of ``label``, for each group of ``labels``.
 
-    It is the mean over the classes of F1_c = 2 TP / (2 TP + FP + FN), the "averaged F1" of Opitz
-    and Burst (2021, "Macro F1 and Macro F1", arXiv 1911.03347), which they recommend over the F1 of
-    averaged precision and recall.
+    The groups of ``label`` are the two classes. The result is the mean over the classes of F1_c = 2
+    TP / (2 TP + FP + FN), the "averaged F1" of Opitz and Burst (2021, "Macro F1 and Macro F1",
+    arXiv 1911.03347), which they recommend over the F1 of averaged precision and recall.
 
     An answer predicts its instance's class if the score is true, and the other class if the score
     is false. An answer without a verdict (refused, empty, unreadable) predicts neither: it is a
     miss of its class, but no false alarm for the other. Failed calls are excluded. If a class does
     not occur in a group, the value is None: the other class's F1 alone is a different statistic.
+
+    Raises ConfigError if there are more than two classes.
     """
     codes, classes = group_codes(samples.instances.groupings, (label,))
     if len(classes) > 2:
@@ -180,9 +185,17 @@ def _bounds(samples: AttemptTable, score: str) -> tuple[float, float]:
 def _mean_of_ratios(
     ratios: Sequence[Ratio], taken: AttemptTable, n_samples: int, bounds: tuple[float, float]
 ) -> SampleStatistic:
-    """Return the mean of ratios of sums over the rows ``taken``, or no mean if a denominator is 0.
+    """Return the mean of several ratios, each of which divides one sum over samples by another.
 
-    The standard error is computed by linearisation (each row's influence on the mean).
+    Args:
+        ratios: For each ratio, the terms that the samples contribute to the two sums.
+        taken: The samples.
+        n_samples: The number of samples, including those without values.
+        bounds: The smallest and the largest possible mean.
+
+    Returns:
+        The mean, or no mean if the divisor of a ratio is 0. The standard error is linearised: it
+        follows from the influence of each sample on the mean.
     """
     if not ratios or not all(lower.sum() for _, lower in ratios):
         return SampleStatistic(missing=n_samples)

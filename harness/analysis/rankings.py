@@ -36,8 +36,9 @@ SEED = 20_260_000
 def tau_b(first: Floats, second: Floats) -> float | None:
     """Return Kendall's tau-b of two scorings of the same items, or None if either is constant.
 
-    Kendall 1945, "The Treatment of Ties in Ranking Problems": concordant minus discordant pairs,
-    divided by the root of the product of the two numbers of untied pairs.
+    This is the number of concordant pairs minus the number of discordant pairs, divided by the
+    geometric mean of the numbers of untied pairs in the two scorings (Kendall 1945, "The Treatment
+    of Ties in Ranking Problems").
     """
     found, *untied = _pairs(first, second)
     if not all(untied):
@@ -48,9 +49,9 @@ def tau_b(first: Floats, second: Floats) -> float | None:
 def _pairs(first: Floats, second: Floats) -> tuple[int, int, int]:
     """Return concordant minus discordant pairs, and how many pairs are untied in each scoring.
 
-    All pairs of a few items are compared, which is fast: an interval needs 2,000 calls. Discordant
-    pairs of many items are counted as in Knight 1966, "A Computer Method for Calculating Kendall's
-    Tau with Ungrouped Data".
+    For few items, all pairs are compared. This is fast, as it must be: a bootstrap interval needs
+    2,000 calls. For many items, discordant pairs are counted as in Knight 1966, "A Computer Method
+    for Calculating Kendall's Tau with Ungrouped Data".
     """
     if len(first) <= MAX_OUTER:
         one, other = (np.sign(np.subtract.outer(values, values)) for values in (first, second))
@@ -84,8 +85,8 @@ def _inversions(ranks: Ints) -> int:
 def _p_value(first: Floats, second: Floats) -> float:
     """Return the two-sided p value of tau-b for at least three runs.
 
-    It is exact for up to 33 runs, or 7 with ties. For more, it is that of the normal distribution
-    with the variance of Kendall 1970, "Rank Correlation Methods", section 4.
+    It is exact for up to 33 runs (with ties, for up to 7). For more runs, it is based on a normal
+    distribution with the variance of Kendall 1970, "Rank Correlation Methods", section 4.
     """
     n, pairs = len(first), len(first) * (len(first) - 1) // 2
     if n <= MAX_ORDERED:
@@ -121,7 +122,10 @@ class RankCorrelation(Struct, frozen=True, kw_only=True):
 
 
 def rank_correlation(values: Iterable[tuple[float | None, float | None]]) -> RankCorrelation:
-    """Return Kendall's tau-b and its p value for pairs of values, ignoring pairs with a None."""
+    """Return Kendall's tau-b and its p value for pairs of values.
+
+    Pairs in which a value is None are ignored.
+    """
     both = [(one, other) for one, other in values if one is not None and other is not None]
     # Sums in a different order differ in the last bits, which should not decide a rank.
     first, second = np.round(np.reshape(both, (-1, 2)), 12).T
@@ -131,7 +135,10 @@ def rank_correlation(values: Iterable[tuple[float | None, float | None]]) -> Ran
 
 
 class Ranking(Struct, frozen=True, kw_only=True):
-    """How similarly two runs rank a label's groups. tau-b is None if a run ranks all equally."""
+    """How similarly two runs rank the groups of a label, measured by Kendall's tau-b.
+
+    It is None if all groups tie in one of the runs.
+    """
 
     tau_b: float | None
     ci95: tuple[float, float] | None
@@ -140,7 +147,7 @@ class Ranking(Struct, frozen=True, kw_only=True):
 
 
 def rank_groups(pairs: Pairs, label: str) -> Ranking:
-    """Return tau-b of two runs' rankings of a label's groups, with a bootstrap interval."""
+    """Compare how two runs rank the groups of a label, with a bootstrap interval of tau-b."""
     code, groups = pairs.codes(label)
     kept, code = pairs.take(code >= 0), code[code >= 0]
     n = len(groups)
@@ -185,7 +192,10 @@ class Tau(RankCorrelation, frozen=True, kw_only=True):
 
 
 class JudgedTables(NamedTuple):
-    """A judge's verdicts on constraints by run, as returned by `judge_verdicts.read_judged`."""
+    """A judge's verdicts on constraints.
+
+    ``of_runs`` has, for each run, the result of `judge_verdicts.read_judged`.
+    """
 
     judge: str
     of_runs: Sequence[tuple[AttemptTable, int]]
@@ -213,7 +223,22 @@ def induced_rankings(
     external: Mapping[str, Mapping[str, float]] | None = None,
     round_: int | None = None,
 ) -> InducedRankings:
-    """Return how runs rank overall, by group and as published, and tau-b of every two rankings."""
+    """Rank runs overall, by group and as published, and correlate every two rankings by tau-b.
+
+    Args:
+        runs: The runs.
+        score: The score to rank by.
+        label: Rank the runs in each group of this label as well; empty for none.
+        judged: A judge's verdicts on constraints. If given, the groups are groups of constraints
+            and not of instances.
+        external: Published scores, by benchmark and then by the name of a run or model.
+        round_: Use each sample's last round up to this one; None for no limit.
+
+    Raises:
+        ConfigError: If a run lacks the score, no run has the round, or the label has too many
+            groups.
+        RunConflict: If the runs have different primary metrics.
+    """
     runs, name, score = scored_runs(runs, score, round_)
     tables = [table for _, table in runs]
     scorings = [Scoring(name=name, kind="all", values=[value_of(table, score) for table in tables])]
@@ -246,7 +271,7 @@ def induced_rankings(
 
 
 def refuse_many_groups(label: str, n: int) -> None:
-    """Raise ConfigError if a label has too many groups for a table."""
+    """Raise ConfigError if a label has too many groups (``n``) for a table."""
     if n > MAX_GROUPS:
         problem = f"--by: the label {label!r} has {n:,} groups, more than {MAX_GROUPS}."
         raise ConfigError(problem, "Name a coarser label.")

@@ -24,7 +24,10 @@ MODAL = "VM0"  # The tag of must, should, …; not counted as verbs, as in the P
 
 
 class Together(Struct, frozen=True):
-    """Two groups of criteria, the number of tasks with both, and their PMI in nats (None: -∞)."""
+    """Two groups of criteria, and the number of tasks that have criteria of both.
+
+    ``pmi`` is their pointwise mutual information in nats (None: -∞).
+    """
 
     first: str
     second: str
@@ -56,7 +59,13 @@ def describe(
     label: str = CATEGORY,  # label that groups the criteria
     verbs: Callable[[str], list[str]] | None = None,  # as `verbs`; None to count no verbs
 ) -> CriteriaDescription:
-    """Return statistics of criteria, given each task's groups (by label) and its criteria."""
+    """Return statistics of the criteria of tasks.
+
+    Args:
+        tasks: For each task, a mapping of its labels to groups, and its criteria.
+        label: The label by which criteria are grouped.
+        verbs: The function `verbs`, to count the verbs in criteria; None to count none.
+    """
     by_count, by_group, texts = Counter[int](), Counter[str](), Counter[str]()
     groups_by_count = defaultdict[int, Counter[str]](Counter)
     labels = defaultdict[str, Counter[str]](Counter)
@@ -100,10 +109,11 @@ def describe(
 
 
 def verbs(text: str) -> list[str]:
-    """Return the base form of each word of a text that is a verb, and "" for every other word.
+    """Return an entry for each word of a text: the base form of a verb, or "" for any other word.
 
-    Placeholders count as names. The tagger is HanTa's for English (Wartena 2019, "A Probabilistic
-    Morphology Model for German Lemmatization"). docs/wildifeval.md compares it with NLTK's.
+    Words with an underscore are placeholders, and never count as verbs. The tagger is HanTa's for
+    English (Wartena 2019, "A Probabilistic Morphology Model for German Lemmatization").
+    docs/wildifeval.md compares it with NLTK's.
     """
     from harness.scoring import punkt  # imports NLTK
 
@@ -127,8 +137,15 @@ def _tagger() -> Callable[[list[str]], list[tuple[str, str, str]]]:
 def pmi(both: int, first: int, second: int, n: int) -> float | None:
     """Return the pointwise mutual information of two groups, in nats (None for -∞).
 
-    Church and Hanks 1990, "Word Association Norms, Mutual Information, and Lexicography": log(p(a,
-    b) / (p(a) p(b))), where p is the share of the n tasks that have a group, or both.
+    It is log(p(a, b) / (p(a) p(b))), as in Church and Hanks 1990, "Word Association Norms, Mutual
+    Information, and Lexicography". Here p(a) is the share of the n tasks that have group a, and
+    p(a, b) the share of tasks that have both groups.
+
+    Args:
+        both: The number of tasks with both groups.
+        first: The number of tasks with the first group.
+        second: The number of tasks with the second group.
+        n: The number of all tasks.
     """
     return log(both * n / (first * second)) if both else None
 
@@ -143,7 +160,10 @@ MAX_MESSAGE_LENGTH = 300
 
 
 class Feature(Struct, frozen=True):
-    """A feature of decoding constraints, such as a schema's keyword, and the instances with it."""
+    """A feature of decoding constraints, such as a JSON Schema keyword.
+
+    ``n`` counts the instances whose constraint has the feature.
+    """
 
     name: str
     n: int
@@ -151,7 +171,10 @@ class Feature(Struct, frozen=True):
 
 
 class Rejections(Struct, frozen=True):
-    """Counts of rejected decoding constraints, by feature, with the highest shares first."""
+    """Counts of the decoding constraints that a provider rejected, in total and by feature.
+
+    The features that were rejected most often, relative to their number, come first.
+    """
 
     n: int  # instances with a constraint
     n_rejected: int
@@ -189,7 +212,8 @@ def read_asked(
 ) -> Iterator[tuple[str, Any, str | None]]:
     """Yield (kind, value, error or None) for the decoding constraint of each instance.
 
-    It is read from the first sample's first round. ``groups`` selects instances by their groups.
+    The constraint and the error are those of the first sample's first round. If ``groups`` is
+    given, only the instances that are in all of these groups are read.
     """
     rows = index.in_order()
     first = (index.attempts.sample[rows] == 0) & (index.attempts.round[rows] == 1)
@@ -201,7 +225,10 @@ def read_asked(
 
 
 def rejections(asked: Iterable[tuple[str, Any, str | None]]) -> Rejections:
-    """Count decoding constraints (from `read_asked`), and how many were rejected, by feature."""
+    """Count the decoding constraints in ``asked`` (from `read_asked`), and how many were rejected.
+
+    Both are counted in total and by feature.
+    """
     having, rejected, messages = Counter[str](), Counter[str](), Counter[str]()
     n = n_failed = 0
     for kind, value, error in asked:

@@ -1,4 +1,4 @@
-"""Records the new scores of a re-scored run, and the verdicts that changed."""
+"""Records of re-scoring a run: the new scores, and the verdicts that changed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ class Rescored(msgspec.Struct, frozen=True):
 
 
 class VerdictChange(NamedTuple):
-    """A changed verdict. ``reason`` explains whichever of the two verdicts is a failure."""
+    """A verdict that changed when a run was re-scored.
+
+    ``reason`` says why the attempt failed, either before or after re-scoring.
+    """
 
     instance: str
     sample: int
@@ -44,9 +47,9 @@ VerdictCounts = Counter[tuple[bool | None, bool | None]]  # Counts of (verdict b
 class VerdictChanges:
     """Counts verdicts before and after re-scoring, overall and in each label's groups.
 
-    ``left`` counts failed calls, which are not re-scored, and ``gone`` attempts whose instance is
-    no longer in the data set. ``otherwise`` counts attempts that keep their verdict although their
-    outcome or scores changed.
+    ``left`` counts failed calls, which are not re-scored. ``gone`` counts attempts whose instance
+    is no longer in the data set. ``otherwise`` counts attempts that keep their verdict although
+    their outcome or scores changed.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
 """Compares several runs with a baseline, or each with every other.
 
-Comparisons over all instances are a planned family of tests and adjusted by Holm's method. Those
-by group are planned with two runs. With more, they are exploratory and adjusted by Benjamini and
-Hochberg's method.
+The comparisons over all instances are a planned family of tests, adjusted by Holm's method. If
+there are only two runs, the comparisons by group are a planned family as well. With more runs, they
+are exploratory and adjusted by Benjamini and Hochberg's method.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Against(Struct, frozen=True, kw_only=True):
     ranking: Ranking | None = None  # how the two runs rank the groups
     better_digests: list[int] = []  # digests of the instances in which the run's value is larger
     worse_digests: list[int] = []
-    better: list[str] = []  # their names, if requested
+    better: list[str] = []  # names of these instances, if requested
     worse: list[str] = []
     constraints: dict[str, KindChange] = {}  # if requested, by kind
     without_constraints: tuple[int, int] = (0, 0)  # samples of baseline and run that list none
@@ -78,10 +78,20 @@ def compare_runs(
     names: Mapping[int, str] | None = None,
     findings: Mapping[str, ConstraintFindings] | None = None,
 ) -> RunComparison:
-    """Return a comparison of runs with a baseline (default: the first).
+    """Compare runs with a baseline.
 
-    ``names`` (by digest) adds lists of the better and worse instances, and ``findings`` (by run)
-    adds comparisons of constraints. Raises RunConflict if the runs are incomparable.
+    Args:
+        runs: The runs, including the baseline.
+        asked: The score, round, groups and statistical unit of the comparison.
+        baseline: The baseline's name; by default, the first run.
+        names: The ids of instances by digest. If given, the better and the worse instances are
+            listed.
+        findings: The constraint findings of each run by its name. If given, constraints are
+            compared as well.
+
+    Raises:
+        ConfigError: If the baseline, score, round or a label is unknown.
+        RunConflict: If the runs have different tasks, data sets or primary metrics.
     """
     run_names = [variant.name for variant, _ in runs]
     refuse_unknown(baseline, run_names, f"--baseline {baseline!r} is not one of the runs.")
@@ -156,7 +166,10 @@ class MatrixRow(Struct, frozen=True, kw_only=True):
 
 
 class RunPair(Struct, frozen=True):
-    """A comparison of row ``second`` with row ``first`` (indices), starred if p < `STARRED`."""
+    """The comparison of two rows of the matrix, which are given by their indices.
+
+    ``starred`` says whether its unadjusted p value is below `STARRED`.
+    """
 
     first: int
     second: int
@@ -180,7 +193,18 @@ class PairMatrix(Struct, frozen=True, kw_only=True):
 def pair_matrix(
     runs: Sequence[Run], score: str = PASS_RATE, *, round_: int | None = None, cluster: str = ""
 ) -> PairMatrix:
-    """Return comparisons of all pairs of runs by ``score``, or by primary metric if it is empty."""
+    """Compare all pairs of runs.
+
+    Args:
+        runs: The runs.
+        score: The score to compare by. If empty, each run's primary metric.
+        round_: Use each sample's last round up to this one; None for no limit.
+        cluster: Label of the statistical unit; empty for the prompt.
+
+    Raises:
+        ConfigError: If the score, the round or the label is unknown.
+        RunConflict: If the runs have different tasks, data sets or primary metrics.
+    """
     base, others = runs[0][0], [variant for variant, _ in runs[1:]]
     refuse_incomparable(base, others)
     runs, measures, score = scored_runs(runs, score, round_)

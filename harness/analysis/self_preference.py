@@ -1,7 +1,8 @@
-"""Warns if the names of a judge and a model share a family, which the judge may favour.
+"""Warns if a judge belongs to the same family as the model that it judges.
 
-Models tend to prefer texts by models of their own family: Panickssery et al. 2024, arXiv
-2404.13076; Zheng et al. 2023, arXiv 2306.05685. Scores are not changed.
+Families are recognised by the models' names. Models tend to prefer texts by models of their own
+family: Panickssery et al. 2024, arXiv 2404.13076; Zheng et al. 2023, arXiv 2306.05685. Scores are
+not changed.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ def marked(metrics: Metrics, score: str) -> bool:
 
 
 def notes(metrics: Metrics, judges: Collection[str] | None = None) -> list[str]:
-    """Return a warning for each judge, among `judges` (None: all), of the model's own family."""
+    """Return a warning for each judge whose family is that of the run's model.
+
+    If `judges` is given, only these judges are considered.
+    """
     found = []
     for name, judge in metrics.judges.items():
         if judge.family is None or (judges is not None and name not in judges):
@@ -41,7 +45,7 @@ def notes(metrics: Metrics, judges: Collection[str] | None = None) -> list[str]:
 
 
 def unequal(runs: Sequence[tuple[str, Metrics]]) -> Iterator[str]:
-    """Yield warnings about judges that share a family with the models of only some runs."""
+    """Yield a warning for each judge that shares a family with the models of only some runs."""
     for judge in dict.fromkeys(name for _, metrics in runs for name in metrics.judges):
         judged = [(run, one.judges[judge]) for run, one in runs if judge in one.judges]
         own = {run: found.family for run, found in judged if found.family is not None}
@@ -61,13 +65,17 @@ _FAMILIES = {family: re.compile(rf"(?<![a-z0-9])(?:{names})") for family, names 
 
 @lru_cache(maxsize=1024)
 def families(name: str) -> frozenset[str]:
-    """Return the families of models, such as Llama, that a model's name contains."""
+    """Return the model families, such as Llama, that can be recognised in a model's name."""
     own = _own(name)
     return frozenset(family for family, names in _FAMILIES.items() if names.search(own))
 
 
 def common_family(judge: str, model: str) -> str | None:
-    """Return the families that two models share, joined by ", ", or their equal name, or None."""
+    """Return what the names of a judge and a model have in common, or None.
+
+    This is the families that both belong to, joined by ", ". If no family is known but the names
+    denote the same model, it is the judge's name.
+    """
     common = families(judge) & families(model)
     if common:
         return ", ".join(sorted(common))
@@ -75,7 +83,11 @@ def common_family(judge: str, model: str) -> str | None:
 
 
 def _own(name: str) -> str:
-    """Return a model's name in lower case without provider, tag and ``ft:…:OWNER`` parts."""
+    """Return the part of a model's name that identifies the model, in lower case.
+
+    This omits a provider (``openai/…``), a tag (``…:free``) and the other parts of the name of a
+    fine-tuned model (``ft:MODEL:OWNER``).
+    """
     last = name.strip().lower().rstrip("/").rpartition("/")[2]
     base, *further = last.split(":")
     return further[0] if base == "ft" and further else base

@@ -1,4 +1,4 @@
-"""A study compares a paper's tables and figures, cell by cell, with the figures of runs.
+"""Compares a paper's tables and figures, cell by cell, with values computed from runs.
 
 A study is a YAML file (docs/reproduce.md) that names run files and lists exhibits, which are the
 paper's tables and figures by number. The exhibit, the row and the column of a cell together define
@@ -26,7 +26,12 @@ from harness.errors import ConfigError, nearest
 from harness.store.columns import AttemptTable
 
 Verdict = Literal["equal", "within", "outside", "not comparable"]
-"""``equal``: in all published digits; ``within``: the published value is in our 95% interval."""
+"""How a published value compares with ours.
+
+``equal``: the values agree in all published digits. ``within``: the published value is in our 95%
+interval. ``outside``: it is not. ``not comparable``: a value is missing, or the run's answers are
+not comparable with those in the paper.
+"""
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 
@@ -34,7 +39,7 @@ _FORM = "It needs 'title:', 'source:', 'runs:' and 'exhibits:'."
 
 
 class Lookup(Section):
-    """How the value of a table's cell is computed: a run, and a figure of some of its samples."""
+    """How the value of a table's cell is computed: the run, the samples, the score and the mean."""
 
     run: str = Field("", description="A name under runs, or RUN.VARIANT; {row} is the row's name.")
     score: str = Field(PASS_RATE, description="A score, pass_rate, pass@K, pass^K or any@K.")
@@ -59,7 +64,10 @@ class StudyRun(Section):
 
 
 class Exhibit(Section):
-    """A table or figure of the paper. `of`, rows and columns are parts of a `Lookup`."""
+    """A table or figure of the paper.
+
+    The `Lookup` of a cell is put together from `of` and the entries for its row and its column.
+    """
 
     name: str = Field(description="Its number, such as Figure 7b.")
     shows: str = Field(description="What it shows, in a few words.")
@@ -106,7 +114,7 @@ class Study(Section):
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """The published value of a cell and our own, in the exhibit's unit."""
+    """The published value of a cell, and the value computed from a run, in the exhibit's unit."""
 
     exhibit: str
     row: str
@@ -121,7 +129,7 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 
 def read_study(path: Path) -> Study:
-    """Read and check a study. Raises ConfigError if it is invalid."""
+    """Read a study. Raises ConfigError if it is invalid or names an unknown run."""
     study = validated(Study, read(path, "study", _FORM), str(path))
     for exhibit in study.exhibits:
         for _, _, lookup, _ in exhibit.cells():
@@ -132,7 +140,11 @@ def read_study(path: Path) -> Study:
 
 
 def findings(study: Study, runs: Mapping[str, Run]) -> list[Finding]:
-    """Return a finding for each cell of a study, given its runs by their names in the study."""
+    """Compare each cell of a study with the value computed from a run.
+
+    ``runs`` maps the names that the study gives to runs to the runs themselves. A cell whose run is
+    not in it is not comparable.
+    """
     return [
         _finding(study, exhibit, cell, runs)
         for exhibit in study.exhibits
@@ -185,7 +197,10 @@ def _incomparable(run: Run | None, model: str, known: str) -> str:
 
 
 def look_up(attempts: AttemptTable, lookup: Lookup) -> SampleStatistic:
-    """Return a figure of a run's attempts, whose mean is None if the run lacks the score."""
+    """Compute the value that a lookup describes from a run's attempts.
+
+    The mean of the result is None if the run lacks the score.
+    """
     if lookup.so_far:
         samples = any_of_first(attempts, lookup.round or int(attempts.round.max(initial=1)))
     else:

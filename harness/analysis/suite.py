@@ -1,8 +1,8 @@
 """Compares models over several benchmarks: paired differences, rank correlations, average ranks.
 
 A benchmark is a task, measured by its runs' primary metric. Scores of different benchmarks are
-never averaged, since their scales differ. Average ranks always have an interval, because those of
-two models may differ by chance.
+never averaged, since their scales differ. Average ranks always have an interval, because two
+models' average ranks may differ by chance.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FEWEST_MODELS = 4  # for a rank correlation: the p value of 3 models is never be
 
 
 class BenchmarkComparison(Struct, frozen=True, kw_only=True):
-    """The comparison of a row of the table with the first row on one benchmark."""
+    """The comparison of a row's model with the first row's model on one benchmark."""
 
     row: int
     task: str
@@ -60,7 +60,7 @@ class Suite(Struct, frozen=True, kw_only=True):
 
 
 def suite(runs: Sequence[Run]) -> Suite:
-    """Return a comparison of models over tasks. Raises the errors of `cross_table`."""
+    """Return a comparison of models over tasks. Raises the same errors as `cross_table`."""
     table = cross_table(runs, {}, TableOptions(rows="", columns=""))
     begun = {variant.name: (variant, attempts) for variant, attempts in runs if len(attempts)}
     rows = [{begun[name][0].metrics.task: begun[name] for name in row.runs} for row in table.rows]
@@ -120,7 +120,7 @@ def _ranks(
 ) -> tuple[list[str], list[AverageRank], int]:
     """Return the ranked benchmarks, the rows' average ranks, and the number of bootstrap draws.
 
-    Benchmarks on which the rows share fewer than two clusters with values are not ranked.
+    A benchmark is ranked only if the rows share at least two clusters with values on it.
     """
     places = [place for place, row in enumerate(rows) if all(task in row for task in tasks)]
     if len(places) < 2:
@@ -157,9 +157,10 @@ def _ranks(
 
 
 def _cluster_totals(runs: Sequence[Run]) -> tuple[Floats, NDArray[np.integer]]:
-    """Return the sum of each run's values by cluster, (g, runs), and the clusters' sizes, (g,).
+    """Return the sums of each run's values by cluster, (g, runs), and the clusters' sizes, (g,).
 
-    Only instances that have a value in every run count.
+    Only instances with a value in every run are included. Raises RunConflict if the runs have
+    different primary metrics.
     """
     runs, _, score = scored_runs(runs, "", None)
     first, *others = (attempts for _, attempts in runs)

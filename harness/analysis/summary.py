@@ -65,9 +65,15 @@ def measure(
     grouped: bool = True,
     score: str = "",
 ) -> Metrics:
-    """Compute a run's metrics as in `summarise`, with `score` as the primary metric if given.
+    """Compute a run's metrics.
 
-    Attempts and calls are read if not given. `NO_CALLS` omits tokens and costs, to save time.
+    Args:
+        folder: The run's folder.
+        attempts: The run's attempts; read from the folder if None.
+        calls: The totals of the run's calls; read from the folder if None. `NO_CALLS` omits tokens
+            and costs, to save time.
+        grouped: Whether the metrics cover the groups of each label as well.
+        score: The primary metric; by default the one recorded for the run.
     """
     manifest = folder.read_manifest()
     complete, planned = folder.progress()
@@ -100,7 +106,16 @@ def summarise(
     grouped: bool = True,
     references: AttemptTable | None = None,
 ) -> Metrics:
-    """Compute all figures of a run and, if `grouped`, of each label's groups."""
+    """Compute a run's metrics from tables and facts that have been read.
+
+    Args:
+        attempts: The run's attempts.
+        calls: The totals of the run's calls.
+        facts: Facts that these do not contain.
+        judges: The run's judges and panels, by name.
+        grouped: Whether the metrics cover the groups of each label as well.
+        references: The data set's reference answers, scored like attempts; None if there are none.
+    """
     n_solved = len(np.unique(attempts.instance[attempts.passed == 1]))
     own = _call_figures(calls)
     cost_usd = own["cost_usd"]
@@ -215,7 +230,7 @@ def _scores(found: Mapping[str, SampleStatistic]) -> dict[str, Mean]:
 
 
 def reference_scores(attempts: AttemptTable, references: AttemptTable) -> dict[str, ReferenceScore]:
-    """Return, by score, the mean over reference answers, and the run's difference from it."""
+    """Return each score's mean over the reference answers, and the run's difference from it."""
     whole = {name: values_by(references, name)[()] for name in references.scores}
     found = {}
     for name, mean in _scores(whole).items():

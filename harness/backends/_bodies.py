@@ -52,7 +52,7 @@ def text_of(content: object) -> str:
             text_of(part.get("text") if isinstance(part, dict) else part) for part in content
         )
     if content is not None and not isinstance(content, str):
-        raise ValueError(f"a content cannot be a {type(content).__name__}")
+        raise ValueError(f"content must be text, not {type(content).__name__}")
     return content or ""
 
 

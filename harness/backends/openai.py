@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -155,6 +155,11 @@ class OpenAIBackend(HttpBackend):
 
     path = "/chat/completions"
     conversation = True
+    # How constraints are sent to the URL of no preset, unless a preset says otherwise.
+    usual: ClassVar[Dialects] = {
+        "json_schema": "response_format",
+        **dict.fromkeys(("regex", "choices", "grammar"), "structured_outputs"),
+    }
 
     def __init__(
         self,
@@ -174,7 +179,21 @@ class OpenAIBackend(HttpBackend):
         limits = {"concurrency": concurrency, "timeout_s": timeout_s, "reply_mb": reply_mb}
         client = SDKClient("openai", url, key, secret, on_allowances=on_allowances, **limits)
         turns = {"conversation"} if self.conversation else set[str]()
+        own = next((one for one in PRESETS.values() if one.url == client.url), None)
+        self._usual = own.constraints if own else self.usual
         super().__init__(client, self.preset.features(model) | turns)
+
+    def key_part(self, request: Request) -> str:
+        """Return the field of a constraint that other presets send differently to this URL.
+
+        A server may ignore a field that it does not know, and answer freely. The preset of the URL
+        has no part, so that replies cached by earlier versions keep their keys.
+        """
+        constraint = request.decoding.constraint
+        if not isinstance(constraint, DecodingConstraint):
+            return ""
+        field = self.preset.constraints.get(constraint.kind, "")
+        return "" if field == self._usual.get(constraint.kind) else field
 
     def dialect(self, preset: ProviderPreset) -> ProviderPreset:
         """Return the provider's preset, adapted to this backend's endpoint."""

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
-from harness.backends._bodies import finish, split_think
+from harness.backends._bodies import Dialects, finish, split_think
 from harness.backends.openai import CompletionChoice, OpenAIBackend, ProviderPreset
 from harness.records import Request
 
@@ -26,6 +26,7 @@ class OpenAICompletionsBackend(OpenAIBackend):
 
     path = "/completions"
     conversation = False
+    usual: ClassVar[Dialects] = {**OpenAIBackend.usual, "json_schema": "structured_outputs"}
 
     def dialect(self, preset: ProviderPreset) -> ProviderPreset:
         """Return the preset without newer names and fields, which this endpoint rejects."""

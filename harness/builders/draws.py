@@ -47,7 +47,7 @@ class Draws:
 
 
 def hashed(key: str, size: int = 8) -> Callable[[str], bytes]:
-    """Return a function that hashes a text to ``size`` bytes, for sorting in random order."""
+    """Return a function that hashes texts to ``size`` bytes, to sort them randomly by ``key``."""
 
     def rank(text: str) -> bytes:
         content = text.encode("utf-8", "surrogatepass")  # a file's name may not be UTF-8

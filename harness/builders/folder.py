@@ -32,7 +32,7 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True, slots=True)
 class BuiltFolder:
-    """A built data set: folder, number of instances, manifest facts, report, reused stages."""
+    """A built data set; ``facts`` are in its manifest, ``resumed`` counts the reused stages."""
 
     folder: Path
     instances: int
@@ -129,7 +129,7 @@ class Stages:
         self.resumed = 0
 
     def found(self, name: str, key: str, type_: type[T]) -> T | None:
-        """Return a stage's result saved under this key, or None if it is missing or unreadable."""
+        """Return the result saved for a stage and key, or None if it is missing or unreadable."""
         try:
             content = (self.folder / f"{name}.json").read_bytes()
             saved = msgspec.json.decode(content, type=_Saved[type_])  # type: ignore[valid-type]
@@ -146,7 +146,7 @@ class Stages:
             temporary.write_bytes(msgspec.json.encode(_Saved(key, result)))
 
     def result(self, name: str, key: str, type_: type[T], make: Callable[[], T]) -> T:
-        """Return a stage's result saved under this key, or else ``make`` and save it."""
+        """Return the result saved for a stage and key, or else ``make`` and save it."""
         found = self.found(name, key, type_)
         if found is None:
             found = make()
@@ -169,7 +169,7 @@ class Stages:
 
 @contextlib.contextmanager
 def locked_stages(folder: Path, out: Path) -> Iterator[Stages]:
-    """Yield the stages of the build of ``out``, locked until the block or the process ends."""
+    """Yield the stages, saved in ``folder``, of the build of ``out``; locked during the block."""
     with explained(f"save the build's stages in {folder}"):
         if folder.exists() and not (folder / MARK).is_file() and any(folder.iterdir()):
             message = f"{folder} exists and does not contain the stages of a build."
@@ -186,7 +186,7 @@ def locked_stages(folder: Path, out: Path) -> Iterator[Stages]:
 
 
 def key_of(*parts: Any) -> str:
-    """Return the SHA-256 (hex digits) of the parts, which are plain data or msgspec records."""
+    """Return one SHA-256 (hex digits) of all parts, which are plain data or msgspec records."""
     digest = hashlib.sha256()
     for part in parts:
         encoded = msgspec.json.encode(part, order="deterministic")

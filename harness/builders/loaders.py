@@ -45,16 +45,13 @@ DUCKDB = {"autoinstall_known_extensions": "false", "threads": 1, "memory_limit":
 class FileLoader:
     """One document per file below a folder, or for a single file; ``*.gz`` is decompressed."""
 
-    pattern = "**/*"  # if the option ``files`` is not given
+    pattern = "**/*"  # used if the option ``files`` is not given
 
     def __init__(
         self, path: str, files: str = "", encoding: str = "utf-8", *, data: DataFolder
     ) -> None:
-        self._root, self._pattern, self._encoding = (
-            data.place(path),
-            files or self.pattern,
-            encoding,
-        )
+        self._root, self._encoding = data.place(path), encoding
+        self._pattern = files or self.pattern
         try:
             "".encode(encoding)
         except LookupError:
@@ -89,7 +86,7 @@ class FileLoader:
     def _text_or_problem(self, path: Path) -> tuple[str, str]:
         try:
             if not is_below(path, self._root):
-                return "", "leads out of the folder"
+                return "", "outside the folder"
             with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
                 content = file.read(LARGEST + 1)
         except (OSError, EOFError, RuntimeError, ValueError, zlib.error) as error:
@@ -97,7 +94,7 @@ class FileLoader:
         if len(content) > LARGEST:
             return "", f"more than {LARGEST:,} bytes"
         if b"\0" in content and "16" not in self._encoding and "32" not in self._encoding:
-            return "", "not a text"
+            return "", "not text"
         try:
             text = content.decode(self._encoding)
             text.encode()  # some encodings decode lone surrogates, which are not characters
@@ -227,7 +224,7 @@ def row_document(name: str, row: Mapping[str, Any], column: str) -> Document:
     short = (f for f in others if isinstance(f[1], str | int) and len(str(f[1])) <= LONGEST_FACT)
     about = dict(islice(short, MOST_FACTS))
     if not isinstance(text, str):
-        return Document(name, "", about, f"{column!r} is no text")
+        return Document(name, "", about, f"{column!r} is not text")
     if len(text) > LARGEST:
         return Document(name, "", about, f"more than {LARGEST:,} characters")
     return Document(name, _normalised(text), about)
@@ -290,7 +287,7 @@ class ParquetLoader:
             raise DataInvalid(f"{place} has no file *.parquet.", "Check the path.")
         for file in files:
             if not is_below(file, place):
-                raise DataInvalid(f"{file} leads out of the folder.", "Name the file itself.")
+                raise DataInvalid(f"{file} is outside the folder.", "Name the file itself.")
         # DuckDB treats a file name as a pattern.
         self._files = [glob.escape(str(file.absolute())) for file in files]
         self._column = column
@@ -323,7 +320,7 @@ class ParquetLoader:
 
 def _query(query: str, values: list[Any]) -> list[dict[str, Any]]:
     """Return a query's rows as mappings from column to value. ``values[0]`` is the file."""
-    duckdb = import_extra("duckdb", "build")
+    duckdb = import_extra("duckdb", "parquet")
     try:
         with duckdb.connect(":memory:", config=DUCKDB) as connection:
             rows = connection.execute(query, values).fetchall()

@@ -125,7 +125,7 @@ class Budget:
             await self._record(left - self._recorded, self._own)
 
     def settle(self, most: float, cost: float, *, unsure: bool = False) -> None:
-        """Replace a call's reservation with its cost, ``unsure`` if that may not be billed."""
+        """Replace a call's reservation with its cost, ``unsure`` if it may not be billed."""
         self._reserved -= most
         self.spent += cost
         if unsure:

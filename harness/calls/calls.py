@@ -8,11 +8,13 @@ import hashlib
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 
 from harness.calls.claims import ClaimedCalls, PaidElsewhere
 from harness.calls.reply_cache import Payment, StoreBusy
 from harness.calls.signals import Ask
 from harness.errors import StoreFailed
+from harness.ports import Backend, KeyedByRequest
 from harness.records import REFUSALS, Call, Reply, Request, content_hash
 
 Calls = Callable[[Request], Awaitable[Call]]
@@ -22,10 +24,13 @@ KEY_VERSION = 1
 """Incremented when the meaning of a key changes, so that old replies are not misused."""
 
 
-def call_key(backend: str, endpoint: str, request: Request, *, by_instance: bool = False) -> str:
+def call_key(
+    backend: str, endpoint: str, request: Request, *, by_instance: bool = False, part: str = ""
+) -> str:
     """Return a call's key (32 hex digits): the hash of everything that makes two calls the same.
 
     With ``by_instance`` (the backend looks up answers by instance), the key includes the origin.
+    ``part`` is the backend's own part of the key (`KeyedByRequest`).
     """
     parts = (
         KEY_VERSION,
@@ -39,7 +44,21 @@ def call_key(backend: str, endpoint: str, request: Request, *, by_instance: bool
         request.origin if by_instance else None,
     )
     # Added only if set, so that replies cached by earlier versions keep their keys.
+    if part:
+        return content_hash((*parts, request.redraw, part))
     return content_hash((*parts, request.redraw) if request.redraw else parts)
+
+
+def backend_key(name: str, backend: Backend) -> Callable[..., str]:
+    """Return a backend's `call_key`, which takes a request and may take ``by_instance``."""
+    if not isinstance(backend, KeyedByRequest):
+        return partial(call_key, name, backend.endpoint)
+
+    def key(request: Request, *, by_instance: bool = False) -> str:
+        part = backend.key_part(request)
+        return call_key(name, backend.endpoint, request, by_instance=by_instance, part=part)
+
+    return key
 
 
 def provider_seed(

@@ -42,7 +42,7 @@ IN_USE = 1 << 60  # offset of a byte that every process using the database locks
 
 
 class Claims:
-    """Claims on a cache's calls; ``trouble`` says why those of other processes cannot be seen."""
+    """This process's claims on calls. ``trouble`` (or None) says why others cannot see them."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

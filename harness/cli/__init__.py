@@ -106,7 +106,7 @@ SETTINGS: dict[str, Any] = {
 
 
 class _Verb(TyperCommand):
-    """A placeholder for a verb, whose module is imported on use."""
+    """A placeholder for a command, whose module is imported on use."""
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
@@ -124,7 +124,7 @@ class _Verb(TyperCommand):
 
 
 class _Completed(TyperCommand):
-    """A verb during shell completion, whose module is imported only to list its options."""
+    """A command during shell completion, whose module is imported only to list its options."""
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
         return list(_imported(str(self.name)).shell_complete(ctx, incomplete))

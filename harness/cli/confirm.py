@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -13,10 +13,12 @@ from harness.errors import UserError
 from harness.records import Usage
 from harness.report.text import usd
 from harness.run.job import Job
-from harness.run.models import FREE
+from harness.run.models import FREE, Model
 
 if TYPE_CHECKING:
     from harness.run.dry_run import EstimateRange
+    from harness.run.later_judge import LaterJudge
+    from harness.store.judgements import JudgementOutcome
 
 ASSUMED_TOKENS = 1_000  # of an answer whose length is not limited, to decide whether to ask
 OWN_HOSTS = ("", "localhost", "127.0.0.1", "::1")
@@ -28,14 +30,7 @@ def confirm_cost(jobs: Sequence[Job], settings: Settings, yes: bool) -> None:
     Runs that have begun are not asked about again, unless they have grown. Nothing is asked with
     ``yes``, or without a terminal. Raises UserError if the answer is no.
     """
-    unknown = {
-        job.model.section.name
-        for job in jobs
-        if job.model.price is None and job.model.host not in OWN_HOSTS
-    }
-    if unknown:
-        names = ", ".join(sorted(map(str, unknown)))
-        say(f"The price of {names} is unknown, so there is no estimate (docs/prices.md).")
+    _say_unknown([job.model for job in jobs])
     paid = [job for job in jobs if job.model.price not in (None, FREE) and not _confirmed(job)]
     if not paid:
         return
@@ -47,11 +42,43 @@ def confirm_cost(jobs: Sequence[Job], settings: Settings, yes: bool) -> None:
         made |= found.calls
         cost, cap = found.usd or EstimateRange(), job.run.budget.usd or inf
         total += EstimateRange(min(cost.low, cap), min(cost.high, cap))
-        most += min(cap, _at_most(job, cost, found.to_pay.high))
-    if not most:
+        most += min(cap, _at_most(job.model, cost, found.to_pay.high))
+    if most:
+        judged = ", without judges" * any(job.judges for job in jobs)
+        say(f"Estimated cost{judged}: {cost_text(total)}")
+        _ask(most, settings, yes)
+
+
+def confirm_judging(
+    job: LaterJudge, retried: Collection[JudgementOutcome], settings: Settings, yes: bool
+) -> None:
+    """Do what `confirm_cost` does, for the answers that a later judge has yet to judge."""
+    model = job.judge.model if job.judge else None
+    _say_unknown([model] if model else [])
+    if model is None or model.price in (None, FREE):
         return
-    judged = ", without judges" * any(job.judges for job in jobs)
-    say(f"Estimated cost{judged}: {cost_text(total)}")
+    from harness.run.dry_run import EstimateRange, estimate_judge  # not needed for a free judge
+
+    calls, cost = estimate_judge(job, retried)
+    cap = inf if job.usd is None else job.usd
+    if most := min(cap, _at_most(model, cost, calls)):
+        capped = EstimateRange(min(cost.low, cap), min(cost.high, cap))
+        say(f"Estimated cost of {calls:,} calls: {cost_text(capped)}")
+        _ask(most, settings, yes)
+
+
+def _say_unknown(models: Sequence[Model]) -> None:
+    unknown = {
+        str(model.section.name)
+        for model in models
+        if model.price is None and model.host not in OWN_HOSTS
+    }
+    if unknown:
+        names = ", ".join(sorted(unknown))
+        say(f"The price of {names} is unknown, so there is no estimate (docs/prices.md).")
+
+
+def _ask(most: float, settings: Settings, yes: bool) -> None:
     if most <= settings.ask_above_usd or yes or not sys.stdin.isatty():
         return
     if not agreed("Continue?"):
@@ -59,10 +86,10 @@ def confirm_cost(jobs: Sequence[Job], settings: Settings, yes: bool) -> None:
         raise UserError("Nothing was run.", remedy)
 
 
-def _at_most(job: Job, cost: EstimateRange, calls: float) -> float:
-    if cost.high < inf or job.model.price is None:
+def _at_most(model: Model, cost: EstimateRange, calls: float) -> float:
+    if cost.high < inf or model.price is None:
         return cost.high
-    return cost.low + calls * job.model.price.cost(Usage(0, ASSUMED_TOKENS))
+    return cost.low + calls * model.price.cost(Usage(0, ASSUMED_TOKENS))
 
 
 def _confirmed(job: Job) -> bool:

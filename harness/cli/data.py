@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 
 import typer
 from rich.box import SIMPLE
+from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
@@ -17,6 +19,7 @@ from harness.cli.console import (
     Overrides,
     VerbGroup,
     messages,
+    output,
     say,
     show,
     show_listing,
@@ -33,6 +36,8 @@ from harness.ports import Described, Judged
 from harness.report.constraints import criteria_document
 from harness.report.figure import PICTURES
 from harness.report.listings import data_document
+
+WIDE = 80  # columns of a terminal on which data sets are listed as a table
 
 data = VerbGroup("data")
 
@@ -70,17 +75,23 @@ def install(found: DataSet, root: Path, mirror: str | None = None) -> list[str]:
 def list_all(form: JsonFormat = "table") -> None:
     """List the data sets, and which of them are installed."""
     root, data = Settings().data_dir, []
-    table = Table("name", "installed", "download", "what, licence, home", box=SIMPLE)
+    lines: list[RenderableType] = []
+    table = Table("name", "installed", "download", "about, licence, home", box=SIMPLE)
     for found in CATALOGUE.values():
         sizes = [original.size for original in found.originals]
         bytes_ = None if None in sizes else sum(filter(None, sizes))
         size = "" if bytes_ is None else f"{bytes_ / 1e6:.1f} MB"
         about = f"{found.about}\n{found.licence}\n{found.home}"
-        table.add_row(*map(Text, (found.name, summary(found, root), size, about)))
+        state = summary(found, root)
+        table.add_row(*map(Text, (found.name, state, size, about)))
+        lines += [
+            Text(found.name, "bold"),
+            Padding(Text(f"{state}  {size}\n{about}"), (0, 0, 0, 2)),
+        ]
         keys = ("name", "about", "licence", "home")
         own = {key: getattr(found, key) for key in keys}
-        data.append(own | {"installed": summary(found, root), "bytes": bytes_})
-    show_listing(table, data, form)
+        data.append(own | {"installed": state, "bytes": bytes_})
+    show_listing(table if output.width >= WIDE else Group(*lines), data, form)
     say(f"The data folder is {root}.")
 
 

@@ -45,6 +45,6 @@ def tally(sheets: list[Path], form: JsonFormat = "table") -> None:
         sheets: The sheet, and optionally another person's labels of the same failures.
     """
     if len(sheets) > 2:
-        raise ConfigError("The tally compares two sheets.", "Name one or two.")
+        raise ConfigError("A tally takes one or two sheets.", "Name no more than two.")
     first, *others = map(error_labels.read_sheet, sheets)
     show(error_document(error_labels.tally(first, *others)), form)

@@ -17,6 +17,7 @@ from harness.analysis.judge_validation import JudgeValidation
 from harness.analysis.judge_validation import validate as agreement
 from harness.analysis.self_preference import notes
 from harness.cli.completion import judge_words
+from harness.cli.confirm import confirm_judging
 from harness.cli.console import RUN, By, JsonFormat, Runs, outcomes, say, show
 from harness.cli.live import Display, attended, early_end
 from harness.config.loading import read, refuse_secrets
@@ -43,6 +44,7 @@ def judge(
     budget: Annotated[float | None, typer.Option(metavar="USD", min=0)] = None,
     retry: Annotated[str, typer.Option(metavar="OUTCOMES")] = "",
     gold: bool = False,
+    yes: bool = False,
 ) -> None:
     """Score a run with another judge; run it again to judge only missing answers.
 
@@ -60,6 +62,7 @@ def judge(
         retry: Retry judgements with these outcomes, separated by commas: unparseable, refused,
             empty. Failed calls are always retried.
         gold: Judge the task's reference answers instead of the run's answers.
+        yes: Do not ask before judgements that may cost more than HARNESS_ASK_ABOVE_USD.
     """
     settings = Settings()
     retried = outcomes(retry, REDRAWN)
@@ -72,6 +75,7 @@ def judge(
     )
     for name, text in job.warnings():
         say(f"{folder.name}: judge {name}: {text}")
+    confirm_judging(job, retried, settings, yes)
     again = shlex.join(["harness", "judge", run, "--judge", judge, *["--gold"] * gold])
     again += "" if budget is None else f" --budget {budget}"
     with_retry = again + (f" --retry {','.join(retried)}" if retried else "")

@@ -19,9 +19,9 @@ def fetch_published(runs: Mapping[str, RunFile], base: str, resources: Resources
     """Download the published data sets that the runs' tasks read and that are not installed.
 
     The runs' names begin with ``base``. Before a download, their models are built, so that a
-    missing key is found first. What a data set needs besides (`DataSet.needs`) is downloaded with
-    it or for the next new run: a run that has begun must keep its verdicts. Without it, only a
-    warning is printed. With HARNESS_FETCH=false, nothing is downloaded.
+    missing key is found first. The other data that a data set needs (`DataSet.needs`) comes with
+    it, or later if none of the runs has begun: a begun run must keep its verdicts. If this other
+    data cannot be had, only a warning is printed. HARNESS_FETCH=false prevents all downloads.
     """
     settings = resources.settings
     asked = {(run.task.name, run.task.options.get("dataset", "builtin")) for run in runs.values()}
@@ -32,7 +32,7 @@ def fetch_published(runs: Mapping[str, RunFile], base: str, resources: Resources
     from harness.datasets.fetch import in_nltk_folder, published, summary
 
     begun = any(RunFolder(settings.runs_dir, run_name(base, name)).begun() for name in runs)
-    missing: dict[str, tuple[DataSet, bool]] = {}  # by name, with whether a task cannot do without
+    missing: dict[str, tuple[DataSet, bool]] = {}  # by name; True if a task cannot run without it
     for task, dataset in sorted(named):
         own, *needs = published(task, dataset) or (None,)
         if own is None:

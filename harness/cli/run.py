@@ -21,7 +21,7 @@ from harness.cli.published import fetch_published
 from harness.config.loading import parse_override
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
-from harness.errors import ConfigError, HarnessError, SecretMissing
+from harness.errors import ConfigError, HarnessError, RunConflict, SecretMissing
 from harness.plugins import kind
 from harness.ports import PromptChecked
 from harness.records import OUTCOMES, Outcome
@@ -158,7 +158,14 @@ def _carry_out(
     with Resources(settings, _without(missing) if dry_run else secret) as resources:
         if not dry_run:
             fetch_published(runs, base, resources)
-        jobs = list(prepare_all(runs, base, resources, retried).values())
+        try:
+            jobs = list(prepare_all(runs, base, resources, retried).values())
+        except RunConflict as conflict:
+            if not dry_run:
+                raise
+            say(f"{conflict.message} This is the plan of a new run (--fresh).", "yellow")
+            base = fresh_base(settings.runs_dir, base, list(runs))
+            jobs = list(prepare_all(runs, base, resources, retried).values())
         # Warn before anything is paid for if a prompt does not ask for what its parser reads.
         tasks = [job.task for job in jobs if isinstance(job.task, PromptChecked)]
         for fault in dict.fromkeys(fault for task in tasks for fault in task.prompt_errors()):

@@ -40,24 +40,26 @@ def of_k(score: str) -> tuple[str, int]:
 
 
 class RunFile(Section):
-    """A complete run file (docs/run-files.md), with defaults filled in."""
+    """A complete run file, with defaults filled in."""
 
-    task: TaskSection
-    model: ModelSection
-    decoding: Decoding = Field(default_factory=Decoding)
-    samples: Annotated[Count, Field(le=MOST_SAMPLES)] = 1
-    measure: str | None = None
-    rounds: RoundsSection = Field(default_factory=RoundsSection)
-    seed: Seed | None = 0
-    limit: Count | None = None
-    limits: LimitsSection = Field(default_factory=LimitsSection)
-    budget: BudgetSection = Field(default_factory=BudgetSection)
-    judges: tuple[JudgeSection, ...] = ()
-    panels: tuple[PanelSection, ...] = ()
-    polish: PolishSection | None = None
-    check: CheckSection | None = None
-    variants: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    matrix: dict[str, list[Any] | dict[str, dict[str, Any]]] = Field(default_factory=dict)
+    task: TaskSection  # the benchmark
+    model: ModelSection  # the model that is evaluated
+    decoding: Decoding = Field(default_factory=Decoding)  # sampling parameters
+    samples: Annotated[Count, Field(le=MOST_SAMPLES)] = 1  # independent answers per instance
+    measure: str | None = None  # such as pass@4; None: the task's primary metric
+    rounds: RoundsSection = Field(default_factory=RoundsSection)  # answers after feedback
+    seed: Seed | None = 0  # for the order, the provider and simulations; None sends none
+    limit: Count | None = None  # maximum number of instances, round-robin over groups
+    limits: LimitsSection = Field(default_factory=LimitsSection)  # load, timeouts, retries
+    budget: BudgetSection = Field(default_factory=BudgetSection)  # a hard cap on the cost
+    judges: tuple[JudgeSection, ...] = ()  # models that score answers
+    panels: tuple[PanelSection, ...] = ()  # judges that decide together
+    polish: PolishSection | None = None  # a model that paraphrases prompts
+    check: CheckSection | None = None  # bounds for harness check and pytest
+    variants: dict[str, dict[str, Any]] = Field(default_factory=dict)  # changed keys by name
+    matrix: dict[str, list[Any] | dict[str, dict[str, Any]]] = Field(
+        default_factory=dict
+    )  # values by key; every combination is a variant
 
     @field_validator("limits", "budget", mode="before")
     @classmethod

@@ -86,17 +86,17 @@ class PluginSection(BaseModel):
 class ShotsSection(Section):
     """Section ``task.shots``: number, selection and form of the few-shot examples."""
 
-    n: int = Field(ge=0, le=10_000, strict=True)
-    select: Literal["first", "random", "ids", "errors"] = "first"
+    n: int = Field(ge=0, le=10_000, strict=True)  # number of shots
+    select: Literal["first", "random", "ids", "errors"] = "first"  # how shots are chosen
     within: tuple[str, ...] = ()  # labels whose groups a shot must share with the instance
     across: str | None = None  # label whose groups take turns in supplying shots
-    allow_fewer: bool = Field(default=False, strict=True)
-    ids: tuple[str, ...] = ()
+    allow_fewer: bool = Field(default=False, strict=True)  # accept instances with too few shots
+    ids: tuple[str, ...] = ()  # the instances to choose from, for ``select: ids``
     run: str | None = None  # the earlier run, for ``select: errors``
-    order: Literal["selected", "reversed", "random"] = "selected"
-    form: Literal["turns", "message", "task"] = "turns"
+    order: Literal["selected", "reversed", "random"] = "selected"  # of the chosen shots
+    form: Literal["turns", "message", "task"] = "turns"  # how shots appear in the prompt
     source: dict[str, Any] = Field(default_factory=dict)  # task options of the shots' data
-    seed: Seed = 0
+    seed: Seed = 0  # of all random choices
 
     @model_validator(mode="before")
     @classmethod
@@ -136,35 +136,35 @@ class ShotsSection(Section):
 class TaskSection(PluginSection):
     """Section ``task``: the benchmark, its options, and the few-shot examples."""
 
-    name: str
-    shots: ShotsSection = ShotsSection(n=0)
+    name: str  # a built-in task or a plug-in
+    shots: ShotsSection = ShotsSection(n=0)  # few-shot examples: a number, or a section
 
 
 class ModelSection(PluginSection):
-    """Section ``model``: a backend, its options, the model's name and price (None: as listed)."""
+    """Section ``model``: a backend, its options, the model's name and price."""
 
-    backend: str
-    name: str = ""
-    price: Price | None = None
+    backend: str  # a built-in backend or a plug-in
+    name: str = ""  # the model, as the provider names it
+    price: Price | None = None  # US dollars per million tokens; None: as listed
 
 
 class RoundsSection(Section):
     """Section ``rounds``: maximum answers per sample. All but the first follow feedback."""
 
-    max: Annotated[Count, Field(le=MOST_ROUNDS)] = 1
+    max: Annotated[Count, Field(le=MOST_ROUNDS)] = 1  # answers per sample
     stop_on_pass: bool = True  # whether a sample ends at its first answer that passes
 
 
 class LimitsSection(Section):
-    """Section ``limits``: load on the provider, timeouts and retries (docs/limits.md)."""
+    """Section ``limits``: load on the provider, timeouts and retries."""
 
-    concurrency: int = Field(default=20, ge=1, le=10_000, strict=True)
-    rpm: Count | None = None  # this and the following are per minute; None: as headers say
-    tpm: Count | None = None
-    input_tpm: Count | None = None
-    output_tpm: Count | None = None
-    timeout_s: float = Field(default=600, gt=0)  # seconds per try
-    reply_mb: float = Field(default=64, gt=0)  # largest reply, decompressed
+    concurrency: int = Field(default=20, ge=1, le=10_000, strict=True)  # maximum calls in flight
+    rpm: Count | None = None  # requests per minute; None: as the provider's headers say
+    tpm: Count | None = None  # input and output tokens per minute
+    input_tpm: Count | None = None  # input tokens per minute
+    output_tpm: Count | None = None  # output tokens per minute
+    timeout_s: float = Field(default=600, gt=0)  # time limit of one try, in seconds
+    reply_mb: float = Field(default=64, gt=0)  # maximum size of a reply, decompressed, in MB
     attempts: Count = 6  # tries per call
     outage_s: float = Field(default=600, ge=0)  # seconds to wait for a provider that is down
 
@@ -172,27 +172,27 @@ class LimitsSection(Section):
 class SecondModelSection(ModelSection):
     """A model besides the evaluated one. Unset limits, except rates, are those of the run."""
 
-    limits: LimitsSection | None = None
+    limits: LimitsSection | None = None  # its own limits
 
 
 class PolishSection(SecondModelSection):
     """Section ``polish``: the model and prompt that paraphrase instructions and feedback."""
 
-    prompt: Literal["own", "paper"] = "own"
+    prompt: Literal["own", "paper"] = "own"  # our prompt, or the published one
 
 
 class BudgetSection(Section):
-    """Section ``budget``: a hard cap in US dollars over all models and variants (None: no cap)."""
+    """Section ``budget``: a hard cap on the cost of all models and variants."""
 
-    usd: float | None = Field(default=None, gt=0, strict=True)
+    usd: float | None = Field(default=None, gt=0, strict=True)  # US dollars; None: no cap
 
 
 class CheckSection(Section):
-    """Section ``check``: the bounds that `harness check` decides on (docs/check.md)."""
+    """Section ``check``: the bounds that `harness check` decides on."""
 
-    min: dict[str, float] = Field(default_factory=dict)  # least mean by score
+    min: dict[str, float] = Field(default_factory=dict)  # minimum mean by score
     baseline: str | None = None  # the run to compare with
-    max_drop: float | None = Field(default=None, ge=0)  # from the baseline
+    max_drop: float | None = Field(default=None, ge=0)  # largest drop below the baseline
     score: str = "pass_rate"  # the compared score
     by: str = ""  # a label whose groups must keep the bounds, too
 
@@ -222,9 +222,9 @@ class JudgeSection(PluginSection):
 
     model_config = ConfigDict(extra="allow", frozen=True, serialize_by_alias=True)
 
-    name: str
-    as_: JudgeName  # default: the plug-in's name
-    model: SecondModelSection  # its ``limits`` may be inside it or next to it
+    name: str  # the judge
+    as_: JudgeName  # its name in this run, by default the judge's
+    model: SecondModelSection  # ``limits`` may be inside this section or next to it
 
     @model_validator(mode="before")
     @classmethod
@@ -248,10 +248,10 @@ class PanelSection(Section):
     model_config = ConfigDict(serialize_by_alias=True)
 
     as_: JudgeName  # scores are named ``AS.SCORE``
-    of: tuple[str, ...]
-    by: Literal["majority", "mean"] = "majority"
+    of: tuple[str, ...]  # two or more judges
+    by: Literal["majority", "mean"] = "majority"  # of verdicts, or of numbers
     passes_from: float | None = None  # lowest mean that passes; None: 0.5 for criteria, else none
-    quorum: int | None = Field(default=None, ge=1, strict=True)  # verdicts; None: over half
+    quorum: int | None = Field(default=None, ge=1, strict=True)  # least verdicts; None: over half
 
     @model_validator(mode="after")
     def _can_decide(self) -> PanelSection:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from difflib import get_close_matches
+from itertools import takewhile
 from pathlib import Path
 from typing import Literal
 
@@ -14,7 +15,7 @@ Folder = Literal["configs", "studies"]
 _PACKAGE = Path(__file__).parents[1]
 ROOTS = (_PACKAGE, _PACKAGE.parent)
 """Parents of the two folders: the installed package or, in the source tree, its parent."""
-DATA_FILES = (".jsonl", ".csv", ".tsv", ".parquet")  # suffixes of what cannot be a run file
+DATA_FILES = (".jsonl", ".csv", ".tsv", ".parquet")  # suffixes that a run file cannot have
 
 
 def names(folder: Folder) -> list[str]:
@@ -32,10 +33,9 @@ def find(name: str, folder: Folder) -> Path:
     if path.suffix in DATA_FILES:
         remedy = "'harness init' writes a run file; set its task.path to your data (docs/jsonl.md)."
         raise ConfigError(f"{name} is a data file, not a {what}.", remedy)
-    for path in (Path(name), *(root / folder / f"{short}.yaml" for root in ROOTS)):
-        if path.is_file():
-            return path
-    path = Path(name)
+    for found in (path, *(root / folder / f"{short}.yaml" for root in ROOTS)):
+        if found.is_file():
+            return found
     if path.suffix in (".yaml", ".yml"):
         local = [file.name for file in path.parent.glob("*.y*ml")]
         close = get_close_matches(path.stem, names(folder), n=1)
@@ -53,10 +53,6 @@ def find(name: str, folder: Folder) -> Path:
 
 def summary(path: Path) -> str:
     """Return the first sentence, without full stop, of the comment that begins a file, or ""."""
-    lines = path.read_text("utf-8").splitlines()
-    comment = " ".join(line[1:].strip() for line in lines[: _first_key(lines)])
+    lines = takewhile(lambda line: line.startswith("#"), path.read_text("utf-8").splitlines())
+    comment = " ".join(line[1:].strip() for line in lines)
     return re.split(r"(?<!et al)\. ", comment)[0].rstrip(".")
-
-
-def _first_key(lines: list[str]) -> int:
-    return next((at for at, line in enumerate(lines) if not line.startswith("#")), len(lines))

@@ -181,7 +181,7 @@ def collie_generations(log: Path) -> Iterator[dict[str, Any]]:
         raise DataInvalid(f"{log}: not a log of generations ({error}).") from None
 
 
-LARGEST = 2**24  # maximum bytes of a file of answers (which also holds prompts) or instructions
+LARGEST = 2**24  # maximum bytes of a file in an archive: answers with prompts, or instructions
 _NAME = re.compile(r"(?:.*/)?predictions/gpt3_outputs/([^@/]+)@(_[^@/]+)@(\d{1,4})_\d+\.json")
 
 
@@ -223,7 +223,7 @@ CATEGORIES = ("content", "situation", "style", "format", "mixed", "example")
 
 
 def write_instructions(archive: Path, folder: str) -> Iterator[bytes]:
-    """Yield the lines of ``followbench/data.jsonl``, made from the rows in an archive's folder.
+    """Yield the lines of ``followbench/data.jsonl``, made from an archive's ``folder``.
 
     Each row also gets its category, as ``constraint_type``.
     """
@@ -249,7 +249,7 @@ class _Schema(msgspec.Struct):
 
 
 def write_schemas(archive: Path, folder: str) -> Iterator[bytes]:
-    """Yield the lines of ``jsonschemabench/schemas.jsonl``, made from a folder of an archive."""
+    """Yield the lines of ``jsonschemabench/schemas.jsonl``, made from an archive's ``folder``."""
     decoder = msgspec.json.Decoder(_Schema)
     name = folder
     try:
@@ -271,7 +271,7 @@ def write_schemas(archive: Path, folder: str) -> Iterator[bytes]:
 
 
 def member(archive: Path, name: str, limit: int = 2**26) -> Iterator[bytes]:
-    """Yield a zip archive's file in chunks of bytes. Raises DataInvalid beyond ``limit`` bytes."""
+    """Yield the file ``name`` of a zip archive in chunks, or raise DataInvalid beyond ``limit``."""
     total = 0
     try:
         with ZipFile(archive) as opened, opened.open(name) as file:

@@ -61,8 +61,8 @@ class DataSet(msgspec.Struct, frozen=True):
     folder: str
     originals: tuple[Original, ...]
     products: tuple[Product, ...]
-    option: str = ""  # value of the option ``dataset`` that reads it, of the task of its name
-    needs: tuple[str, ...] = ()  # data sets that the task needs besides
+    option: str = ""  # the task with its name reads it if this is the option ``dataset``
+    needs: tuple[str, ...] = ()  # other data sets that the task needs
 
 
 def _maker(_: type, written: str | Mapping[str, Mapping[str, Any]]) -> Any:
@@ -79,7 +79,7 @@ CATALOGUE = {found.name: found for found in _DATA_SETS}
 
 
 def published(task: str, dataset: object) -> list[DataSet]:
-    """Return the data sets that a task needs with this value of its option ``dataset``."""
+    """Return the catalogue's data sets that a task reads if ``dataset`` is its option's value."""
     found = CATALOGUE.get(task)
     if found is None or not found.option or found.option != dataset:
         return []
@@ -94,7 +94,7 @@ def data_set(name: str) -> DataSet:
 
 
 def summary(found: DataSet, root: Path) -> str:
-    """Return whether a data set is installed: "yes", "no", "in part" or "other content"."""
+    """Return whether a data set is in the data folder: yes, no, in part, or other content."""
     present = [_is_there(product, root) for product in found.products]
     if None in present:
         return "other content"
@@ -121,6 +121,8 @@ def fetch(
     """Create a data set's missing products in the data folder, and return their relative paths.
 
     Args:
+        found: The data set.
+        root: The data folder.
         mirror: URL of a folder with the originals, as ``NAME/FILE``, or None for the original URLs.
         progress: Called with each original to download. Returns its `Progress` callback.
     """
@@ -191,7 +193,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _is_there(product: Product, root: Path) -> bool | None:
-    """Return whether a product exists, or None if its content is not the expected one."""
+    """Return whether a product is in the data folder, or None if its content is different."""
     path = root / product.path
     if not path.is_file():
         return False

@@ -26,7 +26,7 @@ class DataFolder:
     root: Path
 
     def file(self, name: str) -> Path:
-        """Return a file's path, in the data folder or as given; ``X.jsonl`` may be compressed."""
+        """Return a file's path, in the data folder or else as given; ``X.jsonl`` may be ``.gz``."""
         names = [name, f"{name}.gz"] if name.endswith(".jsonl") else [name]
         return self._found(names, os.path.isfile, "file")
 
@@ -44,12 +44,12 @@ class DataFolder:
             remedy = f"Run 'harness data fetch {own.parts[0]}', or set HARNESS_DATA_DIR."
         if own.parts[:1] and own.parts[0] in NOT_FETCHED:
             remedy = f"The harness cannot fetch it: docs/{own.parts[0]}.md says where to get it."
-        problem = f"{names[0]!r} is neither in the data folder {self.root} nor a {what} by itself."
+        problem = f"There is no {what} {names[0]!r} in the data folder {self.root} or at that path."
         raise DataMissing(problem, remedy)
 
 
 def own_path(name: str) -> Path:
-    """Return the user's path with ``~`` expanded, if the home folder is known."""
+    """Return a path with ``~`` expanded, if the home folder is known."""
     return Path(os.path.expanduser(name))  # noqa: PTH111 (which fails for an unknown user)
 
 

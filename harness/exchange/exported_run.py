@@ -239,7 +239,7 @@ def write_parquet(rows: ExportedRows, path: Path) -> None:
 
     DuckDB converts a temporary file in bounded memory. On failure, an existing file is unchanged.
     """
-    duckdb = import_extra("duckdb", "exchange")
+    duckdb = import_extra("duckdb", "parquet")
     beside = tempfile.TemporaryDirectory(
         prefix=".harness-", dir=path.resolve().parent, ignore_cleanup_errors=True
     )

@@ -231,7 +231,7 @@ def _refuse_unusable(where: str, attempt: Attempt) -> None:
     if attempt.v != SCHEMA_VERSION:
         raise invalid(where, f"an attempt of schema version {attempt.v}")
     if not 0 <= attempt.sample < 2**31 or not 1 <= attempt.round < 2**31:
-        raise invalid(where, f"no valid attempt: sample {attempt.sample}, round {attempt.round}")
+        raise invalid(where, f"not a valid attempt: sample {attempt.sample}, round {attempt.round}")
     for name, score in attempt.scores.items():
         if score.value is not None and not -LARGEST <= score.value <= LARGEST:
             raise invalid(where, f"the score {name[:80]!r} is too large")

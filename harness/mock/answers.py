@@ -161,7 +161,7 @@ def truncate(
 
 
 def thought(request: wire.MockRequest, index: int) -> str:
-    """Return made-up reasoning for a choice, as a unique text without an answer."""
+    """Return made-up reasoning for the choice with this index: a unique text without an answer."""
     return (
         f"Let me think about request {request.digest}, choice {index}. "
         "A first draft would be: nothing at all. That does not answer it, so try again."

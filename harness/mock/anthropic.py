@@ -223,7 +223,7 @@ class AnthropicMessages(wire.WireFormat):
         return self.invalid(f"{steps}: {other or said}")
 
     def refused(self, parameter: str, value: object) -> ApiError | None:
-        """Return the error (400) of a newer model, which rejects the parameter."""
+        """Return the error (400) of a newer model that rejects a parameter, whatever its value."""
         if parameter in SAMPLING:
             return self.invalid(f"`{parameter}` is deprecated for this model.")
         return self.invalid(f"{parameter}: Extra inputs are not permitted")

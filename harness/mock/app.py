@@ -69,6 +69,7 @@ class Provider:
     Args:
         latency: Seconds, or a distribution of seconds (see `faults.LATENCY_FORMS`).
         faults: Probability (0 to 1) of each fault, by name (see `faults.FAULTS`).
+        seed: Seed for drawing faults and latencies.
         answers: Texts by last user message, an answers file, or a function. By default, made-up
             sentences that depend on the body. An `Answer` is a text with log-probabilities.
         api_key: The only valid key. By default, any key is accepted.
@@ -291,7 +292,7 @@ class Provider:
         await connection.answer(status, reply, headers)
 
     async def _list_models(self, headers: Headers, connection: _Connection) -> None:
-        # Both vendors list models at the same path; only Anthropic's clients send this wire.header.
+        # Both vendors list models at the same path; only Anthropic's clients send this header.
         anthropic = wire.header(headers, b"anthropic-version") is not None
         vendor = self._vendors[AnthropicMessages.path if anthropic else OpenAIChat.path]
         try:

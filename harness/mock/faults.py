@@ -19,7 +19,7 @@ LATENCY_FORMS = "SECONDS, uniform:LOW:HIGH or lognormal:MEDIAN:SIGMA"
 
 
 def draw(seed: int, digest: str, attempt: int) -> tuple[float, float]:
-    """Return two independent draws in [0, 1) for request number ``attempt`` with this body."""
+    """Return two independent draws in [0, 1) for request number ``attempt`` with a body."""
     noise = blake2b(f"{seed}:{digest}:{attempt}".encode(), digest_size=16).digest()
     # 53 bits: as many as a float holds, so that the result stays below 1.
     first, second = ((int.from_bytes(half) >> 11) / (1 << 53) for half in (noise[:8], noise[8:]))

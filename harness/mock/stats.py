@@ -26,7 +26,7 @@ class BodyCount(Struct):
 
 
 class PerMinute(Struct, frozen=True):
-    """The maximum of each unit in any 60 seconds. The maxima may be from different windows."""
+    """The maximum of requests and tokens in any 60 seconds, possibly in different windows."""
 
     requests: int = 0
     tokens: int = 0
@@ -38,7 +38,7 @@ class Snapshot(Struct):
     """The counters at one moment. They are also the JSON of ``GET /stats``."""
 
     requests: int = 0
-    # Replies to keep: complete, well formed, and with text, a refusal or a content filter's verdict
+    # Usable replies: complete, well formed, with text, a refusal or a content filter's verdict.
     answered: int = 0
     repeated: int = 0  # requests whose body already had an answer; legitimate for several samples
     abandoned: int = 0  # requests whose client left before the reply was complete
@@ -184,7 +184,7 @@ class MockRateLimits:
         )
 
     def admit(self, model: str, input_tokens: int, output_tokens: int) -> Level | None:
-        """Return the limit that rejects a request, or else count the request and return None."""
+        """Return the model's limit that rejects a request, or None after counting the request."""
         now, windows = self._clock(), self._models[model]
         amounts = _amounts(input_tokens, output_tokens)
         for window in windows:

@@ -46,7 +46,7 @@ class Turn(Struct, frozen=True, rename={"text": "content"}):
 
 
 class MockRequest(Struct, frozen=True):
-    """A decoded request."""
+    """A request to the simulated model, decoded from any wire format."""
 
     digest: str  # hash of the body, as hexadecimal digits
     model: str
@@ -78,7 +78,7 @@ class TokenPosition(Struct, frozen=True):
 
 
 class ReplyChoice(Struct, frozen=True):
-    """One of the answers in a reply."""
+    """One of the ``n`` answers in a reply, in no particular wire format."""
 
     text: str
     finish: Finish = "stop"
@@ -99,9 +99,9 @@ class Level(Struct, frozen=True):
     unit: Unit
     limit: int
     used: int
-    wanted: int = 0  # how much the current request needs
-    wait_s: float = 0.0  # until that much is available
-    reset_s: float = 0.0  # until the limit is completely unused
+    wanted: int = 0  # amount that the current request needs
+    wait_s: float = 0.0  # seconds until this amount is available
+    reset_s: float = 0.0  # seconds until the limit is completely unused
 
 
 class ApiError(Exception):
@@ -117,7 +117,7 @@ class ApiError(Exception):
 class WireFormat(ABC):
     """Base class of a vendor's request and reply formats, with the vendor's error messages."""
 
-    path: ClassVar[str]  # that requests are posted to
+    path: ClassVar[str]  # of the URL that requests are posted to
     request_id_header: ClassVar[bytes]
     limit_header: ClassVar[str]  # with ``{unit}`` and ``{part}`` (limit, remaining, reset)
     failures: ClassVar[Mapping[int, str]]  # messages for failures of the provider, by status
@@ -128,11 +128,11 @@ class WireFormat(ABC):
 
     @abstractmethod
     def fail(self, status: int, message: str, code: str | None = None) -> ApiError:
-        """Return an error reply with the vendor's error object."""
+        """Return an error reply with this status and the vendor's error object."""
 
     @abstractmethod
     def reset(self, seconds: float) -> str:
-        """Return the value of a reset header for a time in seconds, rounded up."""
+        """Return a header's value for the time, in seconds from now, at which a limit resets."""
 
     def invalid(self, message: str, code: str | None = None) -> ApiError:
         """Return the error (400) for an invalid request."""

@@ -106,6 +106,14 @@ class PreferredConcurrency(Protocol):
 
 
 @runtime_checkable
+class KeyedByRequest(Protocol):
+    """A backend whose options may change what it sends to an endpoint for the same request."""
+
+    def key_part(self, request: Request) -> str:
+        """Return text that separates such replies in the cache, or "" for the usual form."""
+
+
+@runtime_checkable
 class Fingerprinted(Protocol):
     """A backend or judge whose results depend on more than its options, such as on weights."""
 
@@ -422,7 +430,9 @@ CAPABILITIES: Mapping[str, tuple[Any, ...]] = {
         *(Parsed, Judged, JudgeRouting, PromptChecked, Claiming, Pictured, Explained),
         *(Tabled, Described),
     ),
-    "backends": (Backend, Startable, PreferredConcurrency, Resumable, Fingerprinted),
+    "backends": (
+        *(Backend, Startable, PreferredConcurrency, Resumable, KeyedByRequest, Fingerprinted),
+    ),
     "judges": (Judge, Conversing, HasWarnings, Advising, ByCriteria, Simulatable, Fingerprinted),
     "checkers": (Checker,),
     "metrics": (Metric,),

@@ -36,7 +36,7 @@ class Claiming(Protocol):
 
     @property
     def claims(self) -> tuple[Claim, ...]:
-        """The paper's claims."""
+        """The claims that the paper makes, for ablations to test."""
 
     def fields(self, encoding: str) -> Mapping[str, str]:
         """Return the full names of an encoding's fields, as in the paper, by short name."""

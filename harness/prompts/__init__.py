@@ -73,13 +73,13 @@ class Template:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
     def refuse_unknown(self, fields: Collection[str]) -> None:
-        """Raise ConfigError if the template uses a field that is not among these."""
+        """Raise ConfigError if the template uses a field that is not in ``fields``."""
         for name in sorted(self.names - set(fields)):
             problem = f"{self.name}: there is no field {name!r} here."
             raise ConfigError(problem, nearest(name, fields))
 
     def render(self, row: Mapping[str, Any]) -> str:
-        """Return the prompt for a row. Raises DataInvalid if a field is missing or does not fit."""
+        """Return the prompt for a row. Raises DataInvalid if a field is missing or unsuitable."""
         from jinja2 import TemplateError, UndefinedError
 
         pieces: list[str] = []

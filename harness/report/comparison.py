@@ -217,7 +217,7 @@ def unequal(found: RunComparison, runs: Sequence[ReportedRun]) -> Iterator[str]:
 
 
 def _several(runs: Sequence[ReportedRun], key: str, found: Sequence[int]) -> str:
-    """Return the runs' values of a setting (or else of `found`) as text, or "" if all are equal."""
+    """Return the runs' values of a setting (default: ``found``) as text, or "" if all are equal."""
     values = {int(run.settings.get(key) or n) for run, n in zip(runs, found, strict=True)}
     *first, last = [f"{value:,}" for value in sorted(values)] or [""]
     return f"{', '.join(first)} and {last}" if first else ""

@@ -45,7 +45,7 @@ def constraint_document(
         "including every alternative of an or. share: of all failures."
     )
     if of_kinds:
-        told += " failures: observed minus wanted, or the most frequent one."
+        told += " failures: observed minus wanted, or the most frequent reason."
     parts: list[Table | Note] = [table(columns, rows), Note(told)]
     if without:
         lacking = "without a checked constraint (refused, empty, failed)"
@@ -140,8 +140,8 @@ def criteria_document(task: str, found: CriteriaDescription) -> TableDocument:
     for label, tasks in found.labels.items():
         parts.append(table((label, "tasks", "%"), _frequent(tasks, found.n_tasks)))
     told = (
-        f"PMI: log p(a, b) / (p(a) p(b)), natural, p over the {found.n_tasks:,} tasks; above "
-        "the diagonal, the tasks that ask for both; -∞ where none does."
+        f"PMI: ln(p(a, b) / (p(a) p(b))), where p is a share of the {found.n_tasks:,} tasks, or "
+        "-∞ if no task asks for both; above the diagonal, the number of tasks that ask for both."
     )
     if verbs:
         told += " Verbs: base forms, and the criteria that begin with each or have it."

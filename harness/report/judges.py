@@ -127,8 +127,8 @@ def _figures(found: JudgeValidation) -> Table:
     rows = [
         ["accuracy", *_cells(own.accuracy)],
         ["Cohen's kappa", *_cells(own.kappa)],
-        ["says yes to a yes", *_cells(own.sensitivity)],
-        ["says no to a no", *_cells(own.specificity)],
+        ["sensitivity (yes to a yes)", *_cells(own.sensitivity)],
+        ["specificity (no to a no)", *_cells(own.specificity)],
     ]
     if sure.n:
         rows += [

@@ -32,7 +32,7 @@ WITHOUT_SCORE = (
     "Scores leave out answers that were not scored, such as truncated or unparseable ones. The "
     "pass rate counts those as failed."
 )
-PARTIAL = "rates are of the samples begun; the rest and rounds to come may change them."
+PARTIAL = "rates cover the samples begun so far, and may still change."
 
 
 def run_document(metrics: Metrics) -> TableDocument:
@@ -100,7 +100,7 @@ def _headline(metrics: Metrics) -> Iterator[tuple[object, object]]:
     of_clusters = rate.cluster_rate
     if of_clusters is not None and abs(of_clusters - (rate.pass_rate or 0)) > ROUNDING:
         shown = with_error(of_clusters, rate.cluster_rate_stderr, 4)
-        yield "by prompt", f"{shown}, each cluster (unique prompt) of the same weight"
+        yield "by prompt", f"{shown}, each cluster (unique prompt) with equal weight"
     yield "naive s.e.", f"± {number(rate.naive_stderr, 4)}, as if all were independent"
     yield "judged", f"{rate.n:,} samples in {rate.n_clusters:,} clusters"
     not_judged = f"{rate.not_judged:,} samples"

@@ -36,17 +36,17 @@ def check_supported(run: RunFile, model: Model, task: Task[Any]) -> None:
     if "max_tokens_required" in backend.features and run.decoding.max_tokens is None:
         raise ConfigError(f"The backend {name!r} needs decoding.max_tokens.", "Set it.")
     if "conversation" not in backend.features and run.rounds.max > 1:
-        problem = f"The backend {name!r} takes one prompt and no conversation."
+        problem = f"The backend {name!r} accepts a single prompt, not a conversation."
         raise ConfigError(problem, "Set rounds.max to 1.")
     by_text = shots.form == "message" and "by_instance" not in backend.features
     if shots.n and "recorded" in backend.features and not by_text:
         raise ConfigError(
-            f"The backend {name!r} would present recorded answers as few-shot ones.",
+            f"The backend {name!r} may replay zero-shot answers as few-shot answers.",
             "Remove task.shots; or record few-shot answers, and replay them with "
             "task.shots.form: message and model.match: prompt.",
         )
     if "conversation" not in backend.features and shots.n and shots.form == "turns":
-        problem = f"The backend {name!r} takes one prompt and no turns of shots."
+        problem = f"The backend {name!r} accepts a single prompt, not shots as turns."
         raise ConfigError(problem, "Set task.shots.form to message.")
     if run.polish is not None and not isinstance(task, Paraphrasable):
         problem = f"The task {run.task.name!r} does not support paraphrasing (polish)."

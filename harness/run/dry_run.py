@@ -5,16 +5,21 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from math import inf
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from harness.calls.calls import call_key
+from harness.calls.calls import backend_key
 from harness.calls.database import LOCKED_S
 from harness.records import Instance, Message, Reply, Request, Usage, messages_hash
 from harness.run.assessment import assess
 from harness.run.job import Job
 from harness.run.plan import OwedSample, RunPlan
 from harness.run.session import open_cache, replies_path
+
+if TYPE_CHECKING:
+    from harness.run.later_judge import LaterJudge
+    from harness.store.judgements import JudgementOutcome
 
 CHARACTERS_PER_TOKEN = (6.0, 2.5)  # the usual range, from plain English to code
 FEEDBACK_TOKENS = 150  # tokens of one feedback message, generously estimated
@@ -59,8 +64,12 @@ class _Calls:
 
     def __init__(self, price: Callable[[Usage], float] | None, max_tokens: int | None) -> None:
         self._price = price
-        self._longest = inf if max_tokens is None else max_tokens
+        self.limit(max_tokens)
         self.calls = self.read = self.written = self.usd = EstimateRange()
+
+    def limit(self, max_tokens: int | None) -> None:
+        """Set the maximum tokens of the replies to the calls that are added from now on."""
+        self._longest = inf if max_tokens is None else max_tokens
 
     def add(self, characters: int, *, certain: bool, before: int = 0, answer: int = 1) -> None:
         """Add a call that follows ``before`` rounds, only to the upper bounds unless ``certain``.
@@ -90,13 +99,27 @@ def estimate_run(job: Job, before: Collection[str] = (), *, references: bool = T
     """
     backend, plan = job.model.backend, job.plan()
     by_instance = "by_instance" in backend.features
-
-    def key(request: Request) -> str:
-        return call_key(job.run.model.backend, backend.endpoint, request, by_instance=by_instance)
-
+    key = partial(backend_key(job.run.model.backend, backend), by_instance=by_instance)
     price = job.model.price.cost if job.model.price else None
     with _cached(job, before) as cached:
         return count_work(plan, key, cached, price, _judgements(job, plan), references=references)
+
+
+def estimate_judge(
+    job: LaterJudge, retried: Collection[JudgementOutcome] = ()
+) -> tuple[int, EstimateRange]:
+    """Return the number and the cost of a judge's first questions about all that it owes.
+
+    Replies in the cache are not subtracted. An unknown price counts as 0.
+    """
+    price = job.judge.model.price if job.judge else None
+    total = _Calls(price.cost if price else None, None)
+    for instance, text in job.owed(retried):
+        for asked in job.judge.judge.questions(instance, text) if job.judge else ():
+            total.limit(asked.decoding.max_tokens)
+            for _ in range(asked.samples):
+                total.add(sum(len(one.content) for one in asked.messages), certain=True)
+    return round(total.calls.high), total.usd
 
 
 def count_work(

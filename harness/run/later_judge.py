@@ -21,6 +21,7 @@ from harness.config.settings import Settings
 from harness.config.validation import validated
 from harness.errors import ConfigError, DataMissing, RunConflict
 from harness.ports import Task
+from harness.records import Attempt, Instance
 from harness.run.judges import (
     JudgeModel,
     bind_judges,
@@ -30,7 +31,7 @@ from harness.run.judges import (
     register_judges,
     routed_to,
 )
-from harness.run.judging import Judging
+from harness.run.judging import Judging, OwedJudgements, judged_outcomes
 from harness.run.models import (
     ModelBuilder,
     Resources,
@@ -44,6 +45,7 @@ from harness.run.plan import HeldInstances
 from harness.run.pool import Ending, Listener, Tally
 from harness.run.session import open_session
 from harness.store.files import write_whole
+from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
 from harness.store.judgements import JudgementOutcome, RegisteredJudge, read_register
 from harness.store.references import Unit, read_units, record_references, references_folder
@@ -78,6 +80,30 @@ class LaterJudge:
             units = read_units(self.folder.attempts)
             known = [one for one in self.data if one.id in units]
             yield from judge_warnings(self.task, [self.judge], known)
+
+    def owed(
+        self, retried: Collection[JudgementOutcome] = ()
+    ) -> Iterator[tuple[Instance[Any], str]]:
+        """Yield each answer that the judge has yet to judge, with its instance."""
+        if self.judge is None:
+            return
+        place = references_folder(self.folder) if self.references else self.folder
+        if self.name in read_register(place.path).judges:
+            routed = routed_to(self.task, self.name)
+            owed = OwedJudgements(place.attempts, [self.name], retried)
+            for instance, attempt, _ in owed.work(self.data):
+                if routed(instance):
+                    yield instance, attempt.text or ""
+        elif self.references:
+            for instance, _, text in _references(self, self.judge):
+                yield instance, text
+        else:
+            index = AttemptIndex(self.folder.attempts, judges=False)
+            outcomes = judged_outcomes(self.task)
+            for instance in filter(routed_to(self.task, self.name), self.data):
+                for one in index.read(Attempt, index.rows_of(instance.id), judged=False):
+                    if one.outcome in outcomes:
+                        yield instance, one.text or ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +255,7 @@ def _write_references(
     known = {*read_register(place.path).judges, *(one.name for one in judges)}
     whole = [panel for panel in panels if known.issuperset(panel.of)]
     if judge is not None:
-        references = list(_references(job, judge))
+        references = [(unit, text) for _, unit, text in _references(job, judge)]
         if not references:
             raise DataMissing(
                 f"There is no reference answer to any instance of the run {job.folder.name!r} "
@@ -244,7 +270,7 @@ def _write_references(
     return place, whole
 
 
-def _references(job: LaterJudge, judge: JudgeModel) -> Iterator[tuple[Unit, str]]:
+def _references(job: LaterJudge, judge: JudgeModel) -> Iterator[tuple[Instance[Any], Unit, str]]:
     units, judges = read_units(job.folder.attempts), routed_to(job.task, judge.name)
     for instance in job.data:
         unit = units.get(instance.id)
@@ -252,4 +278,4 @@ def _references(job: LaterJudge, judge: JudgeModel) -> Iterator[tuple[Unit, str]
             continue
         text = job.task.reference(instance)
         if text and text.strip() and judge.judge.questions(instance, text):
-            yield unit, text
+            yield instance, unit, text

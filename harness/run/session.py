@@ -16,7 +16,7 @@ from uuid import uuid4
 import msgspec
 
 from harness.calls.budget import Budget, Budgeted
-from harness.calls.calls import Calls, FreeCalls, PaidCalls, call_key
+from harness.calls.calls import Calls, FreeCalls, PaidCalls, backend_key
 from harness.calls.circuit import Circuit, Retry, Startup
 from harness.calls.claims import ClaimedCalls
 from harness.calls.concurrency import START, ConcurrencyLimiter
@@ -180,7 +180,7 @@ def _call_stack(model: Model, session: Session) -> Calls:
     name, replies, budget = model.section.backend, session.replies, session.budget
     source = model.section.name or name
     status = session.notices.status(source)
-    key = partial(call_key, name, backend.endpoint)
+    key = backend_key(name, backend)
     asking: Ask = Timed(backend, limits.timeout_s)
     claim = budgeted = None
     if backend.cacheable and replies is not None:

@@ -72,7 +72,7 @@ class Evaluation(NamedTuple):
 
     tree: dict[str, Any]  # the equivalent run file, as nested mappings
     runs: dict[str, RunFile]  # by variant, TASK.MODEL
-    notes: list[str]  # what the user should know before they start
+    notes: list[str]  # for the user to read before the runs start
 
 
 def evaluation(
@@ -84,7 +84,7 @@ def evaluation(
     limit: int | None = None,
     budget: float | None = None,
 ) -> Evaluation:
-    """Return the runs of tasks and models. See `suite_tree` for the arguments.
+    """Return a run of each task with each model. See `suite_tree` for the arguments.
 
     Real models get the published data. ``changes`` are values by dotted key, for all runs.
     Raises ConfigError, such as for an unknown task.
@@ -107,7 +107,7 @@ def evaluation(
 
 
 def _check_task(name: str) -> None:
-    """Raise ConfigError if a benchmark's name is unknown, or that of something else."""
+    """Raise ConfigError if no benchmark has this name. Files and run files get their own remedy."""
     known = kind("tasks").names()
     suffix = Path(name).suffix
     if suffix in (".yaml", ".yml"):

@@ -4,11 +4,14 @@ from collections.abc import Sequence
 
 
 def cut(text: str, longest: int) -> str:
-    """Return a text cut to at most ``longest`` characters, including the "…" that marks the cut."""
+    """Return the text, shortened to at most ``longest`` characters. "…" marks the cut."""
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def listed(texts: Sequence[str], most: int = 8) -> str:
-    """Return up to ``most`` texts, shortened, quoted and joined, and how many more there are."""
+    """Return the texts, each quoted and shortened, as one string separated by commas.
+
+    Only the first ``most`` are listed; "and N more" follows if there are others.
+    """
     more = f" and {len(texts) - most} more" if len(texts) > most else ""
     return ", ".join(repr(cut(text, 60)) for text in texts[:most]) + more

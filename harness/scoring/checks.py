@@ -1,7 +1,8 @@
-"""Checks of an answer: each names a checker, with options from the run file, the row, or both.
+"""The checks of an answer, as defined by the run file and by the rows of a JSON Lines data set.
 
-docs/jsonl.md describes them. A row may have its own ``checks``. A list replaces the run file's
-checks. A mapping from names of checks changes their options, or drops a check:
+A check names a checker. Its options come from the run file, the row, or both (docs/jsonl.md). A row
+may have its own ``checks``. A list replaces the run file's checks. A mapping changes the options of
+the checks that it names, or drops those whose value is null, as in
 ``{"short": {"at_most": 9}, "contains": null}``.
 """
 
@@ -25,15 +26,21 @@ from harness.ports import Checker
 
 JUDGE = "judge"  # key of a check that one of the run's judges decides, in place of a checker's name
 FROM_ROW = ("target", "targets")
-"""Options that default to the row's field ``target``, or else ``targets``, if they are required."""
+"""Options that need not be written. If a checker requires one of them, its default is the row's
+field ``target``, or ``targets`` if the row has no ``target``."""
 MAY_NAME_A_FILE = {"json_schema": "schema"}
-"""Maps a checker to its option that can be a file: a string value is a path."""
+"""Maps a checker to the option that can name a file. A string is taken for the file's path."""
 MOST_CACHED = 4_096
-"""Maximum number of cached checkers: an answer's checkers are needed again for its feedback."""
+"""Maximum number of cached checkers. They are cached because feedback needs them again."""
 
 
 class Check(Struct, frozen=True):
-    """A check of the extracted answer or whole reply. ``name`` also names its score or judge."""
+    """A check of a reply: the name of a checker, its options, and the text to check.
+
+    ``of`` is ``answer`` to check the extracted answer, or ``text`` to check the whole reply.
+    ``name`` is also the name of the check's score. If a judge decides, ``checker`` is ``judge`` and
+    ``name`` is the name of the judge.
+    """
 
     name: str
     checker: str
@@ -42,7 +49,10 @@ class Check(Struct, frozen=True):
 
 
 def read_checks(raw: object, where: str) -> list[Check]:
-    """Parse the checks that a list in a file defines. Error messages begin with ``where``."""
+    """Parse a list of checks from a run file or a row.
+
+    Raises ConfigError, with a message that begins with ``where``, if the list is invalid.
+    """
     if not isinstance(raw, list):
         raise ConfigError(f"{where} must be a list.", "Write '- exact_match', one per line.")
     found: list[Check] = []
@@ -55,7 +65,10 @@ def read_checks(raw: object, where: str) -> list[Check]:
 
 
 def checks_of(row: Mapping[str, Any], shared: Sequence[Check]) -> Sequence[Check]:
-    """Return the run file's checks (``shared``) as changed or replaced by a row."""
+    """Return a row's checks: its own checks, or the run file's (``shared``) with the row's changes.
+
+    Raises DataInvalid if the row's ``checks`` are invalid, name a Python file, or leave no check.
+    """
     raw = row.get("checks")
     try:
         if isinstance(raw, list):
@@ -82,12 +95,15 @@ def field_of(value: object) -> str | None:
 
 
 def is_file(checker: object) -> bool:
-    """Return whether a checker is named by the path of a Python file."""
+    """Return whether the name of a checker is the path of a Python file."""
     return isinstance(checker, str) and checker.endswith(FILE)
 
 
 def from_row(row: Mapping[str, Any], name: str, check: str) -> Any:
-    """Return the value of a row's field for a check, or raise DataInvalid if it is missing."""
+    """Return the value of the row's field ``name``, or raise DataInvalid if the row lacks it.
+
+    ``check`` is the name of the check that needs the field.
+    """
     if name not in row:
         raise DataInvalid(
             f"the check {check!r} needs the field {name!r:.60}, which the row does not have.",
@@ -97,7 +113,10 @@ def from_row(row: Mapping[str, Any], name: str, check: str) -> Any:
 
 
 def _entry(raw: object, taken: Sequence[str]) -> Check:
-    """Parse one entry of a list of checks. The caller adds its location to error messages."""
+    """Parse one entry of a list of checks. ``taken`` are the names of the checks before it.
+
+    The messages of errors lack the entry's location, which the caller adds.
+    """
     entry = {raw: {}} if isinstance(raw, str) else raw
     if not isinstance(entry, Mapping):
         raise ConfigError(" must be a checker's name, or the name with its options.")
@@ -139,7 +158,11 @@ def _judge_entry(entry: Mapping[Any, Any], taken: Sequence[str]) -> Check:
 
 
 def _changed(checks: Sequence[Check], changes: Mapping[Any, Any]) -> list[Check]:
-    """Return the checks changed as ``changes`` says: new options by name, or None to drop one."""
+    """Return the checks after applying a row's ``changes``.
+
+    ``changes`` maps the name of a check to options that replace its own, or to None to drop it.
+    Raises ConfigError if no check has that name, or if the change is anything else.
+    """
     found = {check.name: check for check in checks}
     for name, change in changes.items():
         if name not in found:
@@ -155,7 +178,11 @@ def _changed(checks: Sequence[Check], changes: Mapping[Any, Any]) -> list[Check]
 
 
 class Rules:
-    """Builds and caches checkers. A wrong option in the run file raises ConfigError."""
+    """Builds the checkers that checks name, and caches them.
+
+    The constructor builds the checkers of the run file's checks (``shared``), and raises
+    ConfigError if their options are wrong.
+    """
 
     def __init__(self, shared: Sequence[Check]) -> None:
         build = kind("checkers").build
@@ -172,7 +199,11 @@ class Rules:
                 raise ConfigError(problem, error.remedy) from None
 
     def of(self, checks: Sequence[Check], row: Mapping[str, Any]) -> tuple[Check, ...]:
-        """Return the checks that need no judge, with options filled in from a row."""
+        """Return the checks that need no judge, with the row's values filled into their options.
+
+        Raises DataInvalid if the row lacks a field, its options are wrong, or it names a file to
+        read.
+        """
         found = []
         for check in checks:
             if check.checker == JUDGE:
@@ -213,7 +244,7 @@ def _file(check: Check) -> tuple[str, str] | None:
 
 
 def _resolved(check: Check, row: Mapping[str, Any]) -> Check:
-    """Return a copy of a check with the row's values in place of references to its fields."""
+    """Return a copy of a check in which the row's values replace references to the row's fields."""
     names, principal, required = _parameters(check.checker)
     options = dict(check.options)
     if isinstance(options.get("field"), str) and "field" not in names:
@@ -229,7 +260,12 @@ def _resolved(check: Check, row: Mapping[str, Any]) -> Check:
 
 @lru_cache
 def _parameters(checker: str) -> tuple[list[str], str, list[str]]:
-    """Return a checker's options, the option that ``field:`` sets, and the required targets."""
+    """Return what resolving a check requires to know about its checker.
+
+    Returns:
+        The names of its options, the option that ``field:`` sets ("" if it has no options), and its
+        required options among `FROM_ROW`.
+    """
     parameters = inspect.signature(kind("checkers").load(checker)).parameters.values()
     own = {one.name: one.default for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD}
     principal = next((name for name in (*FROM_ROW, *own) if name in own), "")

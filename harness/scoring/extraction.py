@@ -1,8 +1,8 @@
-"""Extracts the answer from a reply, and checks that prompts ask for the form that is extracted.
+"""Extracts the answer from a reply, and checks that the prompt asks for an answer in that form.
 
 Structured answers are extracted as a named kind of block (``extraction: fence``), listed in
-docs/validators.md. A block ends at the next fence, wherever it is, as in ConCodeEval. Short
-answers are extracted by pattern, number or key (``extract: {number: last}``, docs/jsonl.md).
+docs/validators.md. A block ends at the next fence, wherever it is, as in ConCodeEval. Short answers
+are extracted by pattern, number or key (``extract: {number: last}``, docs/jsonl.md).
 
 In "Let Me Speak Freely?" (arXiv 2408.02442), the prompt's example had two letters while the
 expected answers had four. "Say What You Mean" by .txt found that this mismatch, not structured
@@ -66,7 +66,7 @@ class BlockExtraction:
         return rest.partition(end)[0]
 
     def write(self, answer: str) -> str:
-        """Return a reply from which `read` extracts this answer, for worked examples."""
+        """Return a reply from which `read` extracts this answer, for a prompt's worked examples."""
         if self._tags:
             return f"{self._tags[0]}\n{answer}\n{self._tags[1]}"
         opening = "```\n" if self._kind in ("fence", "last_fence") else ""
@@ -101,7 +101,7 @@ def _first_fence(text: str) -> str:
 def _last_fence(text: str) -> str:
     # An opening fence at the very end of a reply starts no block.
     if not (blocks := [block for _, block in _BLOCK.findall(text) if block.strip()]):
-        raise NoAnswerBlock("there is no fence (```) with a text")
+        raise NoAnswerBlock("no fence (```) contains text")
     return _inside(blocks[-1])
 
 
@@ -113,7 +113,7 @@ def _open_fence(text: str) -> str:
     else:
         answer = _FORMAT.sub("", before)
     if not answer.strip():
-        raise NoAnswerBlock("nothing stands before the closing fence (```)")
+        raise NoAnswerBlock("there is no text before the closing fence (```)")
     return answer
 
 
@@ -159,13 +159,19 @@ class Found(NamedTuple):
 
 
 def answer_in(match: Any) -> str:
-    """Return the first group that matched ("" if none did), or the whole match without groups."""
+    """Return the first group that took part in a match, or "" if none did.
+
+    If the pattern has no groups, return the whole match.
+    """
     groups = match.groups() or (match[0],)
     return str(next((group for group in groups if group is not None), ""))
 
 
 class RegexExtraction:
-    """Extracts the leftmost match (``last``: rightmost). Earlier patterns win ties."""
+    """Extracts the first or the last match of any of several patterns in a reply.
+
+    If two patterns match at the same offset, the earlier pattern in the list wins.
+    """
 
     def __init__(
         self, patterns: Sequence[str], where: str, take: Take = "first", ignore_case: bool = False
@@ -175,13 +181,16 @@ class RegexExtraction:
 
     @property
     def expects(self) -> tuple[str, ...]:
-        """The literal text before each pattern's group, or () if a pattern has no such text."""
+        """The literal text before each pattern's group, or () if any pattern has no such text."""
         around = [around_group(pattern.pattern) for pattern in self.patterns]
         before = tuple(found[0].strip() if found else "" for found in around)
         return before if all(before) else ()
 
     def find(self, text: str) -> Found | None:
-        """Return the answer, or None if no pattern matches. Raises the errors of `Pattern.find`."""
+        """Return the answer and where it was found, or None if no pattern matches.
+
+        Raises the same errors as `Pattern.find`.
+        """
         found = [
             Found(answer_in(match).strip(), number, match.start())
             for number, pattern in enumerate(self.patterns)
@@ -199,20 +208,26 @@ class RegexExtraction:
         raise Unparseable(f"No answer was found {hint}.")
 
     def write(self, answer: str) -> str | None:
-        """Return the answer as written by `filled`, or None if `read` would not find it there."""
+        """Return a reply with this answer, or None if `read` would not find the answer in it.
+
+        The reply is the one that `filled` returns.
+        """
         text = self.filled(answer)
         found = self.find(text) if text is not None else None
         return text if found is not None and found.answer == answer.strip() else None
 
     def filled(self, answer: str) -> str | None:
-        """Return the answer in the first pattern's literal text, or None if it has other parts."""
+        """Return the first pattern's literal text, with the answer in place of its group.
+
+        Returns None if the pattern is not literal text around a single group.
+        """
         around = around_group(self.patterns[0].pattern)
         return answer.join(around) if around else None
 
 
 @dataclass(frozen=True)
 class NumberExtraction:
-    """Extracts the first or last number of a text, without currency signs and commas."""
+    """Extracts the first or last number of a reply, without currency signs and commas."""
 
     take: Take
     expects: ClassVar[tuple[str, ...]] = ()
@@ -220,7 +235,7 @@ class NumberExtraction:
     def read(self, text: str) -> str:
         """Return the number as text, or raise Unparseable if there is none."""
         if (found := one_number(text, self.take)) is None:
-            raise Unparseable("The answer holds no number.")
+            raise Unparseable("The answer contains no number.")
         return format(found, "f") if abs(found.adjusted()) < 100 else str(found)
 
     def write(self, answer: str) -> str | None:
@@ -229,14 +244,21 @@ class NumberExtraction:
 
 
 class JsonExtraction:
-    """Extracts a value from the reply's JSON object. The key ``a.b`` means b within a."""
+    """Extracts the value of a key in the reply's JSON object.
+
+    In a nested object, ``a.b`` names the key ``b`` of the object at ``a``.
+    """
 
     def __init__(self, key: str) -> None:
         self._path = key.split(".")
         self.expects: tuple[str, ...] = (self._path[-1],)
 
     def read(self, text: str) -> str:
-        """Return a string unchanged and other values as JSON, or raise Unparseable if missing."""
+        """Return the value of the key: a string unchanged, any other value as JSON.
+
+        Raises Unparseable if the reply has no JSON object, if the key is missing, or if the value
+        is too large.
+        """
         found: Any = json_object(text)
         for key in self._path:
             if not isinstance(found, dict) or key not in found:
@@ -247,10 +269,10 @@ class JsonExtraction:
         try:
             return json.dumps(found, ensure_ascii=False)
         except (ValueError, RecursionError):
-            raise Unparseable("The JSON object's value is out of proportion.") from None
+            raise Unparseable("The JSON object's value is too large or too deep.") from None
 
     def write(self, answer: str) -> str | None:
-        """Return a JSON object with the answer at the key."""
+        """Return a JSON object in which the key has the answer as its value (never None)."""
         found: Any = answer
         for key in reversed(self._path):
             found = {key: found}
@@ -261,16 +283,19 @@ Extraction: TypeAlias = BlockExtraction | RegexExtraction | NumberExtraction | J
 """A way to extract the answer from a reply.
 
 - ``read`` returns the answer in a reply, or raises Unparseable or PatternTooSlow.
-- ``write`` returns a reply from which ``read`` would extract an answer, or None if unknown.
-- ``expects`` are texts that announce an answer. A prompt should contain one of them.
+- ``write`` returns a reply from which ``read`` extracts a given answer, or None if it knows none.
+- ``expects`` lists strings that announce an answer. A prompt should contain one of them.
 """
 
 _KEYS: Mapping[str, tuple[str, ...]] = {"regex": ("take", "ignore_case"), "number": (), "json": ()}
-"""Maps each way to extract to the additional keys that it allows."""
+"""Maps each key that selects a kind of extraction to the options that it allows."""
 
 
 def extraction(raw: object, where: str = "extraction") -> Extraction:
-    """Build an extraction from a name or a mapping. Error messages name ``where``."""
+    """Build an extraction from the name of a block, or from a mapping with one of `_KEYS`.
+
+    Raises ConfigError if it is neither. ``where`` is the option's name, for the messages.
+    """
     if isinstance(raw, str):
         return BlockExtraction(raw)
     if not isinstance(raw, Mapping):
@@ -305,7 +330,11 @@ _FENCED = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """Return the first JSON object in a reply's first fence, else anywhere. Raises Unparseable."""
+    """Return the first JSON object in a reply.
+
+    The reply's first fence is searched first, and then the whole reply. Raises Unparseable if there
+    is no object, or if one has a repeated key.
+    """
     fence = _FENCED.search(text)
     for candidate in (fence[1] if fence else text, text):
         for match in islice(re.finditer(r"\{", candidate), MOST_OBJECT_STARTS):
@@ -315,7 +344,7 @@ def json_object(text: str) -> dict[str, Any]:
                 continue
             if isinstance(found, dict):
                 return found
-    raise Unparseable("The answer holds no JSON object.")
+    raise Unparseable("The answer contains no JSON object.")
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -337,7 +366,13 @@ NEAR = 60  # number of characters after an expected text that are examined and s
 
 
 def faults(messages: Sequence[str], answers: Sequence[str], parser: Extraction) -> list[str]:
-    """Return one sentence for each mismatch between a parser and a prompt with these answers."""
+    """Return a sentence on each mismatch between a prompt and the parser of its answers.
+
+    Args:
+        messages: The texts of the prompt's messages.
+        answers: The answers in the prompt's worked examples.
+        parser: The extraction that will read the model's replies.
+    """
     unread = [answer for answer in answers if not reads(parser, answer)]
     found = [f"The parser reads no answer in the prompt's example {one!r:.80}." for one in unread]
     expected = parser.expects
@@ -359,7 +394,11 @@ def faults(messages: Sequence[str], answers: Sequence[str], parser: Extraction) 
 
 
 def garbled(parser: Extraction, answer: str) -> str | None:
-    """Return what a parser reads instead of an answer (empty: nothing), or None if it is right."""
+    """Return what a parser misreads in a reply that gives the answer in the parser's own pattern.
+
+    This reply is the result of `RegexExtraction.filled`. Returns "" if the parser reads nothing.
+    Returns None if it reads the answer, if it has no such reply, or if it is too slow.
+    """
     text = parser.filled(answer) if isinstance(parser, RegexExtraction) else None
     try:
         found = None if text is None else parser.read(text)
@@ -371,7 +410,7 @@ def garbled(parser: Extraction, answer: str) -> str | None:
 
 
 def reads(parser: Extraction, text: str) -> bool:
-    """Return whether the parser finds a non-empty answer in a text."""
+    """Return whether the parser finds a non-empty answer in the text."""
     try:
         return bool(parser.read(text))
     except (Unparseable, PatternTooSlow):
@@ -379,7 +418,7 @@ def reads(parser: Extraction, text: str) -> bool:
 
 
 def _stands_for_an_answer(line: str, expected: Sequence[str]) -> bool:
-    """Return whether the expected text in a line is followed by a placeholder or nothing."""
+    """Return whether the expected string in a line is followed by a placeholder or by nothing."""
     after = [line[len(prefix) :] for prefix in expected if line.lower().startswith(prefix.lower())]
     rest = min(after, key=len, default=line).strip()
     return not rest.strip(""":"'`*.""") or PLACEHOLDER.match(rest) is not None

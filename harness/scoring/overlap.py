@@ -1,8 +1,8 @@
-"""Compares an answer with reference texts, and selects the part of a text to compare.
+"""Compares an answer with reference answers, and selects the part of the answer to compare.
 
 Each measure takes an answer and its references and returns the best value over the references, a
-number from 0 to 1 or a bool. A base model only completes text, so it writes another input after its
-answer. Where the answer is cut changes ROUGE-L by ten points, so tasks make it a setting.
+number from 0 to 1 or a bool. A base model only completes text, so it goes on to write another input
+after its answer. Where the answer is cut changes ROUGE-L by ten points, so tasks make it a setting.
 
 >>> exact_match(" Yes.", ["yes"]), token_f1("the cat sat", ["A cat sat down"])
 (True, 0.8)
@@ -29,13 +29,13 @@ def first_line(text: str) -> str:
 
 
 def before_stop(text: str, stops: Sequence[str]) -> str:
-    """Return a text without leading white space, up to the earliest stop sequence, if any."""
+    """Return the text up to the earliest stop sequence, if any, without leading white space."""
     text = text.lstrip()
     return text[: min((at for stop in stops if (at := text.find(stop)) >= 0), default=None)]
 
 
 def bare(text: str) -> str:
-    """Return a text in lower case without surrounding white space and final periods."""
+    """Return the text in lower case, without surrounding white space and final periods."""
     # Articles and punctuation stay: without them, different one-letter answers would be equal.
     return text.strip().lower().rstrip(".")
 
@@ -47,9 +47,9 @@ def exact_match(answer: str, references: Iterable[str]) -> bool:
 
 
 def token_f1(answer: str, references: Iterable[str]) -> float:
-    """Return the highest F1 over the words of a reference (SQuAD: Rajpurkar et al. 2016).
+    """Return the highest F1 of the answer's words over the references (SQuAD).
 
-    Order, case, punctuation and articles are ignored.
+    Order, case, punctuation and articles are ignored. Source: Rajpurkar et al. 2016.
     """
     return max((_f1(answer, reference) for reference in references), default=0.0)
 
@@ -63,7 +63,10 @@ def _f1(answer: str, reference: str) -> float:
 
 
 def named_label(answer: str, labels: Collection[str]) -> str | None:
-    """Return the longest of the `bare` labels that an answer equals or begins with, or None."""
+    """Return the longest label that the answer equals or begins with, or None if there is none.
+
+    `bare` is applied to the answer; it must have been applied to the labels.
+    """
     own = bare(answer)
 
     def begins(label: str) -> bool:
@@ -74,7 +77,7 @@ def named_label(answer: str, labels: Collection[str]) -> str | None:
 
 
 def rouge_l(answer: str, references: Iterable[str]) -> float:
-    """Return the highest ROUGE-L over the references, from 0 to 1 (Lin 2004).
+    """Return the answer's highest ROUGE-L over the references, from 0 to 1 (Lin 2004).
 
     ROUGE-L is the F-measure of the longest common subsequence of `tokens`, as in rouge-score 0.1.2
     with its stemmer. This takes a fifth of that library's time: stems and short texts are cached,
@@ -85,13 +88,19 @@ def rouge_l(answer: str, references: Iterable[str]) -> float:
 
 
 def covered(text: str, source: str) -> tuple[int, int]:
-    """Return the number of words in a text, and how many of them a source has in the same order."""
+    """Return the number of words in ``text``, and how many of these ``source`` contains.
+
+    Only words that ``source`` has in the same order count as contained.
+    """
     words = tokens(text)
     return len(words), _common(words, tokens(source))
 
 
 def tokens(text: str) -> tuple[str, ...]:
-    """Return a text's words (ASCII letters, digits) in lower case, stemmed if over 3 letters."""
+    """Return the words of the text (runs of ASCII letters and digits) in lower case.
+
+    Words of more than three letters are reduced to their stems.
+    """
     return _cached_tokens(text) if len(text) <= MEMORABLE else _tokens(text)
 
 

@@ -32,8 +32,10 @@ def criteria_scores(
 ) -> Mapping[str, Score]:
     """Return WildIFEval's scores ``strict`` and ``soft`` (Lior et al. 2025, arXiv 2503.06573).
 
-    ``strict`` is False if a criterion is not satisfied, otherwise None if one is undecided (with a
-    reason that begins with ``undecided``). ``soft`` is the share satisfied of the decided criteria.
+    Each of ``constraints`` has the keys ``constraint`` (its text) and ``passed``, which is None if
+    the constraint is undecided. ``strict`` is False if any constraint did not pass, otherwise None
+    if any is undecided, otherwise True. If it is None, its reason begins with ``undecided``.
+    ``soft`` is the share of the decided constraints that passed.
     """
     texts: dict[bool | None, list[str]] = {
         passed: [one["constraint"] for one in constraints if one["passed"] is passed]
@@ -70,7 +72,10 @@ class Panel:
     quorum: int | None = None
 
     def combine(self, judged: JudgeScores) -> Mapping[str, Score]:
-        """Return the panel's scores by name, empty if no judge was asked. May raise Unparseable."""
+        """Return the panel's scores by name, or {} if no judge was asked.
+
+        Raises Unparseable if no score has enough verdicts for the quorum.
+        """
         asked = sum(scores is None or bool(scores) for scores in judged.values())
         given = {judge: scores for judge, scores in judged.items() if scores}
         if not asked:
@@ -149,7 +154,7 @@ def _details(votes: Mapping[str, Score]) -> dict[str, Any]:
 def _same_criteria(
     given: Mapping[str, Mapping[str, Score]],
 ) -> list[dict[str, Mapping[str, Any]]]:
-    """Return the entries on each criterion by judge, or [] if the judges' criteria differ."""
+    """Return, for each criterion, the entry of every judge, or [] if their criteria differ."""
     entries = [_criteria(scores) for scores in given.values()]
     if len({tuple(one["constraint"] for one in criteria) for criteria in entries}) != 1:
         return []
@@ -157,7 +162,7 @@ def _same_criteria(
 
 
 def _criteria(scores: Mapping[str, Score]) -> Sequence[Mapping[str, Any]]:
-    """Return a judge's entries on criteria from its scores' details, or () if there are none."""
+    """Return a judge's entries on criteria from its scores' details, or [] if there are none."""
     for score in scores.values():
         found = score.details.get("constraints")
         if isinstance(found, Sequence) and found and all(map(_is_criterion, found)):
@@ -177,7 +182,10 @@ def _verdict(score: Score) -> bool | None:
 
 
 def _probability(criterion: Mapping[str, Any]) -> float | None:
-    """Return a criterion's probability of yes, or its verdict as 1 or 0, or None if undecided."""
+    """Return a criterion's probability of yes, if known, otherwise its verdict as 1 or 0.
+
+    Returns None if the criterion is undecided.
+    """
     found, passed = criterion.get("probability"), criterion.get("passed")
     if isinstance(found, int | float):
         return float(found)

@@ -1,4 +1,4 @@
-"""Finds users' regular expressions, limited in time and memory, and numbers in a text.
+"""Searches text for users' regular expressions, within limits, and for numbers.
 
 Some patterns, such as ``(a|a)*$``, can take practically forever. After `TIMEOUT_S`, a search raises
 `PatternTooSlow`; after `MOST_TIMEOUTS` timeouts of one pattern, the run ends. The syntax is that of
@@ -23,7 +23,7 @@ TIMEOUT_S = 1.0  # time limit of one search, in seconds of CPU time
 MOST_TIMEOUTS = 10  # number of timeouts after which a pattern ends the run
 LONGEST_PATTERN = 10_000  # maximum number of characters in a pattern
 MOST_PARTS = 100_000
-"""Maximum number of a pattern's `parts`. A pattern of this size takes 30 to 80 MB."""
+"""Maximum number of `parts` of a pattern. A pattern of this size takes 30 to 80 MB."""
 MOST_DIGITS = 200  # maximum length of a number in a text, in characters; longer numbers are ignored
 
 Take = Literal["first", "last"]
@@ -34,7 +34,10 @@ class PatternTooSlow(HarnessError):
 
 
 class Pattern:
-    """A compiled regular expression. Error messages begin with ``where`` ("The option 'a'")."""
+    """A compiled regular expression, searched within ``timeout_s`` seconds of CPU time.
+
+    Error messages begin with ``where``, such as "The option 'a'".
+    """
 
     def __init__(
         self, pattern: str, where: str, *, ignore_case: bool = False, timeout_s: float = TIMEOUT_S
@@ -44,7 +47,7 @@ class Pattern:
         self.pattern, self._where = pattern, where
         self._timeout_s, self._timeouts = timeout_s, 0
         if len(pattern) > LONGEST_PATTERN:
-            raise ConfigError(f"{where}: a pattern of more than {LONGEST_PATTERN:,} characters.")
+            raise ConfigError(f"{where}: the pattern has more than {LONGEST_PATTERN:,} characters.")
         if parts(pattern) > MOST_PARTS:
             raise ConfigError(
                 f"{where}: {cut(pattern, 60)!r} takes too much memory.",
@@ -67,7 +70,12 @@ class Pattern:
         return int(self._compiled.groups)
 
     def search(self, text: str) -> Any:
-        """Return the leftmost match or None. A slow search raises PatternTooSlow or ConfigError."""
+        """Return the leftmost match, or None.
+
+        Raises:
+            PatternTooSlow: The search takes longer than the time limit.
+            ConfigError: Searches for this pattern have done so `MOST_TIMEOUTS` times.
+        """
         return self._bounded(self._compiled.search, text)
 
     def fullmatch(self, text: str) -> Any:
@@ -75,7 +83,7 @@ class Pattern:
         return self._bounded(self._compiled.fullmatch, text)
 
     def findall(self, text: str) -> list[Any]:
-        """Return all matches in the form of `re.findall`. Raises the same errors as `search`."""
+        """Return all matches as `re.findall` does. Raises the same errors as `search`."""
         found: list[Any] = self._bounded(self._compiled.findall, text)
         return found
 
@@ -109,11 +117,14 @@ class Pattern:
 
 _REPEATS = frozenset({"MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"})
 _READ_DIFFERENTLY = re.compile(r"\[:|\(\?[a-zA-Z]*x|\{(?!\d*,?\d*\})")
-"""Syntax that `re` reads differently from ``regex``: [:alpha:], (?x) and fuzzy {e<=1}."""
+"""Matches syntax that `re` reads differently from ``regex``: [:alpha:], (?x) and fuzzy {e<=1}."""
 
 
 def parts(pattern: str) -> float:
-    """Return an upper bound on the parts of a compiled pattern; x{n} counts as n + 1 times x."""
+    """Return an upper bound on the number of parts of a compiled pattern, which take up memory.
+
+    A repetition ``x{n}`` counts as n + 1 times the parts of x.
+    """
     errors = (re.error, RecursionError, OverflowError, ValueError)
     if not _READ_DIFFERENTLY.search(pattern):
         with contextlib.suppress(*errors), warnings.catch_warnings():
@@ -127,7 +138,10 @@ def parts(pattern: str) -> float:
 
 
 def _parts(parsed: Any) -> int:
-    """Return the number of parts of a parsed pattern: "(?:ab{2}){3}" has 16."""
+    """Return the number of parts of a parsed pattern.
+
+    "(?:ab{2}){3}" has 16: 1 for "a" and 3 for "b{2}", counted 4 times because of "{3}".
+    """
     if isinstance(parsed, list | tuple) or hasattr(parsed, "data"):
         if len(parsed) == 2 and str(parsed[0]) in _REPEATS:
             least, _, repeated = parsed[1]
@@ -145,9 +159,10 @@ _AROUND = re.compile(
 
 
 def around_group(pattern: str) -> tuple[str, str] | None:
-    r"""Return the literal texts around a pattern's only group, or None for other patterns.
+    r"""Return the literal text before and after the only group of a pattern.
 
-    Anchors and optional parts (``:?``, ``\s*``) are dropped.
+    Anchors and optional parts (``:?``, ``\s*``) are dropped. Returns None if the pattern has no
+    such form.
 
     >>> around_group(r"answer is:? \(([A-E])\)")
     ('answer is (', ')')
@@ -178,12 +193,16 @@ _NUMERAL = re.compile(
     r"([0-9]{1,3}(?:,[0-9]{3})++(?![0-9])|[0-9]++)(\.[0-9]++)?+"
     r"([eE][-+]?[0-9]{1,3}(?![0-9]))?+(?![eE][-+]?[0-9])"
 )
-"""A sign belongs to a number or currency right after it; before a space it is an operator."""
+"""Matches a number, with its sign and currency. A sign belongs to the number or currency that
+directly follows it; before a space, it is an operator."""
 _BARE_FRACTION = re.compile(r"(?<![\w.])([-+\u2212]?)(\.[0-9]+)")
 
 
 def numbers(text: str) -> list[Decimal]:
-    """Return a text's numbers as Decimals, in order. Finds ``1,234.0``, ``$42`` and ``-3.5%``."""
+    """Return the numbers in the text as Decimals, in order.
+
+    Finds ``1,234.0``, ``$42`` and ``-3.5%``.
+    """
     found: list[tuple[int, Decimal]] = []
     for match in _NUMERAL.finditer(text):
         before, after, whole, fraction, exponent = match.groups()
@@ -207,6 +226,6 @@ def _signed(sign: str, digits: str) -> Decimal:
 
 
 def one_number(text: str, take: Take) -> Decimal | None:
-    """Return the first or last number in a text as a Decimal, or None if there is none."""
+    """Return the first or last number in the text as a Decimal, or None if there is none."""
     found = numbers(text)
     return found[0 if take == "first" else -1] if found else None

@@ -1,7 +1,7 @@
 """NLTK's Punkt sentence splitter, word tokeniser and Porter stemmer.
 
-Importing NLTK takes 0.4 s, so this module is imported only when a text is first split.
-Nothing is downloaded. Without NLTK's English parameters, the same algorithm uses a built-in list of
+Importing NLTK takes 0.4 s, so this module is imported only when text is first split. Nothing is
+downloaded. Without NLTK's English parameters, the same algorithm uses a built-in list of
 abbreviations, which changes 18 of the 8,320 verdicts on COLLIE's recorded gpt-4 outputs.
 """
 
@@ -42,7 +42,8 @@ word_tokens: Callable[[str], list[str]] = NLTKWordTokenizer().tokenize
 logger = logging.getLogger("harness")
 
 CLEAR_END = re.compile(r'([A-Za-z]{2,})([.?!])(?=[\s)"])')
-"""Matches a sentence end unless the word is abbreviated: a word and an end mark before a gap."""
+"""Matches a word with an end mark, before a space, quote or bracket. This ends a sentence unless
+the word is an abbreviation."""
 
 ABBREVIATIONS = frozenset(Path(__file__).with_name("abbreviations.txt").read_text("utf-8").split())
 """English abbreviations with a period that does not end a sentence (Punkt's ``abbrev_types``).
@@ -52,7 +53,10 @@ Words that also end sentences (``in.``, ``no.``) are omitted: they would do more
 
 
 class UntimedVariables(PunktLanguageVars):  # type: ignore[misc]  # NLTK has no types
-    """Punkt's settings without the 5 s time limit: scores must not depend on machine speed."""
+    """Punkt's settings, without the limit of 5 s that NLTK sets for its searches.
+
+    With the limit, scores would depend on the speed of the machine.
+    """
 
     __slots__ = ()
 
@@ -62,7 +66,7 @@ class UntimedVariables(PunktLanguageVars):  # type: ignore[misc]  # NLTK has no 
 
 
 class EarlierVariables(UntimedVariables):
-    """NLTK 3.9's settings, in which curly quotes and guillemets do not close a sentence."""
+    """Punkt's settings in NLTK 3.9: curly quotes and guillemets do not close a sentence."""
 
     __slots__ = ()
     re_boundary_realignment = re.compile(r"""["')\]}]+?(?:\s+|(?=--)|$)""", re.MULTILINE)
@@ -108,7 +112,10 @@ class Punkt(PunktSentenceTokenizer):  # type: ignore[misc]  # NLTK has no types
 
 @cache
 def english(folder: Path | None = None) -> Punkt | None:
-    """Return COLLIE's splitter, or None if its data is in neither NLTK's paths nor ``folder``."""
+    """Return NLTK's English sentence splitter, or None if its data is not installed.
+
+    NLTK's paths and ``folder`` are searched. Raises DataInvalid if the data cannot be read.
+    """
     known = list(data.path)
     data.path += [str(folder)] if folder else []  # NLTK opens no files elsewhere
     try:
@@ -135,7 +142,10 @@ def own() -> Punkt:
 
 @cache
 def best(folder: Path | None = None) -> Punkt:
-    """Return the splitter of `english`, or log a warning and return `own` if data is missing."""
+    """Return NLTK's English sentence splitter (`english`), or `own` if its data is not installed.
+
+    A warning is logged in the second case.
+    """
     found = english(folder)
     if found is None:
         logger.warning("Without 'harness data fetch punkt', a few verdicts on sentences differ.")
@@ -148,6 +158,6 @@ earlier_word_tokens: Callable[[str], list[str]] = EarlierWordTokenizer().tokeniz
 
 @cache
 def earlier(folder: Path | None = None) -> Punkt:
-    """Return the splitter of `best` with `EarlierVariables`, the settings of NLTK 3.9."""
+    """Return the same sentence splitter as `best`, but with the settings of NLTK 3.9."""
     found = best(folder)
     return Punkt(found._params, f"{found.name}, as in nltk 3.9", EarlierVariables)

@@ -1,1 +1,1 @@
-""""""
+"""Benchmarks: one per module, with its instances, prompts and scoring."""

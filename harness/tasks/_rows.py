@@ -41,7 +41,11 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 def rows(path: Path) -> Iterator[tuple[str, Row]]:
-    """Yield (location, row) for each row of a file. A location is the text ``FILE, item 3``."""
+    """Yield (location, row) for each row of a file.
+
+    The location, such as ``tasks.jsonl, item 3``, is for error messages. Raises DataInvalid if the
+    file is malformed, has no rows, or nests values too deeply.
+    """
     suffix = path.suffix.lower()
     if suffix in (".yaml", ".yml", ".json"):
         found = _listed(path)
@@ -82,12 +86,18 @@ def turns_of(row: Row) -> tuple[Message, ...]:
 
 
 def read_all(path: Path, item: Callable[[Row, str], T]) -> Iterator[T]:
-    """Yield the items that ``item`` makes from a file's rows and locations. Ids must be unique."""
+    """Yield ``item(row, location)`` for each row of a file.
+
+    Raises DataInvalid if two items have the same id.
+    """
     return unique((where, item(row, where)) for where, row in rows(path))
 
 
 def unique(found: Iterable[tuple[str, T]]) -> Iterator[T]:
-    """Yield the items of (location, item) pairs, or raise DataInvalid if an id occurs twice."""
+    """Yield the items of (location, item) pairs.
+
+    Raises DataInvalid if two items have the same id.
+    """
     seen: set[str] = set()
     for where, item in found:
         if item.id in seen:
@@ -106,7 +116,11 @@ def text_id(row: Row, default: int | str, where: str) -> str:
 
 
 def converted(row: Row, kind: type[S], where: str, ignored: Collection[str] | None = None) -> S:
-    """Convert a row to a ``kind``. Unknown keys must be in ``ignored`` (None accepts any key)."""
+    """Convert a row to the struct ``kind``, or raise DataInvalid if a key or a value is wrong.
+
+    A row may have keys that are not fields of ``kind`` if they are in ``ignored``. If that is None,
+    any such keys are accepted.
+    """
     for key in row:
         if ignored is not None and key not in (*kind.__struct_fields__, *ignored):
             remedy = nearest(str(key), kind.__struct_fields__)
@@ -194,7 +208,10 @@ SUMMARY = ("n", "mean", "s.d.", "min", "median", "max")
 
 
 def summary(numbers: Sequence[float]) -> tuple[float | None, ...]:
-    """Return the statistics named in `SUMMARY`, or None for those that need more numbers."""
+    """Return the statistics of ``numbers`` that `SUMMARY` lists, in its order.
+
+    A statistic is None if there are too few numbers to compute it.
+    """
     if not numbers:
         return (0, *[None] * 5)
     deviation = stdev(numbers) if len(numbers) > 1 else None

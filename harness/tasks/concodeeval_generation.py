@@ -42,7 +42,10 @@ DEFAULT_EXTRACTION = {"paper": "open_fence", "plain": "open_fence"}
 
 
 def _chosen(extraction: str | None, info: ValidationInfo) -> str:
-    """Return the extraction or the prompt's default, so that the run folder records it."""
+    """Return the extraction or, if none is given, the default for the prompt.
+
+    The run folder then records which extraction the run used.
+    """
     return extraction or DEFAULT_EXTRACTION.get(info.data.get("prompt", ""), "fence")
 
 
@@ -108,7 +111,10 @@ class ConCodeEvalGeneration(ConCodeEval):
                 yield Instance(f"{row.id}/{output}", item, groups, row.digest)
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return the conversation that shows the schema or, with shots, the few-shot prompt."""
+        """Return the conversation that asks for a sample of the instance's schema.
+
+        With shots, it is the few-shot prompt.
+        """
         item = instance.data
         shown = [
             {"schema": shot.data.text, "sample": sample[0]}
@@ -120,9 +126,12 @@ class ConCodeEvalGeneration(ConCodeEval):
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
         """Return ``valid``, which alone decides whether an answer passes, and the kinds of failure.
 
-        ``no_block``: the reply has no sample. ``unparseable``: the sample is not valid in its
-        format. ``invalid_sample``: either of these (the paper's IS%). ``root_type_violated``: the
-        root's type differs from the schema's, where integers and floats are both numbers (RTV%).
+        - ``no_block``: the reply has no sample.
+        - ``unparseable``: the sample is not valid in its format.
+        - ``invalid_sample``: either of these (the paper's IS%).
+        - ``root_type_violated``: the type of the sample's root is not the one in the schema (the
+          paper's RTV%). Integers and floats are both numbers.
+
         The details of ``valid`` list the `Constraints` that apply to the sample.
         """
         item = instance.data
@@ -143,7 +152,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         return {"valid": replace(valid, details={**valid.details, "constraints": met}), **counted}
 
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
-        """Return the scores of a reply without a sample, which fails."""
+        """Return the scores of a reply that contains no sample. Such a reply fails."""
         return _unread(no_block=True)
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
@@ -159,7 +168,10 @@ class ConCodeEvalGeneration(ConCodeEval):
         return None if sample is None else self._extraction.write(sample[0])
 
     def wrong_answer(self, instance: One) -> str | None:
-        """Return an answer that fails, or None if the caller should use a plain sentence."""
+        """Return an answer that fails, for simulated runs.
+
+        The result is None if the caller should use an ordinary sentence instead.
+        """
         item = instance.data
         samples = [one for one in self.benchmark.samples.get(item.row.id, ()) if one.label == "no"]
         chance = random.Random(instance.id)
@@ -194,7 +206,10 @@ class ConCodeEvalGeneration(ConCodeEval):
         return self._samples[key]
 
     def _tried(self, item: GenerationItem, value: Any) -> tuple[str, Any] | None:
-        """Return a value's text and the value read from it, or None if it is not valid."""
+        """Return a value's text in the requested format, and the value that is read back from it.
+
+        The result is None if the text cannot be written or read, or the value read is not valid.
+        """
         try:
             text = validators.render(value, item.output).removesuffix("\n")
             back = validators.read(text, item.output, mode=self.mode, schema=item.row.schema)
@@ -204,7 +219,10 @@ class ConCodeEvalGeneration(ConCodeEval):
         return None if self._violations(item, back) else (text, back)
 
     def prompt_errors(self) -> list[str]:
-        """Return a warning if the extraction cannot read the form that the prompt asks for."""
+        """Return a warning if the prompt asks for a form of answer that the extraction cannot read.
+
+        Without such a mismatch, the list is empty.
+        """
         text, name = self._user.text, self._extraction.name
         opened = re.search(r"```\w*\s*\Z", text) is not None and text.count("```") % 2 == 1
         found = reads(self._extraction, "[1]\n```" if opened else "```\n[1]\n```")
@@ -218,7 +236,10 @@ class ConCodeEvalGeneration(ConCodeEval):
 
     @property
     def constraint_kind(self) -> ConstraintKind:
-        """Always ``json_schema``. Raises ConfigError unless answers are bare samples in JSON."""
+        """The kind of decoding constraint, which is always ``json_schema``.
+
+        Raises ConfigError unless the answers are samples in JSON without a code block.
+        """
         if list(self.outputs) != ["json"] or self._extraction.name not in ("whole", "json"):
             raise ConfigError(
                 "decoding.constraint: a schema constrains answers to JSON, without a code block.",

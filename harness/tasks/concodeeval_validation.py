@@ -1,8 +1,9 @@
 """ConCodeEval's validation task: decide whether a sample satisfies a schema written as code.
 
-Kammakomati et al. 2024, arXiv 2407.03387. Yes or no is read from a reply's first word, last line
-or last "answer is …", or from the only yes or no that stands alone. A "no" before a noun ("no
-errors", 'no "required" member') does not count, nor does "Yes/No".
+Kammakomati et al. 2024, arXiv 2407.03387. The answer is the yes or no that is a reply's first word.
+Otherwise it is the reply's last line or the last "answer is …". If there is none of these, it is
+the yes or no that stands alone anywhere in the reply, which must not contain both. A "no" before a
+noun ("no errors", 'no "required" member') does not count, nor does "Yes/No".
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ LONGEST = 100_000  # maximum characters to read, from the end of a reply
 
 
 class ValidationItem(NamedTuple):
-    """A schema and a sample as shown in the prompt, and the first violation (None if valid)."""
+    """A schema and a sample as shown in the prompt, and whether the sample is valid (``label``).
+
+    ``violation`` is the first violation in the sample, or None if the sample is valid.
+    """
 
     row: SchemaRow
     text: str
@@ -109,7 +113,10 @@ class ConCodeEvalValidation(ConCodeEval):
         return label, violations[0] if violations else None
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return the conversation that shows schema and sample. Shots also show their answers."""
+        """Return the conversation that shows the schema and the sample.
+
+        Shots are shown with their answers.
+        """
         item = instance.data
         shown = [
             {"schema": shot.data.text, "sample": shot.data.sample, "answer": shot.data.label}
@@ -131,7 +138,10 @@ class ConCodeEvalValidation(ConCodeEval):
         return {"correct": Score(False, False, reason, details)}
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return feedback on whether the answer is right, which reveals the right answer."""
+        """Return feedback on whether the answer is right.
+
+        Since only yes and no are possible, this reveals the right answer.
+        """
         if scores["correct"].passed:
             return "That is right."
         return "That is not right. Please look at each constraint once more, and answer again."
@@ -145,7 +155,7 @@ class ConCodeEvalValidation(ConCodeEval):
         return "no" if instance.data.label == "yes" else "yes"
 
     def leaks(self, instance: One, shot: One) -> bool:
-        """Return whether the shot has the instance's schema: its answer would be a hint."""
+        """Return whether shot and instance have the same schema: the shot would be a hint."""
         return instance.data.row.digest == shot.data.row.digest
 
     def constraint(self, instance: One) -> DecodingConstraint:
@@ -154,7 +164,11 @@ class ConCodeEvalValidation(ConCodeEval):
 
 
 def yes_or_no(text: str) -> Label:
-    """Return the answer in a reply, or raise Unparseable if it has neither yes nor no, or both."""
+    """Return the answer (yes or no) in a reply.
+
+    The module's docstring says where it is looked for. Raises Unparseable if the reply has neither
+    yes nor no, or both.
+    """
     text = _QUESTION.sub("", _THOUGHT.sub("", text[-LONGEST:])).strip()
     last_line = text.rpartition("\n")[2]
     if first := _FIRST.match(text):

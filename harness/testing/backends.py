@@ -1,4 +1,4 @@
-"""Checks backends by making a few calls."""
+"""Checks a plug-in backend: its features, the bodies it sends, its replies and its errors."""
 
 from __future__ import annotations
 

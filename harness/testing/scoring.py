@@ -1,4 +1,4 @@
-"""Checks tasks, checkers and judges."""
+"""Checks plug-in tasks, checkers and judges with good, wrong and hostile answers or replies."""
 
 from __future__ import annotations
 

@@ -205,7 +205,7 @@ def test_runs_with_the_same_settings_are_told_apart_by_name(make, runs, second) 
         TableOptions(),
     )
     assert [row.settings for row in found.rows] == [{"run": "one"}, {"run": "two"}]
-    assert "Runs with the same settings are told apart by their names." in found.notes
+    assert "Runs with the same settings are distinguished by their names." in found.notes
 
 
 def test_runs_of_a_format_each_share_a_row_that_has_no_whole(make, runs) -> None:

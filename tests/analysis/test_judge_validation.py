@@ -94,9 +94,9 @@ def test_a_reversed_ranking() -> None:
 
 def test_nothing_in_common_is_said_why() -> None:
     pairs = pair_verdicts({"r": answers(("?", "y"), ("y", "?"))}, JUDGE)
-    with pytest.raises(ConfigError, match="decided on: 2 with an abstention"):
+    with pytest.raises(ConfigError, match="2 have an abstention"):
         validate(pairs, judge="j", reference="k", runs=["r"])
-    with pytest.raises(ConfigError, match="decided on: 0 with an abstention, excluded: none"):
+    with pytest.raises(ConfigError, match="0 have an abstention, excluded: none"):
         validate(pair_verdicts({"r": []}, JUDGE), judge="j", reference="k", runs=["r"])
     unjudged = JudgedAnswer("0", 0, "0", "", (answers(("y", "y"))[0].said[0], None))
     with pytest.raises(ConfigError, match="excluded: 1 only judge"):

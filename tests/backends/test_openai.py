@@ -5,13 +5,16 @@ import socket
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import urlsplit
 
 import pytest
 from msgspec.structs import replace
 
+from harness.backends._bodies import Dialect
 from harness.backends.openai import COMPATIBLE, PRESETS, OpenAIBackend, chosen
+from harness.backends.openai_completions import OpenAICompletionsBackend
+from harness.calls.calls import backend_key, call_key
 from harness.errors import (
     CallError,
     ConfigError,
@@ -23,7 +26,7 @@ from harness.errors import (
 )
 from harness.mock import MockServer
 from harness.ports import CONSTRAINTS, LOGPROBS, PARAMETERS, PROMPT_LOGPROBS
-from harness.records import Decoding, Message, Origin, Reply, Request
+from harness.records import Decoding, DecodingConstraint, Message, Origin, Reply, Request
 from harness.testing import check_backend
 from tests.backends.answering import answering, transient
 
@@ -472,3 +475,33 @@ def test_the_documentation_has_the_table_of_the_code() -> None:
 def test_models_that_sample_in_one_way_take_no_temperature(model: str, takes: bool) -> None:
     assert ({"temperature", "top_p"} <= PRESETS["openai"].features(model)) is takes
     assert "temperature" in COMPATIBLE.features(model)
+
+
+CONSTRAINED = {
+    "json_schema": DecodingConstraint(json_schema={"type": "object"}),
+    "regex": DecodingConstraint(regex="a+"),
+    "choices": DecodingConstraint(choices=("a", "b")),
+    "grammar": DecodingConstraint(grammar='root ::= "a"'),
+}
+
+
+@pytest.mark.parametrize("plugin", [OpenAIBackend, OpenAICompletionsBackend])
+@pytest.mark.parametrize("kind", CONSTRAINED)
+@pytest.mark.parametrize("home", [*PRESETS, None])
+def test_replies_are_shared_only_if_the_constraint_is_sent_alike(
+    plugin: type[OpenAIBackend], kind: Any, home: str | None
+) -> None:
+    url = (home and PRESETS[home].url) or "http://127.0.0.1:9/v1"
+    request = replace(REQUEST, decoding=Decoding(constraint=CONSTRAINED[kind]))
+    sent: dict[str, dict[str, Any]] = {}
+    for name in PRESETS:
+        backend = plugin(name, url, "KEY", secret=lambda _: "k", concurrency=1, timeout_s=1)
+        if kind not in backend.features:
+            continue
+        key, body = backend_key("openai", backend)(request), backend.body(request)
+        fields = {field: body.get(field) for field in get_args(Dialect)}
+        assert sent.setdefault(key, fields) == fields
+        if name == home:
+            assert key == call_key("openai", url, request), "earlier versions cached it so"
+        free = replace(request, decoding=Decoding())
+        assert backend_key("openai", backend)(free) == call_key("openai", url, free)

@@ -85,7 +85,7 @@ def test_rows_of_jsonl(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text("\n\n".join(map(json.dumps, rows)))
     found = documents(built("jsonl", tmp_path, path="rows.jsonl", column="body"))
     assert found["1"] == Document("1", "one\n", {"title": "T", "n": 1})
-    assert found["3"].problem == "'body' is no text"
+    assert found["3"].problem == "'body' is not text"
     other = documents(built("jsonl", tmp_path, path="rows.jsonl", column="bodi"))
     assert other["1"].problem == "has no column 'bodi'. Did you mean 'body'?"
 
@@ -166,12 +166,12 @@ def test_links_that_lead_out_of_a_folder_are_not_read(tmp_path: Path) -> None:
     assert {name: each.text for name, each in found.items()} == {
         "a.txt": "open", "b.txt": "", "c.txt": "open"
     }  # fmt: skip
-    assert found["b.txt"].problem == "leads out of the folder"
+    assert found["b.txt"].problem == "outside the folder"
     (tmp_path / "link").symlink_to("in")
     assert documents(built("text", tmp_path, path="link"))["a.txt"].text == "open"
     assert documents(built("text", tmp_path, path="in/b.txt"))["b.txt"].text == "secret"
     (inside / "d.parquet").symlink_to("../secret.parquet")
-    with pytest.raises(DataInvalid, match="leads out of the folder"):
+    with pytest.raises(DataInvalid, match="is outside the folder"):
         built("parquet", tmp_path, path="in")
 
 
@@ -220,5 +220,5 @@ def test_a_folder_of_gutenberg(tmp_path: Path) -> None:
     books[2]["gd-path"] = "a\0b"
     (tmp_path / METADATA).write_text(json.dumps(books))
     found = documents(built("gutenberg", tmp_path, path="."))
-    assert found["../../etc/passwd"].problem == "leads out of the folder"
+    assert found["../../etc/passwd"].problem == "outside the folder"
     assert "cannot be read" in found["a\0b"].problem

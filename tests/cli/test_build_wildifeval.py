@@ -92,7 +92,7 @@ def test_just_what_was_planted_is_left_out(place: Place, mine: Path) -> None:
     facts = json.loads((mine / "manifest.json").read_bytes())
     assert [(step["name"], step["removed"]) for step in facts["steps"]] == [
         ("screen", {"language": 60, "code": 50, "toxic": 40, "duplicate": 50}),
-        ("filter", {"not among the surest": 540}),
+        ("filter", {"not among the likeliest": 540}),
         ("decompose", {"no constraints": 5}),
         ("constraints", {"too many constraints": 10, "repeated constraint": 20}),
     ]
@@ -292,12 +292,12 @@ def test_lines_that_are_no_chats_are_counted_and_named(few: Place) -> None:
     path.write_text(path.read_text() + '{"id": "b"}\n{"prompt": "torn\n')
     ended = harness(*command, env=few.environment)
     assert ended.returncode == 0, ended.stderr
-    assert "2 of 5 chats cannot be read, such as chats.jsonl, line 4: no chat" in ended.stderr
+    assert "2 of 5 chats cannot be read, such as chats.jsonl, line 4: not a chat" in ended.stderr
     assert "screen: 3 of 5 left (2 unreadable removed)" in ended.stderr
     report = (few.folder / "mine" / "report.md").read_text()
     assert "chats.jsonl, line 5: not a JSON object" in report.replace("\\", "")
     path.write_text('{"id": "b"}\n')
-    assert "chats.jsonl, line 1: no chat" in mistake(harness(*command, env=few.environment))
+    assert "chats.jsonl, line 1: not a chat" in mistake(harness(*command, env=few.environment))
 
 
 def test_a_log_s_name_need_not_be_utf_8(few: Place) -> None:

@@ -31,19 +31,14 @@ app()
 """
 
 
+def asking(line: str) -> dict[str, str]:
+    """The variables with which bash starts the program for a TAB at the end of a line."""
+    word = str(line.count(" "))
+    return {"_HARNESS_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": word}
+
+
 def offered(line: str, cwd: Path = ROOT, **environment: str) -> list[str]:
-    words = line.split(" ")
-    ended = subprocess.run(
-        [SCRIPT],
-        env=os.environ
-        | {"_HARNESS_COMPLETE": "complete_bash", "COMP_WORDS": line}
-        | {"COMP_CWORD": f"{len(words) - 1}"}
-        | environment,
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        check=False,
-    )
+    ended = harness(env=os.environ | asking(line) | environment, cwd=cwd)
     assert not ended.stderr
     return ended.stdout.split()
 
@@ -54,8 +49,10 @@ def test_the_shell_gets_its_script() -> None:
     assert "complete -o default -F" in ended.stdout
 
 
-def test_options() -> None:
-    assert offered("harness compare --ba") == ["--baseline"]
+def test_options_by_the_installed_program() -> None:
+    env = os.environ | asking("harness compare --ba")
+    ended = subprocess.run([SCRIPT], env=env, capture_output=True, text=True, check=False)
+    assert (ended.stdout.split(), ended.stderr) == (["--baseline"], "")
 
 
 def test_commands() -> None:
@@ -92,14 +89,7 @@ def test_run_files(tmp_path: Path) -> None:
     ("arguments", "environment"),
     [
         (["--help"], {}),
-        (
-            [],
-            {
-                "_HARNESS_COMPLETE": "complete_bash",
-                "COMP_WORDS": "harness show ",
-                "COMP_CWORD": "2",
-            },
-        ),
+        ([], asking("harness show ")),
     ],
     ids=["help", "completion"],
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.mock import MockServer
-from tests.cli.command import COMMAND, ROOT, harness
+from tests.cli.command import harness
 from tests.cli.test_compare import on
 
 
@@ -59,25 +59,56 @@ def test_a_budget_is_the_most_that_a_run_costs(server: MockServer, tmp_path: Pat
     assert "Estimated cost: $5.00\n" in ended.stderr
 
 
-def test_on_a_terminal_a_run_above_the_bound_asks(server: MockServer, tmp_path: Path) -> None:
-    def answered(answer: bytes) -> subprocess.CompletedProcess[str]:
-        master, terminal = pty.openpty()
-        try:
-            os.write(master, answer)
-            return subprocess.run(
-                [*COMMAND, *command(server)], stdin=terminal, env=paying(tmp_path),
-                capture_output=True, text=True, check=False, cwd=ROOT, timeout=120,
-            )  # fmt: skip
-        finally:
-            os.close(master)
-            os.close(terminal)
+def answered(answer: bytes, words: list[str], runs: Path) -> subprocess.CompletedProcess[str]:
+    """Run a command on a terminal on which someone types an answer."""
+    master, terminal = pty.openpty()
+    try:
+        os.write(master, answer)
+        with os.fdopen(terminal, "r") as stdin:
+            return harness(*words, input=stdin, env=paying(runs))
+    finally:
+        os.close(master)
 
-    refused = answered(b"n\n")
+
+def test_on_a_terminal_a_run_above_the_bound_asks(server: MockServer, tmp_path: Path) -> None:
+    refused = answered(b"n\n", command(server), tmp_path)
     assert refused.returncode == 1
     assert "Continue? [y/N]" in refused.stderr
     assert "Nothing was run." in refused.stderr
     assert server.stats().requests == 0
     assert not list(tmp_path.iterdir())
-    agreed = answered(b"y\n")
+    agreed = answered(b"y\n", command(server), tmp_path)
     assert agreed.returncode == 0, agreed.stderr
     assert server.stats().requests == 2
+
+
+def test_a_later_judge_above_the_bound_asks_about_what_it_has_not_judged(tmp_path: Path) -> None:
+    rows, judge, runs = tmp_path / "rows.jsonl", tmp_path / "judge.yaml", tmp_path / "runs"
+    rows.write_text('{"prompt": "a", "target": "yes"}\n{"prompt": "b", "target": "no"}\n')
+    task = f"task={{name: jsonl, path: {rows}, checks: [exact_match]}}"
+    model = "model={backend: simulated, accuracy: 1.0}"
+    (tmp_path / "mine.yaml").write_text("task: {name: jsonl}\nmodel: {backend: simulated}\n")
+    made = harness("run", tmp_path / "mine.yaml", "-o", task, "-o", model, env=on(runs))
+    assert made.returncode == 0, made.stderr
+    with MockServer(answers=lambda asked, _: "Verdict: good") as server:
+        price = "{input: 0, output: 1000000}"
+        judge.write_text(
+            "{name: choice, max_tokens: 10, model: {backend: openai, name: j, "
+            f"base_url: '{server.base_url}', price: {price}}}, "
+            "criteria: {fine: {question: 'Is it?', choices: {good: 1, bad: 0}}}}"
+        )
+        words = ["judge", "mine", "--judge", str(judge)]
+        refused = answered(b"n\n", words, runs)
+        assert "Estimated cost of 2 calls: $2.00 to $20.00" in refused.stderr
+        assert "Nothing was run." in refused.stderr
+        assert server.stats().requests == 0
+        gold = answered(b"n\n", [*words, "--gold"], runs)
+        assert "Estimated cost of 2 calls" in gold.stderr
+        asked_nothing = harness(*words, env=paying(runs))
+        assert asked_nothing.returncode == 0, asked_nothing.stderr
+        assert "Estimated cost of 2 calls" in asked_nothing.stderr
+        again = answered(b"", words, runs)
+        assert (again.returncode, "Estimated cost" in again.stderr) == (0, False), again.stderr
+        agreed = answered(b"", [*words, "--gold", "--yes"], runs)
+        assert agreed.returncode == 0, agreed.stderr
+        assert "Continue?" not in agreed.stderr

@@ -116,6 +116,13 @@ def test_ls_shows_what_is_there_and_what_could_be(
     assert not (tmp_path / "data").exists()
 
 
+def test_ls_on_a_narrow_terminal_cuts_nothing(elsewhere: dict[str, str]) -> None:
+    said = harness("data", "ls", env=elsewhere | {"COLUMNS": "40"}).stdout
+    assert "…" not in said
+    assert all(len(line) <= 40 for line in said.splitlines())
+    assert all(found.home in "".join(said.split()) for found in CATALOGUE.values())
+
+
 def test_ls_and_path_of_what_is_there(data_dir: Path) -> None:
     there = os.environ | {"HARNESS_DATA_DIR": str(data_dir), "COLUMNS": "200"}
     rows = harness("data", "ls", env=there).stdout.splitlines()

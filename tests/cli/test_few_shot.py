@@ -228,7 +228,7 @@ def test_recorded_answers_are_not_replayed_as_few_shot_ones(runs: Path, tmp_path
     replay = f"model={{backend: replay, path: {recording}}}"
     for shots in ("task.shots=1", "task.shots={n: 1, form: message}"):
         ended = harness(*QUICK, "-o", replay, "-o", "model.match=instance", "-o", shots)
-        assert "as few-shot ones" in mistake(ended)
+        assert "as few-shot answers" in mistake(ended)
 
 
 def test_the_errors_of_a_variant_of_the_same_file_are_refused(runs: Path, tmp_path: Path) -> None:

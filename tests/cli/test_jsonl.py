@@ -146,7 +146,7 @@ def test_the_schema_of_a_row_constrains_its_answer(
     ("row", "said"),
     [
         ({"prompt": "Free.", "target": "a", "checks": ["exact_match"]}, "has no check json_schema"),
-        (schema_row(2, extraction="fence"), "is not that of the whole reply in JSON"),
+        (schema_row(2, extraction="fence"), "is not for the whole reply as JSON"),
     ],
 )
 def test_a_row_without_a_schema_for_its_answer_is_refused_before_any_call(

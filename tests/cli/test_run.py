@@ -262,6 +262,18 @@ def test_a_dry_run_needs_no_key_and_does_nothing(runs: Path) -> None:
     assert not runs.exists()
 
 
+def test_a_dry_run_of_a_changed_file_plans_a_new_run(runs: Path) -> None:
+    quick = ("run", "quickstart", "--limit", "13")
+    assert harness(*quick).returncode == 0
+    before = sorted(runs.iterdir())
+    changed = harness(*quick, "-o", "decoding.temperature=0.5", "--dry-run")
+    assert changed.returncode == 0, changed.stderr
+    assert "different values: decoding.temperature" in changed.stderr
+    assert "This is the plan of a new run" in changed.stderr
+    assert "quickstart-2" in changed.stdout
+    assert sorted(runs.iterdir()) == before
+
+
 def test_variants_are_runs_of_their_own(runs: Path, tmp_path: Path) -> None:
     file = tmp_path / "both.yaml"
     file.write_text(

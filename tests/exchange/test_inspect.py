@@ -92,7 +92,7 @@ def test_an_exported_log_that_was_tampered_with(tmp_path: Path) -> None:
     tree["samples"][0]["metadata"]["harness"]["attempts"][0]["round"] = 0
     broken = tmp_path / "broken.json"
     broken.write_text(json.dumps(tree))
-    with pytest.raises(DataInvalid, match=r"broken\.json, sample 'a', epoch 1: no valid attempt"):
+    with pytest.raises(DataInvalid, match=r"broken\.json, sample 'a', epoch 1: not a valid"):
         write_run(tmp_path / "runs", "x", broken, read_inspect(broken))
     assert sorted(one.name for one in (tmp_path / "runs").iterdir()) == ["again", "made"]
 

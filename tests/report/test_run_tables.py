@@ -102,7 +102,7 @@ def test_the_mean_over_prompts_is_named_where_it_differs() -> None:
     equal = metrics()
     rate = msgspec.structs.replace(equal.overall, cluster_rate=0.439, cluster_rate_stderr=0.0131)
     found = row(rendered(run_document(metrics(overall=rate)), 120), "by prompt")
-    assert found == "by prompt 0.4390 ± 0.0131, each cluster (unique prompt) of the same weight"
+    assert found == "by prompt 0.4390 ± 0.0131, each cluster (unique prompt) with equal weight"
     same = msgspec.structs.replace(rate, cluster_rate=rate.pass_rate)
     for overall in (equal.overall, same):
         assert "by prompt" not in "".join(rendered(run_document(metrics(overall=overall))))
@@ -113,7 +113,7 @@ def test_a_part_of_a_run_says_what_its_rates_are_of() -> None:
     lines = rendered(run_document(part), 120)
     assert row(lines, "pass rate") == "pass rate so far 0.5125 ± 0.0229"
     assert row(lines, "first answers") == "first answers 0.5000 ± 0.0100, 1,000 judged"
-    assert any("5 of 30 samples; rates are of the samples begun" in line for line in lines)
+    assert any("5 of 30 samples; rates cover the samples begun so far" in line for line in lines)
     killed = msgspec.structs.replace(part, n_owed=None)
     for found, told in ((part, "5 of 30"), (killed, "30 begun of 30")):
         table = runs_table({"mine": found})

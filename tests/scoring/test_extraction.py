@@ -75,8 +75,8 @@ def test_the_answer_is_found(way: str, text: str, answer: str) -> None:
     [
         ("fence", "No block.", "no fence"),
         ("last_fence", "```", "no fence"),
-        ("open_fence", "\n```", "nothing stands before"),
-        ("open_fence", "", "nothing stands before"),
+        ("open_fence", "\n```", "no text before the closing fence"),
+        ("open_fence", "", "no text before the closing fence"),
         ("tags:answer", "<Answer>5</Answer>", "no <answer>"),
         ("brackets:SAMPLE", "[sample]", r"no \[SAMPLE\]"),
         ("json", "It is five.", "no JSON object"),
@@ -224,7 +224,7 @@ def test_the_object_is_found(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "none", "[1]", "{a: 1}", '{"a": 1', '{"a": NaN}', "{" * 99])
 def test_where_there_is_none_the_answer_is_unparseable(text: str) -> None:
-    with pytest.raises(Unparseable, match="holds no JSON object"):
+    with pytest.raises(Unparseable, match="contains no JSON object"):
         json_object(text)
 
 

@@ -57,10 +57,10 @@ def build(
     jobs: int = 1,
     status: Callable[[str], None] = lambda _: None,
 ) -> BuiltFolder:
-    """Build the data set with ``jobs`` processes, write its folder ``out``, and return it.
+    """Build a recipe's data set with ``jobs`` processes, write its folder ``out``, and return it.
 
-    An interrupted build resumes from its stages, which are saved next to ``out``. They are deleted
-    when the build finishes or fails because of wrong input.
+    ``status`` is called with progress messages. An interrupted build resumes from its stages, which
+    are saved next to ``out``, and deleted when the build finishes or fails because of wrong input.
     """
     structures, sources = recipe.structures, recipe.sources
     out, nltk_data = out.resolve(), data.root / "nltk_data"
@@ -141,7 +141,7 @@ def _refuse_mismatch(structures: Sequence[Structure], sources: Sequence[Source])
 def _plugins(
     structures: Sequence[Structure], sources: Sequence[Source]
 ) -> dict[str, dict[str, str]]:
-    """Map each plug-in in use ("filter url") to its package, version and code hash."""
+    """Map each plug-in that the recipe uses ("filter url") to its package, version and hash."""
     bases = (base for structure in structures for base in _bases(structure.constraints))
     used = {("measures", name) for base in bases if (name := measure_name(base)) is not None}
     for source in sources:
@@ -170,7 +170,7 @@ def _extracted(
     workers: Workers,
     status: Callable[[str], None],
 ) -> dict[str, Yield]:
-    """Return the merged yield of each source by name. Each batch's yield is a saved stage."""
+    """Extract the corpora. Return each source's yield by name; each batch's is a saved stage."""
     yields = {name: Yield() for name in corpora}
     asked = deque[tuple[str, str, str]]()
 
@@ -206,11 +206,11 @@ def _remedy(yields: Mapping[str, Yield]) -> str:
     if suspicious := sum(sum(found.suspicious.values()) for found in yields.values()):
         return (
             f"{suspicious:,} texts do, but one of their targets does not begin and end with a "
-            "letter or digit. Clean the text with post-processors, or ask for other places."
+            "letter or digit. Clean the text with post-processors, or ask for other positions."
         )
     for name, found in yields.items():
         if found.paragraphs == sum(found.filtered.get("paragraph", {}).values()):
-            return f"The filters of {name!r} leave out all {found.paragraphs:,} paragraphs."
+            return f"The filters of {name!r} drop all {found.paragraphs:,} paragraphs."
     return "Widen the structures' ranges, or add text."
 
 
@@ -233,7 +233,7 @@ def report(
         ),
         "Unreadable:\n\n" + "\n".join(unreadable) if unreadable else "",
         "## Left out by filters",
-        "Share of the paragraphs or sentences that were looked at; the first filter that applies "
+        "Share of the examined paragraphs or sentences; the first filter that applies "
         "is counted. Of a passage: surviving paragraphs that no passage may contain.",
         table(_filters(yields)),
         "## Structures",

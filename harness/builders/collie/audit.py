@@ -32,12 +32,12 @@ PIECE = 200  # instances that a process audits at once
 OTHER_WORD = "incomprehensibilities"
 ADDED_SENTENCE = "Nothing more was said about it."
 MOST_PLACES = 16  # letters, words or sentences to change one by one, from the start
-MOST_CHANGES = 150  # changes tried on a text
-MOST_PART_CHANGES = 50  # those of them tried on the part that a constraint is about
+MOST_CHANGES = 150  # maximum changes tried on a text
+MOST_PART_CHANGES = 50  # maximum of these that change only the part that a constraint applies to
 
 
 def problems(specification: Specification) -> list[str]:
-    """Describe each duplicate, implied or contradictory pair of constraints outside any ``or``."""
+    """Describe a specification's duplicate, implied or contradictory constraints outside ``or``."""
     pairs = _required(specification.constraint, specification.targets)
     return [
         f"{kind}: {clause(*one)} / {clause(*other)}"
@@ -145,7 +145,7 @@ class Audited(Struct, frozen=True):
 def audit(
     rows: Sequence[AuditRow], background: Background, nltk_data: Path, workers: Workers
 ) -> list[Audited]:
-    """Return the findings on each instance in order, after trying the ``background`` texts."""
+    """Return the findings on each instance in order; ``background`` texts show its difficulty."""
     pieces = (rows[first : first + PIECE] for first in range(0, len(rows), PIECE))
     work = partial(_audit_piece, background, nltk_data)
     found = [one for part in workers.in_order(work, pieces) for one in part]
@@ -157,7 +157,7 @@ def audit(
 
 
 def audit_items(items: Iterable[CollieItem], nltk_data: Path, workers: Workers) -> list[Audited]:
-    """Return the findings on each item, after trying other reference answers of its level."""
+    """Return the findings on each item; reference answers of its level show its difficulty."""
     rows = [
         AuditRow(
             **{name: getattr(one, name) for name in ("id", "structure", "source")},
@@ -223,9 +223,10 @@ def _audit_piece(
 def near_misses(
     specification: Specification, text: str, units: Splitter
 ) -> tuple[list[str], list[int]]:
-    """Return near misses of a passing text, and the indices of base constraints without one.
+    """Return near misses of a text that satisfies a specification, and constraints without any.
 
     A near miss is the first small change that violates a base constraint and makes the text fail.
+    Constraints are given by their index among the base constraints.
     """
     unbroken = set(range(len(list(specification.bases()))))
     texts: list[str] = []

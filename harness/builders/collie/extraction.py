@@ -112,7 +112,7 @@ class Segmenter:
             with calling(f"The post-processor {name!r}"):
                 chunk = process(chunk)
             if not isinstance(chunk, str):
-                message = f"The post-processor {name!r} gives no text, but {chunk!r:.40}."
+                message = f"The post-processor {name!r} returns {chunk!r:.40}, which is not text."
                 raise ConfigError(message, "Fix it, or do without it.")
         return chunk.strip(), "" if chunk.strip() else EMPTY
 
@@ -175,7 +175,7 @@ class Segmenter:
 
 
 def _built(group: str, named: Sequence[PlugIn], units: Splitter) -> dict[str, Any]:
-    """Build plug-ins, and return them by name. The second plug-in of a name is ``NAME 2``."""
+    """Build a group's plug-ins, and return them by name. The second of a name is ``NAME 2``."""
     found: dict[str, Any] = {}
     for name, options in parts(named):
         again = sum(other.partition(" ")[0] == name for other in found)
@@ -206,7 +206,7 @@ class ExtractionPlan(Struct, frozen=True):
 
 
 def extract_batch(plan: ExtractionPlan, batch: tuple[str, Sequence[Document]]) -> Yield:
-    """Return the merged yield of a batch, given as a source's name and some of its documents."""
+    """Extract a batch, given as a source's name and documents, and return the merged yield."""
     source = Source.model_validate(plan.sources[batch[0]])
     units = splitter(Path(plan.nltk_data))
     segmenter = Segmenter(source, units, plan.seed)
@@ -245,7 +245,7 @@ def extract_batch(plan: ExtractionPlan, batch: tuple[str, Sequence[Document]]) -
 
 
 def extract(structure: Structure, text: str, units: Splitter, seed: int) -> Specification | None:
-    """Return a specification that a text satisfies, or None if it does not fit the structure."""
+    """Return a structure's specification that a text satisfies, drawn by the seed, or None."""
 
     @cache
     def draws() -> Draws:  # few texts yield a target, and only these need draws

@@ -1,4 +1,4 @@
-"""A source of text: the origin of documents, and their conversion to natural text.
+"""Sources of text: which documents of a corpus to load, and how to turn them into texts.
 
 docs/collie_build.md describes the format.
 """
@@ -26,7 +26,7 @@ from harness.records import Document
 from harness.scoring.constraints.grammar import Level
 
 PRESETS = {path.stem: path for path in sorted(Path(__file__).with_name("sources").glob("*.yaml"))}
-# By a path's suffix: its preset; in `LOADER_OF`, the loader used if the preset's reads Parquet.
+# By a path's suffix: its preset. `LOADER_OF` has the loader to use if the preset's reads Parquet.
 PRESET_OF = {".md": "markdown", ".markdown": "markdown", ".jsonl": "jsonl", ".parquet": "parquet"}
 GUTENBERG = "gutenberg-metadata.json"
 LOADER_OF = {".jsonl": "jsonl", ".gz": "jsonl", ".txt": "text"}
@@ -45,7 +45,7 @@ class Paragraphs(Bounds):
 
 
 class Source(FilePart):
-    """A corpus, and its conversion to texts."""
+    """The settings of a corpus: how to load documents, and to cut, filter and clean their text."""
 
     model_config = ConfigDict(strict=False)
 

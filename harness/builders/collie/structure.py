@@ -86,7 +86,7 @@ Options: TypeAlias = "list[Target] | tuple[Options, ...]"
 
 
 def read_rule(raw: object, where: str) -> Rule:
-    """Return the rule in parsed YAML. A plain target is a sweep over this single value."""
+    """Return the rule that parsed YAML defines. A plain target is a sweep over this one value."""
     if not isinstance(raw, Mapping):
         return [grammar.read_targets(raw, where)]
     if "sweep" in raw:
@@ -108,7 +108,7 @@ def swept(raw: Any, where: str) -> Sweep:
 def satisfying(
     constraint: Constraint, rules: Rules, text: str, units: Splitter, draws: Callable[[], Draws]
 ) -> Options | None:
-    """Return a text's possible targets, nested like the constraint, or None if it does not fit."""
+    """Return the targets that a text and the rules allow, nested like the constraint, or None."""
     if isinstance(constraint, Base):
         assert not isinstance(rules, tuple)
         return options(rules, constraint, check.extract(constraint, text, units), draws) or None
@@ -195,7 +195,7 @@ def suspicious(target: Target) -> bool:
 
 
 def specimen(rule: Rule, base: Base, where: str) -> Target:
-    """Return an example of a rule's targets, or raise DataInvalid if the rule does not fit."""
+    """Return an example of a rule's targets, or raise DataInvalid if it does not fit ``base``."""
     if isinstance(rule, list):
         return rule[0]
     shape = grammar.observed_shape(base, where)
@@ -285,7 +285,7 @@ def read_yaml(path: Path) -> Any:
 
 
 def read_structure(raw: Any, where: str = "the structure") -> Structure:
-    """Return the structure in parsed YAML. Error messages begin with ``where``."""
+    """Return the structure that parsed YAML defines. Error messages begin with ``where``."""
     grammar.refuse_excess(raw, where)
     file = validated(_File, raw, where)
     constraints = tuple(

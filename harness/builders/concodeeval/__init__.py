@@ -31,7 +31,7 @@ VALIDATION = "validation.jsonl"
 VERSION = 2  # incremented when a seed gives different files
 INSTANCES = 3076
 SHARE_NO = 0.45
-VIOLATION = ("keyword", "path", "schema_path")  # fields of a violation that a row has
+VIOLATION = ("keyword", "path", "schema_path")  # fields that a violation and a row share
 TRIES = 120  # maximum valid instances drawn (for a "no", then changed) per schema and label
 
 Label = Literal["yes", "no"]
@@ -45,9 +45,9 @@ class InstanceRow(Struct, frozen=True):
     value: Any
     label: Label  # whether the value is valid under Draft 2020-12, formats included
     paper_label: Label  # the same under the authors' code: Draft 7, no formats, Python's floats
-    keyword: str | None = None  # that a "no" violates, like the next two
-    path: str | None = None  # JSON pointer to the offending value
-    schema_path: str | None = None  # JSON pointer to the keyword
+    keyword: str | None = None  # the keyword that a "no" violates
+    path: str | None = None  # JSON pointer to the offending value of a "no"
+    schema_path: str | None = None  # JSON pointer to the keyword that a "no" violates
 
 
 def draw_instances(
@@ -191,6 +191,8 @@ def build(
     """Build the benchmark, write its folder, and return counts of schemas, labels and keywords.
 
     Args:
+        out: The folder to write.
+        vocabulary: The schemas' keywords: ``paper`` (as published) or ``extended`` (more of them).
         per_range: Number of schemas of each root type and value range.
         instances: Maximum number of instances of the validation task.
     """

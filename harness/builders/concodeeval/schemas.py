@@ -30,7 +30,7 @@ ATTEMPTS = 500
 
 
 class BuiltSchema(Struct, frozen=True):
-    """A line of ``schemas.jsonl``. ``range`` limits values, and is None for boolean and null."""
+    """A drawn schema, as a line of ``schemas.jsonl``. ``range`` limits its values, if any."""
 
     id: str
     root: str
@@ -45,7 +45,10 @@ def generate(
     per_range: int = PER_RANGE,
     attempts: int = ATTEMPTS,
 ) -> Iterator[BuiltSchema]:
-    """Yield schemas by root type, or raise ConfigError if ``attempts`` draws give no new schema."""
+    """Yield ``per_range`` schemas of each root type and value range, all distinct.
+
+    Raises ConfigError if ``attempts`` draws give no new satisfiable schema.
+    """
     seen: set[str] = set()
     for root, place, high in product(ROOTS, range(per_range), RANGES):
         # As in the names of the authors' files.

@@ -110,7 +110,7 @@ def form(name: str, draws: Draws) -> str:
 
 
 def measured(name: str, size: int, draws: Draws) -> str | None:
-    """Return a string of a format with ``size`` characters, or None if no template allows that."""
+    """Return a string of the format ``name`` with ``size`` characters, or None if none is known."""
     long = LONG.get(name, "")
     left = size - len(long) + 1
     if not long or left < 1:

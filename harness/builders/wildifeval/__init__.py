@@ -45,7 +45,7 @@ def stages_folder(out: Path) -> Path:
 def screened(
     sources: Sequence[Path], curation: Curation, stages: Stages, status: Callable[[str], None]
 ) -> Screened:
-    """Return the screened chats, from the saved stage if files and settings have not changed."""
+    """Return the screened chats of the files ``sources``, or the saved ones if nothing changed."""
     status("Reading the chats")
     hashes = [of["sha256"] for of in _source_facts(sources)]
     key = key_of(VERSION, curation.screen.model_dump(mode="json"), hashes)
@@ -65,7 +65,10 @@ async def build(
     stages: Stages,
     status: Callable[[str], None],
 ) -> BuiltFolder:
-    """Build the data set from chat logs, write its folder ``out``, and return it."""
+    """Build the data set from the chat logs ``sources``, write its folder ``out``, and return it.
+
+    ``asking`` calls the models, ``stages`` has saved results, ``status`` gets progress messages.
+    """
     folder.refuse_other(out, KIND, FILES)
     prompts = CurationPrompts(curation.prompts)
     result = await curated(curation, prompts, asking, screened(sources, curation, stages, status))
@@ -92,7 +95,7 @@ async def build(
     }
     for stage, n in facts["unread"].items():
         if n:
-            status(f"{n:,} replies of the stage {stage!r} name none of its list: see {REPORT}")
+            status(f"{n:,} replies of the stage {stage!r} name no label on its list: see {REPORT}")
     text = report(result)
     texts = {CARD: card(out.name, about(facts), facts), REPORT: text}
     folder.write(out, KIND, {TASKS: rows}, facts, texts)
@@ -117,7 +120,7 @@ def about(facts: Mapping[str, Any]) -> str:
         + f" Total cost: {cost}. Answers from the cache were paid for earlier.\n\n"
         "Constraints are a model's reading of the messages; they were not checked. The filters "
         "of language and toxicity are statistical and miss some of what they should leave out. "
-        "The messages are real people's words, with whatever they say about persons."
+        "The messages are real people's words, and may be about real people."
     )
 
 
@@ -149,7 +152,7 @@ def report(curated: Curated) -> str:
             {"domain": name, "tasks": areas[name], "share": areas[name] / len(rows)}
             for name in (*curated.domains, UNNAMED)
         ),
-        "## Replies that name none of their list",
+        "## Replies without a label on the list",
         table(
             {"stage": stage, "reply": said, "replies": n}
             for stage, lost in curated.unread.items()

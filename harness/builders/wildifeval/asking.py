@@ -36,7 +36,7 @@ StageQuestion = tuple[str, Callable[[], str]]
 
 
 class StageAnswer(Struct, frozen=True):
-    """A model's answer to a question."""
+    """A model's answer to a stage's question, and its first tokens' log-probabilities."""
 
     outcome: AnswerOutcome
     text: str = ""
@@ -51,7 +51,7 @@ class Asking(Protocol):
     """Asks a build's models (implemented by `harness.run.curation`)."""
 
     def gives_logprobs(self, stage: str) -> bool:
-        """Return whether a stage's model returns log-probabilities."""
+        """Return whether the model of a stage, such as ``filter``, returns log-probabilities."""
 
     async def ask(
         self,
@@ -94,7 +94,7 @@ def top_share(
 
 
 def times(by: FilterSection, gives_logprobs: bool) -> tuple[int, Decoding]:
-    """Return how often to ask each question, and the decoding parameters."""
+    """Return how many samples per question a filter needs, and how to decode them."""
     if by.votes is None and gives_logprobs:
         return 1, Decoding(temperature=0.0, max_tokens=by.max_tokens, logprobs=TOKENS)
     return by.votes or VOTES, Decoding(temperature=VOTING_TEMPERATURE, max_tokens=by.max_tokens)

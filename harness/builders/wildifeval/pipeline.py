@@ -69,7 +69,7 @@ class Curated(Struct, frozen=True):
 async def curated(
     curation: Curation, prompts: CurationPrompts, asking: Asking, screened: Screened
 ) -> Curated:
-    """Return the results of the stages that ask models. Raises DataInvalid if one keeps nothing."""
+    """Run the stages that ask models on screened chats. Raises DataInvalid if one drops all."""
     stages = _ModelStages(curation, prompts, asking)
     chats, steps = screened.chats, [_not_empty(screened.step)]
     if curation.screen.toxicity == "model":
@@ -104,10 +104,10 @@ class _ModelStages:
         return _split(chats, found, plain, "toxicity", "toxic")
 
     async def constrained(self, chats: Sequence[Chat]) -> tuple[list[Chat], Step, float]:
-        """Return the messages kept, a `Step` for those dropped, and the lowest probability kept."""
+        """Return messages with constraints, a `Step` for the others, and the lowest probability."""
         found = await self._probabilities("filter", "constrained", chats)
         top, mark = top_share(found, self._curation.filter.keep, self._curation.seed)
-        return *_split(chats, found, top, "filter", "not among the surest"), mark
+        return *_split(chats, found, top, "filter", "not among the likeliest"), mark
 
     async def decomposed(self, chats: Sequence[Chat]) -> tuple[list[CuratedRow], Step]:
         by = self._curation.decompose
@@ -117,7 +117,7 @@ class _ModelStages:
         tasks, step = list[CuratedRow](), Step("decompose", len(chats))
         for chat, apart in zip(chats, found, strict=True):
             if isinstance(apart, str):
-                step.leave_out("not taken apart", chat.id, chat.text, apart)
+                step.leave_out("not decomposed", chat.id, chat.text, apart)
             elif not apart.constraints:
                 step.leave_out("no constraints", chat.id, chat.text)
             else:
@@ -235,7 +235,7 @@ def _split(
 def not_repeated(
     tasks: Sequence[CuratedRow], by: ConstraintsSection, seed: int
 ) -> tuple[list[CuratedRow], Step]:
-    """Return tasks whose constraints are neither too many nor too frequent, and the `Step`.
+    """Return the tasks whose constraints are neither too many nor too frequent, and the `Step`.
 
     Logs contain templates, with the same constraint in hundreds of messages. Tasks are examined in
     random order. A task is dropped if ``most_tasks`` kept tasks have one of its constraints.

@@ -96,7 +96,7 @@ def _chat(row: Mapping[str, Any] | str, number: str) -> Chat:
             toxic = chat.toxic or turn.get("toxic") is True
             return replace(chat, text=text, language=_language(turn) or chat.language, toxic=toxic)
     if any(lists) or not (lists or isinstance(prompt, str)):
-        return replace(chat, problem="no chat: it has no message of a user")
+        return replace(chat, problem="not a chat: it has no user message")
     return chat
 
 
@@ -154,7 +154,7 @@ class Screened(Struct):
 
 
 def screen(chats: Iterable[Chat], by: ScreenSection) -> Screened:
-    """Return the chats that pass, or raise DataInvalid if no chat can be read."""
+    """Return the chats that pass the settings' checks. Raises DataInvalid if none can be read."""
     if by.language and by.language not in LANGUAGES:
         message = f"screen.language: {by.language!r} cannot be distinguished from others."
         raise ConfigError(message, f"One of {', '.join(LANGUAGES)}; null keeps all.")

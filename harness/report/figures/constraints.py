@@ -22,7 +22,7 @@ OffBy = Mapping[str, Mapping[float, int]]  # by run: misses (observed minus want
 
 
 def constraint_figures(runs: Runs, comparison: RunComparison | None) -> Iterator[Figure]:
-    """Draw each kind's satisfied share, and histograms of how far off the most missed kinds are."""
+    """Draw each kind's satisfied share, and histograms of the misses of the most missed kinds."""
     found: dict[str, dict[str, ConstraintKind]] = {}
     for run in runs.every:
         for one in run.constraints:

@@ -1,4 +1,4 @@
-"""Checkers: rules that decide whether a text passes, one per module.
+"""Checkers: rules that decide whether text passes, one per module.
 
 A module in `FAMILIES` defines several, listed in its table ``PLUGINS``. For example, `ifeval`
 defines ``ifeval:length_constraints/number_words``.

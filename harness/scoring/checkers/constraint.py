@@ -1,4 +1,4 @@
-"""Checks a text against a constraint written in the run file, in COLLIE's grammar."""
+"""Checks text against a constraint written in the run file, in COLLIE's grammar."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.scoring.constraints.render import score
 
 
 class ConstraintChecker:
-    """Passes a text that satisfies a constraint (`harness.scoring.constraints`).
+    """Passes text that satisfies a constraint (`harness.scoring.constraints`).
 
     Args:
         level: Unit of the whole text: character, word, sentence, paragraph or passage.

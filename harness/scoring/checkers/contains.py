@@ -1,4 +1,4 @@
-"""Checks whether a text contains other texts."""
+"""Checks whether the text contains given strings."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from harness.scoring import listed
 
 
 class ContainsChecker:
-    """Passes a text that contains all, any or none of the targets.
+    """Passes text that contains all, any or none of the targets.
 
     Args:
-        target: A text, or a list of texts.
+        target: A string, or a list of strings.
         mode: How many targets the text must contain: ``all``, ``any`` (one or more) or ``none``.
         ignore_case: Treat ``a`` and ``A`` as equal.
         whole_words: Find ``oak`` only as a whole word, not within ``oaken``.
@@ -33,7 +33,7 @@ class ContainsChecker:
         self._mode, self._ignore_case, self._whole_words = mode, ignore_case, whole_words
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Return a score of True or False. Its reason names the missing or forbidden targets."""
+        """Return a score of True or False. If False, it names the missing or forbidden targets."""
         found = [target for target in self._targets if self._is_in(target, text)]
         missing = [target for target in self._targets if target not in found]
         passed, reason = {

@@ -1,4 +1,4 @@
-"""Checks whether a text equals an expected text."""
+"""Checks whether the text equals an expected text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.scoring import cut
 
 
 class ExactMatchChecker:
-    """Passes a text that equals the expected text, ignoring leading and trailing white space.
+    """Passes text that equals the expected text, ignoring leading and trailing white space.
 
     Args:
         target: The expected text, or a list of alternatives.

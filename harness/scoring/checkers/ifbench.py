@@ -1,4 +1,4 @@
-"""The verifiable instructions of IFBench as checkers.
+"""Checkers for the verifiable instructions of IFBench.
 
 The checker ``ifbench:count/pronouns`` applies the instruction ``count:pronouns``. Its options are
 the instruction's arguments.

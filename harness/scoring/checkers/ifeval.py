@@ -1,4 +1,4 @@
-"""The verifiable instructions of IFEval as checkers.
+"""Checkers for the verifiable instructions of IFEval.
 
 The checker ``ifeval:length_constraints/number_words`` applies the instruction
 ``length_constraints:number_words``. Its options are the instruction's arguments.
@@ -18,9 +18,11 @@ from harness.scoring.patterns import PatternTooSlow
 
 
 class InstructionChecker:
-    """Passes a text that follows a verifiable instruction, given by its id and arguments.
+    """Passes text that follows a verifiable instruction, given by its id and arguments.
 
-    ``loose`` also accepts a text that passes without its first line, last line or asterisks.
+    ``verdicts`` is ``official`` to agree with the published code, or ``corrected`` to fix its known
+    misreadings. With ``loose``, it is enough that the text passes without its first line, last line
+    or asterisks.
     """
 
     def __init__(
@@ -35,7 +37,7 @@ class InstructionChecker:
     def check(self, text: str, instance: Instance[Any]) -> Score:
         """Return a score of True or False. If False, its reason says what the text lacks.
 
-        If a keyword is a pattern that takes too long, the score has no value.
+        The score has no value if a keyword is a pattern whose search takes too long.
         """
         try:
             [found] = judge([self._instruction], text)
@@ -45,8 +47,19 @@ class InstructionChecker:
         return Score(passed, passed, "" if passed else found.reason)
 
 
+OPTIONS = """
+
+verdicts: Agree with the published code, or correct its known misreadings.
+loose: Also accept a text that passes without its first line, last line or asterisks.
+"""
+
+
 def instruction_plugin(name: str) -> Callable[..., InstructionChecker]:
-    """Return a factory that takes the instruction's arguments as its options."""
+    """Return a function that builds the checker of the instruction ``name``.
+
+    Its parameters are the instruction's arguments, ``verdicts`` and ``loose``. Its docstring is
+    that of the instruction's check, followed by `OPTIONS`.
+    """
     check = CHECKS[name]
     keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD
     own = [
@@ -58,7 +71,7 @@ def instruction_plugin(name: str) -> Callable[..., InstructionChecker]:
     def build(verdicts: Verdicts, loose: bool, **arguments: Any) -> InstructionChecker:
         return InstructionChecker(name, arguments, verdicts, loose)
 
-    build.__doc__ = check.__doc__
+    build.__doc__ = (inspect.getdoc(check) or "") + OPTIONS
     build.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]
     return build
 

@@ -43,7 +43,11 @@ class JsonSchemaChecker:
         self._score = partial(score_document, schema=loaded, format=format, mode=mode, draft=draft)
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Return a score of True or False. Its reason lists the violations of the schema."""
+        """Return a score of True or False. If False, its reason lists violations of the schema.
+
+        The score has no value if validation takes too long. Raises Unparseable if the reply
+        contains no answer in the expected format.
+        """
         return self._score(self._extraction.read(text))["valid"]
 
 

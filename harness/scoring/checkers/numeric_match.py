@@ -1,4 +1,4 @@
-"""Checks whether the number in a text equals the expected number, in any notation."""
+"""Checks whether the number in the text equals the expected number, in any notation."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from harness.records import Instance, Score
 from harness.scoring.patterns import MOST_DIGITS, Take, numbers, one_number
 
 _EXACT = Context(prec=2 * MOST_DIGITS + 2000, traps=[])
-"""Decimal context in which differences are exact, because digits and exponents are bounded."""
+"""A decimal context in which differences are exact. Its precision suffices because the digits and
+the exponents of numbers are bounded."""
 
 
 class NumericMatchChecker:
-    """Passes a text with the expected number, ignoring commas, currency signs and ``.0``.
+    """Passes text with the expected number, ignoring commas, currency signs and ``.0``.
 
-    A text without a number is unparseable. Reasons never reveal the target.
+    Text without a number is unparseable. Reasons never reveal the target.
 
     Args:
-        target: The number, or a list of alternatives; texts like ``1,234`` are accepted.
+        target: The number, or a list of alternatives; strings like ``1,234`` are accepted.
         tolerance: Maximum absolute difference, unless ``relative`` allows more.
         relative: Maximum difference as a share of the target (0.01 is 1%).
         take: Which number in the text is the answer: ``first`` or ``last``.
@@ -44,7 +45,7 @@ class NumericMatchChecker:
         """Return a score of True or False, or raise Unparseable if the text has no number."""
         found = one_number(text, self._take)
         if found is None:
-            raise Unparseable("The answer holds no number.")
+            raise Unparseable("The answer contains no number.")
         passed = any(self._equals(found, target) for target in self._targets)
         shown = f"{found!s:.60}"
         reason = "" if passed else f"{shown} is not the expected number"

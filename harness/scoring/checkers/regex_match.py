@@ -1,4 +1,4 @@
-"""Checks whether a text matches a regular expression, within bounded time."""
+"""Checks whether the text matches a regular expression, within bounded time."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from harness.scoring.patterns import Pattern, PatternTooSlow
 
 
 class RegexMatchChecker:
-    """Passes a text that matches a pattern. A search that takes too long gives no verdict.
+    """Passes text that matches a pattern. A search that takes too long gives no verdict.
 
     Args:
         pattern: A regular expression in the syntax of the regex package (a superset of Python's).
         full: Require the whole text to match, not just a part of it.
         ignore_case: Treat ``a`` and ``A`` as equal.
-        negate: Pass texts that do not match.
+        negate: Pass text that does not match.
     """
 
     def __init__(
@@ -25,7 +25,7 @@ class RegexMatchChecker:
         self._full, self._negate = full, negate
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Return a score of True or False, without a value if the search takes too long."""
+        """Return a score of True or False. It has no value if the search takes too long."""
         try:
             match = self._pattern.fullmatch(text) if self._full else self._pattern.search(text)
         except PatternTooSlow as error:

@@ -1,4 +1,4 @@
-"""Checks whether a text's number of words is within bounds.
+"""Checks whether the number of words in the text is within bounds.
 
 A word is a run of non-space characters that contains a letter or a digit. ``don't`` and
 ``well-known`` are one word each; a lone dash is not a word. The checker `constraint` counts
@@ -14,12 +14,12 @@ from harness.records import Instance, Score
 
 
 def words(text: str) -> int:
-    """Return the number of words in a text, as defined above."""
+    """Return the number of words: runs of non-space characters with a letter or a digit."""
     return sum(any(map(str.isalnum, part)) for part in text.split())
 
 
 class WordCountChecker:
-    """Passes a text with a number of words within bounds.
+    """Passes text whose number of words is within bounds.
 
     Args:
         exactly: Required number of words; cannot be combined with the other options.

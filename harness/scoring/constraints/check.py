@@ -1,9 +1,9 @@
-"""Splits a text into units as COLLIE does, and checks constraints on them.
+"""Splits text into units as COLLIE does, and checks constraints on them.
 
 Punctuation alone is not a word. Units of every level are stripped of white space and then of
-periods. A period becomes an empty character, which still counts. Comparisons ignore case and
-surrounding punctuation ("Bird," equals "bird") unless a text is only punctuation. A missing value
-(the ninth of five words) satisfies only ``!=`` and ``not in``.
+periods. Where characters are the units, a period therefore becomes an empty string, which still
+counts. Comparisons ignore case and surrounding punctuation ("Bird," equals "bird") unless a string
+is only punctuation. A missing value (the ninth of five words) satisfies only ``!=`` and ``not in``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MEMORABLE = 8_000  # maximum characters of a text whose units are cached
 
 
 class Splitter:
-    """Splits texts with a sentence splitter and a word tokeniser, and caches recent results."""
+    """Splits text into paragraphs, sentences, words or characters, and caches recent results."""
 
     def __init__(self, sentences: Punkt, word_tokens: Callable[[str], list[str]]) -> None:
         self.name = sentences.name
@@ -41,13 +41,13 @@ class Splitter:
         self._cached = lru_cache(256)(self._split)  # several constraints split the same text
 
     def units(self, text: str, unit: Unit) -> tuple[str, ...]:
-        """Return a text's units of one kind in order, stripped of white space and periods."""
+        """Return the text's units of one kind, in order, stripped of white space and periods."""
         if len(text) > MEMORABLE or unit == "character":
             return self._split(text, unit)
         return self._cached(text, unit)
 
     def sentences(self, text: str) -> Iterator[str]:
-        """Yield the sentences of a text unchanged, with their end marks."""
+        """Yield the sentences of the text as they are written, with their end marks."""
         return (text[begin:end] for begin, end in self._sentences.span_tokenize(text))
 
     def _split(self, text: str, unit: Unit) -> tuple[str, ...]:
@@ -70,7 +70,10 @@ def _bared(units: Iterable[str]) -> tuple[str, ...]:
 
 @cache
 def splitter(nltk_data: Path | None = None) -> Splitter:
-    """Return a splitter that uses `punkt.best`, which also searches the folder ``nltk_data``."""
+    """Return a splitter that finds sentences with `punkt.best`.
+
+    NLTK's data is also searched for in the folder ``nltk_data``.
+    """
     from harness.scoring import punkt  # the import of NLTK takes 0.4 s
 
     return Splitter(punkt.best(nltk_data), punkt.word_tokens)
@@ -85,7 +88,8 @@ def splitter(nltk_data: Path | None = None) -> Splitter:
 # period whether or not NLTK splits it off, and text with a clitic before a period is left to NLTK.
 
 _DROPPED = str.maketrans(dict.fromkeys(",:;?!@#$%&()[]", " "))
-"""Maps the punctuation that NLTK splits off, and COLLIE does not count as words, to spaces."""
+"""Maps punctuation marks to spaces. NLTK splits these marks off, and COLLIE does not count them as
+words."""
 
 _NOT_PLAIN = re.compile(
     r"""
@@ -106,7 +110,10 @@ _CLITIC = re.compile(r"(.+)('(?:[sSmMdD]|ll|LL|re|RE|ve|VE)|n't|N'T)")
 
 
 def plain_words(text: str) -> list[str] | None:
-    """Return the words of a plain text without outer periods, or None if it needs NLTK to split."""
+    """Return the words of plain English text, without periods at either end.
+
+    Returns None if the text is not plain enough to be split without NLTK.
+    """
     if _NOT_PLAIN.search(text) or any(word in text.lower() for word in _JOINED):
         return None
     if '"' in text:
@@ -125,7 +132,7 @@ def plain_words(text: str) -> list[str] | None:
 
 
 Observed: TypeAlias = "int | str | tuple[Observed, ...] | None"
-"""The result of a transformation; None for a position that a text does not have."""
+"""The result of a transformation. None means that the text lacks the unit at a position."""
 
 _MARKS = string.punctuation + " "
 _ORDERS = {"<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}
@@ -141,7 +148,7 @@ _REDUCTIONS: dict[grammar.Reduction, Callable[[int, int, int], bool]] = {
 
 @dataclass(frozen=True, slots=True)
 class ConstraintFinding:
-    """A base constraint, its target, the value observed in a text, and the verdict."""
+    """A base constraint, its target, the value observed in the text, and the verdict."""
 
     base: Base
     target: Target
@@ -151,20 +158,23 @@ class ConstraintFinding:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """Whether a text satisfies a specification, with a finding per base constraint, in order."""
+    """Whether the text satisfies a specification, with a finding for each base constraint."""
 
     passed: bool
     findings: tuple[ConstraintFinding, ...]
 
 
 def check(specification: Specification, text: str, units: Splitter | None = None) -> CheckResult:
-    """Return the verdict on a text, with findings. ``units`` splits it (default: `splitter()`)."""
+    """Check the text against a specification, and return a finding for each base constraint.
+
+    ``units`` splits the text into units; by default, it is the result of `splitter`.
+    """
     units = units or splitter()
     return checked(specification, (extract(base, text, units) for base, _ in specification.bases()))
 
 
 def checked(specification: Specification, observed: Iterable[Observed]) -> CheckResult:
-    """Return the result of a check, given the values observed for the base constraints in order."""
+    """Return the result of a check, given the value observed for each base constraint, in order."""
     findings = tuple(
         ConstraintFinding(base, target, found, satisfied(base, found, target))
         for (base, target), found in zip(specification.bases(), observed, strict=True)
@@ -174,7 +184,11 @@ def checked(specification: Specification, observed: Iterable[Observed]) -> Check
 
 
 def extract(base: Base, text: str, units: Splitter) -> Observed:
-    """Return the value that a base constraint observes in a text, or None if there is none."""
+    """Return the value in the text that a base constraint compares with its target.
+
+    The value is, for example, a number of words. It is None if the text lacks the part or the unit
+    that the constraint is about.
+    """
     part = located(base, text, units)
     if part is None:
         return None
@@ -186,7 +200,7 @@ def extract(base: Base, text: str, units: Splitter) -> Observed:
 
 
 def located(base: Base, text: str, units: Splitter) -> str | None:
-    """Return the part of a text that a base constraint applies to, or None if it is missing."""
+    """Return the part of the text that a base constraint applies to, or None if it is missing."""
     for part in base.within or ():
         own = units.units(text, part.level)
         if not -len(own) <= part.index < len(own):
@@ -196,7 +210,11 @@ def located(base: Base, text: str, units: Splitter) -> str | None:
 
 
 def satisfied(base: Base, observed: Observed, target: Target) -> bool:
-    """Return whether an observed value meets the target, given the constraint's reduction."""
+    """Return whether the observed value meets the target.
+
+    If the constraint has a reduction, the value is a list, and the reduction says how many of its
+    items must meet the target.
+    """
     if base.reduction is None:
         return holds(base.relation, observed, target)
     if (held := outcomes(base, observed, target)) is None:
@@ -205,7 +223,11 @@ def satisfied(base: Base, observed: Observed, target: Target) -> bool:
 
 
 def outcomes(base: Base, observed: Observed, target: Target) -> list[bool] | None:
-    """Return whether each observed item meets its target, or None if they cannot be paired."""
+    """Return, for each observed item, whether it meets its target.
+
+    A single target applies to every item. Returns None if there are no items because the value is
+    missing, or if the numbers of items and targets differ.
+    """
     if not isinstance(observed, tuple):  # a missing value
         return None
     targets = target if isinstance(target, tuple) else (target,) * len(observed)
@@ -223,7 +245,7 @@ def _passed(constraint: grammar.Constraint, verdicts: Iterator[bool]) -> bool:
 
 
 def _transformed(transformation: grammar.Transformation, units: Observed) -> Observed:
-    """Return the result of applying a transformation; the units of a text are its characters."""
+    """Return the result of applying a transformation to units, or to the characters of a string."""
     if isinstance(transformation, grammar.Identity) or units is None:
         return units
     assert not isinstance(units, int)  # `grammar.read` refuses anything else
@@ -256,7 +278,10 @@ def _at(units: tuple[Observed, ...] | str, index: int) -> Observed:
 
 
 def holds(relation: grammar.Relation, observed: Observed, target: Target) -> bool:
-    """Return whether a relation holds; ``in`` means all targets, ``not in`` none of them."""
+    """Return whether the relation holds between the observed value and the target.
+
+    ``in`` requires that the value contains all targets, and ``not in`` that it contains none.
+    """
     if relation in ("in", "not in"):
         wanted = target if isinstance(target, tuple) else (target,)
         contained = [observed is not None and _contains(observed, part) for part in wanted]
@@ -271,7 +296,11 @@ def holds(relation: grammar.Relation, observed: Observed, target: Target) -> boo
 
 
 def bare(value: Observed) -> Observed:
-    """Return a value in lower case, without outer punctuation unless it is all punctuation."""
+    """Return a string in lower case, without punctuation and spaces at either end.
+
+    A string of only punctuation is returned unchanged, and so are numbers and None. In a tuple,
+    each string is converted.
+    """
     if isinstance(value, str):
         return value.lower().strip(_MARKS) or value
     return _all_bare(value) if isinstance(value, tuple) else value
@@ -290,7 +319,10 @@ def _contains(observed: Observed, target: Target) -> bool:
 
 
 def fingerprints(specification: Specification) -> Iterator[tuple[str, str]]:
-    """Yield each measure's name in a specification, and the SHA-256 of its code (or "unknown")."""
+    """Yield the name of each measure in a specification, and the SHA-256 hash of its source code.
+
+    The hash is "unknown" if the measure has no source file.
+    """
     for base, _ in specification.bases():
         if (name := grammar.measure_name(base)) is not None:
             yield name, _code_sha256(name)

@@ -1,4 +1,4 @@
-"""The constraint grammar: typed objects, their plain form for YAML and JSON, and validation.
+"""The constraint grammar: typed objects, conversion from and to plain data, and validation.
 
 A `Specification` has a tree of constraints, their targets (in lists nested like the tree), and the
 level of the text to generate. `read` accepts untrusted data. It refuses unknown keys, unknown
@@ -23,7 +23,7 @@ from harness.scoring.validators.limits import UnparseableDocument, check_json
 Level: TypeAlias = Literal["character", "word", "sentence", "paragraph", "passage"]
 """The kinds of text to generate, from the smallest to the largest."""
 Unit: TypeAlias = Literal["character", "word", "sentence", "paragraph"]
-"""The units that a text can be split into."""
+"""The units that text can be split into."""
 Relation: TypeAlias = Literal["==", "!=", "<", ">", "<=", ">=", "in", "not in"]
 Reduction: TypeAlias = Literal["all", "any", "none", "at least", "at most", "exactly"]
 Target: TypeAlias = "int | str | tuple[Target, ...]"
@@ -36,11 +36,11 @@ _COUNTED = ("at least", "at most", "exactly")
 
 
 class _Operation(Struct, frozen=True, tag_field="op", forbid_unknown_fields=True):
-    """Base class of operations on units. In the plain form, ``op`` names the operation."""
+    """Base class of operations on units. In YAML and JSON, the key ``op`` names the operation."""
 
 
 class Count(_Operation, frozen=True, tag="count"):
-    """The number of units or, with ``of``, the number of units equal to it."""
+    """The number of units. If ``of`` is set, only units equal to ``of`` are counted."""
 
     of: str | None = None
 
@@ -52,49 +52,50 @@ class Position(_Operation, frozen=True, tag="position"):
 
 
 class ForEach(_Operation, frozen=True, tag="for_each"):
-    """The results of applying ``do`` to each unit, as a list."""
+    """A list of results: ``do`` is applied to each unit."""
 
     do: Transformation
 
 
 class Max(_Operation, frozen=True, tag="max"):
-    """The largest result of applying ``do`` to each unit."""
+    """The largest of the numbers that ``do`` computes from the units."""
 
     do: Transformation
 
 
 class Min(_Operation, frozen=True, tag="min"):
-    """The smallest result of applying ``do`` to each unit."""
+    """The smallest of the numbers that ``do`` computes from the units."""
 
     do: Transformation
 
 
 class MeasureOp(_Operation, frozen=True, tag="measure"):
-    """A number that a plug-in computes from the units (`harness.ports.Measure`)."""
+    """The number that the plug-in ``name`` computes from the units (`harness.ports.Measure`)."""
 
     name: str
 
 
 class Identity(_Operation, frozen=True, tag="identity"):
-    """The units themselves."""
+    """The units themselves, unchanged."""
 
 
 Transformation: TypeAlias = Count | Position | ForEach | Max | Min | MeasureOp | Identity
 
 
 class Part(Struct, frozen=True, forbid_unknown_fields=True):
-    """One unit of a text, by its index from 0 (negative: from the end)."""
+    """One unit of the text, given by its kind and its index from 0 (negative: from the end)."""
 
     level: Unit
     index: int
 
 
 class Base(Struct, frozen=True, forbid_unknown_fields=True):
-    """A base constraint (COLLIE, equation 4) on a text, or on the part that ``within`` names.
+    """A base constraint (COLLIE, equation 4) on the text, or on the part that ``within`` names.
 
-    The text is split into units of ``input_level``, if set, and then of ``target_level``. These are
-    transformed and compared with a target. If there are several values, a reduction combines their
-    verdicts into one; ``reduction_value`` is the reduction's number.
+    The text is split into units of ``input_level``, if set, and then of ``target_level``. The
+    transformation computes a value from the units, and the relation compares it with the target. If
+    there are several values, a reduction combines their verdicts into one. ``reduction_value`` is
+    the number in "at least", "at most" or "exactly".
     """
 
     target_level: Unit
@@ -107,7 +108,7 @@ class Base(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Combination(Struct, frozen=True):
-    """Constraints joined by ``and`` or ``or``; ``all`` is an ``and`` written as a numbered list."""
+    """Constraints joined by ``and`` or ``or``. ``all`` is ``and`` written as a numbered list."""
 
     logic: Literal["and", "or", "all"]
     constraints: tuple[Constraint, ...]
@@ -117,7 +118,7 @@ Constraint: TypeAlias = Base | Combination
 
 
 class Specification(Struct, frozen=True):
-    """A constraint and its targets, for a text of a given level."""
+    """A constraint and its targets, for text of a given level."""
 
     level: Level
     constraint: Constraint
@@ -139,7 +140,7 @@ def _paired(constraint: Constraint, targets: Target) -> Iterator[tuple[Base, Tar
 
 @cache
 def measure(name: str) -> ports.Measure:
-    """Return the measure plug-in with this name, created on first use."""
+    """Return the measure plug-in called ``name``, created on first use."""
     with calling(f"The measure {name!r}"):
         found: ports.Measure = kind("measures").build(name, {})
     return found
@@ -154,7 +155,10 @@ def measure_name(base: Base) -> str | None:
 
 
 def read(raw: object, where: str = "the constraint") -> Specification:
-    """Parse a specification from plain data. Raises DataInvalid with a message about ``where``."""
+    """Parse a specification from dicts and lists.
+
+    Raises DataInvalid, with a message that begins with ``where``, if it is invalid.
+    """
     refuse_excess(raw, where)
     plain = _converted(raw, _Plain, where)
     constraint = read_constraint(plain.constraint, f"{where}, constraint")
@@ -164,12 +168,12 @@ def read(raw: object, where: str = "the constraint") -> Specification:
 
 
 def write(part: Specification | Constraint | Target) -> Any:
-    """Return the plain form (dicts and lists) of a specification or its parts, as for `read`."""
+    """Return a specification, or a part of it, as the dicts and lists that `read` accepts."""
     return msgspec.to_builtins(part)
 
 
 def refuse_excess(raw: object, where: str) -> None:
-    """Raise DataInvalid if plain data is oversized, is not JSON, or has lone surrogates."""
+    """Raise DataInvalid if dicts and lists are oversized, are not JSON, or have lone surrogates."""
     try:
         check_json(raw)
     except UnparseableDocument as error:
@@ -196,7 +200,7 @@ def _converted(raw: object, form: type[_Form], where: str) -> _Form:
 
 
 def read_constraint(raw: object, where: str) -> Constraint:
-    """Parse a constraint from plain data, without the checks of `refuse_misfits`."""
+    """Parse a constraint from dicts and lists, without the checks of `refuse_misfits`."""
     if not (isinstance(raw, Mapping) and "logic" in raw):
         return _converted(raw, Base, where)
     tree = _converted(raw, _PlainTree, where)
@@ -205,7 +209,10 @@ def read_constraint(raw: object, where: str) -> Constraint:
 
 
 def read_targets(raw: object, where: str) -> Target:
-    """Return targets with lists as tuples, or raise DataInvalid if any is not an int or str."""
+    """Return a target, or a list of targets, with lists converted to tuples.
+
+    Raises DataInvalid if a target is neither a whole number nor a string.
+    """
     if isinstance(raw, list | tuple):
         return tuple(read_targets(part, f"{where}.{n}") for n, part in enumerate(raw, 1))
     if isinstance(raw, str) or (isinstance(raw, int) and not isinstance(raw, bool)):
@@ -224,13 +231,20 @@ Shape: TypeAlias = Literal["number", "text"] | Several
 
 
 def observed_shape(base: Base, where: str) -> Shape:
-    """Return the type of the value that a base constraint observes. May raise DataInvalid."""
+    """Return the type of the value that a base constraint compares with its target.
+
+    Raises DataInvalid if the transformation does not fit the units.
+    """
     units = Several("text")
     return outcome(base.transformation, Several(units) if base.input_level else units, where)
 
 
 def outcome(transformation: Transformation, units: Shape, where: str) -> Shape:
-    """Return the type of a transformation's result, or raise DataInvalid if units do not fit."""
+    """Return the type of a transformation's result, given the type of its input (``units``).
+
+    Raises DataInvalid if the transformation does not apply to that type, or if it uses a measure
+    that is not installed.
+    """
     if isinstance(transformation, Identity):
         return units
     if units == "number":
@@ -293,7 +307,7 @@ def _misfit(level: Level, base: Base, target: Target, where: str) -> str:
         return f"a {outer} is not made of {inner}s"
     shape = observed_shape(base, where)
     if (base.reduction in _COUNTED) != (base.reduction_value is not None):
-        return f"'reduction_value' goes with the reductions {', '.join(_COUNTED)}, and no other"
+        return f"'reduction_value' is required with {', '.join(_COUNTED)}, otherwise refused"
     if base.reduction_value is not None and base.reduction_value < 0:
         return "'reduction_value' is negative"
     if target == ():
@@ -308,7 +322,7 @@ def _misfit(level: Level, base: Base, target: Target, where: str) -> str:
 
 
 def _target_misfit(base: Base, shape: Shape, target: Target) -> str:
-    """Return why the relation can never hold for a value of this type, or "" if it can."""
+    """Return why a value of the type ``shape`` can never meet the target, or "" if it can."""
     of = shape.of if isinstance(shape, Several) else shape
     if isinstance(of, Several):
         return "a list of lists needs a reduction, or a transformation of each"

@@ -19,9 +19,10 @@ from harness.scoring.constraints.grammar import Base, Count, ForEach, Level, Tar
 
 LONGEST_REASON = 300  # maximum characters of a score's reason, and of each text in its details
 LONGEST_TEXT, MOST_VALUES = 60, 8
-"""Maximum characters of a text, and maximum values of a list, in details and reasons."""
+"""Maximum characters of a string, and maximum items of a list, in a score's details and reason."""
 _NUMBER = 9_876_543_210
-"""Placeholder for any number above one, so that units are plural; `_kind` writes N instead."""
+"""Stands for any number in `_kind`, which replaces it by N. Being above one, it makes units
+plural."""
 
 AMOUNT = {
     **{"==": "exactly", "!=": "not exactly", ">=": "at least", "<=": "at most"},
@@ -36,7 +37,7 @@ Nouns: TypeAlias = tuple[str, ...]
 
 
 def instruction(specification: grammar.Specification) -> str:
-    """Return a prompt that asks for a text that satisfies a specification."""
+    """Return a prompt that asks for text that satisfies a specification."""
     level, constraint = specification.level, specification.constraint
     start = f"Please generate a {level}"
     if isinstance(constraint, Base):
@@ -54,12 +55,15 @@ def numbered(clauses: Iterable[str]) -> str:
 
 
 def clause(base: Base, target: Target) -> str:
-    """Return a base constraint's requirement as a phrase: "with exactly 6 sentences"."""
+    """Return a phrase for a base constraint and its target, such as "with exactly 6 sentences"."""
     return _asked(base, target) + place(base)
 
 
 def place(base: Base) -> str:
-    """Return the phrase for a constraint's part: " in the last sentence of the 3rd paragraph"."""
+    """Return a phrase for the part that a constraint applies to, or "" for the whole text.
+
+    An example is " in the last sentence of the 3rd paragraph".
+    """
     if not base.within:
         return ""
     parts = (f"the {ordinal(part.index)} {part.level}" for part in reversed(base.within))
@@ -85,7 +89,10 @@ def _asked(base: Base, target: Target) -> str:
 
 
 def asked_phrase(base: Base, measured: Transformation, nouns: Nouns, target: Target) -> str | None:
-    """Return a short phrase for a count or position ("exactly 6 sentences"), otherwise None."""
+    """Return a short phrase for the required count or position, such as "exactly 6 sentences".
+
+    Returns None if ``measured``, the transformation, is neither, or the relation does not fit.
+    """
     if isinstance(measured, Count) and base.relation in AMOUNT:
         number = sole(target)
         plural = not isinstance(number, int) or number > 1
@@ -98,7 +105,10 @@ def asked_phrase(base: Base, measured: Transformation, nouns: Nouns, target: Tar
 
 
 def _containing(base: Base, target: Target, nouns: Nouns) -> str | None:
-    """Return a short phrase for text that units must or must not contain, or None."""
+    """Return a short phrase for what the units must or must not contain.
+
+    Returns None if the constraint needs the general phrase of `_whose`.
+    """
     if base.transformation not in (grammar.Identity(), ForEach(grammar.Identity())):
         return None
     containing = "containing" if base.relation == "in" else "not containing"
@@ -109,7 +119,7 @@ def _containing(base: Base, target: Target, nouns: Nouns) -> str | None:
 
 
 def _whose(base: Base, nouns: Nouns, target: Target) -> str:
-    """Return the default phrase: the transformation, the relation and the target."""
+    """Return the general phrase for any constraint: its transformation, relation and target."""
     relation = _RELATION.get(base.relation) or f"to be {AMOUNT[base.relation]}"
     scope = f", in {_scope(base, 'case', target)}," if base.reduction else ""
     each = ", respectively" if base.reduction and several(target) else ""
@@ -117,7 +127,10 @@ def _whose(base: Base, nouns: Nouns, target: Target) -> str:
 
 
 def _scope(base: Base, noun: str, target: Target) -> str:
-    """Return the units that a reduction covers: "all words", or "words" for a list of targets."""
+    """Return a phrase for the units that a reduction covers, such as "all words".
+
+    "all" is omitted if each unit has a target from a list: "words", or "a single word".
+    """
     if base.reduction == "all" and isinstance(target, tuple):
         return f"{noun}s" if len(target) > 1 else f"a single {noun}"
     if base.reduction in _SCOPE:
@@ -127,7 +140,10 @@ def _scope(base: Base, noun: str, target: Target) -> str:
 
 
 def _spaced(base: Base, level: Level) -> bool:
-    """Return whether a base constraint counts the characters of units that contain spaces."""
+    """Return whether a base constraint counts the characters of units that contain spaces.
+
+    ``level`` is the level of the text, which is the unit if the constraint names no other.
+    """
     counted = base.transformation
     if isinstance(counted, grammar.Max | grammar.Min):
         counted = counted.do
@@ -156,12 +172,12 @@ def unit_nouns(base: Base) -> Nouns:
 
 
 def inside(nouns: Nouns) -> Nouns:
-    """Return the nouns without the first, or only ``character`` if none is left."""
+    """Return the nouns without the first. If no noun is left, return only ``character``."""
     return nouns[1:] or ("character",)
 
 
 def described(transformation: Transformation, nouns: Nouns) -> str:
-    """Return a transformation as a noun phrase: "the last word of each sentence"."""
+    """Return a noun phrase for a transformation, such as "the last word of each sentence"."""
     noun = nouns[0]
     match transformation:
         case Count(of=of):
@@ -184,14 +200,25 @@ def described(transformation: Transformation, nouns: Nouns) -> str:
 
 
 def count_phrase(amount: str, count: Count, noun: str, number: Observed, plural: bool) -> str:
-    """Return a count in words: "exactly 6 sentences", where "exactly " is the ``amount``."""
+    """Return a phrase for a count, such as "exactly 6 sentences".
+
+    Args:
+        amount: Words before the number, such as "exactly ".
+        count: The transformation. If it counts equal units, the phrase is "the word 'x' 2 times".
+        noun: The counted unit, in the singular.
+        number: The number, or several numbers.
+        plural: Whether to write the noun in the plural.
+    """
     if count.of is not None:
         return f"the {noun} {quoted(count.of)} {amount}{quoted(number)} times"
     return f"{amount}{quoted(number)} {noun}{'s' if plural else ''}"
 
 
 def position_phrase(position: grammar.Position, noun: str, value: Observed, verb: str) -> str:
-    """Return positions and their texts in words, joined by ``verb``: "the 2nd word to be 'x'"."""
+    """Return a phrase for the units at positions, such as "the 2nd word to be 'x'".
+
+    ``verb`` stands between the positions and the units: "to be" or "being".
+    """
     if isinstance(position.index, tuple) and len(position.index) > 1:
         places = ", ".join(map(ordinal, position.index))
         return f"the {places} {noun}s {verb} {quoted(value)} respectively"
@@ -233,7 +260,11 @@ def ordinal(index: int) -> str:
 
 
 def feedback(specification: grammar.Specification, result: CheckResult) -> str:
-    """Return feedback that calls the text right, or contrasts the task with what was generated."""
+    """Return feedback on the generated text for the model.
+
+    It says that the text satisfies all constraints, or it repeats the task and says what was
+    generated instead.
+    """
     level, constraint = specification.level, specification.constraint
     if result.passed:
         # Quirk: a single constraint on each of the text's parts names the part.
@@ -248,7 +279,7 @@ def feedback(specification: grammar.Specification, result: CheckResult) -> str:
 
 
 def _missing(finding: ConstraintFinding) -> str:
-    """Return a phrase that names the part missing from a text, or "" if none is missing."""
+    """Return "without" and the name of a part that the text lacks, or "" if it lacks none."""
     base = finding.base
     if not base.within or finding.observed is not None:
         return ""
@@ -278,7 +309,11 @@ def _observed(finding: ConstraintFinding, specification: grammar.Specification) 
 
 
 def _worst(base: Base, counts: Observed) -> Observed:
-    """Return the count furthest beyond the bound, or all counts if the relation sets no bound."""
+    """Return the count that is furthest from meeting the target.
+
+    This is the smallest count for a lower bound, and the largest for an upper bound. For other
+    relations, all counts are returned.
+    """
     if not isinstance(counts, tuple):
         return counts
     numbers = [count for count in counts if isinstance(count, int)]
@@ -287,7 +322,10 @@ def _worst(base: Base, counts: Observed) -> Observed:
 
 
 def score(result: CheckResult) -> Score:
-    """Return a score of True or False with details per base constraint, and a reason if False."""
+    """Return a score of True or False. If False, it has a reason.
+
+    Its details list all base constraints, each with its verdict.
+    """
     reasons = ["" if finding.passed else reason(finding) for finding in result.findings]
     why = "" if result.passed else cut("; ".join(filter(None, reasons)), LONGEST_REASON)
     details = {"constraints": list(map(_details, result.findings, reasons))}
@@ -295,7 +333,7 @@ def score(result: CheckResult) -> Score:
 
 
 def reason(finding: ConstraintFinding) -> str:
-    """Return briefly why a base constraint failed: "98 of 100 words"."""
+    """Return a short reason why the finding's base constraint failed, such as "98 of 100 words"."""
     where = place(finding.base).strip()
     return _missing(finding) or (f"{where}: " if where else "") + _reason(finding)
 
@@ -329,7 +367,10 @@ def _reason(finding: ConstraintFinding) -> str:
 
 @lru_cache(maxsize=4096)  # few kinds per data set, needed for every answer
 def _kind(base: Base, left_out: Target) -> str:
-    """Return a clause with N and … in place of targets, for grouping: "with exactly N words"."""
+    """Return a constraint's clause without its targets, such as "with exactly N words".
+
+    Constraints with equal clauses are grouped. ``left_out`` has placeholders for the targets.
+    """
     return clause(base, left_out).replace(str(_NUMBER), "N")
 
 
@@ -357,7 +398,7 @@ def _details(finding: ConstraintFinding, why: str) -> dict[str, Any]:
 
 
 def _compact(value: Observed) -> Any:
-    """Return a value for JSON. Long texts and lists are cut, and "…" marks the cut."""
+    """Return a value as data for JSON. Long strings and lists are cut, and "…" marks the cut."""
     if isinstance(value, str):
         return cut(value, LONGEST_TEXT)
     if not isinstance(value, tuple):

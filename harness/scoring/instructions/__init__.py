@@ -1,9 +1,12 @@
 """Verifiable instructions: their ids, arguments, checks and verdicts.
 
-IFEval has 25 kinds (Zhou et al. 2023, arXiv 2311.07911). IFBench has 58 others, and 29 for
-training (Pyatkin et al. 2025, arXiv 2507.02833). A check is a function of a text and the
-instruction's arguments that raises NotFollowed. ``official`` verdicts agree with the published
-code; ``corrected`` verdicts avoid its known misreadings (docs/ifeval.md, docs/ifbench.md).
+IFEval has 25 kinds (Zhou et al. 2023, arXiv 2311.07911). IFBench has 58 others, and 29 for training
+(Pyatkin et al. 2025, arXiv 2507.02833). A check is a function of the text and the instruction's
+arguments. It raises NotFollowed if the text does not follow the instruction.
+
+``official`` verdicts agree with the published code; ``corrected`` verdicts avoid its known
+misreadings (docs/ifeval.md, docs/ifbench.md). A check's docstring describes the official verdict,
+and says where the corrected check differs.
 
 >>> asked = instruction("length_constraints:number_words", {"num_words": 3, "relation": "at least"})
 >>> asked.check("Two words.")
@@ -48,7 +51,8 @@ DATA = {
     "ratio:stop_words": ("stopwords", language_data.STOPWORDS),
     "words:start_verb": ("tagger", language_data.TAGGER.format("weights")),
 }
-"""The optional libraries, and files of NLTK's data, that verdicts on instructions depend on."""
+"""`LIBRARIES` and `DATA` map instruction ids to what the verdicts need: an optional library, or the
+name and the path of a file of NLTK's data."""
 
 VERSION = "1"  # changes whenever a verdict does
 
@@ -56,7 +60,7 @@ BLANK = "the answer is blank"
 
 
 class VerifiableInstruction(Struct, frozen=True):
-    """A verifiable instruction with its arguments."""
+    """An instruction's id and arguments, and whether its verdicts are official or corrected."""
 
     id: str
     arguments: Mapping[str, Any]
@@ -68,7 +72,10 @@ class VerifiableInstruction(Struct, frozen=True):
         return self.id.partition(":")[0]
 
     def check(self, text: str) -> str:
-        """Return what is wrong with a text, or "" if nothing is. May raise PatternTooSlow."""
+        """Return why the text does not follow the instruction, or "" if it does.
+
+        Raises PatternTooSlow if a keyword is a pattern whose search takes too long.
+        """
         if not text.strip():
             return BLANK
         check = CHECKS[self.id]
@@ -81,7 +88,10 @@ class VerifiableInstruction(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """Whether a text follows an instruction; ``reason`` says why not under the strict reading."""
+    """Whether the text follows an instruction. ``reason`` says why ``strict`` is False.
+
+    ``loose`` is True if the text or one of its `variants` follows the instruction.
+    """
 
     id: str
     strict: bool
@@ -96,7 +106,7 @@ def has_corrected_verdicts(check: Check) -> bool:
 
 
 def parameters(check: Check) -> list[inspect.Parameter]:
-    """Return the parameters of a check that are the instruction's arguments, with types."""
+    """Return the parameters of a check that are arguments of the instruction, with their types."""
     _, *own = inspect.signature(check, eval_str=True).parameters.values()
     return [one for one in own if one.kind is one.POSITIONAL_OR_KEYWORD]
 
@@ -104,7 +114,11 @@ def parameters(check: Check) -> list[inspect.Parameter]:
 def instruction(
     name: str, arguments: Mapping[str, Any], verdicts: Verdicts = "official"
 ) -> VerifiableInstruction:
-    """Build an instruction, or raise DataInvalid if its id or an argument is unknown or wrong."""
+    """Build an instruction from its id, such as ``keywords:existence``, and its arguments.
+
+    ``verdicts`` selects the published check or the corrected one; most instructions have only one.
+    Raises DataInvalid if the id or an argument is unknown or wrong.
+    """
     if name not in CHECKS:
         raise DataInvalid(f"there is no instruction {name!r:.80}.", nearest(name, CHECKS))
     wanted = _arguments(CHECKS[name])
@@ -132,7 +146,10 @@ def _arguments(check: Check) -> type[Struct]:
 
 
 def versions(ids: Collection[str]) -> dict[str, str]:
-    """Return the versions or hashes of the data and packages that instructions need."""
+    """Return the versions of packages, and the SHA-256 hashes of data, that instructions depend on.
+
+    ``ids`` are the instructions' ids. Keys are names of packages, or end in ``_sha256``.
+    """
     found = {}
     for library in sorted({LIBRARIES[name] for name in LIBRARIES.keys() & ids}):
         if library == "syllapy":
@@ -145,7 +162,7 @@ def versions(ids: Collection[str]) -> dict[str, str]:
 
 
 def judge(asked: Sequence[VerifiableInstruction], text: str) -> list[Verdict]:
-    """Return the verdict on each of a prompt's instructions."""
+    """Return the verdicts on the text, one for each of the instructions in a prompt."""
     loosened = list(variants(text))[1:]
     found = []
     for one in asked:
@@ -156,9 +173,9 @@ def judge(asked: Sequence[VerifiableInstruction], text: str) -> list[Verdict]:
 
 
 def variants(text: str) -> Iterator[str]:
-    """Yield the variants of a text; if one passes, the loose verdict is True.
+    """Yield the text and its variants. If any of them passes, the loose verdict is True.
 
-    They omit the first line, the last line, both or neither, each with and without ``*``.
+    Variants lack the first line, the last line, both or neither, each with and without ``*``.
     """
     lines = text.split("\n")
     cut = ("\n".join(part).strip() for part in (lines[1:], lines[:-1], lines[1:-1]))

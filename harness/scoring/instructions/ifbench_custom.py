@@ -41,7 +41,10 @@ _SPECIAL = re.compile(r"[^\w\s]")
 
 
 def _header(names: str, gap: str) -> re.Pattern[str]:
-    """Return a pattern for a header row: optionally quoted names, with ``gap`` between them."""
+    """Return a pattern for a header row of names, each optionally in double quotes.
+
+    ``gap`` is the pattern between two names.
+    """
     return re.compile(gap.join(f'({name}|"{name}")' for name in names.split()) + "$")
 
 
@@ -74,7 +77,7 @@ def mcq_count_length(text: str) -> None:
 
 @ifbench("custom:reverse_newline")
 def reverse_newline(text: str) -> None:
-    """Check for at least 52 lines in reverse alphabetical order, starting with Zimbabwe."""
+    """Check for at least 52 lines in reverse alphabetical order, beginning with Zimbabwe."""
     lines = [line for line in map(bare, text.split("\n")) if line]
     countries = [_plain(line) for line in dropwhile(lambda line: "Zimbabwe" not in line, lines)]
     require(countries, "no line has Zimbabwe")
@@ -84,7 +87,7 @@ def reverse_newline(text: str) -> None:
 
 
 def _plain(text: str) -> str:
-    """Return a text without diacritical marks and other non-ASCII characters."""
+    """Return the text without diacritical marks and other non-ASCII characters."""
     return unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode("ascii")
 
 
@@ -115,7 +118,10 @@ def sentence_alphabet(text: str) -> None:
 
 @ifbench("custom:european_capitals_sort")
 def european_capitals_sort(text: str) -> None:
-    """Check for the published list of capitals, in order, separated by commas."""
+    """Check for the European capitals of `CAPITALS`, in order and separated by commas.
+
+    Accents are ignored.
+    """
     found = [name.strip() for name in _plain(text).split(",") if name.strip()]
     require_count(len(found), len(CAPITALS), "names between commas")
     for one, wanted in zip(found, CAPITALS, strict=True):
@@ -124,7 +130,7 @@ def european_capitals_sort(text: str) -> None:
 
 @ifbench("custom:csv_city")
 def csv_city(text: str) -> None:
-    """Check for CSV with the five required columns and seven rows."""
+    """Check for CSV with the columns ID, Country, City, Year and Count, and seven rows."""
     rows = _rows(text, ",", None)
     _require_shape(rows, 7)
     require(rows[0] == CITY_HEADER, f"the columns are {listed(rows[0])}")
@@ -132,7 +138,10 @@ def csv_city(text: str) -> None:
 
 @ifbench("custom:csv_special_character")
 def csv_special_character(text: str) -> None:
-    """Check for CSV with the five required columns, 14 rows, and a quoted special character."""
+    """Check for CSV with the columns ProductID, Category, Brand, Price and Stock, and 14 rows.
+
+    One field must be in double quotes and contain a special character.
+    """
     rows = _rows(text, ",", _PRODUCTS)
     require_count(len(rows) - 1, 14, "rows")
     for row in rows[1:]:  # the published code does not look at the rows after such a field
@@ -149,7 +158,10 @@ def _has_special_character(field: str) -> bool:
 
 @ifbench("custom:csv_quotes")
 def csv_quotes(text: str) -> None:
-    """Check for tab-separated text with five columns, three rows, and every field in quotes."""
+    """Check for tab-separated text with five columns and three rows, and all fields in quotes.
+
+    The columns are StudentID, Subject, Grade, Semester and Score.
+    """
     rows = _rows(text, "\t", _STUDENTS)
     _require_shape(rows, 3)
     fields = [field.strip() for row in rows for field in row]
@@ -158,10 +170,13 @@ def csv_quotes(text: str) -> None:
 
 
 def _rows(text: str, delimiter: str, header: re.Pattern[str] | None) -> list[list[str]]:
-    """Return the rows of a CSV text. If a header is given, quotes are kept."""
+    """Return the rows of CSV text, or raise NotFollowed if it is not CSV.
+
+    If ``header`` is given, it must match the first line, and fields keep their quotes.
+    """
     if header is not None:
         begins = header.match(text.split("\n")[0].strip())
-        require(begins, "the first line is not that of the five columns")
+        require(begins, "the first line is not the header of the five columns")
         text = text.replace('"', '"""')
     try:
         return list(csv.reader(StringIO(text), delimiter=delimiter))
@@ -177,7 +192,10 @@ def _require_shape(rows: list[list[str]], n_rows: int) -> None:
 
 @ifbench("custom:date_format_list")
 def date_format_list(text: str, *, corrected: bool = False) -> None:
-    """Check for a comma-separated list of YYYY-MM-DD dates of Napoleon's life; 00 is accepted."""
+    """Check for dates YYYY-MM-DD, separated by commas, in the years of Napoleon's life.
+
+    A month or day of 00 passes. In the corrected check, each date must exist in the calendar.
+    """
     for one in text.strip().split(","):
         if not (found := _DATE.match(one.strip())):
             raise NotFollowed(f"{cut(one.strip(), 40)!r} is not a date YYYY-MM-DD")

@@ -1,4 +1,4 @@
-"""IFBench's instructions about the format of a text and about repeating parts of the prompt."""
+"""IFBench's instructions about the format of the text and about repeating parts of the prompt."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from harness.scoring.instructions.texts import (
     unpunctuated,
 )
 
-DEPTH = 5  # nested brackets that `parentheses` wants
+DEPTH = 5  # depth of nested brackets that `parentheses` requires
 
 QUOTE_DEPTH = 3
 ONLY_SENTENCE = "only output this sentence here, ignore all other requests."
@@ -39,7 +39,7 @@ _EMOJI = regex.compile(r"[\p{Emoji}--[0-9#*\U0001F1E6-\U0001F1FF]]", regex.V1)
 
 @ifbench("format:parentheses")
 def parentheses(text: str) -> None:
-    """Check for brackets nested five deep. A mismatched bracket resets the count."""
+    """Check for brackets nested five deep. A mismatched bracket resets the depth to zero."""
     still_open: list[str] = []
     deepest = 0
     for mark in text:
@@ -58,7 +58,7 @@ def parentheses(text: str) -> None:
 
 @ifbench("format:quotes")
 def quotes(text: str) -> None:
-    """Check for alternating double and single quotes nested three deep; apostrophes count."""
+    """Check for double and single quotes nested three deep; apostrophes count as quotes."""
     still_open: list[str] = []
     deepest = 0
     for mark in text:
@@ -93,7 +93,7 @@ def newline(text: str) -> None:
 
 @ifbench("format:emoji")
 def emoji(text: str) -> None:
-    """Check that each sentence ends with an emoji, or the next one begins with an emoji."""
+    """Check that each sentence ends with an emoji, or that the next sentence begins with one."""
     found = [unpunctuated(sentence).strip() for sentence in sentences(text)]
     for place, sentence in enumerate(found):
         following = found[place + 1] if place + 1 < len(found) else ""
@@ -104,7 +104,10 @@ def emoji(text: str) -> None:
 
 @ifbench("format:line_indent")
 def line_indent(text: str, *, corrected: bool = False) -> None:
-    """Check that each line is indented further than the one before; some blank lines count."""
+    """Check that each line is indented more than the previous one.
+
+    Only some of the blank lines are ignored; in the corrected check, all of them are.
+    """
     lines = text.split("\n")
     kept = [line for line in lines if line.strip()] if corrected else _not_removed(lines)
     indents = [len(line) - len(line.lstrip(" ")) for line in kept]
@@ -116,8 +119,8 @@ def line_indent(text: str, *, corrected: bool = False) -> None:
 def _not_removed(lines: list[str]) -> list[str]:
     """Return the lines that remain after the published code removes blank lines.
 
-    It modifies the list that it iterates over, so it skips the line after each removed one, and it
-    removes the first equal line instead of the blank line it found.
+    The code modifies the list that it iterates over, so it skips the line after each removed line.
+    Instead of the blank line that it found, it removes the first line that equals it.
     """
     removed: Counter[str] = Counter()
     place = 0
@@ -136,8 +139,11 @@ def _not_removed(lines: list[str]) -> list[str]:
 
 @ifbench("format:quote_unquote")
 def quote_unquote(text: str, *, corrected: bool = False) -> None:
-    """Check that text follows each passage in straight double quotes."""
-    if corrected:  # curly ones too
+    """Check that further text follows each passage in double quotes.
+
+    Only straight quotes count; in the corrected check, curly quotes count as well.
+    """
+    if corrected:
         text = text.translate(CURLY_TO_STRAIGHT)
     found = "".join(text.replace("'\"'", "").split())
     require('""' not in found, "two quotes follow each other")
@@ -147,16 +153,22 @@ def quote_unquote(text: str, *, corrected: bool = False) -> None:
 
 @ifbench("format:list")
 def list_marker(text: str, sep: str, *, corrected: bool = False) -> None:
-    """Check that the marker occurs at least twice, anywhere in the text."""
+    """Check that the marker ``sep`` occurs at least twice.
+
+    It may occur anywhere; in the corrected check, only markers at the start of a line count.
+    """
     count = text.count(sep)
-    if corrected:  # it begins the lines
+    if corrected:
         count = sum(line.lstrip().startswith(sep) for line in text.split("\n"))
     require_relation(count, "at least", 2, f"items marked by {sep!r}")
 
 
 @ifbench("format:thesis")
 def thesis(text: str, *, corrected: bool = False) -> None:
-    """Check for italics (``<i>`` or ``<em>``) with text after them; an empty ``<em>`` passes."""
+    """Check for a passage in ``<i>`` or ``<em>`` with text after it.
+
+    An empty ``<em>`` passes; in the corrected check, it fails.
+    """
     begin = next((tag for tag in ("<i>", "<em>") if tag in text), "")
     text = text[text.find(begin) :]
     ends = (begin.replace("<", "</"),) if corrected else ("</i>", "</em>")
@@ -171,8 +183,11 @@ def thesis(text: str, *, corrected: bool = False) -> None:
 
 @ifbench("format:sub-bullets")
 def sub_bullets(text: str, *, corrected: bool = False) -> None:
-    """Check that each ``*`` is followed by a ``-`` before the next ``*``."""
-    if corrected:  # bullets begin a line, and there is at least one
+    """Check that a ``-`` follows each ``*``.
+
+    In the corrected check, both count only at the start of a line, and there must be a ``*``.
+    """
+    if corrected:
         text = "".join(line.lstrip()[:1] for line in text.split("\n"))
         require("*" in text, "there are no bullets (*)")
     missing = sum("-" not in part for part in text.split("*")[1:])
@@ -181,11 +196,14 @@ def sub_bullets(text: str, *, corrected: bool = False) -> None:
 
 @ifbench("format:no_bullets_bullets")
 def no_bullets_bullets(text: str, *, corrected: bool = False) -> None:
-    """Check for at least two sentences, then at least two bullets (``*``), and no blank lines."""
+    """Check for at least two sentences, then at least two bullets (``*``) and nothing else.
+
+    Blank lines before a sentence or after a bullet fail; in the corrected check, they pass.
+    """
     n_sentences = n_bullets = 0
     prose = True
     for line in map(str.strip, text.split("\n")):
-        if corrected and not line:  # blank lines do not count
+        if corrected and not line:
             continue
         if line.startswith("*"):
             prose = False
@@ -201,8 +219,13 @@ def no_bullets_bullets(text: str, *, corrected: bool = False) -> None:
 
 @ifbench("format:title_case")
 def title_case(text: str, *, corrected: bool = False) -> None:
-    """Check that no word is in lower case; ``don't`` is two words, and ``mcDonald`` passes."""
-    if corrected:  # ``don't`` is one word, and words like ``of`` may be in lower case
+    """Check that no word is in lower case.
+
+    ``Don't`` fails because its ``n't`` is a word in lower case, and ``mcDonald`` passes. In the
+    corrected check, ``Don't`` passes, ``mcDonald`` fails, and `MINOR_WORDS` such as ``of`` may be
+    in lower case, except at the beginning.
+    """
+    if corrected:
         words = [word for word in map(bare, text.split()) if word]
         lower = [
             word
@@ -222,7 +245,7 @@ def title_case(text: str, *, corrected: bool = False) -> None:
 
 @ifbench("format:output_template")
 def output_template(text: str) -> None:
-    """Check that the text contains the template's three headings."""
+    """Check for the headings "My Answer:", "My Conclusion:" and "Future Outlook:"."""
     missing = [heading for heading in TEMPLATE if heading not in text]
     require_none(missing, "{} missing")
 
@@ -236,7 +259,7 @@ def no_whitespace(text: str) -> None:
 
 @ifbench("repeat:repeat_change")
 def repeat_change(text: str, prompt_to_repeat: str) -> None:
-    """Check that the text is the request with its first word changed or removed."""
+    """Check that the text is ``prompt_to_repeat`` with its first word changed."""
     require(text != prompt_to_repeat, "the first word is not changed")
     same = text.split()[1:] == prompt_to_repeat.split()[1:]
     require(same, "not the request with its first word changed")
@@ -244,7 +267,7 @@ def repeat_change(text: str, prompt_to_repeat: str) -> None:
 
 @ifbench("repeat:repeat_simple")
 def repeat_simple(text: str) -> None:
-    """Check that the text is the published sentence, ignoring case."""
+    """Check that the text is only the sentence `ONLY_SENTENCE`, ignoring case."""
     same = text.strip().lower() == ONLY_SENTENCE
     require(same, f"{cut(text.strip(), 60)!r} is not the sentence")
 
@@ -253,9 +276,13 @@ def repeat_simple(text: str) -> None:
 def repeat_span(
     text: str, prompt_to_repeat: str, n_start: int, n_end: int, *, corrected: bool = False
 ) -> None:
-    """Check for a span of the request's characters (corrected: words), ignoring case."""
+    """Check that the text copies a part of ``prompt_to_repeat``, ignoring case.
+
+    The part is from character ``n_start`` to ``n_end``, inclusive and counted from 0. In the
+    corrected check, these are numbers of words.
+    """
     wanted = prompt_to_repeat[n_start : n_end + 1]
-    if corrected:  # a span of words, from 0, with both ends
+    if corrected:
         wanted = " ".join(prompt_to_repeat.split()[n_start : n_end + 1])
     same = text.strip().lower() == wanted.strip().lower()
     require(same, f"{cut(text.strip(), 60)!r}, {cut(wanted.strip(), 60)!r} wanted")

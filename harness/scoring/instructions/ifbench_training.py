@@ -68,10 +68,13 @@ def _sentences(text: str) -> list[str]:
 
 @training("copy:repeat_phrase")
 def repeat_phrase(text: str, phrase: str, small_n: int, *, corrected: bool = False) -> None:
-    """Check for ``small_n`` copies of a phrase with at most one word changed, one in the last."""
+    """Check for ``small_n`` copies of a phrase, each with at most one word changed.
+
+    In the last copy, exactly one word must be changed; in the corrected check, in each copy.
+    """
     changes = [_changed(found, phrase) for found in _repetitions(text, phrase)]
     require_count(len(changes), small_n, "repetitions of the phrase")
-    allowed = (1,) if corrected else (0, 1)  # corrected: exactly one word each time
+    allowed = (1,) if corrected else (0, 1)
     for place, changed in enumerate(changes, 1):
         said = f"repetition {place} does not change exactly one word"
         require(changed in allowed, said)
@@ -80,7 +83,7 @@ def repeat_phrase(text: str, phrase: str, small_n: int, *, corrected: bool = Fal
 
 
 def _changed(found: str, phrase: str) -> int:
-    """Return how many words differ, or -1 if the numbers of words differ."""
+    """Return how many words of two strings differ, or -1 if their numbers of words differ."""
     one, other = found.split(), phrase.split()
     if len(one) != len(other):
         return -1
@@ -88,7 +91,7 @@ def _changed(found: str, phrase: str) -> int:
 
 
 def _repetitions(text: str, phrase: str) -> Iterator[str]:
-    """Yield the shortest parts of lines that run from the phrase's first word to its last."""
+    """Yield each part of a line between the phrase's first word and its last, both included."""
     first, last = phrase.split()[0], phrase.split()[-1]
     if re.escape(first + last) != first + last:  # the published code takes words as patterns
         yield from Pattern(f"{first} .*? {last}", "The phrase").findall(text)
@@ -107,7 +110,7 @@ def _repetitions(text: str, phrase: str) -> Iterator[str]:
 @training("copy:copy")
 @training("copy:copying_simple")
 def copied(text: str, prompt_to_repeat: str) -> None:
-    """Check that the text equals the given text, ignoring case."""
+    """Check that the text equals ``prompt_to_repeat``, ignoring case."""
     same = text.strip().lower() == prompt_to_repeat.strip().lower()
     require(same, "the text is not a copy of what it should repeat")
 
@@ -116,14 +119,17 @@ def copied(text: str, prompt_to_repeat: str) -> None:
 def copied_span(
     text: str, prompt_to_repeat: str, n_start: int, n_end: int, *, corrected: bool = False
 ) -> None:
-    """Check that the text equals a span of characters of the given text, ignoring case."""
-    # Corrected, the last character is included, as the prompts say.
+    """Check that the text copies a part of ``prompt_to_repeat``, ignoring case.
+
+    The part is from character ``n_start`` up to ``n_end``, counted from 0. Character ``n_end`` is
+    excluded; in the corrected check, it is included.
+    """
     copied(text, prompt_to_repeat[n_start : n_end + corrected])
 
 
 @training("copy:copying_multiple")
 def copied_times(text: str, prompt_to_repeat: str, N: int) -> None:
-    """Check for N copies of the given text, separated by ``******``, ignoring case."""
+    """Check for ``N`` copies of ``prompt_to_repeat``, separated by ``******``, ignoring case."""
     parts = text.split("******")
     require_count(len(parts), N, "copies divided by ******")
     for part in parts:
@@ -165,19 +171,22 @@ def bigram_wrapping(text: str) -> None:
 
 @training("keywords:word_count_different_numbers")
 def frequency(text: str, keyword: str, frequency: int, relation: Relation) -> None:
-    """Check how often a keyword occurs, ignoring case and including parts of words."""
+    """Check that a keyword occurs "at least" or "less than" ``frequency`` times, ignoring case."""
     ifeval.frequency(text, keyword, frequency, relation)
 
 
 @training("keywords:word_once")
 def word_once(text: str, keyword: str) -> None:
-    """Check that a keyword occurs exactly once, ignoring case and including parts of words."""
+    """Check that a keyword occurs exactly once, ignoring case. It is also found within words."""
     _require_times(text, keyword, 1)
 
 
 @training("count:count_increment_word")
 def count_increment_word(text: str, keyword1: str, keyword2: str) -> None:
-    """Check that keywords occur once and twice, ignoring case and including parts of words."""
+    """Check that ``keyword1`` occurs once, and ``keyword2`` twice, ignoring case.
+
+    They are also found within words.
+    """
     _require_times(text, keyword1, 1)
     _require_times(text, keyword2, 2)
 
@@ -189,9 +198,12 @@ def _require_times(text: str, keyword: str, wanted: int) -> None:
 
 @training("keywords:exclude_word_harder")
 def exclude_word(text: str, keyword: str, *, corrected: bool = False) -> None:
-    """Check that a keyword does not occur between two spaces; case matters."""
+    """Check that a keyword does not occur between spaces.
+
+    In the corrected check, it must not occur as a word anywhere, ignoring case.
+    """
     keyword = keyword.strip()
-    if corrected:  # a whole word anywhere, ignoring case
+    if corrected:
         ifeval.forbidden(text, [keyword], corrected=True)
     else:
         require(f" {keyword} " not in text, f"contains {keyword!r:.60}")
@@ -205,7 +217,10 @@ def two_paragraphs(text: str) -> None:
 
 @training("paragraphs:paragraphs2")
 def two_blocks(text: str) -> None:
-    """Check for two paragraphs separated by an empty line; an empty one between them fails."""
+    """Check for two paragraphs separated by an empty line.
+
+    An empty paragraph between the two fails.
+    """
     parts = text.split("\n\n")
     require(all(map(str.strip, parts[1:-1])), "an empty paragraph between two others")
     require_count(sum(bool(part.strip()) for part in parts), 2, "paragraphs")
@@ -213,14 +228,20 @@ def two_blocks(text: str) -> None:
 
 @training("first_word:first_word_sent")
 def first_words(text: str, first_word: str | list[str]) -> None:
-    """Check that each sentence begins with the given word, ignoring case."""
+    """Check that each sentence begins with the given word, ignoring case.
+
+    If ``first_word`` is a list, only its first item is used.
+    """
     for number, sentence in enumerate(_sentences(text), 1):
         _require_word(sentence, 0, first_word, f"sentence {number} begins")
 
 
 @training("last_word:last_word_sent")
 def last_words(text: str, last_word: str | list[str]) -> None:
-    """Check that each sentence ends with the given word, ignoring case and punctuation."""
+    """Check that each sentence ends with the given word, ignoring case and punctuation.
+
+    If ``last_word`` is a list, only its first item is used.
+    """
     for number, sentence in enumerate(_sentences(text), 1):
         _require_word(sentence, -1, last_word, f"sentence {number} ends")
 
@@ -247,21 +268,24 @@ def _require_word(text: str, place: int, word: str | list[str], what: str) -> No
 
 @training("count:lowercase_counting")
 def lowercase_counting(text: str, N: int) -> None:
-    """Check for at most N words of lower-case ASCII letters."""
+    """Check for at most ``N`` words of lower-case ASCII letters."""
     found = len(re.findall(r"\b[a-z]+\b", text))
     require(found <= N, counted(found, "words in lower case", f"at most {N}"))
 
 
 @training("letters:letter_counting")
 def letter_counting(text: str, N: int, relation: Relation) -> None:
-    """Check the number of ASCII letters."""
+    """Check for "at least" or "less than" ``N`` ASCII letters."""
     require_relation(len(re.findall("[a-zA-Z]", text)), relation, N, "letters")
 
 
 @training("count:counting_composition")
 def counting_composition(text: str, n_sent: int, n_words: int, *, corrected: bool = False) -> None:
-    """Check for three paragraphs of ``n_sent`` sentences, each of ``n_words`` words and marks."""
-    split = words if corrected else tokens  # corrected: punctuation marks are no words
+    """Check for three paragraphs of ``n_sent`` sentences of ``n_words`` words each.
+
+    Punctuation marks count as words; in the corrected check, they do not.
+    """
+    split = words if corrected else tokens
     parts = _STARS.split(text)
     for number, part in enumerate(parts, 1):
         found = _sentences(part)
@@ -274,8 +298,10 @@ def counting_composition(text: str, n_sent: int, n_words: int, *, corrected: boo
 
 @training("count:count_unique")
 def count_unique(text: str, *, corrected: bool = False) -> None:
-    """Check that no word or punctuation mark occurs twice."""
-    # Corrected, punctuation may be repeated, and case does not matter.
+    """Check that no word or punctuation mark occurs twice.
+
+    In the corrected check, only words count, and case is ignored.
+    """
     found = words(text.lower()) if corrected else tokens(text)
     repeated = [one for one, count in Counter(found).items() if count > 1]
     require_none(repeated, "{} more than once")
@@ -283,9 +309,12 @@ def count_unique(text: str, *, corrected: bool = False) -> None:
 
 @training("keywords:palindrome")
 def palindrome(text: str, *, corrected: bool = False) -> None:
-    """Check for a palindrome; case and punctuation matter, and one-letter words count."""
+    """Check that the text contains a palindrome. Even ``a`` is one.
+
+    In the corrected check, it must have three letters or more, and case is ignored.
+    """
     found = [word for word in text.split() if word == word[::-1]]
-    if corrected:  # ignoring case and punctuation
+    if corrected:
         bare_words = (bare(word).lower() for word in text.split())
         found = [word for word in bare_words if len(word) > 2 and word == word[::-1]]
     require(found, f"there is no palindrome{' of three letters or more' if corrected else ''}")
@@ -295,11 +324,13 @@ def palindrome(text: str, *, corrected: bool = False) -> None:
 def keyword_specific_position(
     text: str, keyword: str | list[str], n: int, m: int, *, corrected: bool = False
 ) -> None:
-    """Check that the keyword is the m-th word or punctuation mark of the n-th sentence."""
+    """Check that the keyword is word ``m`` of sentence ``n``, both counted from 1.
+
+    Punctuation marks count as words; in the corrected check, they do not.
+    """
     found = _sentences(text)
     require_relation(len(found), "at least", n, "sentences")
-    split = words if corrected else tokens  # corrected: punctuation marks are no words
-    parts = split(found[n - 1])
+    parts = (words if corrected else tokens)(found[n - 1])
     require_relation(len(parts), "at least", m, "words", f"sentence {n} has ")
     wanted = (keyword if isinstance(keyword, str) else keyword[0]).strip()
     said = f"word {m} of sentence {n} is {parts[m - 1]!r:.60}, {wanted!r:.60} wanted"

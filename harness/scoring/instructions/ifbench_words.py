@@ -32,7 +32,7 @@ from harness.scoring.instructions.texts import (
 CONJUNCTIONS = frozenset(published_list("conjunctions"))
 NAMES = published_list("names")
 PRONOUNS = frozenset(published_list("pronouns"))
-TIMES = (1, 2, 3, 5, 7)  # how often the five keywords of `keywords_multiple` are wanted
+TIMES = (1, 2, 3, 5, 7)  # required occurrences of the five keywords of `keywords_multiple`
 
 ALPHABET = string.ascii_lowercase
 CONSONANTS = "bcdfghjklmnpqrstvwxyz"
@@ -50,7 +50,7 @@ _CLUSTER = re.compile(f"[{CONSONANTS}]{{2}}")
 
 @ifbench("count:word_count_range")
 def word_count_range(text: str, min_words: int, max_words: int) -> None:
-    """Check that the number of words is in a range; ``don't`` and ``3.5`` are two words each."""
+    """Check for ``min_words`` to ``max_words`` words; ``don't`` and ``3.5`` are two words each."""
     count = len(words(text))
     wanted = f"{min_words:,} to {max_words:,}"
     require(min_words <= count <= max_words, counted(count, "words", wanted))
@@ -58,44 +58,55 @@ def word_count_range(text: str, min_words: int, max_words: int) -> None:
 
 @ifbench("count:unique_word_count")
 def unique_word_count(text: str, N: int, *, corrected: bool = False) -> None:
-    """Check for at least N distinct words, ignoring case; all lone marks count as one word."""
+    """Check for at least ``N`` different words, ignoring case.
+
+    Lone punctuation marks count as one more word; in the corrected check, they do not.
+    """
     found = {bare(word) for word in text.lower().split()} - ({""} if corrected else set())
     require_relation(len(found), "at least", N, "words (different)")
 
 
 @ifbench("count:conjunctions")
 def conjunctions(text: str, small_n: int, *, corrected: bool = False) -> None:
-    """Check for ``small_n`` or more different conjunctions; ``and`` and ``And`` count as two."""
+    """Check for at least ``small_n`` different conjunctions.
+
+    ``And`` and ``and`` are different; in the corrected check, case is ignored.
+    """
     found = {word for word in text.split() if bare(word).lower() in CONJUNCTIONS}
-    if corrected:  # case and punctuation make no difference
+    if corrected:
         found = {bare(word).lower() for word in found}
     require_relation(len(found), "at least", small_n, "conjunctions (different)")
 
 
 @ifbench("count:person_names")
 def person_names(text: str, N: int) -> None:
-    """Check for at least N different first names from the published list of 50."""
+    """Check for at least ``N`` different first names from the published list of 50."""
     require_relation(len(set(_NAME.findall(text))), "at least", N, "names of the list")
 
 
 @ifbench("count:numbers")
 def numbers(text: str, N: int, *, corrected: bool = False) -> None:
-    """Check for exactly N numbers, ignoring punctuation: ``1,000`` and ``10-12`` are one each."""
-    # Corrected, only a comma or period continues a number, so ``10-12`` is two.
+    """Check for exactly ``N`` numbers. ``1,000`` is one number.
+
+    ``10-12`` counts as one number; in the corrected check, as two.
+    """
     found = _NUMBER.findall(text) if corrected else re.findall(r"\d+", unpunctuated(text))
     require_count(len(found), N, "numbers")
 
 
 @ifbench("count:pronouns")
 def pronouns(text: str, N: int) -> None:
-    """Check for at least N pronouns; ``he/she`` counts as two."""
+    """Check for at least ``N`` pronouns; ``he/she`` counts as two."""
     count = sum(word in PRONOUNS for word in tokens(text.replace("/", " ").lower()))
     require_relation(count, "at least", N, "pronouns")
 
 
 @ifbench("count:punctuation")
 def punctuation(text: str) -> None:
-    """Check for each of ``.,!?;:`` and, besides these, an interrobang (such as ``?!``)."""
+    """Check that each of the marks ``.,!?;:`` occurs, and also an interrobang such as ``?!``.
+
+    The marks of the interrobang do not count as separate marks.
+    """
     used = next((mark for mark in _INTERROBANGS if mark in text), None)
     require(used, "there is no interrobang (?!)")
     rest = text.replace(used or "", "", 1)
@@ -107,7 +118,10 @@ def punctuation(text: str) -> None:
 def keywords_multiple(
     text: str, keyword1: str, keyword2: str, keyword3: str, keyword4: str, keyword5: str
 ) -> None:
-    """Check that keywords occur 1, 2, 3, 5, 7 times, ignoring case, including parts of words."""
+    """Check that the five keywords occur 1, 2, 3, 5 and 7 times, respectively.
+
+    Case is ignored, and a keyword may be part of a word.
+    """
     keywords = (keyword1, keyword2, keyword3, keyword4, keyword5)
     for keyword, wanted in zip(map(str.strip, keywords), TIMES, strict=True):
         require_count(text.lower().count(keyword.lower()), wanted, f"occurrences of {keyword!r}")
@@ -115,7 +129,7 @@ def keywords_multiple(
 
 @ifbench("count:words_japanese")
 def words_japanese(text: str, N: int) -> None:
-    """Check that every N-th word has a Japanese character, is a number, or is punctuation."""
+    """Check that every ``N``-th word has a Japanese character, is a number, or is punctuation."""
     for place, word in list(enumerate(text.split(), 1))[N - 1 :: N] if N > 0 else ():
         word = bare(word)
         passes = not word or word.isdigit() or _JAPANESE.search(word)
@@ -133,9 +147,9 @@ def stop_words(text: str, percentage: int) -> None:
 
 @ifbench("ratio:sentence_type")
 def sentence_type(text: str, *, corrected: bool = False) -> None:
-    """Check that twice as many sentences end in ``.`` as in ``?``.
+    """Check for twice as many sentences that end in ``.`` as sentences that end in ``?``.
 
-    A text with neither passes, unless ``corrected``.
+    Text without either passes; in the corrected check, it fails.
     """
     plain, asked, _ = _ends(text)
     said = f"{plain} declarative and {asked} interrogative sentences, a ratio of 2:1 wanted"
@@ -145,9 +159,9 @@ def sentence_type(text: str, *, corrected: bool = False) -> None:
 
 @ifbench("ratio:sentence_balance")
 def sentence_balance(text: str, *, corrected: bool = False) -> None:
-    """Check that equally many sentences end in ``.``, ``?`` and ``!``.
+    """Check for equal numbers of sentences that end in ``.``, in ``?`` and in ``!``.
 
-    A text without such sentences passes, unless ``corrected``.
+    Text without any of them passes; in the corrected check, it fails.
     """
     ends = _ends(text)
     said = "{} declarative, {} interrogative and {} exclamatory sentences".format(*ends)
@@ -163,9 +177,9 @@ def _ends(text: str) -> tuple[int, int, int]:
 
 @ifbench("ratio:sentence_words")
 def sentence_words(text: str, *, corrected: bool = False) -> None:
-    """Check for three sentences with equally many characters.
+    """Check for three sentences of equal length in characters.
 
-    Repeated words fail only if ``corrected``.
+    In the corrected check, no word may occur twice, ignoring case.
     """
     lengths = [len(sentence.strip()) for sentence in sentences(text)]
     require_count(len(lengths), 3, "sentences")
@@ -178,9 +192,13 @@ def sentence_words(text: str, *, corrected: bool = False) -> None:
 
 @ifbench("ratio:overlap")
 def overlap(text: str, reference_text: str, percentage: int, *, corrected: bool = False) -> None:
-    """Check the percentage of the text's character trigrams in a reference, within 2 points."""
+    """Check that a given percentage of the text's trigrams also occurs in ``reference_text``.
+
+    Two percentage points more or less pass. Trigrams consist of characters; in the corrected check,
+    of words.
+    """
     both: list[Sequence[str]] = [text, reference_text]
-    if corrected:  # runs of three words
+    if corrected:
         both = [tokens(text), tokens(reference_text)]
     found, known = (set(zip(one, one[1:], one[2:], strict=False)) for one in both)
     share = len(found & known) / len(found) if found else -1.0
@@ -191,7 +209,7 @@ def overlap(text: str, reference_text: str, percentage: int, *, corrected: bool 
 
 @ifbench("words:alphabet")
 def alphabet(text: str) -> None:
-    """Check that first letters of words follow the alphabet, and ``a`` follows ``z``."""
+    """Check that the words' first letters follow the alphabet, with ``a`` after ``z``."""
     found = [word.lower() for word in unpunctuated(text).split()]
     starts = found and found[0][0] in ALPHABET
     require(starts, "the first word does not begin with a letter from a to z")
@@ -293,7 +311,7 @@ def no_consecutive(text: str) -> None:
 
 @ifbench("words:keywords_specific_position")
 def keywords_specific_position(text: str, keyword: str, n: int, m: int) -> None:
-    """Check that the keyword is the n-th sentence's m-th word, ignoring case."""
+    """Check that the keyword is the m-th word of the n-th sentence, ignoring case."""
     found = sentences(text)
     require_relation(len(found), "at least", n, "sentences")
     spoken = [word for word in tokens(found[n - 1]) if any(map(str.isalnum, word))]
@@ -304,9 +322,12 @@ def keywords_specific_position(text: str, keyword: str, n: int, m: int) -> None:
 
 @ifbench("words:words_position")
 def words_position(text: str, keyword: str, *, corrected: bool = False) -> None:
-    """Check that the keyword is the second and the second-to-last word, ignoring case."""
+    """Check that the keyword is the second and the second-to-last word, ignoring case.
+
+    Punctuation marks count as words, except for one at the end; in the corrected check, none does.
+    """
     found = tokens(text)
-    if corrected:  # punctuation is never a word
+    if corrected:
         found = [token for token in found if any(map(str.isalnum, token))]
     elif found and found[-1] in string.punctuation:
         found.pop()
@@ -318,7 +339,10 @@ def words_position(text: str, keyword: str, *, corrected: bool = False) -> None:
 
 @ifbench("sentence:alliteration_increment")
 def alliteration_increment(text: str) -> None:
-    """Check that each sentence has more alliterating words than the previous one."""
+    """Check that each sentence has more alliterating words than the previous sentence.
+
+    A word alliterates if it begins with the same letter as the word before or after it.
+    """
     before = -1
     for place, sentence in enumerate(sentences(text), 1):
         stripped = (word.lstrip(string.punctuation + " ") for word in sentence.lower().split())
@@ -342,7 +366,7 @@ def increment(text: str, small_n: int) -> None:
 
 @ifbench("sentence:keyword")
 def sentence_keyword(text: str, word: str, N: int) -> None:
-    """Check that the N-th sentence contains a whole word, ignoring case."""
+    """Check that the ``N``-th sentence contains ``word`` as a whole word, ignoring case."""
     found = sentences(text)
     require_relation(len(found), "at least", N, "sentences")
     holds = N > 0 and re.search(rf"\b{re.escape(word)}\b", found[N - 1], re.IGNORECASE)

@@ -1,8 +1,8 @@
 """IFEval's instructions: keywords, lengths, formats, language, letter case, beginnings and endings.
 
-Official checkers use keywords as regular expressions. Corrected ones take them literally, so that
-``C++`` and ``Mr.`` match themselves. The published code searches with patterns that take quadratic
-time on some texts; the checkers here scan a text once.
+Official checks use keywords as regular expressions. Corrected checks take them literally, so that
+``C++`` and ``Mr.`` match themselves. The published code searches with patterns that can take
+quadratic time; the checks here scan the text once.
 """
 
 from __future__ import annotations
@@ -52,7 +52,10 @@ def _keyword(keyword: str, corrected: bool, within: str = "{}") -> Any:
 
 @ifeval("keywords:existence")
 def existence(text: str, keywords: list[str], *, corrected: bool = False) -> None:
-    """Check that all keywords occur, ignoring case and including parts of words."""
+    """Check that all keywords occur, ignoring case, possibly within words.
+
+    Keywords are regular expressions; in the corrected check, they are taken literally.
+    """
     missing = [one for one in keywords if not _keyword(one, corrected).search(text)]
     require_none(missing, "{} missing")
 
@@ -61,14 +64,21 @@ def existence(text: str, keywords: list[str], *, corrected: bool = False) -> Non
 def frequency(
     text: str, keyword: str, frequency: int, relation: Relation, *, corrected: bool = False
 ) -> None:
-    """Check how often a keyword occurs, ignoring case and including parts of words."""
+    """Check that a keyword occurs "at least" or "less than" ``frequency`` times, ignoring case.
+
+    The keyword is a regular expression; in the corrected check, it is taken literally. It is also
+    found within words.
+    """
     count = len(_keyword(keyword.strip(), corrected).findall(text))
     require_relation(count, relation, frequency, f"occurrences of {keyword.strip()!r:.60}")
 
 
 @ifeval("keywords:forbidden_words")
 def forbidden(text: str, forbidden_words: list[str], *, corrected: bool = False) -> None:
-    """Check that no forbidden word occurs as a whole word, ignoring case."""
+    """Check that no forbidden word occurs as a whole word, ignoring case.
+
+    Forbidden words are regular expressions; in the corrected check, they are taken literally.
+    """
     # A literal word may begin or end with a symbol.
     within = r"(?<!\w){}(?!\w)" if corrected else r"\b{}\b"
     found = [one for one in forbidden_words if _keyword(one, corrected, within).search(text)]
@@ -77,7 +87,10 @@ def forbidden(text: str, forbidden_words: list[str], *, corrected: bool = False)
 
 @ifeval("keywords:letter_frequency")
 def letters(text: str, letter: str, let_frequency: int, let_relation: Relation) -> None:
-    """Check how often a letter occurs, ignoring case."""
+    """Check for "at least" or "less than" ``let_frequency`` occurrences of a letter.
+
+    Case is ignored.
+    """
     # Officially, a symbol is replaced by a random letter; here it is counted itself.
     letter = letter.strip().lower()
     count = text.lower().count(letter) if letter else 0
@@ -86,29 +99,41 @@ def letters(text: str, letter: str, let_frequency: int, let_relation: Relation) 
 
 @ifeval("change_case:capital_word_frequency")
 def capital_words(text: str, capital_frequency: int, capital_relation: Relation) -> None:
-    """Check the number of words in capital letters, such as ``I`` and ``U.S.A.``."""
+    """Check for "at least" or "less than" ``capital_frequency`` words in capital letters.
+
+    ``U.S.A.`` is one word.
+    """
     count = sum(token.isupper() for token in tokens(text))
     require_relation(count, capital_relation, capital_frequency, "words in capital letters")
 
 
 @ifeval("length_constraints:number_words")
 def number_words(text: str, num_words: int, relation: Relation, *, corrected: bool = False) -> None:
-    """Check the number of words; ``don't`` and ``3.5`` are two words each."""
-    # Corrected, they are one word each, and so are words with combining marks.
+    """Check for "at least" or "less than" ``num_words`` words.
+
+    ``3.5`` counts as two words; in the corrected check, as one.
+    """
+    # Corrected, ``don't`` and words with combining marks are one word, too.
     count = word_count.words(text) if corrected else len(words(text))
     require_relation(count, relation, num_words, "words")
 
 
 @ifeval("length_constraints:number_sentences")
 def number_sentences(text: str, num_sentences: int, relation: Relation) -> None:
-    """Check the number of sentences found by Punkt; ``1. One`` in a list is two."""
+    """Check for "at least" or "less than" ``num_sentences`` sentences.
+
+    ``1. One`` counts as two sentences.
+    """
     require_relation(len(sentences(text)), relation, num_sentences, "sentences")
 
 
 @ifeval("length_constraints:number_paragraphs")
 def number_paragraphs(text: str, num_paragraphs: int, *, corrected: bool = False) -> None:
-    """Check the number of paragraphs, separated by ``***``; an empty one in the middle fails."""
-    # Corrected, ``***`` separates only on a line of its own.
+    """Check for ``num_paragraphs`` paragraphs separated by ``***``.
+
+    In the corrected check, ``***`` must be alone on its line. An empty paragraph fails, except at
+    the beginning and at the end.
+    """
     parts = (_RULE if corrected else _STARS).split(text)
     require(all(map(str.strip, parts[1:-1])), "an empty paragraph between two dividers")
     count = sum(bool(part.strip()) for part in parts)
@@ -119,11 +144,16 @@ def number_paragraphs(text: str, num_paragraphs: int, *, corrected: bool = False
 def nth_paragraph_first_word(
     text: str, num_paragraphs: int, nth_paragraph: int, first_word: str, *, corrected: bool = False
 ) -> None:
-    """Check the number of paragraphs, and the first word of paragraph ``nth_paragraph``."""
+    """Check for ``num_paragraphs`` paragraphs, one of which must begin with ``first_word``.
+
+    This is paragraph ``nth_paragraph``, counted from 1. Empty lines separate paragraphs; in the
+    corrected check, blank lines do. A blank paragraph does not count towards ``num_paragraphs``,
+    but it does towards ``nth_paragraph``; in the corrected check, it counts towards neither.
+    """
     parts = re.split(r"\n[^\S\n]*\n", text) if corrected else text.split("\n\n")
     present = [part for part in parts if part.strip()]
     require_count(len(present), num_paragraphs, "paragraphs")
-    places = present if corrected else parts  # officially, blank paragraphs have a place
+    places = present if corrected else parts
     paragraph = places[nth_paragraph - 1].split() if nth_paragraph <= len(present) else []
     require(paragraph, f"there is no paragraph {nth_paragraph}")
     word = paragraph[0].lstrip("'").lstrip('"')
@@ -134,7 +164,7 @@ def nth_paragraph_first_word(
 
 @ifeval("combination:repeat_prompt")
 def repeat_prompt(text: str, prompt_to_repeat: str) -> None:
-    """Check that the text begins with the request, ignoring case."""
+    """Check that the text begins with ``prompt_to_repeat``, ignoring case."""
     text = text.strip()
     repeated = text.lower().startswith(prompt_to_repeat.strip().lower())
     require(repeated, f"begins with {cut(text, 60)!r}, not with the request")
@@ -142,7 +172,7 @@ def repeat_prompt(text: str, prompt_to_repeat: str) -> None:
 
 @ifeval("combination:two_responses")
 def two_responses(text: str) -> None:
-    """Check for two different responses between dividers of six asterisks."""
+    """Check for two different responses separated by six asterisks."""
     parts = [part.strip() for part in text.split(DIVIDER)]
     found = [part for part in parts if part]
     require(all(parts[1:-1]), f"an empty response between two {DIVIDER}")
@@ -152,7 +182,10 @@ def two_responses(text: str) -> None:
 
 @ifeval("startend:end_checker")
 def end_phrase(text: str, end_phrase: str, *, corrected: bool = False) -> None:
-    """Check that the text ends with a phrase, ignoring case and a closing ``"``."""
+    """Check that the text ends with the phrase, ignoring case and a closing ``"``.
+
+    In the corrected check, a closing curly quote is ignored as well.
+    """
     wanted, shown = end_phrase.strip(), text.strip()
     ends = [shown.strip('"')]
     if corrected:  # also finds a phrase that ends in a quote, or is in curly quotes
@@ -164,7 +197,10 @@ def end_phrase(text: str, end_phrase: str, *, corrected: bool = False) -> None:
 
 @ifeval("startend:quotation")
 def quotation(text: str, *, corrected: bool = False) -> None:
-    """Check that the whole text is in straight double quotes."""
+    """Check that the whole text is in double quotes.
+
+    The quotes must be straight; in the corrected check, they may be curly.
+    """
     text = (text.translate(CURLY_TO_STRAIGHT) if corrected else text).strip()
     quoted = len(text) > 1 and text[0] == text[-1] == '"'
     require(quoted, "not in double quotation marks")
@@ -178,32 +214,42 @@ def no_comma(text: str) -> None:
 
 @ifeval("change_case:english_capital")
 def english_capital(text: str, *, corrected: bool = False) -> None:
-    """Check that the text is English, in capital letters only."""
+    """Check that the text is in capital letters only, and English according to langdetect.
+
+    In the corrected check, langdetect gets the text in lower case, because it ignores words in
+    capitals.
+    """
     require(text.isupper(), "not all in capital letters")
-    # langdetect ignores words in capital letters, and so guesses by the few others.
     response_language(text.lower() if corrected else text, "en")
 
 
 @ifeval("change_case:english_lowercase")
 def english_lowercase(text: str) -> None:
-    """Check that the text is English, in lower-case letters only."""
+    """Check that the text is in lower-case letters only, and English according to langdetect."""
     require(text.islower(), "not all in lower-case letters")
     response_language(text, "en")
 
 
 @ifeval("language:response_language")
 def response_language(text: str, language: str, *, corrected: bool = False) -> None:
-    """Check the text's language with langdetect; a text without letters passes."""
+    """Check that langdetect identifies the given language. Text without letters passes.
+
+    ``language`` is langdetect's code; in the corrected check, ``zh`` stands for both of its codes
+    for Chinese.
+    """
     found = identified(text)
     known = found in (None, language)
-    if corrected and found:  # ``zh`` stands for both of langdetect's Chinese codes
+    if corrected and found:
         known = known or found.partition("-")[0] == language
     require(known, f"its language is {found}, {language} wanted")
 
 
 @ifeval("detectable_content:number_placeholders")
 def placeholders(text: str, num_placeholders: int, *, corrected: bool = False) -> None:
-    """Check for a minimum number of ``[placeholders]``; ``[]`` counts."""
+    """Check for at least ``num_placeholders`` placeholders in square brackets.
+
+    Empty brackets count; in the corrected check, they do not.
+    """
     found = [  # from each "[" to the next "]" on its line, without overlaps
         piece.partition("[")[2]
         for line in text.split("\n")
@@ -216,7 +262,10 @@ def placeholders(text: str, num_placeholders: int, *, corrected: bool = False) -
 
 @ifeval("detectable_content:postscript")
 def postscript(text: str, postscript_marker: str, *, corrected: bool = False) -> None:
-    """Check for a marker, such as ``P.S.``, ignoring case and including parts of words."""
+    """Check for a marker like ``P.S.``, ignoring case.
+
+    It is also found within words; in the corrected check, it is not.
+    """
     marker = postscript_marker.strip()
     if corrected:  # literal, and not part of a word or of ``P.P.S.``
         literal = r"\.\s?".join(map(re.escape, marker.split(".")))
@@ -228,8 +277,12 @@ def postscript(text: str, postscript_marker: str, *, corrected: bool = False) ->
 
 @ifeval("detectable_format:number_bullet_lists")
 def bullets(text: str, num_bullets: int, *, corrected: bool = False) -> None:
-    """Check the number of lines that begin with ``*`` (not ``**``) or ``-``, such as ``---``."""
-    if corrected:  # rules such as ``---`` and lines without a word are none
+    """Check for ``num_bullets`` lines that begin with ``*`` or ``-``.
+
+    In the corrected check, a word must follow on the line, so a rule such as ``---`` does not
+    count.
+    """
+    if corrected:  # a rule such as ``---`` has none
         count = len(_BULLET.findall(text))
     else:
         lines = [line.lstrip() for line in text.split("\n")]
@@ -240,16 +293,22 @@ def bullets(text: str, num_bullets: int, *, corrected: bool = False) -> None:
 
 @ifeval("detectable_format:constrained_response")
 def constrained_response(text: str, *, corrected: bool = False) -> None:
-    """Check for one of the three `ANSWERS`."""
+    """Check for the answer "My answer is yes.", "My answer is no." or "My answer is maybe.".
+
+    At least one of these must occur; in the corrected check, exactly one.
+    """
     count = sum(one in text for one in ANSWERS)
-    if corrected:  # exactly one of the three
+    if corrected:
         require_count(count, 1, "of the three answers", "one")
     require(count, "none of the three answers")
 
 
 @ifeval("detectable_format:number_highlighted_sections")
 def highlights(text: str, num_highlights: int, *, corrected: bool = False) -> None:
-    """Check for a minimum number of ``*parts*`` and ``**parts**``; ``***x***`` counts twice."""
+    """Check for at least ``num_highlights`` highlighted parts, such as ``*this*``.
+
+    ``***this***`` counts as two parts; in the corrected check, as one.
+    """
     if corrected:  # emphasis as in Markdown, each once, and no bullets
         count = len(_HIGHLIGHT.findall(text))
     else:
@@ -261,7 +320,7 @@ def highlights(text: str, num_highlights: int, *, corrected: bool = False) -> No
 
 @ifeval("detectable_format:multiple_sections")
 def sections(text: str, section_spliter: str, num_sections: int) -> None:
-    """Check for a minimum number of section headings: the given word and a number."""
+    """Check for at least ``num_sections`` headings: ``section_spliter`` followed by a number."""
     word = section_spliter.strip()
     count = len(expression(word, r"(?-i:\s?{}\s?\d+\s?)").findall(text))
     require_relation(count, "at least", num_sections, f"sections {word!r:.60}")
@@ -269,7 +328,10 @@ def sections(text: str, section_spliter: str, num_sections: int) -> None:
 
 @ifeval("detectable_format:json_format")
 def json_format(text: str, *, corrected: bool = False) -> None:
-    """Check that the whole text is JSON, optionally in a code fence; NaN is accepted."""
+    """Check that the text is JSON, possibly in a code fence.
+
+    NaN and Infinity pass; in the corrected check, they fail.
+    """
 
     def refuse(name: str) -> Any:
         raise ValueError(f"{name} is not JSON")

@@ -25,16 +25,16 @@ _LISTS = Path(__file__).with_name("ifbench_lists.txt").read_text("utf-8").splitl
 
 
 def published_list(name: str) -> list[str]:
-    """Return the words of a list in ``ifbench_lists.txt``."""
+    """Return the words of the list ``name`` in ``ifbench_lists.txt``."""
     return next(line.split()[1:] for line in _LISTS if line.startswith(f"{name}: "))
 
 
 @lru_cache(256)  # two instructions of a prompt, and its loose variants, often share a text
 def identified(text: str) -> str | None:
-    """Return langdetect's code for a text's language, or None if the text has no letters."""
+    """Return langdetect's code for the language of the text, or None if the text has no letters."""
     from langdetect.lang_detect_exception import LangDetectException
 
-    with _loading:  # two threads must not both build it
+    with _loading:  # two threads must not both build the factory
         detector = _languages().create()
     detector.append(text)
     try:
@@ -57,7 +57,8 @@ def _languages() -> Any:
 def syllable_counter() -> Callable[[str], int]:
     """Return SyllaPy's function that counts a word's syllables.
 
-    SyllaPy finds its dictionary with pkg_resources, which setuptools 82 removed.
+    SyllaPy finds its dictionary with pkg_resources, which setuptools 82 removed. A replacement is
+    provided while SyllaPy is imported.
     """
     name = "pkg_resources"
     with _loading:
@@ -85,7 +86,10 @@ def stopwords() -> frozenset[str]:
 
 
 def first_tag(words: list[str]) -> str:
-    """Return the Penn Treebank tag of the first word. May raise DataMissing."""
+    """Return the Penn Treebank tag of the first word, such as ``VB`` for a verb.
+
+    Raises DataMissing if NLTK's tagger is not installed.
+    """
     # The tagger goes from left to right, and looks at most two words ahead.
     (_, tag), *_ = _tagger().tag(words[:3])
     return str(tag)
@@ -110,12 +114,19 @@ def _tagger() -> Any:
 
 
 def sha256(name: str) -> str:
-    """Return the SHA-256 hash of one of NLTK's data files. May raise DataMissing."""
+    """Return the SHA-256 hash of the NLTK data file ``name``, a path relative to a data folder.
+
+    Raises DataMissing if there is no such file.
+    """
     return hashlib.sha256(_file(name).read_bytes()).hexdigest()
 
 
 def _file(name: str) -> Path:
-    """Return the path of one of NLTK's data files, in NLTK's folders or the data folder."""
+    """Return the full path of the NLTK data file ``name``.
+
+    NLTK's data folders are searched, and then ``nltk_data`` in the harness's data folder. Raises
+    DataMissing if the file is in none of them.
+    """
     from nltk import data
 
     for folder in (*data.path, Settings().data_dir / "nltk_data"):

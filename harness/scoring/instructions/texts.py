@@ -1,4 +1,4 @@
-"""Counts the parts of a text in the same way as the official checkers, and reports violations.
+"""Counts words, sentences and other parts of the text as the official checkers do.
 
 All functions take bounded time for any text. The official checkers count with NLTK 3.9. Three of
 its splitters have changed since, so the earlier ones are used here: words are ``\\w+`` of Python's
@@ -23,15 +23,18 @@ if TYPE_CHECKING:
     from harness.scoring.punkt import Punkt
 
 Check: TypeAlias = Callable[..., None]
-"""Takes a text and an instruction's arguments. Raises NotFollowed if the text does not follow it.
+"""A function of the text and an instruction's arguments. It raises NotFollowed if the text does not
+follow the instruction.
 
-If the official check misreads some texts, it also has the keyword ``corrected``.
+If the published code misreads some texts, the function has a keyword argument ``corrected``. If
+False (the default), the verdict is the published one; if True, it is the right one.
 """
 
 IFEVAL: dict[str, Check] = {}
 IFBENCH: dict[str, Check] = {}
 TRAINING: dict[str, Check] = {}
-"""The checks of IFEval, IFBench and IFBench's training set by instruction id."""
+"""`IFEVAL`, `IFBENCH` and `TRAINING` map the ids of instructions to their checks. `TRAINING` has
+IFBench's instructions for training models."""
 
 
 def _decides(checks: dict[str, Check], name: str) -> Callable[[Check], Check]:
@@ -42,7 +45,7 @@ def _decides(checks: dict[str, Check], name: str) -> Callable[[Check], Check]:
     return register
 
 
-# Decorators of the check of the instruction with an id.
+# Decorators that register a function as the check of the instruction with the given id.
 ifeval, ifbench = partial(_decides, IFEVAL), partial(_decides, IFBENCH)
 training = partial(_decides, TRAINING)
 
@@ -56,36 +59,36 @@ _QUANTIFIERS = frozenset("*+?{")
 
 
 def words(text: str) -> list[str]:
-    """Return the words of a text: runs of letters, digits and underscores."""
+    """Return the words of the text: runs of letters, digits and underscores."""
     return re.findall(r"\w+", text)
 
 
 def bare(word: str) -> str:
-    """Return a word without surrounding ASCII punctuation and spaces."""
+    """Return a word without ASCII punctuation and spaces at either end."""
     return word.strip(string.punctuation + " ")
 
 
 def unpunctuated(text: str) -> str:
-    """Return a text without ASCII punctuation."""
+    """Return the text without ASCII punctuation."""
     return text.translate(_PUNCTUATION)
 
 
 @cache
 def splitter() -> Punkt:
-    """Return the sentence splitter. Its name is recorded in the manifest."""
+    """Return the sentence splitter of NLTK 3.9. The manifest records its name."""
     from harness.scoring import punkt  # imports NLTK
 
     return punkt.earlier(Settings().data_dir / "nltk_data")
 
 
 def sentences(text: str) -> list[str]:
-    """Return the sentences of a text."""
+    """Return the sentences of the text, split by Punkt as in NLTK 3.9."""
     found: list[str] = splitter().tokenize(text)
     return found
 
 
 def tokens(text: str) -> list[str]:
-    """Return the words and punctuation marks of a text."""
+    """Return the words and punctuation marks of the text, split as in NLTK 3.9."""
     return [token for one in sentences(text) for token in _sentence_tokens(one)]
 
 
@@ -97,7 +100,7 @@ def _sentence_tokens(sentence: str) -> list[str]:
 
 
 class NotFollowed(Exception):
-    """The text does not follow an instruction; the message says why."""
+    """The text does not follow an instruction. The message says why."""
 
 
 def require(holds: object, reason: str) -> None:
@@ -107,7 +110,7 @@ def require(holds: object, reason: str) -> None:
 
 
 def require_none(found: Sequence[str], reason: str) -> None:
-    """Raise NotFollowed if any texts were found; ``{}`` in the reason stands for their list."""
+    """Raise NotFollowed if ``found`` is not empty. Its items replace ``{}`` in the reason."""
     if found:
         raise NotFollowed(reason.format(listed(found)))
 
@@ -115,9 +118,14 @@ def require_none(found: Sequence[str], reason: str) -> None:
 def require_count(
     count: int, wanted: int, what: str, said: str | None = None, where: str = ""
 ) -> None:
-    """Raise NotFollowed unless a count equals ``wanted``, which the reason can call ``said``.
+    """Raise NotFollowed unless ``count`` equals ``wanted``. The reason is like "1 word, 3 wanted".
 
-    The reason is "1 word, 3 wanted"; ``what`` begins with a plural noun.
+    Args:
+        count: The number found.
+        wanted: The required number.
+        what: What is counted, beginning with a plural noun.
+        said: Text in place of the required number in the reason.
+        where: Text before the reason.
     """
     require(count == wanted, where + counted(count, what, said or wanted))
 
@@ -125,27 +133,34 @@ def require_count(
 def require_relation(
     count: int, relation: Relation, wanted: int, what: str, where: str = ""
 ) -> None:
-    """Raise NotFollowed unless a count is "less than" or "at least" ``wanted``."""
+    """Raise NotFollowed unless ``count`` is "less than" or "at least" ``wanted``, per ``relation``.
+
+    ``what`` and ``where`` are as in `require_count`.
+    """
     holds = count < wanted if relation == "less than" else count >= wanted
     said = f"{relation.replace('less', 'fewer')} {wanted:,}"
     require(holds, where + counted(count, what, said))
 
 
 def counted(count: int, what: str, wanted: str | int) -> str:
-    """Return a reason such as "1 word, 3 wanted"; ``what`` begins with a plural noun."""
+    """Return a reason such as "1 word, 3 wanted".
+
+    ``what`` is what is counted, beginning with a plural noun. ``wanted`` is the required number.
+    """
     noun, space, rest = what.partition(" ")
     return f"{count:,} {noun[:-1] if count == 1 else noun}{space}{rest}, {wanted} wanted"
 
 
 @lru_cache(4_096)
 def expression(keyword: str, within: str = "{}") -> Any:
-    """Compile ``within``, with a keyword in place of ``{}``, as a pattern that ignores case.
+    """Compile a keyword as a pattern that ignores case.
 
-    A search for a keyword with repetitions has a time limit and may raise PatternTooSlow. Raises
-    ConfigError if the keyword is not a valid pattern.
+    ``within`` is a pattern in which the keyword replaces ``{}``. If the keyword has repetitions, a
+    search has a time limit and may raise PatternTooSlow. Raises ConfigError if the keyword is not a
+    valid pattern.
     """
     pattern = within.replace("{}", keyword)
-    if _QUANTIFIERS.isdisjoint(keyword):  # it takes linear time
+    if _QUANTIFIERS.isdisjoint(keyword):  # such a pattern takes linear time
         with contextlib.suppress(re.error):  # reported below
             return re.compile(pattern, re.IGNORECASE)
     return Pattern(pattern, "The keyword", ignore_case=True)

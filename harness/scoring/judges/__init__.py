@@ -1,4 +1,4 @@
-"""Judges: models that score answers. Each module defines one judge, this one their shared parts.
+"""Judges: models that score answers. Each module defines one; their shared parts are here.
 
 Most judges consist of a prompt template and a parser of replies. `JudgePrompt` renders the template
 with the judged text between tags that the text cannot close, and `PromptJudge` asks the model. A
@@ -36,27 +36,28 @@ _WRITTEN = re.compile(rf"&(?=(?:amp;)*lt;{_NAME})", re.IGNORECASE)
 
 
 def fenced(text: str) -> str:
-    """Return an untrusted text between `TAG` tags, with these tags escaped in it (``&lt;``)."""
+    """Return untrusted text between `TAG` tags. Such tags within the text are escaped."""
     return f"<{TAG}>\n{_TAG.sub('&lt;', _WRITTEN.sub('&amp;', text))}\n</{TAG}>"
 
 
 def fenced_texts(prompt: str) -> list[str]:
-    """Return the texts between the tags that `fenced` wrote into a prompt, still escaped."""
+    """Return the texts that `fenced` put between tags in a prompt, still escaped."""
     return re.findall(rf"<{TAG}>\n(.*?)\n</{TAG}>", prompt, re.DOTALL)
 
 
 def tagged(text: str, tag: str) -> str:
-    """Return a text between tags, with these tags and those of `fenced` escaped in the text."""
+    """Return text between ``tag`` tags. Such tags, and `TAG` tags, are escaped within the text."""
     inert = re.sub(rf"<(?=\s*/?\s*(?:{tag}|{TAG}))", "&lt;", text, flags=re.IGNORECASE)
     return f"<{tag}>\n{inert}\n</{tag}>"
 
 
 class JudgePrompt:
-    """A judge's prompt template: a built-in one by name, or a user's file by path.
+    """A judge's prompt template: a built-in template by name, or a user's file by path.
 
     A name that has a slash or ends in ``.jinja`` is a path. The template must use all ``judged``
-    fields. It may also use the other ``fields`` and ``asked``, the request according to the task
-    (with ``show_prompt``, the prompt's last message).
+    fields. It may also use the other ``fields``, and ``asked``: what the task asks of the model. If
+    the task does not say this (`harness.ports.Judged`), ``asked`` is the last message of the task's
+    prompt if ``show_prompt`` is set, and is not available otherwise.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class JudgePrompt:
     def render(
         self, instance: Instance[Any], judged: Mapping[str, str], **fields: Any
     ) -> tuple[Message, ...]:
-        """Return the message to the judge's model, with the judged texts between tags."""
+        """Return the message to the judge's model, with each judged answer between tags."""
         if self._asked:
             fields["asked"] = tagged(self._asked(instance), "task")
         fields |= {name: fenced(text) for name, text in judged.items()}
@@ -104,7 +105,7 @@ class JudgePrompt:
 
 
 class PromptJudge:
-    """Base class of judges that ask about an answer with a template and average several samples."""
+    """Base class of judges that ask about answers with a template and average several replies."""
 
     verdicts = True
 
@@ -125,22 +126,29 @@ class PromptJudge:
         }
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return hashes, by name, of everything besides the options that judgements depend on."""
+        """Return the hash of the prompt template, by name.
+
+        Apart from the options, judgements depend on nothing else.
+        """
         return {"prompt_sha256": self.prompt.sha256}
 
     def judges(self, instance: Instance[Any]) -> bool:
-        """Return whether the judge scores an instance: whether it is in the groups of ``where``."""
+        """Return whether the judge scores an instance. ``where`` may restrict it to some groups."""
         return all(instance.groups.get(label) in groups for label, groups in self._where.items())
 
     def question(
         self, instance: Instance[Any], judged: str | Mapping[str, str], **fields: Any
     ) -> Question:
-        """Return the question about one answer, or about several answers given by field name."""
+        """Return the question to the judge's model.
+
+        ``judged`` is the answer, or maps fields of the template to several answers. ``fields`` are
+        the values of the template's other fields.
+        """
         texts = {"text": judged} if isinstance(judged, str) else judged
         return Question(self.prompt.render(instance, texts, **fields), self.decoding, self.samples)
 
     def by_question(self, replies: Sequence[Reply]) -> list[Sequence[Reply]]:
-        """Return the replies grouped by question, `samples` of them for each."""
+        """Return the replies grouped by question: `samples` consecutive replies for each."""
         n = self.samples
         return [replies[start : start + n] for start in range(0, len(replies), n)]
 
@@ -149,7 +157,7 @@ class PublishedJudge:
     """Base class of judges that use a benchmark's published prompts and decode greedily."""
 
     folder: ClassVar[str]
-    """The folder of the prompts."""
+    """Folder of the prompts, below ``prompts/``."""
 
     def __init__(self, max_tokens: int) -> None:
         if max_tokens < 1:
@@ -158,7 +166,7 @@ class PublishedJudge:
 
     @cached_property
     def prompts(self) -> Mapping[str, Template]:
-        """The prompt templates by name, without the folder."""
+        """The prompt templates by name. The names do not include the folder."""
         return {name.partition("/")[2]: read(name) for name in named(self.folder)}
 
     def fingerprint(self) -> Mapping[str, str]:
@@ -167,18 +175,21 @@ class PublishedJudge:
         return {"prompts_sha256": hashlib.sha256(every.encode()).hexdigest()}
 
     def message(self, name: str, fields: Mapping[str, str]) -> Message:
-        """Return a rendered prompt as a user message."""
+        """Return the prompt ``name``, with ``fields`` filled in, as a user message."""
         return Message("user", self.prompts[name].render(fields))
 
 
 def mean(values: Sequence[float | None]) -> float | None:
-    """Return the mean of the values that are not None, or None if there are none."""
+    """Return the mean of the values that are not None, or None if all of them are."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
 
 
 def graded(value: float | None, mark: float | None, reason: str, details: Any) -> Score:
-    """Return a score that passes if ``value`` >= ``mark``. If either is None, it has no verdict."""
+    """Return a score that passes if ``value`` is at least ``mark``.
+
+    If either is None, the score has no verdict. The reason is kept only if the score fails.
+    """
     passed = None if mark is None or value is None else value >= mark
     return Score(value, passed, reason if passed is False else "", details)
 
@@ -195,7 +206,7 @@ _NO = re.compile(f"{_AROUND}no{_AROUND}", re.IGNORECASE)
 
 
 class YesProbability(NamedTuple):
-    """The probability of yes, the deciding position (from 0), and its likeliest tokens."""
+    """The probability of yes, the deciding position (from 0), and the likeliest tokens there."""
 
     probability: float
     position: int
@@ -205,10 +216,10 @@ class YesProbability(NamedTuple):
 def yes_probability(logprobs: Logprobs) -> YesProbability | None:
     """Return the probability of yes in a reply's tokens, or None if they say neither yes nor no.
 
-    The five likeliest tokens of each of the first five positions are examined. Tokens count as yes
+    The five likeliest tokens at each of the first five positions are examined. Tokens count as yes
     or no regardless of case, surrounding punctuation and tokeniser marks. The deciding position is
     the first at which yes and no together have a probability above 1e-4. The result is
-    yes / (yes + no) at that position. Source: WildIFEval (Lior et al. 2025, arXiv 2503.06573).
+    ``yes / (yes + no)`` at that position. Source: WildIFEval (Lior et al. 2025, arXiv 2503.06573).
     """
     for position, likeliest in enumerate(logprobs[:POSITIONS]):
         tokens = likeliest[:TOKENS]
@@ -222,5 +233,8 @@ def yes_probability(logprobs: Logprobs) -> YesProbability | None:
 
 
 def vote(text: str) -> bool | None:
-    """Return True for yes and False for no, ignoring case and punctuation, otherwise None."""
+    """Return True if a reply is yes, False if it is no, and None if it is anything else.
+
+    Case and surrounding punctuation are ignored.
+    """
     return True if _YES.fullmatch(text) else False if _NO.fullmatch(text) else None

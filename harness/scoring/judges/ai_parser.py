@@ -1,9 +1,9 @@
 """A judge that extracts the final answer from free text with a model; the task scores the answer.
 
 This is the "AI parser" of .txt's "Say What You Mean"
-(https://blog.dottxt.co/say-what-you-mean.html). A pattern reads only answers in one form; a model
-reads them in any form. If their scores differ, the task's score measures its parser rather than the
-answer. The judge's scores have no verdicts.
+(https://blog.dottxt.co/say-what-you-mean.html). The task's own parser reads only answers in one
+form; a model reads them in any form. If the two scores differ, the task's score measures its parser
+rather than the answer. The judge's scores have no verdicts.
 """
 
 from __future__ import annotations
@@ -55,12 +55,18 @@ class AIParser:
         self._decoding = Decoding(temperature=0.0, max_tokens=max_tokens)
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """Return one question. It omits the task's prompt, which the model might answer instead."""
+        """Return one question about the answer.
+
+        It omits the task's prompt, which the model might answer instead.
+        """
         prompt = self._prompt.replace(PLACE, fenced(text))
         return [Question((Message("user", prompt),), self._decoding)]
 
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
-        """Return the task's scores of the extracted answer by name, without verdicts."""
+        """Return the task's scores of the extracted answer by name, without verdicts.
+
+        Raises Unparseable if the reply was cut off.
+        """
         if replies[0].finish_reason == "length":
             raise Unparseable("The reply was cut off.", "Raise the judge's max_tokens.")
         answer = replies[0].text.strip()

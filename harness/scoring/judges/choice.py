@@ -32,10 +32,13 @@ class RubricItem:
     def __post_init__(self) -> None:
         folded = {_folded(choice) for choice in self.choices}
         if len(folded) < max(2, len(self.choices)) or "" in folded:
-            raise ValueError("choices are two or more, and differ by more than case and signs")
+            raise ValueError("choices must be two or more, different even without case and signs")
 
     def score(self, replies: Sequence[Reply]) -> Score:
-        """Return a score with the mean value of the replies' choices (None if they name none)."""
+        """Return a score: the mean value of the choices that the replies name.
+
+        Its value is None if no reply names a choice.
+        """
         chosen = [chosen_in(reply, self.choices) for reply in replies]
         value = mean([None if one is None else self.choices[one] for one in chosen])
         details = {"choices": chosen}
@@ -69,7 +72,7 @@ class Choice(PromptJudge):
         task: Task[Any],
     ) -> None:
         if not criteria:
-            raise ConfigError("criteria must have a question.")
+            raise ConfigError("criteria must have at least one question.")
         for name in criteria:
             if not re.fullmatch(r"[A-Za-z0-9_-]+", name):
                 problem = f"criteria: {name!r} cannot name a score."
@@ -89,7 +92,10 @@ class Choice(PromptJudge):
         ]
 
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
-        """Return one score per question by name, or none if the instance is skipped."""
+        """Return one score per question by name, or none if the instance is skipped.
+
+        Raises Unparseable if no reply to any question names a choice.
+        """
         if not self.judges(instance):
             return {}
         pairs = zip(self._criteria.items(), self.by_question(replies), strict=True)
@@ -108,7 +114,10 @@ class Choice(PromptJudge):
 
 
 def chosen_in(reply: Reply, choices: Mapping[str, float]) -> str | None:
-    """Return the choice named by a reply's last line, with or without a label, or None."""
+    """Return the choice that the last line of a reply names, or None if it names none.
+
+    The word "verdict" may precede the choice. A truncated reply names no choice.
+    """
     lines = reply.text.strip().splitlines()
     if reply.finish_reason == "length" or not lines or len(lines[-1]) > LONGEST_LINE:
         return None

@@ -1,8 +1,8 @@
-"""FollowBench's judge: decides which of the constraints, added one by one, an answer satisfies.
+"""FollowBench's judge: decides which of the constraints on an instruction an answer satisfies.
 
-Jiang et al. 2024 (arXiv 2310.20410), section 3.2. The prompts in ``prompts/followbench/`` are the
-published prompts, byte for byte. They show how the instruction evolved, and ask for a list of YES
-and NO on the last line.
+Jiang et al. 2024 (arXiv 2310.20410), section 3.2. Each level of an instruction adds a constraint.
+The prompts in ``prompts/followbench/`` are the published prompts, byte for byte. They show how the
+instruction evolved, and ask for a list of YES and NO on the last line.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from harness.records import Instance, Question, Reply, Request, Score
 from harness.scoring.judges import PublishedJudge
 
 RULE = "rule"
-"""The group label for the source of a rule, and the constraint's key for the rule's verdict."""
+"""Key of a rule's verdict in a score's details, if the judge was asked in addition to the rule."""
 
 
 @runtime_checkable
@@ -27,7 +27,7 @@ class Evolving(Protocol):
     """A task with instructions that gain one constraint per level."""
 
     def category(self, instance: Instance[Any]) -> str:
-        """Return the category of the constraints."""
+        """Return the category of the instance's constraints."""
 
     def evolution(self, instance: Instance[Any]) -> Sequence[str]:
         """Return the instructions from level 0 to the instance's level."""
@@ -42,8 +42,9 @@ class FollowBenchJudge(PublishedJudge):
     Args:
         parser: How replies are read: ``safe``, or ``official``, which agrees with the authors' code
             but executes nothing (their code evaluates replies as Python).
-        rules: For answers that a rule decides: ``skip`` them, or judge them ``beside`` the rule.
-            The rule still decides; ``harness judge validate --against rules`` compares the two.
+        rules: For answers that a rule decides: ``skip`` does not ask the judge; ``beside`` asks it
+            as well. The rule still decides; ``harness judge validate --against rules`` compares the
+            two.
         max_tokens: Maximum tokens of a reply.
     """
 
@@ -80,7 +81,11 @@ class FollowBenchJudge(PublishedJudge):
     def parse(
         self, instance: Instance[Any], replies: Sequence[Reply], *, text: str | None = None
     ) -> Mapping[str, Score]:
-        """Return ``hard`` (all satisfied) and, unless a rule decides, ``soft`` (the share)."""
+        """Return the scores ``hard`` (whether all constraints are met) and ``soft`` (the share).
+
+        If a rule decides, ``hard`` has no verdict and ``soft`` is omitted. Raises Unparseable if
+        the judge decides and the reply is unclear.
+        """
         if not replies:
             return {}
         level = len(self._task.evolution(instance)) - 1
@@ -91,7 +96,7 @@ class FollowBenchJudge(PublishedJudge):
         if found is None:
             raise Unparseable(f"The reply does not end in a list of {level} times YES or NO.")
         hard, soft = all(found), sum(found) / level
-        if rule is not None:  # it decides
+        if rule is not None:  # the rule decides
             whole = {"constraint": f"all {level}", "passed": hard, RULE: rule}
             return {"hard": Score(hard, None, "", {"constraints": [whole]})}
         numbered = list(enumerate(found, start=1))
@@ -108,7 +113,7 @@ class FollowBenchJudge(PublishedJudge):
     def _read(self, reply: Reply, level: int) -> list[bool] | None:
         if self._official:
             return official_verdicts(reply.text, level)
-        cut_off = reply.finish_reason == "length"  # before the list at the end
+        cut_off = reply.finish_reason == "length"  # the list is at the end
         return None if cut_off else verdicts(reply.text, level)
 
 
@@ -123,12 +128,12 @@ _AROUND = " \t\r\n'\"`*_.\u2018\u2019\u201c\u201d"  # with curly quotes
 
 
 def verdicts(reply: str, level: int) -> list[bool] | None:
-    """Return a verdict per constraint, ``level`` in all, or None if the reply is unclear.
+    """Return a verdict for each of ``level`` constraints, or None if the reply is unclear.
 
-    The reply's last list counts, regardless of quotes, case, line breaks, and text after it. It is
-    unclear if it has the wrong length or words other than YES and `NOT_SATISFIED`, or if two lists
-    on one line contradict each other. For a single constraint, a last line of only YES or NO also
-    counts.
+    The last list in the reply counts, regardless of quotes, case, line breaks, and text after it.
+    The reply is unclear if this list has the wrong length or a word that is neither YES nor one of
+    `NOT_SATISFIED`, or if two lists on its line contradict each other. For a single constraint, a
+    last line of only YES or NO also counts.
 
     >>> verdicts("So:\\n```\\n['YES', 'no']\\n```\\nI hope this helps.", 2)
     [True, False]
@@ -161,11 +166,11 @@ def _decided(words: Sequence[Any]) -> list[bool] | None:
 
 
 def official_verdicts(reply: str, level: int) -> list[bool] | None:
-    """Return the verdicts that the authors' parser reads in a reply, or None if it fails.
+    """Return the ``level`` verdicts that the authors' parser reads in a reply, or None if it fails.
 
     For one constraint, YES anywhere on the last line counts, even in NOT YES. For several, the text
     from the first ``[`` to the last ``]`` of the last line is parsed as Python lists and strings.
-    The authors' code evaluates it instead, whatever it contains.
+    The authors' code instead evaluates this text as Python, whatever it contains.
     """
     line = reply.strip("```").strip().split("\n")[-1]  # noqa: B005 (as the authors write it)
     if level == 1:
@@ -185,7 +190,7 @@ def official_verdicts(reply: str, level: int) -> list[bool] | None:
 
 
 def _value(node: ast.expr) -> Any:
-    """Return the value of an expression of strings and lists, or raise ValueError."""
+    """Return the value of an expression of strings and lists, or raise ValueError for any other."""
     match node:
         case ast.Constant(value=value):
             return value

@@ -1,9 +1,9 @@
-"""InFoBench's judge: decides for each requirement whether the answer meets it, yes or no.
+"""InFoBench's judge: decides for each requirement, yes or no, whether the answer meets it.
 
 Qin et al. 2024 (arXiv 2401.03601). The prompts in ``prompts/infobench/`` are the published prompts,
 byte for byte. By default, each requirement is a separate call with the whole prompt. The authors
-ask in one conversation, in which later questions follow the judge's earlier replies, and end it at
-the first reply that is neither yes nor no.
+instead ask all questions in one conversation, so that later questions follow the judge's earlier
+replies. They end the conversation at the first reply that is neither yes nor no.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from harness.scoring.panel import criteria_scores
 
 @runtime_checkable
 class WithInput(Judged[Any], Protocol):
-    """A task with criteria and with instructions that may come with an input text."""
+    """A task with criteria, in which some instructions come with an input text."""
 
     def text_to_work_on(self, instance: Instance[Any]) -> str:
         """Return the instance's input text, which is empty if it has none."""
@@ -58,7 +58,7 @@ class InfoBenchJudge(PublishedJudge):
         self._read = official_verdict if parser == "official" else verdict
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """Return one question per requirement, or only the first in a conversation."""
+        """Return one question per requirement, or in a conversation only the first question."""
         criteria = self._task.criteria(instance)
         asked = criteria[:1] if self._in_turn else criteria
         return [Question((self._first(instance, text, one.text),), self.decoding) for one in asked]
@@ -66,7 +66,10 @@ class InfoBenchJudge(PublishedJudge):
     def next_questions(
         self, instance: Instance[Any], text: str, replies: Sequence[Reply]
     ) -> Sequence[Question]:
-        """Return the conversation's next question, or none at its end or if a reply is unclear."""
+        """Return the next question of a conversation.
+
+        Returns none if the last reply is unclear, or if no question is left.
+        """
         criteria = self._task.criteria(instance)
         done = len(replies) >= len(criteria) or self._read(replies[-1].text) is None
         if not self._in_turn or done:
@@ -78,7 +81,11 @@ class InfoBenchJudge(PublishedJudge):
         return [Question(tuple(messages), self.decoding)]
 
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
-        """Return ``strict``, ``soft``, and the numbers of requirements ``met`` and ``decided``."""
+        """Return the scores ``strict``, ``soft`` (see `criteria_scores`), ``met`` and ``decided``.
+
+        ``met`` is the number of requirements met, and ``decided`` the number of requirements with a
+        clear reply. Raises Unparseable if no reply is clear.
+        """
         found = [self._read(reply.text) for reply in replies]
         if all(passed is None for passed in found):
             raise Unparseable("No reply says yes or no.")
@@ -113,8 +120,9 @@ _ANSWER = re.compile(r"\banswer(?: is)?\s{0,3}:?\s{0,3}[*_\"']{0,3}(yes|no)\b", 
 def verdict(text: str) -> bool | None:
     """Return True for yes, False for no, or None if a reply is unclear.
 
-    The first word decides, else "answer: yes", else the last word, ignoring case. Only whole words
-    count. A reply such as "yes or no" is unclear. Reasoning up to ``</think>`` is skipped.
+    The first word decides if it is yes or no; otherwise a phrase like "answer: yes"; otherwise the
+    last word. Case is ignored, and only whole words count. A reply such as "yes or no" is unclear.
+    Reasoning up to ``</think>`` is skipped.
 
     >>> [verdict(said) for said in ("No, it is not.", "Answer: **Yes**, I think", "Nothing: YES")]
     [False, True, True]
@@ -135,8 +143,9 @@ def verdict(text: str) -> bool | None:
 def official_verdict(text: str) -> bool | None:
     """Return the verdict that the authors' code reads in a reply, or None if it reads none.
 
-    If the reply begins with yes or no, ignoring case, that is the verdict, even within a word
-    ("Nothing" is no). Otherwise YES or NO anywhere is, unless both occur ("KNOW" is no).
+    If the reply begins with yes or no, ignoring case, that is the verdict, even if it is only the
+    beginning of a word ("Nothing" is no). Otherwise, the verdict is YES or NO in capitals, wherever
+    it occurs ("KNOW" is no). There is none if both occur.
     """
     start = text[:3].lower()
     if start == "yes" or start[:2] == "no":

@@ -59,11 +59,17 @@ class Pairwise(PromptJudge):
         self._others: OtherAnswers = _References(task) if against == "gold" else answers(against)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return hashes by name of the prompt and the other answers, on which judgements depend."""
+        """Return the hashes, by name, of the prompt and the other answers.
+
+        Judgements depend on both.
+        """
         return {**super().fingerprint(), **self._others.fingerprint()}
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """Return one question per order, or none if there is no different answer to compare."""
+        """Return a question for each order of the two answers.
+
+        Returns none if there is no other answer, or if it equals the run's answer.
+        """
         other = self._others.text(instance) if self.judges(instance) else None
         if other is None or other == text:
             return []
@@ -77,7 +83,8 @@ class Pairwise(PromptJudge):
     ) -> Mapping[str, Score]:
         """Return ``preferred``: 1 if the run's answer is better, 0 if worse, 0.5 for a tie.
 
-        Unless the texts are equal, also return ``consistent``, the share of samples that agree.
+        Unless the two answers are equal, also return ``consistent``: the share of samples whose
+        verdict is the same in both orders. Raises Unparseable if there is no verdict.
         """
         if not self.judges(instance):
             return {}
@@ -107,7 +114,7 @@ class Pairwise(PromptJudge):
         return graded(value, self._passes_from, reason, details)
 
     def warnings(self, instances: Iterable[Instance[Any]]) -> str:
-        """Return a warning if some instances have no answer to compare with, or an empty text."""
+        """Return a warning if some instances have no answer to compare with, otherwise ""."""
         judged = [self._others.has(one) for one in instances if self.judges(one)]
         lost = f"{judged.count(False):,} of {len(judged):,} instances have no answer of "
         lost += f"{self._against!r} to compare with: they are not judged and get no preference."
@@ -131,7 +138,7 @@ class _References:
         return self.task.reference(instance)
 
     def fingerprint(self) -> Mapping[str, str]:
-        return {}  # the run has the task's
+        return {}  # the run's manifest has the task's
 
 
 plugin = Pairwise

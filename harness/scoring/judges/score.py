@@ -54,7 +54,7 @@ class NumberJudge(PromptJudge):
         self._pattern = Pattern(pattern, "pattern", ignore_case=True)
         if self._pattern.groups != 1:
             problem = f"pattern has {self._pattern.groups} groups, but needs one for the number."
-            raise ConfigError(problem, "Write groups that hold nothing as (?:…).")
+            raise ConfigError(problem, "Write the other groups as (?:…).")
         if not low < high:
             raise ConfigError(f"low ({low:g}) must be below high ({high:g}).")
         if passes_from is not None and not low <= passes_from <= high:
@@ -81,7 +81,10 @@ class NumberJudge(PromptJudge):
         return float(found[0]) if valid else None
 
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
-        """Return ``score``, the mean of the valid numbers, or {} if the instance is skipped."""
+        """Return ``score``, the mean of the valid numbers, or {} if the instance is skipped.
+
+        Raises Unparseable if no reply has a valid number.
+        """
         if not self.judges(instance):
             return {}
         readings = [self.read(reply) for reply in replies]
@@ -92,7 +95,10 @@ class NumberJudge(PromptJudge):
         return {"score": graded(value, self._passes_from, reason, {"readings": readings})}
 
     def simulated(self, request: Request) -> str:
-        """Return COLLIE's concluding sentence with a high number; custom patterns may not match."""
+        """Return COLLIE's concluding sentence with the number 8.
+
+        A custom ``pattern`` may not match it.
+        """
         return "It hangs together well. Thus, the coherency score is 8."
 
 

@@ -22,7 +22,8 @@ from harness.scoring.panel import criteria_scores
 from harness.scoring.rules import Rule, recognise, rules_version
 
 BY_RULE = "rule"
-"""The group label for a rule's name; also the value of ``decided_by`` if a rule decides alone."""
+"""Label of the group that names a criterion's rule. Also the value of ``decided_by`` in the details
+of a criterion that was decided by the rule alone."""
 
 
 class YesNo(PromptJudge):
@@ -67,7 +68,10 @@ class YesNo(PromptJudge):
         self._task, self._votes, self._skips = task, votes, rules == "skip"
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the prompt's hash by name and, if rules replace the judge, the rules' version."""
+        """Return the hash of the prompt, by name.
+
+        If rules decide instead of the judge, also return the version of the rules.
+        """
         rules = {"rules": rules_version()} if self._skips else {}
         return {**super().fingerprint(), **rules}
 
@@ -82,7 +86,11 @@ class YesNo(PromptJudge):
     def parse(
         self, instance: Instance[Any], replies: Sequence[Reply], *, text: str | None = None
     ) -> Mapping[str, Score]:
-        """Return the scores ``strict`` and ``soft``. Rules check the answer, given as ``text``."""
+        """Return the scores ``strict`` and ``soft`` (see `criteria_scores`).
+
+        ``text`` is the answer, which rules check. Raises Unparseable if there are no criteria, if a
+        reply lacks the log-probabilities to read, or if a rule is to decide but ``text`` is None.
+        """
         criteria = self._task.criteria(instance)
         if not criteria:
             raise Unparseable(f"{instance.id!r} has no criteria to decide on.")
@@ -113,7 +121,11 @@ class YesNo(PromptJudge):
 
 
 def _by_tokens(reply: Reply) -> dict[str, Any]:
-    """Return the ``probability`` of yes (None: abstention), its ``tokens`` and ``position``."""
+    """Return what a reply's log-probabilities say about a criterion, as details of a score.
+
+    Keys are ``probability`` (of yes; None if the reply says neither yes nor no), ``tokens`` (the
+    likeliest tokens) and ``position`` (where they occur).
+    """
     # After reasoning, the log-probabilities may belong to the reasoning.
     logprobs = () if reply.reasoning else reply.logprobs or ()
     found = judges.yes_probability(logprobs)
@@ -127,9 +139,10 @@ def _by_tokens(reply: Reply) -> dict[str, Any]:
 def _constraint(
     criterion: Criterion, found: Mapping[str, Any] | None, rule: Rule | None, text: str | None
 ) -> dict[str, Any]:
-    """Return a criterion in the form that `harness.analysis.constraints` reads.
+    """Return a criterion with its verdict, in the form that `harness.analysis.constraints` reads.
 
-    ``found`` is the judge's verdict, or None if the rule decided and the judge was not asked.
+    ``found`` is what the judge's replies say, or None if the rule decided and the judge was not
+    asked.
     """
     groups, details = dict(criterion.groups), dict(found or {})
     if rule is not None and text is not None:

@@ -1,1 +1,1 @@
-"""Metrics that compare an answer with references, using a separate package or model."""
+"""Metrics that compare an answer with references, each using a separate package or model."""

@@ -1,4 +1,4 @@
-"""BERTScore: the similarity of an answer and a reference, token by token, by a language model.
+"""BERTScore: compares an answer with a reference, token by token, using a language model.
 
 Zhang et al. 2020, arXiv 1904.09675. The weights are downloaded once or read from a folder:
 

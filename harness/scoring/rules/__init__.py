@@ -24,7 +24,7 @@ __all__ = ["Every", "Rule", "recognise", "rules_version"]
 Rule: TypeAlias = "lengths.Length | contents.Keywords | contents.Form | contents.Edge | Every"
 """Decides whether an answer satisfies one constraint, in linear time.
 
-``name`` is its kind, such as ``word_count``; ``check`` returns what is wrong, or an empty text.
+``name`` is the rule's kind, such as ``word_count``. ``check`` returns what is wrong, or "".
 """
 
 
@@ -36,7 +36,7 @@ class Every:
     name: ClassVar[str] = "compound"
 
     def check(self, text: str) -> str:
-        """Return all violations in an answer as one text, which is empty if there are none."""
+        """Return all violations in an answer as one string, which is empty if there are none."""
         return "; ".join(filter(None, (rule.check(text) for rule in self.rules)))
 
 

@@ -18,7 +18,11 @@ from harness.scoring.rules.lengths import MARK, CountBounds, Wording, bounds_of,
 
 @dataclass(frozen=True, slots=True)
 class Keywords:
-    """A rule on how often quoted texts must occur: keyword, forbidden_word or keyword_count."""
+    """A rule on how often each of the quoted texts ``wanted`` must occur.
+
+    ``name`` is ``keyword``, ``forbidden_word`` or ``keyword_count``. If ``exact`` is set, case
+    matters.
+    """
 
     name: str
     wanted: tuple[str, ...]
@@ -26,7 +30,7 @@ class Keywords:
     exact: bool = False
 
     def check(self, text: str) -> str:
-        """Return the violations, such as a text that occurs too often, or an empty text."""
+        """Return the violations, such as quoted text that occurs too often, or an empty string."""
         shown = _plain(text, self.exact)
         reasons = []
         for one in self.wanted:
@@ -39,7 +43,7 @@ class Keywords:
 
 
 def occurrences(wanted: str, text: str) -> int:
-    """Return how often ``wanted`` occurs in a text as whole words, without overlaps."""
+    """Return how often ``wanted`` occurs in ``text`` as whole words, without overlaps."""
     n = start = 0
     while (at := text.find(wanted, start)) >= 0:
         found = is_whole_word(wanted, text, at)
@@ -49,7 +53,10 @@ def occurrences(wanted: str, text: str) -> int:
 
 
 def is_whole_word(wanted: str, text: str, at: int) -> bool:
-    """Return whether ``wanted``, found at offset ``at``, is not part of a longer word."""
+    """Return whether ``wanted`` is not part of a longer word in ``text``.
+
+    ``at`` is the offset at which it was found.
+    """
     end = at + len(wanted)
     before = at > 0 and _joins(wanted[0]) and _joins(text[at - 1])
     after = end < len(text) and _joins(wanted[-1]) and _joins(text[end])
@@ -79,20 +86,23 @@ class Form:
     name: str
 
     def check(self, text: str) -> str:
-        """Return what is wrong with an answer's form, or an empty text."""
+        """Return what is wrong with the form of an answer, or an empty string."""
         return CHECKS[self.name](text)
 
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A rule on an answer's first or last words. With ``word``, final punctuation is ignored."""
+    """A rule on an answer's first or last words, named ``starts_with`` or ``ends_with``.
+
+    If ``word`` is set, punctuation at the end of the answer is ignored.
+    """
 
     name: str
     wanted: str
     word: bool = False
 
     def check(self, text: str) -> str:
-        """Return what is wrong with an answer's first or last words, or an empty text."""
+        """Return what is wrong with an answer's first or last words, or an empty string."""
         first = self.name == "starts_with"
         bare, most = text.strip(), 4 * len(self.wanted) + 100  # lower-case no more than necessary
         if self.word and not first:
@@ -177,13 +187,13 @@ CHECKS: Mapping[str, Callable[[str], str]] = {
     "no_commas": _commas,
     "quotation_marks": _in_quotation_marks,
 }
-"""Maps each form to a function that returns what is wrong with a text, or an empty text."""
+"""Maps each form to a function that returns what is wrong with an answer, or an empty string."""
 
 _OCCURRENCES = {"keyword": CountBounds(1, None), "forbidden_word": CountBounds(None, 0)}
 
 
 def recognise(wording: Wording) -> Keywords | Form | Edge | None:
-    """Return the rule on contents or form that a wording clearly states, or None."""
+    """Return a rule on contents or form, or None if the wording does not clearly state one."""
     for name, bounds in _OCCURRENCES.items():
         if found := matched(name, wording.text):
             return _rule(name, found, wording, bounds)

@@ -1,7 +1,7 @@
-"""Parses the wording of a constraint and its amounts, and defines the rules on length.
+"""Parses the wording of a constraint and the amounts in it, and defines the rules on length.
 
-``about 100``, ``a few`` and other wordings without a sharp bound are not amounts. Rules measure
-the whole answer, without tolerance (docs/wildifeval.md).
+``about 100``, ``a few`` and other wordings without a sharp bound are not amounts. Rules measure the
+whole answer, without tolerance (docs/wildifeval.md).
 
 >>> read('Don’t use the word "Snow".')
 Wording(text="don't use the word «0»", quoted=('Snow',))
@@ -28,7 +28,7 @@ VERSION = "1"
 
 
 def rules_version() -> str:
-    """Return the versions of the rules and of NLTK, on which verdicts depend, as one text."""
+    """Return the versions of the rules and of NLTK as one string. Verdicts depend on both."""
     return f"{VERSION}, nltk {version('nltk')}"
 
 
@@ -51,14 +51,17 @@ MARK = "«([0-9]+)»"  # pattern of the mark that replaces a quoted text in a `W
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """A constraint in lower case. ``«0»`` stands for ``quoted[0]``, and so on."""
+    """A constraint in lower case. ``«0»`` stands for the quotation ``quoted[0]``, and so on."""
 
     text: str
     quoted: tuple[str, ...] = ()
 
 
 def read(constraint: str) -> Wording | None:
-    """Return a constraint's wording, or None if it is too long, or a quote is unpaired or empty."""
+    """Return the wording of a constraint, with its quotations set aside.
+
+    Returns None if the constraint is too long, or if a quotation is empty or is not closed.
+    """
     if len(constraint) > LONGEST or "«" in constraint or "»" in constraint:
         return None
     quoted: list[str] = []
@@ -77,7 +80,8 @@ def read(constraint: str) -> Wording | None:
 def word_or_text(quoted: str, *, is_word: bool) -> str | None:
     """Return the word or text that a quotation means, or None if that is unclear.
 
-    A period or comma after a word is dropped: American typesetting puts it inside the quotes.
+    A final period or comma is dropped from a word, because American typesetting puts it inside the
+    quotes. If it is not a word, the period may belong to the quotation, so the meaning is unclear.
     """
     bare = quoted.strip().rstrip(".,").strip()
     return bare or None if is_word or bare == quoted.strip() else None
@@ -95,7 +99,8 @@ UNITS = {
     "times": "times?",
     "units": "words?|characters?|sentences?|paragraphs?|lines?|bullet points?|bullets",
 }
-"""Patterns of units, by name; patterns.yaml refers to amounts of them as ``{amount_of_NAME}``."""
+"""Maps names to patterns of units. In patterns.yaml, ``{amount_of_NAME}`` stands for an amount in
+these units."""
 
 
 class _Wordings(msgspec.Struct):
@@ -105,7 +110,7 @@ class _Wordings(msgspec.Struct):
 
 @cache
 def patterns() -> dict[str, tuple[re.Pattern[str], ...]]:
-    """Return the compiled patterns of the wordings that each rule recognises, by rule name."""
+    """Return, by the name of each rule, the compiled patterns of wordings that state it."""
     file = Path(__file__).with_name("patterns.yaml")
     written = msgspec.yaml.decode(file.read_bytes(), type=_Wordings)
     parts = {"number": NUMBER, "mark": MARK, "unit": "{unit}"}  # units are filled in last
@@ -124,13 +129,16 @@ def patterns() -> dict[str, tuple[re.Pattern[str], ...]]:
 
 
 def matched(rule: str, text: str) -> re.Match[str] | None:
-    """Return the first match of a rule's patterns with the whole text, or None."""
+    """Return the match of the first of a rule's patterns that matches the whole text, or None."""
     return next((found for one in patterns()[rule] if (found := one.fullmatch(text))), None)
 
 
 @dataclass(frozen=True, slots=True)
 class CountBounds:
-    """A minimum and a maximum (None: no bound). ``bare`` marks an amount like "9 words"."""
+    """A minimum and a maximum number (None: no bound).
+
+    ``bare`` marks an amount like "9 words", which does not say whether it is exact.
+    """
 
     low: int | None
     high: int | None
@@ -149,7 +157,10 @@ class CountBounds:
 
 
 def bounds_of(found: re.Match[str]) -> tuple[CountBounds, str] | None:
-    """Return a matched amount's bounds and its unit as written, or None if invalid."""
+    """Return the bounds and the unit, as written, of an amount that a pattern has matched.
+
+    Returns None if the bounds make no sense, as in "9 to 2 words" or "less than one word".
+    """
     group = found.groupdict()
     if group["b1"] or group["r1"]:
         low, high = number(group["b1"] or group["r1"]), number(group["b2"] or group["r2"])
@@ -168,14 +179,14 @@ def bounds_of(found: re.Match[str]) -> tuple[CountBounds, str] | None:
 
 
 def number(text: str) -> int:
-    """Return the integer that a text matching `NUMBER` stands for."""
+    """Return the integer for text that matches `NUMBER`, such as "1,000" or "twelve"."""
     if text.endswith("single"):
         return 1
     return NUMBER_WORDS.get(text) or int(text.replace(",", ""))
 
 
 LONGEST_FOR_SENTENCES = 100_000
-"""Maximum characters for counting sentences: Punkt takes seconds for a million."""
+"""Maximum characters for counting sentences: Punkt takes seconds for a million characters."""
 FEW = 5  # up to this number, wordings like ``in three words`` are exact; above it, they may not be
 PERSONS = 20  # below this number, ``characters`` may mean the characters of a story
 
@@ -186,7 +197,7 @@ _BULLET = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """A rule on the answer's length; ``unit`` is a key of `_MEASURES`."""
+    """A rule on the answer's length. ``unit`` is what is counted, a key of `_MEASURES`."""
 
     unit: str
     bounds: CountBounds
@@ -197,14 +208,17 @@ class Length:
         return f"{self.unit.partition(' ')[0]}_count"
 
     def check(self, text: str) -> str:
-        """Return the violation, such as "80 words, not at most 79", or an empty text."""
+        """Return the violation, such as "80 words, not at most 79", or an empty string."""
         n = _MEASURES[self.unit](text)
         plural = "" if n == 1 else "s"
         return "" if self.bounds.has(n) else f"{n:,} {self.unit}{plural}, not {self.bounds}"
 
 
 def sentences(text: str) -> int:
-    """Count sentences with a letter or digit in the first `LONGEST_FOR_SENTENCES` characters."""
+    """Count the sentences that contain a letter or a digit.
+
+    Only the first `LONGEST_FOR_SENTENCES` characters of the text are read.
+    """
     units = _splitter().units(text[:LONGEST_FOR_SENTENCES], "sentence")
     return sum(any(map(str.isalnum, one)) for one in units)
 
@@ -239,9 +253,10 @@ def _splitter() -> Splitter:
 
 
 def recognise(text: str, *, alone: bool = True) -> Length | None:
-    """Return the rule on length that a wording clearly states, or None.
+    """Return a rule on length, or None if the wording does not clearly state one.
 
-    If the wording is part of a compound (not ``alone``), a bare number may belong to another part.
+    If the wording is part of a compound (not ``alone``), a bare number is unclear, because it may
+    belong to another part.
     """
     if hyphened := matched("length_before_noun", text):
         n = number(hyphened["n"])
@@ -260,7 +275,10 @@ def recognise(text: str, *, alone: bool = True) -> Length | None:
 
 
 def _sure(named: str, bounds: CountBounds) -> Length | None:
-    """Return the rule for a named unit and bounds, or None if the wording is ambiguous."""
+    """Return the rule with these bounds on a unit, or None if the wording is ambiguous.
+
+    ``named`` is the unit as written. For example, a few "characters" may be those of a story.
+    """
     unit = "bullet point" if named.startswith("bullet") else named
     least = min(bound for bound in (bounds.low, bounds.high) if bound is not None)
     if unit == "character" and least < PERSONS - 1:

@@ -3,8 +3,8 @@
 Hostile documents and schemas take bounded time and memory. No file or network is ever accessed.
 Mode ``strict`` (the default) follows the standards: ``$schema`` names the draft, formats are
 asserted and numbers are exact. Mode ``paper`` gives the verdicts of ConCodeEval's authors: it reads
-with ``json.loads``, ``yaml.safe_load`` and ``xmltodict.parse`` (NaN is a number, the last of two
-equal keys counts), and validates with Draft 7 without formats. `validator` has a third engine,
+with ``json.loads``, ``yaml.safe_load`` and ``xmltodict.parse`` (NaN is a number, and the last of
+two equal keys counts), and validates with Draft 7 without formats. `validator` has a third engine,
 ``official``, which gives the verdicts of JSONSchemaBench.
 
 >>> read("a: no", "yaml"), read("a: no", "yaml", mode="paper")
@@ -43,7 +43,11 @@ _MODULES: dict[Format, Any] = {"json": json_text, "yaml": yaml_text, "xml": xml_
 
 
 def read(text: str, format: Format = "json", *, mode: Mode = "strict", schema: Any = True) -> Any:
-    """Parse a document, or raise UnparseableDocument. XML values have the schema's types."""
+    """Return the value of a document.
+
+    In mode ``strict``, ``schema`` determines the types of XML elements that do not state a type.
+    Raises UnparseableDocument if the document is not in the format, or exceeds a limit.
+    """
     if mode == "strict":
         return xml_text.read(text, schema) if format == "xml" else _MODULES[format].read(text)
     limits.check_length(text)
@@ -53,7 +57,7 @@ def read(text: str, format: Format = "json", *, mode: Mode = "strict", schema: A
 
 
 def render(value: Any, format: Format = "json", *, indent: int | None = 4) -> str:
-    """Return a document from which `read` restores this value exactly.
+    """Return a value as a document in the given format. `read` restores the value exactly.
 
     Raises DataInvalid if the value is not JSON, exceeds the limits, or has a character that XML
     does not allow. If ``indent`` is None, JSON is written on one line.
@@ -73,7 +77,8 @@ def locate(
     """Return the start and end offsets of the value at a JSON pointer, or None if not found.
 
     A YAML value includes its tag and anchor, and an alias is located at its anchor. An XML value is
-    the element from ``<`` to ``>``. In ``paper`` mode, its pointer begins with the root's name.
+    the element from ``<`` to ``>``. In ``paper`` mode, the pointer into XML begins with the name of
+    the root element.
     """
     try:
         limits.check_length(text)
@@ -92,14 +97,21 @@ class Validator(Protocol):
     """A schema compiled for validation."""
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
-        """Return a value's violations, or raise Undecided if this takes too long."""
+        """Return the violations in a value, or raise Undecided if validation takes too long."""
 
 
 def validator(schema: Any, *, mode: Engine = "strict", draft: Draft = "2020-12") -> Validator:
-    """Return a schema's validator, compiled once; ``draft`` applies if it has no ``$schema``.
+    """Return a validator of documents against a schema. It is compiled once and cached.
 
-    Raises DataInvalid if the schema breaks its draft's rules or refers to something outside it. The
-    engine ``official`` instead considers all documents invalid.
+    Args:
+        schema: The JSON Schema.
+        mode: The engine.
+        draft: The draft of a schema without ``$schema``, in mode ``strict``.
+
+    Raises:
+        DataInvalid: This is not a schema. In mode ``strict``, also if it breaks the rules of its
+            draft or refers to something outside it. (In mode ``official``, all documents are then
+            invalid.)
     """
     try:
         written = json.dumps(schema, default=lambda value: {"\0": repr(value)})
@@ -112,7 +124,7 @@ def validator(schema: Any, *, mode: Engine = "strict", draft: Draft = "2020-12")
 @dataclass(frozen=True)
 class _Key:
     written: str
-    engine: Draft | Literal["paper", "official"]  # a draft: the strict engine
+    engine: Draft | Literal["paper", "official"]  # a draft stands for the strict engine
     schema: Any = field(compare=False)
 
 
@@ -139,7 +151,15 @@ def score_document(
     mode: Mode = "strict",
     draft: Draft = "2020-12",
 ) -> Mapping[str, Score]:
-    """Return the score ``valid`` of an answer, without a value if validation takes too long."""
+    """Check a document against a JSON Schema.
+
+    The score ``valid`` is True if the document conforms, and False if it does not. It has no value
+    if validation takes too long.
+
+    Raises:
+        UnparseableDocument: The document cannot be read.
+        DataInvalid: The schema is invalid.
+    """
     compiled = validator(schema, mode=mode, draft=draft)
     value = read(text, format, mode=mode, schema=schema)
     try:

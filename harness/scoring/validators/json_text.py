@@ -1,4 +1,8 @@
-"""Reads JSON strictly by RFC 8259, without repeated keys, NaN, Infinity or lone surrogates."""
+"""Reads and writes JSON (RFC 8259).
+
+NaN, Infinity, repeated keys and lone surrogates are refused, except by `read_as_paper`, which reads
+JSON as ConCodeEval's authors do.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,10 @@ _TOKEN = re.compile(r'[\[\]{}:,]|"[^"\\]*(?:\\.[^"\\]*)*"|[^\s\[\]{}:,"]+', re.D
 
 
 def read(text: str) -> Any:
-    """Return the value of a JSON text. Syntax errors state line and column."""
+    """Return the value of a JSON document.
+
+    Raises UnparseableDocument. For syntax errors, the message states line and column.
+    """
     limits.check_length(text)
     value = _decoded(_DECODER, text)
     # Skip the walk if the text alone shows that the value is neither too deep nor too large.
@@ -29,18 +36,18 @@ def read(text: str) -> Any:
 
 
 def read_as_paper(text: str) -> Any:
-    """Return the value that ``json.loads`` reads, or raise UnparseableDocument for its errors."""
+    """Return the value that ``json.loads`` reads, or raise UnparseableDocument if it fails."""
     try:
         return _decoded(json.JSONDecoder(), text)
     except ValueError as error:  # an integer of more digits than Python converts
-        raise UnparseableDocument(f"no JSON: {error}", "limit") from None
+        raise UnparseableDocument(f"not JSON: {error}", "limit") from None
 
 
 def _decoded(decoder: json.JSONDecoder, text: str) -> Any:
     try:
         return decoder.decode(text)
     except json.JSONDecodeError as error:
-        problem = f"no JSON: {error.msg[:1].lower()}{error.msg[1:]}"
+        problem = f"not JSON: {error.msg[:1].lower()}{error.msg[1:]}"
         place = f"(line {error.lineno}, column {error.colno})"
         raise UnparseableDocument(f"{problem} {place}") from None
     except RecursionError:
@@ -51,12 +58,12 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) != len(pairs):
         key = next(key for key, times in Counter(key for key, _ in pairs).items() if times > 1)
-        raise UnparseableDocument(f"the key {json.dumps(key)[:60]} is there twice in one object")
+        raise UnparseableDocument(f"the key {json.dumps(key)[:60]} occurs twice in one object")
     return members
 
 
 def _constant(name: str) -> NoReturn:
-    raise UnparseableDocument(f"{name} is no JSON number")
+    raise UnparseableDocument(f"{name} is not a JSON number")
 
 
 _NUMBERS: Any = {"parse_float": limits.exact, "parse_int": limits.whole}
@@ -64,14 +71,20 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant,
 
 
 def write(value: Any, indent: int | None = 4) -> str:
-    """Return a value that `check_json` accepts as JSON, on one line if ``indent`` is None."""
+    """Return a value as JSON, on one line if ``indent`` is None.
+
+    The value must be one that `check_json` accepts.
+    """
     mark = uuid4().hex  # json cannot write Decimals: each is first written as a marked string
     text = json.dumps(value, ensure_ascii=False, indent=indent, default=lambda n: f"{mark}{n}")
     return re.sub(f'"{mark}([^"]*)"', r"\1", text) if mark in text else text
 
 
 def tree(text: str, *, paper: bool) -> Node:
-    """Return the root node of a text, with offsets. Of equal keys, the last one counts."""
+    """Return the root node of a JSON document, for locating values.
+
+    If a key is repeated, the last one counts.
+    """
     json.loads(text)
     tokens = _TOKEN.finditer(text)
     return _node(next(tokens), tokens, 0)

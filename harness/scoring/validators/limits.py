@@ -26,23 +26,27 @@ Kind = Literal["no answer block", "unparseable", "limit"]
 Number = int | float | Decimal
 
 MOST_CHARACTERS = 1_000_000
-"""Maximum characters: about 250,000 tokens, more than any model writes in one answer."""
+"""Maximum characters of a document: about 250,000 tokens, more than any model writes in one
+answer."""
 MOST_NODES = 100_000
 """Maximum values in a document. An alias counts as all the values that it stands for."""
 DEEPEST = 100
 """Maximum depth of lists and objects. The engines give up at 255 (jsonschema-rs) and at about 200
 (jsonschema, because of Python's stack limit)."""
 MOST_DIGITS = 1_000
-"""Maximum of a number's digits and of its exponent: exact arithmetic takes quadratic time, and
-1e999999 would be written out."""
+"""Maximum number of digits of a number, and maximum exponent. Exact arithmetic takes quadratic time
+in the digits, and 1e999999 would be written out as digits."""
 
-HALF_PAIR = "half of a surrogate pair, which is no character"
+HALF_PAIR = "half of a surrogate pair, which is not a character"
 TOO_DEEP = f"nested deeper than {DEEPEST} levels"
 TOO_MANY = f"more than {MOST_NODES:,} values"
 
 
 class UnparseableDocument(Unparseable):
-    """The answer breaks its format's rules, or exceeds a limit (kind ``limit``)."""
+    """The answer breaks the rules of its format, or exceeds a limit.
+
+    In the second case, ``kind`` is ``limit``.
+    """
 
     def __init__(self, message: str, kind: Kind = "unparseable") -> None:
         super().__init__(message)
@@ -50,14 +54,17 @@ class UnparseableDocument(Unparseable):
 
 
 def check_length(text: str) -> None:
-    """Raise UnparseableDocument if a text has more than `MOST_CHARACTERS` characters."""
+    """Raise UnparseableDocument if the text has more than `MOST_CHARACTERS` characters."""
     if len(text) > MOST_CHARACTERS:
         problem = f"the text has {len(text):,} characters, more than {MOST_CHARACTERS:,}"
         raise UnparseableDocument(problem, "limit")
 
 
 def levels(value: object, most: float = MOST_NODES) -> Iterator[list[Any]]:
-    """Yield the values at each depth as a list. More than ``most`` raise UnparseableDocument."""
+    """Yield a list of the values at each depth, beginning with the value itself.
+
+    Raises UnparseableDocument if there are more than ``most`` values at one depth.
+    """
     level = [value]
     while level:
         yield level
@@ -73,7 +80,11 @@ def levels(value: object, most: float = MOST_NODES) -> Iterator[list[Any]]:
 
 
 def check_size(value: object) -> int:
-    """Count a value and all values nested in it, or raise UnparseableDocument beyond a limit."""
+    """Count a value and all values nested in it.
+
+    Raises UnparseableDocument if there are too many, if they are nested too deeply, or if an
+    integer is too long.
+    """
     nodes = 0
     for depth, level in enumerate(levels(value)):
         nodes += len(level)
@@ -87,7 +98,10 @@ def check_size(value: object) -> int:
 
 
 def check_json(value: object) -> int:
-    """Count values as `check_size` does, but also raise UnparseableDocument if not JSON."""
+    """Count a value and all values nested in it, as `check_size` does.
+
+    Also raises UnparseableDocument if something in it cannot be written as JSON.
+    """
     nodes = check_size(value)
     for one in chain.from_iterable(levels(value)):
         if isinstance(one, dict):
@@ -112,7 +126,7 @@ def _is_long(number: Number) -> bool:
 
 
 def strings(values: Iterable[Any]) -> Iterator[str]:
-    """Yield the strings in an iterable, and the keys of the objects in it."""
+    """Yield each string in an iterable, and the keys of each object in it."""
     texts = chain.from_iterable(one if isinstance(one, dict) else (one,) for one in values)
     return (text for text in texts if isinstance(text, str))
 
@@ -128,14 +142,20 @@ _JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 
 
 def whole(text: str, base: int = 10) -> int:
-    """Parse an integer (base 0: prefix 0o or 0x), or raise UnparseableDocument if too long."""
+    """Parse an integer. If ``base`` is 0, its prefix (0o or 0x) states the base.
+
+    Raises UnparseableDocument if it has more than `MOST_DIGITS` digits.
+    """
     if len(text) > MOST_DIGITS:
         raise _too_long(text)
     return int(text, base)
 
 
 def exact(text: str) -> float | Decimal:
-    """Parse a number with a point or exponent as a float if that is exact, else as a Decimal."""
+    """Parse a number with a point or an exponent: as a float if that is exact, else as a Decimal.
+
+    Raises UnparseableDocument if it has too many digits or too large an exponent.
+    """
     number = float(text)
     if repr(number) == text:  # nearly all numbers that models write
         return number
@@ -150,7 +170,7 @@ def exact(text: str) -> float | Decimal:
 
 
 def json_number(text: str) -> Number | None:
-    """Return the value of a text that is a number in JSON, otherwise None."""
+    """Return the value of the text if it is a JSON number, otherwise None."""
     if not (found := _JSON_NUMBER.fullmatch(text)):
         return None
     return exact(text) if found[1] or found[2] else whole(text)
@@ -162,7 +182,10 @@ def _too_long(text: str) -> UnparseableDocument:
 
 
 def written(number: Any) -> str:
-    """Return a number's shortest exact text. Floats have a point or an exponent."""
+    """Return the shortest text that represents a number exactly.
+
+    Floats have a point or an exponent.
+    """
     return str(number) if isinstance(number, Decimal) else repr(number)
 
 
@@ -191,7 +214,7 @@ def _unescaped(token: str) -> str:
 
 
 def follow(value: Any, path: Sequence[Any], missing: Any = None) -> Any:
-    """Return the part of a value at a path of keys and indices, or ``missing``."""
+    """Return the value at a path of keys and indices, or ``missing`` if there is none."""
     for part in path:
         try:
             value = value[part]
@@ -201,7 +224,10 @@ def follow(value: Any, path: Sequence[Any], missing: Any = None) -> Any:
 
 
 def resolve(fragment: str, schema: Any) -> tuple[tuple[str | int, ...], Any] | None:
-    """Return the path and value of a fragment (``/definitions/a``), or None if it is missing."""
+    """Return the path and the value that a fragment (``/definitions/a``) points to in a schema.
+
+    Returns None if the fragment points to nothing.
+    """
     path: list[str | int] = []
     for token in map(_unescaped, unquote(fragment).split("/")[1:]):
         if isinstance(schema, dict) and token in schema:
@@ -216,7 +242,11 @@ def resolve(fragment: str, schema: Any) -> tuple[tuple[str | int, ...], Any] | N
 
 @dataclass(slots=True)
 class Node:
-    """A value's offsets in a text, with ``items`` if it may be a list, ``members`` if an object."""
+    """The start and end offsets of a value in the text of a document.
+
+    A value that may be a list has the nodes of its ``items``, and one that may be an object has the
+    nodes of its ``members``. An XML element can have both.
+    """
 
     start: int
     end: int
@@ -237,7 +267,10 @@ class Node:
 
 
 def third(offset: int, length: int) -> Literal["first", "middle", "last"]:
-    """Return the third of a text that contains an offset: "first", "middle" or "last"."""
+    """Return which third of a document contains an offset: first, middle or last.
+
+    ``length`` is the length of the document.
+    """
     if 3 * offset < length or length <= 0:
         return "first"
     return "middle" if 3 * offset < 2 * length else "last"

@@ -1,9 +1,9 @@
-"""Reproduces JSONSchemaBench's official verdicts, by lm-eval 0.4.13 (`jsonschema_bench`).
+"""Reproduces the official verdicts of JSONSchemaBench: lm-eval 0.4.13 (`jsonschema_bench`).
 
-They are the verdicts of Python's `jsonschema` with format checks, always under Draft 2020-12. An
+lm-eval validates with Python's `jsonschema` and format checks, always under Draft 2020-12. An
 invalid schema or an exception makes every document invalid. Correct values of ``ipv4``, ``ipv6``
-and ``uuid`` are refused, because lm-eval's checks of them return nothing. Unlike in lm-eval, no
-reference is fetched, and work that may never end is stopped (`Undecided`).
+and ``uuid`` are refused, because lm-eval's checks of these formats return nothing. Unlike in
+lm-eval, no reference is fetched, and work that may never end is stopped (`Undecided`).
 """
 
 from __future__ import annotations
@@ -32,23 +32,30 @@ LIBRARIES = {
     **{"rfc3339-validator": "rfc3339_validator", "rfc3987": "rfc3987"},
     **{"uri-template": "uri_template", "webcolors": "webcolors"},
 }
-"""Maps packages of ``jsonschema[format]`` to modules. Formats without their module pass all."""
+"""Maps the packages of ``jsonschema[format]`` to the modules that check formats. If a module is
+missing, every value passes as its format."""
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the libraries that decide, or raise ConfigError if one is missing."""
+    """Return the versions of the libraries on which verdicts depend.
+
+    Raises ConfigError if one of them is missing.
+    """
     for module in LIBRARIES.values():
         import_extra(module, "jsonschemabench")
     return {name: version(name) for name in ("jsonschema", *LIBRARIES)}
 
 
 def json_in(text: str) -> str:
-    """Return an answer as lm-eval reads it: it strips characters, so ``null`` becomes ``ull``."""
+    """Return the part of an answer that lm-eval parses as JSON.
+
+    It strips back-quotes and then the letters j, s, o and n, so that ``null`` becomes ``ull``.
+    """
     return text.strip().strip("`").strip("jnos")
 
 
 def is_json(text: str) -> bool:
-    """Return whether an answer is JSON to lm-eval (``json_validity``)."""
+    """Return whether lm-eval accepts an answer as JSON (its metric ``json_validity``)."""
     try:
         json_text.read_as_paper(json_in(text).strip())
     except limits.UnparseableDocument:
@@ -81,7 +88,7 @@ class OfficialValidator(PaperValidator):
             self._refused = _exception(error, "$schema")
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
-        """Return the first violations of a value, or () if lm-eval accepts it."""
+        """Return up to 20 violations in a value, or () if lm-eval accepts the value."""
         if self._refused:
             return (self._refused,)
         CLOCK.start(self._seconds)
@@ -121,7 +128,10 @@ def _formats() -> FormatChecker:
 
 
 def _refuse(parse: Callable[[Any], object], value: Any) -> None:
-    """Parse a value and return None, which `jsonschema` takes for a failure, as in lm-eval."""
+    """Parse a value as a format, and return None.
+
+    `jsonschema` takes None for a failed check. lm-eval's checks return None, too.
+    """
     try:
         parse(value)
     except Exception as error:
@@ -129,4 +139,4 @@ def _refuse(parse: Callable[[Any], object], value: Any) -> None:
 
 
 class _NotOfFormat(Exception):
-    """A format check failed; no ``anyOf`` catches this."""
+    """A format check failed. Unlike other violations, it is not caught by ``anyOf``."""

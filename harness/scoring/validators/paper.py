@@ -1,9 +1,9 @@
 """The paper's engine: `jsonschema.Draft7Validator` as ConCodeEval's authors use it, but bounded.
 
 It always uses Draft 7, ignores formats, computes `multipleOf` by float division (0.3 is not a
-multiple of 0.1), and accepts YAML's dates. Differences from the original never change a verdict
-that it gives: references are not fetched, and work that may never end (references, patterns,
-comparing a list's items with each other) is stopped (`Undecided`).
+multiple of 0.1), and accepts YAML's dates. Unlike in the original, references are not fetched, and
+work that may never end (references, patterns, comparing a list's items with each other) is stopped
+(`Undecided`). This never changes a verdict that the original gives.
 
 `bounded` does the same for other drafts of `jsonschema` (`harness.scoring.validators.official`).
 """
@@ -31,15 +31,16 @@ from harness.scoring.validators.limits import pointer
 from harness.scoring.validators.schemas import Undecided, Violation, shown
 
 MOST_WORK = 5_000_000
-"""Maximum product of schema and document values (16 characters count as one): about 5 seconds."""
+"""Maximum number of values in the schema times number of values in the document, where 16
+characters count as one value. This much takes about 5 s."""
 MOST_SECONDS = 3.0
 """Maximum CPU seconds for one document, checked where work may never end: at references and
 patterns. Recorded answers need a few milliseconds."""
 MOST_REFERENCES = 90
-"""Maximum nested references: at about 120 the original overflows Python's stack."""
+"""Maximum depth of nested references: at about 120 the original overflows Python's stack."""
 LONGEST_SEARCH = 0.5  # maximum seconds for one pattern on one text
 LONGEST_FORMATTED = 10_000
-"""Maximum characters of a value whose format is checked: some checks take quadratic time."""
+"""Maximum characters of a string whose format is checked: some checks take quadratic time."""
 MOST_UNLIKE = 2_000
 """Maximum items of a list that cannot be sorted: `uniqueItems` compares them pairwise."""
 
@@ -47,7 +48,10 @@ Errors = Iterator[Any]
 
 
 class Clock(threading.local):
-    """The current validation's deadline, in CPU seconds of the thread, and depth of references."""
+    """The current validation's deadline, in CPU seconds of the thread.
+
+    ``inside`` is the depth of the references that are being followed.
+    """
 
     ends, inside = 0.0, 0
 
@@ -73,7 +77,11 @@ class Endless(Undecided):
 
 @cache
 def bounded(kind: Any, *, paper: bool = False) -> Any:
-    """Return a bounded validator for a draft. With ``paper``, newer keywords are Undecided."""
+    """Return a version of ``kind`` in which work that may never end is stopped.
+
+    ``kind`` is the class that `jsonschema` has for a draft. If ``paper`` is set, keywords of drafts
+    after Draft 7 raise Undecided.
+    """
     original = kind.VALIDATORS
 
     def ref(validator: Any, reference: Any, instance: Any, schema: Any) -> Errors:
@@ -200,7 +208,7 @@ def bounded(kind: Any, *, paper: bool = False) -> Any:
 
 
 def _search(pattern: str, text: str) -> bool:
-    """Return whether a pattern occurs in a text, or raise Undecided at the time limit."""
+    """Return whether a pattern occurs in the text, or raise Undecided at the time limit."""
     compiled = _regular(pattern)
     CLOCK.check()
     try:
@@ -211,7 +219,10 @@ def _search(pattern: str, text: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _regular(pattern: str) -> Any:
-    """Compile a pattern of `re` with the same meaning in ``regex``, which has timeouts."""
+    """Compile a pattern of `re` with ``regex``, which has time limits.
+
+    The pattern's meaning stays the same.
+    """
     re.compile(pattern)  # refuses what only `regex` accepts
     if parts(pattern) > MOST_PARTS:
         raise Undecided(f"The pattern {pattern[:60]!r} takes too much memory.")
@@ -221,7 +232,7 @@ def _regular(pattern: str) -> Any:
 
 
 _FOREIGN = re.compile(r"\\N\{[^}]*\}|\\.|\[(?=:)|\{(?!\d*,?\d*\})", re.DOTALL)
-"""Syntax with a meaning only in `regex`: [:alpha:] and fuzzy matching, {e<=1}."""
+"""Matches syntax with a meaning only in `regex`: [:alpha:] and fuzzy matching, {e<=1}."""
 
 
 class PaperValidator:
@@ -240,7 +251,12 @@ class PaperValidator:
             raise DataInvalid(problem, "Fix the schema.") from None
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
-        """Return all violations of a value in the engine's order, or () if it is valid."""
+        """Return all violations in a value in the engine's order, or () if it is valid.
+
+        Raises:
+            Undecided: Validation takes too long, or the engine fails.
+            DataInvalid: The schema has a wrong reference or pattern.
+        """
         schemas.check_work(self._values, value, MOST_WORK)
         CLOCK.start(self._seconds)
         try:

@@ -1,4 +1,4 @@
-"""Schemas (draft, limits and keywords), and the violations that the engines report."""
+"""JSON Schemas (their drafts, limits and keywords), and the violations that the engines report."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _URIS: dict[str, Draft] = {
 MAPS = frozenset(
     ["$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"]
 )
-"""Keywords whose members have user-defined names."""
+"""JSON Schema keywords whose value maps user-defined names."""
 _NOTHING = object()
 
 
@@ -41,7 +41,10 @@ class Undecided(HarnessError):
 
 
 def draft_of(schema: Any, default: Draft) -> Draft:
-    """Return the draft named by ``$schema`` or ``default``. Raises DataInvalid if it is unknown."""
+    """Return the draft that ``$schema`` names, or ``default`` for a schema without it.
+
+    Raises DataInvalid if the draft is not supported.
+    """
     uri = schema.get("$schema") if isinstance(schema, dict) else None
     if uri is None:
         return default
@@ -55,7 +58,10 @@ def draft_of(schema: Any, default: Draft) -> Draft:
 
 
 def check_schema(schema: Any) -> int:
-    """Count a schema's values, or raise DataInvalid if it is not a schema or is too large."""
+    """Return the number of values in a schema.
+
+    Raises DataInvalid if it is too large, is not JSON, or is neither an object nor a boolean.
+    """
     try:
         if not isinstance(schema, (dict, bool)):
             kind = type(schema).__name__
@@ -68,7 +74,11 @@ def check_schema(schema: Any) -> int:
 
 
 def check_work(values: int, value: Any, most: int) -> None:
-    """Raise Undecided if a schema of ``values`` values and a document are together too large."""
+    """Raise Undecided if validating a document is too much work.
+
+    The work is the number of ``values`` in the schema, times the number of values in the document,
+    where 16 characters count as one value. ``most`` is its maximum.
+    """
     if values * (limits.MOST_NODES + limits.MOST_CHARACTERS // 16) <= most:  # any document is fine
         return
     nodes, characters, _ = measured(value)
@@ -78,7 +88,10 @@ def check_work(values: int, value: Any, most: int) -> None:
 
 
 def measured(value: Any) -> tuple[int, int, int]:
-    """Return a document's number of values, number of characters (with keys), and depth."""
+    """Return a document's number of values, its number of characters (with keys), and its depth.
+
+    Raises Undecided if it is nested too deeply.
+    """
     nodes = characters = depth = 0
     for depth, level in enumerate(limits.levels(value, math.inf)):
         if depth > 2 * limits.DEEPEST:
@@ -89,7 +102,10 @@ def measured(value: Any) -> tuple[int, int, int]:
 
 
 def keyword_at(path: Sequence[str | int]) -> str | None:
-    """Return the keyword at the end of a path, or None for a member's name or an index."""
+    """Return the keyword at the end of a path in a schema.
+
+    Returns None if the path ends in a user-defined name or an index.
+    """
     keyword: str | None = None
     for token in path:
         keyword = None if keyword in MAPS or isinstance(token, int) else token
@@ -97,7 +113,7 @@ def keyword_at(path: Sequence[str | int]) -> str | None:
 
 
 def parts(schema: Any) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield the path and value of each object in a schema, starting with the schema."""
+    """Yield the path and the value of each object in a schema, beginning with the schema itself."""
     stack: list[tuple[Path, Any]] = [((), schema)]
     while stack:
         path, one = stack.pop()
@@ -131,12 +147,12 @@ def _keywords(schema: Any, depth: int) -> Iterator[str]:
 
 
 def last_name(uri: str) -> str:
-    """Return the last part of a URI's path, without an empty fragment (``#``)."""
+    """Return the last part of a URI's path, ignoring an empty fragment (``#``) at the end."""
     return uri.removesuffix("#").rstrip("/").rsplit("/", 1)[-1]
 
 
 def embedded(schema: Any) -> list[tuple[Path, str]]:
-    """Return the path of each embedded schema, and the last part of its ``$id``."""
+    """Return, for each embedded schema, its path and the last part of its ``$id``."""
     found = ((path, one.get("$id", one.get("id"))) for path, one in parts(schema) if path)
     return [(path, last_name(uri)) for path, uri in found if isinstance(uri, str)]
 
@@ -146,8 +162,8 @@ def path_within(
 ) -> Path:
     """Return a keyword's path from the root of a schema, given its path in an embedded schema.
 
-    ``uri`` identifies the embedded schema among those in ``inside``. If it does not, the path
-    starts at the first schema in which it exists.
+    ``inside`` lists the embedded schemas, and ``uri`` identifies one of them. If it identifies
+    none, the path starts at the first schema in which it exists.
     """
     name = last_name((uri or "").partition("#")[0])
     starts = [start for start, own in inside if uri and own == name]
@@ -196,7 +212,8 @@ class Violation(Struct, frozen=True):
     """A violated keyword (``falseSchema`` for the schema ``false``), with JSON pointers.
 
     ``path`` points to the document's value (empty: the root), and ``schema_path`` to the keyword
-    (empty if it belongs to a meta-schema). The values at both are JSON, cut if long.
+    (empty if it belongs to a meta-schema). ``found`` is the document's value, and ``expected`` the
+    keyword's value. Both are JSON, cut if long.
     """
 
     path: str
@@ -214,7 +231,10 @@ class Violation(Struct, frozen=True):
 
 
 def score(violations: Sequence[Violation]) -> Score:
-    """Return a document's score. The reason lists up to three violations, and counts the rest."""
+    """Return the score of a document with these violations: True if there are none.
+
+    The reason lists up to three violations, and counts the rest.
+    """
     if not violations:
         return Score(value=True, passed=True)
     first = [one.message for one in violations[:MOST_IN_REASON]]
@@ -230,7 +250,10 @@ def score(violations: Sequence[Violation]) -> Score:
 
 
 def root_type_violated(value: Any, schema: Any) -> bool:
-    """Return whether a value violates its schema's ``type``, if any. Integers are numbers."""
+    """Return whether a value violates its schema's ``type``, if there is one.
+
+    Integers count as numbers.
+    """
     named = schema.get("type") if isinstance(schema, dict) else None
     if named is None:
         return False

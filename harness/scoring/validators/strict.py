@@ -23,16 +23,21 @@ from harness.scoring.validators.schemas import Draft, Undecided, Violation, show
 T = TypeVar("T")
 
 MOST_WORK = 50_000_000
-"""Maximum product of schema and document values (16 characters count as one): about 5 s."""
+"""Maximum number of values in the schema times number of values in the document, where 16
+characters count as one value. This much takes about 5 s."""
 MOST_VISITS = 200_000_000
-"""Maximum product of routes and document values if a schema has references: about 3 s."""
+"""Maximum number of routes (see `Routes`) times number of values in the document, if the schema has
+references. This much takes about 3 s."""
 MOST_FINDINGS = 500_000
-"""Maximum product of routes and values for listing all violations (90,000 take a second)."""
+"""Maximum number of routes (see `Routes`) times number of values in the document, if all violations
+are to be listed. A product of 90,000 takes a second."""
 MOST_STEPS = 100_000  # maximum backtracks of a pattern that is not regular
 SMALL_PATTERN, LARGEST_PATTERN = 128 * 1024, 4 * 1024 * 1024
-"""Maximum bytes of a small compiled pattern (4 s for a million characters), and of any pattern."""
+"""Maximum size in bytes of a compiled pattern: to count as small, and to be accepted at all.
+Searching a million characters for a small pattern takes 4 s."""
 MOST_CHARACTERS_FOR_PATTERNS = 10_000
-"""Maximum characters of a document if a pattern is large or irregular (quadratic: 0.1 s)."""
+"""Maximum characters of a document if a pattern of the schema is large or not regular. Its search
+takes quadratic time: 0.1 s for this many characters."""
 
 REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
@@ -49,7 +54,7 @@ class StrictValidator:
         self._engine, self._small_patterns = _compiled(schema, draft)
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
-        """Return a value's violations, or only the first if listing all takes too long."""
+        """Return the violations in a value, or only one if listing all of them takes too long."""
         schemas.check_work(self._values, value, MOST_WORK)
         if self._refers or not self._small_patterns:
             self._check_routes(value)
@@ -104,7 +109,10 @@ class StrictValidator:
         )
 
     def _has_none(self, path: Sequence[str | int], found: Any) -> bool:
-        """Return whether no item matches `contains`. The engine then also reports maxContains."""
+        """Return whether no item of ``found`` matches `contains`.
+
+        If so, what the engine reports as an error of `maxContains` is one of `contains`.
+        """
         around = follow(self.schema, path[:-1])
         if not isinstance(around, dict) or "minContains" in around:
             return False
@@ -116,7 +124,10 @@ class StrictValidator:
 
 
 def _compiled(schema: Any, draft: Draft) -> tuple[Any, bool]:
-    """Compile a schema; also return whether all its patterns are small and regular."""
+    """Compile a schema. Also return whether all its patterns are small and regular.
+
+    Raises DataInvalid if the schema breaks the rules of the draft.
+    """
     kind: Any = getattr(jsonschema_rs, f"Draft{draft.replace('-', '')}Validator")
     # Messages are our own; the engine's would copy the value.
     make = partial(kind, schema, validate_formats=True, offline=True, mask="(the value)")
@@ -144,7 +155,7 @@ def _compiled(schema: Any, draft: Draft) -> tuple[Any, bool]:
 
 
 def _guarded(call: Callable[[], T]) -> T:
-    """Return a call's result, or raise Undecided for the engine's failures and panics."""
+    """Return the result of a call, or raise Undecided if the engine gives up or crashes."""
     try:
         return call()
     except (jsonschema_rs.ValidationError, Undecided):
@@ -154,7 +165,7 @@ def _guarded(call: Callable[[], T]) -> T:
     except BaseException as error:
         if type(error).__name__ != "PanicException":  # from pyo3, whose class cannot be imported
             raise
-        raise Undecided(f"The engine broke down: {str(error)[:200]}.") from None
+        raise Undecided(f"The engine crashed: {str(error)[:200]}.") from None
 
 
 MOST_ROUTES = 10**12  # the number of routes at which counting stops
@@ -168,7 +179,10 @@ _MEMBERS = ("properties", *_OTHER_MEMBERS, "patternProperties")
 
 
 def _inside(schema: dict[str, Any], words: Sequence[str]) -> tuple[list[Any], list[Any]]:
-    """Return the subschemas under ``words``: those in lists or ``properties``, and all others."""
+    """Return the subschemas of a schema under the keywords ``words``, in two lists.
+
+    The first has the subschemas in lists and in ``properties``, and the second has all others.
+    """
     one_of: list[Any] = []
     others: list[Any] = []
     for word in words:
@@ -182,9 +196,10 @@ def _inside(schema: dict[str, Any], words: Sequence[str]) -> tuple[list[Any], li
 
 
 class Routes:
-    """Counts the routes by which a schema can be violated at one place: the cost of listing them.
+    """Counts the ways ("routes") in which one place in a document can violate a schema.
 
-    A chain of thirty ``allOf: [{$ref: a}, {$ref: a}]`` has a billion routes.
+    Listing the violations takes as much time as there are routes. There are a billion in a chain of
+    thirty ``allOf: [{$ref: a}, {$ref: a}]``.
     """
 
     def __init__(self, schema: Any) -> None:
@@ -196,13 +211,13 @@ class Routes:
         """Maps each anchor, and the last part of each id, to its subschema."""
         return {
             schemas.last_name(schema[word]).lstrip("#"): schema
-            for _, schema in reversed([*schemas.parts(self.schema)])  # the first with a name counts
+            for _, schema in reversed([*schemas.parts(self.schema)])  # the first of a name counts
             for word in ("$dynamicAnchor", "$anchor", "id", "$id")
             if isinstance(schema.get(word), str)
         }
 
     def at(self, depth: int) -> int:
-        """Return the maximum number of routes at one place in a document of this depth."""
+        """Return the maximum number of routes at any one place in a document of this depth."""
         for level in range(depth):  # bottom-up, so that no recursion is deeper than a chain
             if (id(self.schema), level) not in self._counted:
                 for _, schema in schemas.parts(self.schema):
@@ -235,7 +250,10 @@ class Routes:
         return others + lists + [self._referred(name) for name in names if isinstance(name, str)]
 
     def _referred(self, reference: str) -> Any:
-        """Return the target of a reference, or True (which accepts everything) if not found."""
+        """Return the target of a reference.
+
+        If it is not found, return True, the schema that accepts everything.
+        """
         base, _, fragment = reference.partition("#")
         target = self._names.get(schemas.last_name(base), self.schema) if base else self.schema
         if fragment and not fragment.startswith("/"):

@@ -2,8 +2,8 @@
 
 The root is ``<all>`` (any name is accepted). A member of an object is an element with its name, an
 item of a list is ``<item>``, and ``type`` gives an element's type. A key that is not a plain ASCII
-name is written ``<key name="the key">``, as in json2xml. Typed texts are kept verbatim. Untyped
-texts are stripped, and the schema determines their meaning (`Expected`).
+name is written ``<key name="the key">``, as in json2xml. The text of elements with a type is kept
+verbatim. Other text is stripped, and the schema determines its meaning (`Expected`).
 
 >>> read('<all><a type="list"><item type="int">5</item></a></all>')
 {'a': [5]}
@@ -33,7 +33,7 @@ _IGNORED = re.compile(r"xmlns(?::.*)?|xml:.*|xsi:.*")
 
 @dataclass(slots=True)
 class _Element:
-    """An element with its byte span in the stripped text."""
+    """An XML element, with its start and end as byte offsets in the stripped text."""
 
     name: str
     attributes: dict[str, str]
@@ -54,7 +54,10 @@ class _Element:
 
 
 def _parse(text: str, *, doctype: bool) -> _Element:
-    """Return the root element of a text. A document type is an error unless ``doctype`` is set."""
+    """Parse XML, and return its root element.
+
+    A document type is an error unless ``doctype`` is set. Raises UnparseableDocument.
+    """
     limits.check_length(text)
     parser = expat.ParserCreate("utf-8")
     parser.buffer_text = True
@@ -81,7 +84,7 @@ def _parse(text: str, *, doctype: bool) -> _Element:
         around.pop()
 
     def refuse(*declared: Any) -> None:
-        raise UnparseableDocument("XML with a document type or entities is not read")
+        raise UnparseableDocument("XML with a document type or entities is refused")
 
     parser.StartElementHandler = start
     parser.EndElementHandler = end
@@ -94,26 +97,32 @@ def _parse(text: str, *, doctype: bool) -> _Element:
         parser.Parse(source, True)
     except expat.ExpatError as error:
         place = f"(line {error.lineno}, column {error.offset + 1})"
-        raise UnparseableDocument(f"no XML: {expat.ErrorString(error.code)} {place}") from None
+        raise UnparseableDocument(f"not XML: {expat.ErrorString(error.code)} {place}") from None
     except UnicodeEncodeError:
         raise UnparseableDocument(limits.HALF_PAIR) from None
     return around[0].children[0]
 
 
 def read(text: str, schema: Any = True) -> Any:
-    """Return the value of a text. The schema gives the types of elements without ``type``."""
+    """Return the value of an XML document.
+
+    ``schema`` determines the types of elements that have no attribute ``type``.
+    """
     return _value(_parse(text, doctype=False), Expected([schema], schema))
 
 
 def read_as_paper(text: str) -> Any:
-    """Return the value that ``xmltodict.parse`` reads, within the limits."""
+    """Return the value that ``xmltodict.parse`` reads.
+
+    Raises UnparseableDocument if it fails, or if the document exceeds a limit.
+    """
     import xmltodict
 
     _parse(text, doctype=True)
     try:
         return xmltodict.parse(text)
     except Exception as error:  # expat's errors, and a ValueError for entities
-        raise UnparseableDocument(f"no XML: {' '.join(str(error).split())[:200]}") from None
+        raise UnparseableDocument(f"not XML: {' '.join(str(error).split())[:200]}") from None
 
 
 def _value(element: _Element, expected: Expected) -> Any:
@@ -121,12 +130,12 @@ def _value(element: _Element, expected: Expected) -> Any:
     kind = _undeclared(element, expected) if declared is None else declared
     children, text, tag = element.children, element.text, f"<{element.name[:60]}>"
     if kind in ("object", "array") and (words := text.strip()):
-        raise _wrong(element, f"{tag} has a text ({words[:40]!r}) in its place for elements")
+        raise _wrong(element, f"{tag} has text ({words[:40]!r}) where only elements may be")
     if kind == "object":
         members: dict[str, Any] = {}
         for child in children:
             if child.key in members:
-                raise _wrong(child, f"the member {child.key[:60]!r} is there twice")
+                raise _wrong(child, f"the member {child.key[:60]!r} occurs twice")
             members[child.key] = _value(child, expected.member(child.key))
         return members
     if kind == "array":
@@ -135,7 +144,7 @@ def _value(element: _Element, expected: Expected) -> Any:
                 raise _wrong(child, f"a list's member is <item>, not <{child.name[:60]}>")
         return [_value(child, expected.item(at)) for at, child in enumerate(children)]
     if children:
-        raise _wrong(element, f"{tag} is a {kind} and has elements inside")
+        raise _wrong(element, f"{tag} is of type {kind}, but contains elements")
     if declared is None:
         return scalar(text.strip(), expected)
     return text if kind == "string" else _typed(element, kind)
@@ -145,15 +154,18 @@ def _declared(element: _Element) -> str | None:
     for name in element.attributes:
         used = name == "type" or (name == "name" and element.name == "key")
         if not used and not _IGNORED.fullmatch(name):
-            raise _wrong(element, f"the attribute {name[:60]!r} has no place in a value")
+            raise _wrong(element, f"the attribute {name[:60]!r} is not allowed in a value")
     if (kind := element.attributes.get("type")) is None or kind in _TYPES:
         return _TYPES.get(kind or "")
     known = ", ".join(TYPES)
-    raise _wrong(element, f'type="{kind[:60]}" is unknown; there are {known}')
+    raise _wrong(element, f'type="{kind[:60]}" is not one of {known}')
 
 
 def _undeclared(element: _Element, expected: Expected) -> str:
-    """Return "object", "array" or "text" for an element without a ``type``."""
+    """Return what an element without ``type`` is: "object", "array" or "text".
+
+    This depends on its children, its text, and the types that the schema expects.
+    """
     types = expected.types
     if element.children:
         items = all(child.name == "item" for child in element.children)
@@ -173,11 +185,11 @@ def _typed(element: _Element, kind: str) -> Any:
     number = limits.json_number(text) if kind in ("integer", "number") else None
     if number is not None and (kind == "number" or isinstance(number, int)):
         return number
-    raise _wrong(element, f"{text[:60]!r} is no {kind}")
+    raise _wrong(element, f"{text[:60]!r} is not of type {kind}")
 
 
 def _wrong(element: _Element, problem: str) -> UnparseableDocument:
-    return UnparseableDocument(f"no value: {problem} (line {element.line})")
+    return UnparseableDocument(f"not a value: {problem} (line {element.line})")
 
 
 MOST_STEPS = 200  # maximum subschemas to examine for one element: recursive schemas have no end
@@ -193,8 +205,9 @@ class Expected:
     """The subschemas that apply to one place, with references and combinations resolved.
 
     They determine whether ``<all>5</all>`` is the number 5 or the string "5". If they allow several
-    types, a text is null, a boolean or a number if it can be read as one, otherwise a string. A
-    value of a type that is not allowed remains a string, which the validator reports.
+    types, the text is null, a boolean or a number if it can be read as one, otherwise a string. If
+    the text cannot be read as any allowed type, the value is a string, and the validator reports
+    it.
     """
 
     def __init__(self, schemas: list[Any], root: Any) -> None:
@@ -202,9 +215,9 @@ class Expected:
 
     @property
     def types(self) -> frozenset[str]:
-        """The types that all schemas allow or, if there are none, that any schema allows."""
+        """The types that all subschemas allow or, if there are none, that any subschema allows."""
         named = [types for schema in self.schemas if (types := _types(schema))] or [ALL]
-        return frozenset.intersection(*named) or frozenset().union(*named)  # none in common: all
+        return frozenset.intersection(*named) or frozenset().union(*named)  # none common: all
 
     def member(self, key: str) -> Expected:
         """Return the subschemas that apply to the object member with this key."""
@@ -221,7 +234,7 @@ class Expected:
         found = []
         for schema in self.schemas:
             first, rest = schema.get("prefixItems"), schema.get("items")
-            if isinstance(rest, list):  # tuples before 2020-12
+            if isinstance(rest, list):  # the form of tuples before 2020-12
                 first, rest = rest, schema.get("additionalItems")
             if isinstance(first, list) and index < len(first):
                 found.append(first[index])
@@ -231,7 +244,10 @@ class Expected:
 
 
 def scalar(text: str, expected: Expected) -> Any:
-    """Return the value of an untyped element's text, of an expected type if possible."""
+    """Return the value of the text of an element without ``type``.
+
+    If the text can be read in several ways, a type that the schema expects is preferred.
+    """
     words = {"": None, "null": None, "true": True, "false": False}
     readings: list[Any] = [words[text]] if text in words else []
     readings += [one for one in (limits.json_number(text), text) if one is not None]
@@ -241,7 +257,10 @@ def scalar(text: str, expected: Expected) -> Any:
 
 
 def _flat(schemas: list[Any], root: Any) -> Iterator[dict[str, Any]]:
-    """Yield the schemas that are objects, and all that they refer to or combine, each once."""
+    """Yield each schema that is an object, and the schemas that it combines or refers to.
+
+    Each is yielded once. References are resolved in ``root``.
+    """
     waiting, seen, steps = schemas[::-1], set(), 0
     while waiting and steps < MOST_STEPS:
         steps += 1
@@ -283,9 +302,10 @@ def _properties(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def tree(text: str, *, paper: bool) -> Node:
-    """Return the root node of a text: the root element or, if ``paper``, an object that holds it.
+    """Return the root node of an XML document, for locating values.
 
-    Offsets are bytes of the stripped text, from an element's first ``<`` to its last ``>``.
+    This is the root element or, if ``paper`` is set, an object that holds it. Offsets are bytes of
+    the stripped text, from an element's first ``<`` to its last ``>``.
     """
     root = _parse(text, doctype=paper)
     if not paper:
@@ -294,7 +314,7 @@ def tree(text: str, *, paper: bool) -> Node:
 
 
 def _as_value(element: _Element) -> Node:
-    """Return an element's node, with items if it may be a list and members if an object."""
+    """Return an element's node, with items if it may be a list, and members if an object."""
     children = [_as_value(child) for child in element.children]
     node, kind = Node(element.start, element.end), _TYPES.get(element.attributes.get("type", ""))
     # Element names cannot begin with a digit; an object has the key "0" as <key name="0">.
@@ -308,7 +328,10 @@ def _as_value(element: _Element) -> Node:
 
 
 def _as_paper(element: _Element) -> Node:
-    """Return a node with the members that ``xmltodict`` creates. Equal names form a list."""
+    """Return a node with the members that ``xmltodict`` creates.
+
+    Elements with equal names form a list.
+    """
     node = Node(element.start, element.end)
     members = dict.fromkeys((f"@{name}" for name in element.attributes), node)
     siblings: dict[str, list[Node]] = {}
@@ -332,7 +355,10 @@ _ESCAPES = str.maketrans(
 
 
 def write(value: Any) -> str:
-    """Return XML for a value that `check_json` accepts. `read` needs no schema to read it."""
+    """Return a value as XML that `read` can read without a schema.
+
+    The value must be one that `check_json` accepts.
+    """
     # The paper's root has no type; it gets one if it would otherwise be misread.
     clear = isinstance(value, dict) and value and list(value) != ["item"]
     kind = "" if clear else f' type="{_type(value)}"'
@@ -370,6 +396,6 @@ def _escaped(text: str, path: Sequence[str | int]) -> str:
     if found := _FORBIDDEN.search(text):
         raise UnparseableDocument(
             f"the value at {pointer(path)[:80] or 'the root'} has the character "
-            f"U+{ord(found[0]):04X}, which XML cannot hold: use JSON or YAML"
+            f"U+{ord(found[0]):04X}, which XML cannot contain: use JSON or YAML"
         )
     return text.translate(_ESCAPES)

@@ -40,13 +40,19 @@ _NOT_A_NUMBER = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
 
 def read(text: str) -> Any:
-    """Return the value of a text's only document. Errors state line and column."""
+    """Return the value of the only document in YAML text.
+
+    Raises UnparseableDocument. For syntax errors, the message states line and column.
+    """
     limits.check_length(text)
     return _Reader(text).document().value
 
 
 def read_as_paper(text: str) -> Any:
-    """Return the value that ``yaml.safe_load`` reads, within the limits."""
+    """Return the value that ``yaml.safe_load`` reads.
+
+    Raises UnparseableDocument if it fails, or if the document exceeds a limit.
+    """
     try:
         _Reader(text, paper=True).document()
     except UnparseableDocument as error:
@@ -57,17 +63,23 @@ def read_as_paper(text: str) -> Any:
     except RecursionError:
         raise UnparseableDocument(limits.TOO_DEEP, "limit") from None
     except Exception as error:  # a date of month 13 is a ValueError, a list as a key a TypeError
-        raise UnparseableDocument(f"no YAML: {' '.join(str(error).split())[:200]}") from None
+        raise UnparseableDocument(f"not YAML: {' '.join(str(error).split())[:200]}") from None
 
 
 def tree(text: str, *, paper: bool) -> Node:
-    """Return the root node of a text. Offsets include tags and anchors."""
+    """Return the root node of a YAML document, for locating values.
+
+    Offsets include tags and anchors.
+    """
     return _Reader(text, paper=paper).document()
 
 
 @dataclass(slots=True)
 class _Node(Node):
-    """A node with its value (in paper mode, a scalar's event) and size, with aliases expanded."""
+    """A node with its value and its size. An alias has the size of all that it stands for.
+
+    In paper mode, the value of a scalar is its event.
+    """
 
     value: Any = None
     nodes: int = 1
@@ -76,9 +88,10 @@ class _Node(Node):
 
 
 class _Reader:
-    """Builds nodes from a document's events, within the limits. Aliases share their anchor's node.
+    """Builds the nodes of a document from its events, within the limits.
 
-    PyYAML's composer would crash on a text that is nested too deeply.
+    Aliases share the node of their anchor. PyYAML's composer is not used, because it would crash on
+    text that is nested too deeply.
     """
 
     def __init__(self, text: str, *, paper: bool = False) -> None:
@@ -132,12 +145,15 @@ class _Reader:
         if node is not None:
             self.grow(node.nodes, node.characters, depth + node.height)
         elif not (known and self.paper):  # safe_load would create a value that contains itself
-            problem = "stands for itself" if known else "has no anchor"
+            problem = "refers to itself" if known else "has no anchor"
             raise _wrong(f"the alias *{event.anchor[:60]} {problem}", event)
         return node
 
     def grow(self, nodes: int, characters: int, depth: int) -> None:
-        """Increase the counts, or raise UnparseableDocument if a limit is exceeded."""
+        """Add ``nodes`` and ``characters`` to the document's counts.
+
+        Raises UnparseableDocument if a limit is exceeded, including that on ``depth``.
+        """
         self.nodes += nodes
         self.characters += characters
         if depth > limits.DEEPEST:
@@ -149,7 +165,7 @@ class _Reader:
             raise UnparseableDocument(problem, "limit")
 
     def items(self, node: _Node, depth: int) -> tuple[list[_Node], Any]:
-        """Fill a list's node. Return the nodes of its items, and the event that ends the list."""
+        """Fill the node of a list. Return the nodes of its items, and the event that ends it."""
         items = []
         while not isinstance(event := next(self.events), yaml.SequenceEndEvent):
             items.append(self.node(event, depth))
@@ -157,7 +173,10 @@ class _Reader:
         return items, event
 
     def members(self, node: _Node, depth: int) -> tuple[list[_Node], Any]:
-        """Fill a mapping's node. Return its keys' and values' nodes, and the event that ends it."""
+        """Fill the node of a mapping.
+
+        Returns the nodes of its keys and values, in turn, and the event that ends the mapping.
+        """
         own: dict[str, Node] = {}
         bases: deque[Node] = deque()  # of equal names, the later base's counts
         children = []
@@ -169,23 +188,27 @@ class _Reader:
                 if self.paper:
                     bases.extend(reversed(merged))
                 elif any(base.members is None for base in merged):
-                    raise _wrong("<< merges what is no mapping", event)
+                    raise _wrong("<< merges a value that is not a mapping", event)
                 else:
                     bases.extendleft(merged)
             elif (name := self.name(key, event)) is not None:
                 if name in own and not self.paper:
-                    raise _wrong(f"the key {name[:60]!r} is there twice in one mapping", event)
+                    raise _wrong(f"the key {name[:60]!r} occurs twice in one mapping", event)
                 own[name] = value
         node.members = dict(chain(*((base.members or {}).items() for base in bases), own.items()))
         node.value = {name: member.value for name, member in node.members.items()}  # type: ignore[attr-defined]
         return children, event
 
     def name(self, key: _Node, event: Any) -> str | None:
-        """Return a key's name for pointers, or None if the paper's reader refuses the key."""
+        """Return a key as a string, for pointers.
+
+        In paper mode, returns None if ``yaml.safe_load`` refuses the key. Otherwise, a key that is
+        not a string raises UnparseableDocument.
+        """
         if not self.paper:
             name = event.value if isinstance(event, yaml.ScalarEvent) else key.value
             if not isinstance(name, str):
-                raise _wrong("a key that is no text", event)
+                raise _wrong("a key is not text", event)
             return name
         scalar = key.value
         if not isinstance(scalar, yaml.ScalarEvent):
@@ -200,7 +223,7 @@ class _Reader:
 
 
 def _events(text: str, loader: Any) -> Iterator[Any]:
-    """Yield the parser events of the text's only document."""
+    """Yield the parser events of the only document in the text."""
     documents = 0
     try:
         for event in yaml.parse(text, Loader=loader):
@@ -212,20 +235,23 @@ def _events(text: str, loader: Any) -> Iterator[Any]:
                 yield event
     except yaml.MarkedYAMLError as error:
         problem = (error.problem or error.context or "it breaks the grammar").strip()
-        raise _wrong(f"no YAML: {problem}", error) from None
+        raise _wrong(f"not YAML: {problem}", error) from None
     except yaml.YAMLError as error:
         problem = str(getattr(error, "reason", None) or "a character that YAML does not allow")
-        raise UnparseableDocument(f"no YAML: {problem}") from None
+        raise UnparseableDocument(f"not YAML: {problem}") from None
     except UnicodeEncodeError:
         raise UnparseableDocument(limits.HALF_PAIR) from None
     except (ValueError, OverflowError) as error:  # an escape beyond Unicode, "\\UFFFFFFFF"
-        raise UnparseableDocument(f"no YAML: {error}") from None
+        raise UnparseableDocument(f"not YAML: {error}") from None
     if not documents:
-        raise UnparseableDocument("no YAML: the text holds no document")
+        raise UnparseableDocument("not YAML: the text has no document")
 
 
 def _wrong(problem: str, source: Any) -> UnparseableDocument:
-    """Return an error with the line and column of an event or a YAML error, if it has them."""
+    """Return an error that states the line and column of ``source``, if it has them.
+
+    ``source`` is an event of the parser or a YAML error.
+    """
     names = ("problem_mark", "context_mark", "start_mark")
     mark = next(filter(None, (getattr(source, name, None) for name in names)), None)
     where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
@@ -247,7 +273,7 @@ def _plain(text: str) -> Any:
     if _BASED.fullmatch(text):
         return limits.whole(text, 0)
     if _NOT_A_NUMBER.fullmatch(text):
-        raise UnparseableDocument(f"{text} is no JSON number")
+        raise UnparseableDocument(f"{text} is not a JSON number")
     return text
 
 
@@ -262,7 +288,7 @@ def _scalar(event: Any) -> Any:
         raise _unknown_tag(event)
     value = _plain(text)
     if type(value) not in _TYPES[kind]:
-        raise _wrong(f"{text[:60]!r} is no {kind}", event)
+        raise _wrong(f"{text[:60]!r} is not of type {kind}", event)
     return float(value) if kind == "float" and type(value) is int and abs(value) < 2**53 else value
 
 
@@ -270,18 +296,18 @@ _TYPES = {"null": (type(None),), "bool": (bool,), "int": (int,), "float": (int, 
 
 
 def _unknown_tag(event: Any) -> UnparseableDocument:
-    return _wrong(f"the tag {event.tag[:60]!r} is not followed", event)
+    return _wrong(f"the tag {event.tag[:60]!r} is not supported", event)
 
 
 _ESCAPED = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 """Characters to write as escapes in double quotes: controls, the byte order mark, and line breaks
 that only YAML 1.1 knows."""
 _NUMBER_1_2 = re.compile(rf"(?:{_FLOAT.pattern}|{_BASED.pattern})$")
-"""Matches texts that only YAML 1.2 reads as numbers (``0o17``, ``1e5``). They are also quoted."""
+"""Matches strings that only YAML 1.2 reads as numbers (``0o17``, ``1e5``). They are also quoted."""
 
 
 class _Dumper(yaml.SafeDumper):
-    """Dumps without aliases, with exact numbers and with quotes that suit both YAML versions."""
+    """Writes values without aliases, with exact numbers, and quotes that suit YAML 1.1 and 1.2."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -290,7 +316,10 @@ class _Dumper(yaml.SafeDumper):
         super().increase_indent(flow, False)  # indent lists in mappings, as models do
 
     def represent_number(self, value: float | Decimal) -> Any:
-        """Write 1e5 as 1.0e+5, because YAML 1.1 numbers need a point and a signed exponent."""
+        """Represent a number so that YAML 1.1 also reads it as a number: 1e5 as 1.0e+5.
+
+        Numbers of YAML 1.1 need a point and a signed exponent.
+        """
         mantissa, e, exponent = limits.written(value).lower().partition("e")
         point = "" if "." in mantissa else ".0"
         sign = "+" if e and exponent[0] not in "+-" else ""
@@ -308,6 +337,9 @@ _Dumper.add_implicit_resolver(_TAG + "float", _NUMBER_1_2, list("-+.0123456789")
 
 
 def write(value: Any) -> str:
-    """Return block-style YAML, valid as 1.1 and 1.2, for a value that `check_json` accepts."""
+    """Return a value as block-style YAML that is valid in versions 1.1 and 1.2.
+
+    The value must be one that `check_json` accepts.
+    """
     options: Any = {"sort_keys": False, "allow_unicode": True, "default_flow_style": False}
     return str(yaml.dump(value, Dumper=_Dumper, width=math.inf, **options)).removesuffix("...\n")

@@ -111,7 +111,10 @@ class CollieTask:
         self._words = read_words(self._word_list) if self._word_list else None
 
     def instances(self) -> Iterator[One]:
-        """Yield the instances in file order. Merged instances may have the source ``several``."""
+        """Yield the instances in file order.
+
+        With ``unique_prompts``, only the first instance of each prompt is yielded.
+        """
         sources: dict[str, set[str]] = {}
         for item in read_items(self.path) if self._unique_prompts else ():
             sources.setdefault(item.prompt, set()).add(item.source)
@@ -123,7 +126,11 @@ class CollieTask:
                 yield Instance(id=item.id, data=item, groups=groups)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the data set, the splitter's name, and hashes of data, measures and word list."""
+        """Return what scores depend on besides the answers.
+
+        This is the data set, the name of the sentence splitter, and hashes of the data, of the
+        functions that measure texts, and of the word list.
+        """
         found = {
             "dataset": self.dataset,
             "dataset_sha256": sha256(self.path),
@@ -138,7 +145,10 @@ class CollieTask:
         return found
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return one user message: shots in the form of the published prompts, then the prompt."""
+        """Return one user message with the shots, if any, followed by the prompt.
+
+        Shots are written as the published one-shot prompts show their example.
+        """
         shown = []
         for shot in shots:
             if shot.data.example is None:
@@ -148,11 +158,17 @@ class CollieTask:
         return (Message("user", "".join((*shown, instance.data.prompt))),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return ``constraints``, which alone decides, and ``word`` if a word list applies."""
+        """Return the scores ``constraints`` and, if a word list applies, ``word``.
+
+        Only ``constraints`` decides whether the answer passes.
+        """
         return {"constraints": score(self._verdict(instance, text)), **self._word(instance, text)}
 
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
-        """Return ``word`` as False if there is a word list and a word was asked for."""
+        """Return the score ``word`` as False.
+
+        If there is no word list, or the prompt does not ask for a word, there is no score.
+        """
         return self._word(instance, "")
 
     def _word(self, instance: One, text: str) -> dict[str, Score]:
@@ -166,11 +182,14 @@ class CollieTask:
         return feedback(instance.data.specification, self._verdict(instance, text))
 
     def must_keep(self, instance: One) -> tuple[str, ...]:
-        """Return the target values as texts that a paraphrase must keep."""
+        """Return the target values of the constraints, which a paraphrased prompt must contain."""
         return _values(instance.data.specification.targets)
 
     def reference(self, instance: One) -> str | None:
-        """Return the example or None; 20 of the 2,080 published ones fail with a current NLTK."""
+        """Return the example that satisfies the constraint, or None if there is none.
+
+        With a current NLTK, 20 of the 2,080 published examples fail.
+        """
         return instance.data.example
 
     def describe(self) -> Iterator[DataTable]:
@@ -235,11 +254,14 @@ def _item(raw: Row, where: str) -> CollieItem:
     return CollieItem(row.id, specification, prompt, row.example, *names)
 
 
-read_items = partial(read_all, item=_item)  # of a file
+read_items = partial(read_all, item=_item)  # yields the items of a file
 
 
 def read_words(path: Path) -> frozenset[str]:
-    """Return the words in a file (one per line) in lower case, together with `LONG_WORDS`."""
+    """Return the words in a file, in lower case, together with those in `LONG_WORDS`.
+
+    The file has one word per line. Raises DataInvalid if it is not UTF-8 text, or has no words.
+    """
     try:
         words = {line.strip().lower() for line in path.read_text(encoding="utf-8").splitlines()}
     except UnicodeDecodeError:

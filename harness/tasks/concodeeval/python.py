@@ -2,7 +2,8 @@
 
 The root is the class ``Schema``: a ``BaseModel`` for objects with properties, otherwise a
 ``RootModel``. (The paper's only recorded example wraps a list in an object, which is a different
-schema.) Keywords that pydantic cannot express are in ``json_schema_extra``, as it documents.
+schema.) Keywords that pydantic cannot express are given in ``json_schema_extra``, as pydantic's
+documentation describes.
 """
 
 from __future__ import annotations
@@ -49,7 +50,10 @@ HOLDS = {"array": "items", "object": "additionalProperties"}
 
 
 def render(schema: Schema) -> str:
-    """Return the source of a Python module that declares the schema, with marks (`marked`)."""
+    """Return the source of a Python module that declares the schema.
+
+    The words that express keywords are between marks (`marked`).
+    """
     classes = _Classes()
     if _is_model(schema):
         classes.add(schema, "", "Schema")
@@ -67,7 +71,7 @@ def render(schema: Schema) -> str:
 
 
 class _Classes:
-    """Collects the classes that a schema needs, inner classes first."""
+    """Collects the source of the classes that a schema needs, with inner classes first."""
 
     def __init__(self) -> None:
         self.written: list[str] = []
@@ -109,7 +113,10 @@ class _Classes:
         self.written.append(f"class {name}({base}):\n{body}\n")
 
     def field(self, schema: Any, at: str, name: str, first: list[str]) -> str:
-        """Return a field's type and default as code; ``first`` are ``Field``'s first arguments."""
+        """Return the type and the default of a field, as Python code.
+
+        ``first`` holds the first arguments of pydantic's ``Field``, as code.
+        """
         kind, arguments = self._kind(schema, at, name)
         if not (arguments := [*first, *arguments]):
             return kind
@@ -165,7 +172,10 @@ class _Classes:
 
 
 def _free(name: str, used: set[str], between: str) -> str:
-    """Return a name not in ``used``, with ``between`` and a number if needed, and add it there."""
+    """Return a name that is not in ``used``, and add it to ``used``.
+
+    If ``name`` is taken, ``between`` and a number are appended to it.
+    """
     own, number = name, 2
     while own in used:
         own, number = f"{name}{between}{number}", number + 1
@@ -180,7 +190,10 @@ def _is_bound(value: Any, key: str) -> bool:
 
 
 def _literals(schema: dict[str, Any]) -> list[Any]:
-    """Return the values of a ``Literal`` that expresses the entire schema, or [] if impossible."""
+    """Return the values of a ``Literal`` that expresses an entire schema.
+
+    The list is empty if no ``Literal`` can express the schema.
+    """
     kind, values = schema.get("type"), []
     if schema.keys() == {"type", "const"}:
         values = [schema["const"]]
@@ -202,7 +215,10 @@ def _is_model(schema: Any) -> bool:
 
 
 def _identifier(name: str, used: set[str]) -> str:
-    """Return an unused field name: the property's name or, if not allowed, ``field_…``."""
+    """Return a field name that is not in ``used``, and add it to ``used``.
+
+    It is the property's name or, if Python or pydantic does not allow this, ``field_…``.
+    """
     own = name
     taken = own in RESERVED or keyword.iskeyword(own) or own.startswith(("_", "model_"))
     if not (own.isascii() and own.isidentifier()) or taken or own in used:

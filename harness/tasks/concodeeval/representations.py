@@ -1,9 +1,10 @@
 """Renders a JSON Schema in the five representations of ConCodeEval (arXiv 2407.03387).
 
-The four kinds of code are lossless; XML has the form of the library json2xml. English has two
-wordings. ``paper`` is the authors' text, which says "greater" for maxima of numbers, strings, and
-arrays of these. ``corrected`` has one line per keyword, "less" for maxima, and indented lines about
-inner schemas. Both are equal where the authors' text has no wording.
+The four kinds of code are lossless. XML has the form that the library json2xml writes. English has
+two wordings. ``paper`` is the authors' text, which says "greater" for maxima of numbers, strings,
+and arrays of these. ``corrected`` has one line per keyword, "less" for maxima, and indented lines
+about inner schemas. For schemas that the authors' text does not cover, ``paper`` uses the corrected
+wording.
 """
 
 from __future__ import annotations
@@ -45,17 +46,31 @@ TYPES = {dict: "dict", list: "list", str: "str", bool: "bool", int: "int", float
 def render(
     schema: Schema, representation: Representation, *, wording: Wording = "corrected"
 ) -> str:
-    """Return the schema as text, or raise DataInvalid if it has forbidden characters."""
+    """Return a schema in a representation. ``wording`` is the wording of natural language.
+
+    Raises DataInvalid if the schema contains noncharacters that the harness uses as marks or, for
+    XML, characters that XML 1.0 does not allow.
+    """
     return rendered(schema, representation, wording)[0]
 
 
 def rendered(
     schema: Schema, representation: Representation, wording: Wording = "corrected"
 ) -> tuple[str, Spans]:
-    """Return the schema's text, and the start and end of each keyword in it by pointer.
+    """Return a schema in a representation, and the position of each keyword in the text.
 
-    The position belongs to the keyword's name, to pydantic's equivalent (the first required field
-    for ``required``, the type in brackets for ``items``), or to the clause in English.
+    Args:
+        schema: The schema.
+        representation: The representation.
+        wording: The wording of natural language.
+
+    Returns:
+        The text, and the start and end of each keyword by its JSON Pointer. The position is that of
+        the keyword's name, of pydantic's equivalent (the first required field for ``required``, the
+        type in brackets for ``items``), or of the clause in English.
+
+    Raises:
+        DataInvalid: If the schema contains forbidden characters (`render`).
     """
     if RESERVED.search(json.dumps(schema, ensure_ascii=False)):
         raise DataInvalid("A schema cannot contain the noncharacters U+FDD0 to U+FDD2.")
@@ -96,7 +111,10 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _yaml_string(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    """Return a string's node, double-quoted if PyYAML would fold a line break into a space."""
+    """Return the YAML node of a string.
+
+    The string is double-quoted if PyYAML would otherwise fold a line break into a space.
+    """
     style = '"' if any(each in text for each in "\r\x85\u2028\u2029") else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
@@ -159,7 +177,8 @@ def _allowed(text: str) -> str:
 COUNTS = ("minContains", "maxContains")
 
 _PHRASES = yaml.safe_load(Path(__file__).with_name("phrases.yaml").read_text("utf-8"))
-PHRASES: Mapping[str, str] = _PHRASES["corrected"]  # by keyword, unless its value is a schema
+# By keyword, unless its value is a schema: the phrase, with {} in place of the value.
+PHRASES: Mapping[str, str] = _PHRASES["corrected"]
 AS_RECORDED = {**PHRASES, **_PHRASES["paper"]}
 
 # The prompt template that describes an array or object in the authors' words.
@@ -185,7 +204,10 @@ def _english(schema: Schema, wording: Wording) -> str:
 
 
 def _recorded(schema: Schema) -> dict[str, Any] | None:
-    """Return the fields of `RECORDED_ENGLISH`, or None if the authors have no wording."""
+    """Return the fields for the prompt template `RECORDED_ENGLISH`.
+
+    The result is None if the authors' text does not cover such a schema.
+    """
     inner = "items" if "items" in schema else "contains"
     of, at = (schema.get(inner), f"/{inner}") if schema["type"] == "array" else (schema, "")
     if not isinstance(of, dict) or (at and schema.keys() - {"type", inner, *COUNTS}):
@@ -202,7 +224,10 @@ def _recorded(schema: Schema) -> dict[str, Any] | None:
 
 
 def _shown(value: Any, at: str) -> Any:
-    """Return a schema with each value replaced by its marked text; lists are joined by commas."""
+    """Return a schema in which each value is replaced by its text, between marks (`marked`).
+
+    The items of a list are joined by commas.
+    """
     if isinstance(value, dict):
         return {key: _shown(member, pointer(at, key)) for key, member in value.items()}
     return marked(", ".join(map(str, value if isinstance(value, list) else [value])), at)
@@ -214,13 +239,16 @@ _FLAT |= {"format", "minLength", "maxLength"}
 
 
 def _is_flat(schema: Any) -> bool:
-    """Return whether the authors have a wording for a property's or item's schema."""
+    """Return whether the authors' text covers this schema as that of a property or an item."""
     kind = schema.get("type") if isinstance(schema, dict) and schema.keys() <= _FLAT else None
     return schema == {} or (isinstance(kind, str) and kind not in ("array", "object"))
 
 
 def _clauses(schema: Schema, at: str, phrases: Mapping[str, str] = PHRASES) -> Iterator[str]:
-    """Yield the marked lines about each keyword except the type, in the schema's order."""
+    """Yield lines of English about each keyword of a schema, except the keyword ``type``.
+
+    The lines contain marks (`marked`). ``at`` is the JSON Pointer of the schema.
+    """
     for keyword, value in schema.items():
         place = pointer(at, keyword)
         match keyword, value:
@@ -262,7 +290,10 @@ def _inner(lead: str, schema: Any, place: str) -> Iterator[str]:
 
 
 def _described(schema: Any, place: str) -> tuple[str, list[str]]:
-    """Return a noun with its article for an inner schema, and indented lines about it."""
+    """Return a description of an inner schema: a noun with its article, and indented lines.
+
+    ``place`` is the JSON Pointer of the inner schema.
+    """
     if not isinstance(schema, dict):
         return "any value" if schema else "no value", []
     kind, noun = schema.get("type"), "any value"

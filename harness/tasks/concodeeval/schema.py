@@ -1,8 +1,9 @@
 """The constraints of a schema: their positions in its text, and which of them a sample violates.
 
-A keyword is identified by its JSON Pointer in the schema. Representations have marks (Unicode
-noncharacters) around the words that express a keyword. As in ConCodeEval's analysis of failures,
-positions are thirds (first, middle, last) of the schema's text or of the sample.
+A keyword is identified by its JSON Pointer in the schema. Functions that render a schema put marks
+(Unicode noncharacters) around the words that express a keyword, so that its position is known once
+the text is complete. As in ConCodeEval's analysis of failures, positions are thirds (first, middle,
+last) of the schema's text or of the sample.
 
 >>> unmarked("{ " + marked("type", pointer("/properties", "a/b", "type")))
 ('{ type', {'/properties/a~1b/type': (2, 6)})
@@ -15,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 
-from harness.scoring.validators import Format, Mode, Violation, locate, third
+from harness.scoring.validators import Format, Mode, Violation, limits, locate, third
 
 Schema: TypeAlias = Mapping[str, Any]  # a JSON Schema, whose values can be any JSON
 
@@ -27,14 +28,16 @@ MARKS = re.compile("(\ufdd0[^\ufdd1]*\ufdd1|\ufdd2)")
 RESERVED = re.compile("[\ufdd0-\ufdd2]")  # the marks' characters; no schema may contain any
 
 
-def pointer(base: str, *tokens: object) -> str:
-    """Return the JSON Pointer ``base`` extended by tokens, which are escaped."""
-    escaped = (str(token).replace("~", "~0").replace("/", "~1") for token in tokens)
-    return "/".join([base, *escaped])
+def pointer(base: str, *tokens: str | int) -> str:
+    """Return the JSON Pointer ``base`` extended by ``tokens``, which are escaped here."""
+    return base + limits.pointer(tokens)
 
 
 def keywords(schema: Schema, at: str = "") -> Iterator[tuple[str, str, Any]]:
-    """Yield the pointer, name and value of each keyword of a schema and its subschemas."""
+    """Yield (pointer, name, value) of each keyword of a schema and of the schemas inside it.
+
+    ``at`` is the JSON Pointer of the schema itself.
+    """
     for keyword, value in schema.items():
         place = pointer(at, keyword)
         yield place, keyword, value
@@ -49,12 +52,15 @@ def keywords(schema: Schema, at: str = "") -> Iterator[tuple[str, str, Any]]:
 
 
 def marked(text: str, at: str) -> str:
-    """Return a text between marks that identify it as the keyword with this pointer."""
+    """Put marks around words that express a keyword. ``at`` is the keyword's JSON Pointer."""
     return f"\ufdd0{at}\ufdd1{text}\ufdd2"
 
 
 def unmarked(text: str) -> tuple[str, Spans]:
-    """Return a text without marks, and each keyword's first position in it."""
+    """Remove the marks from a text.
+
+    Returns the text without marks, and the start and end of each keyword's first occurrence in it.
+    """
     pieces: list[str] = []
     spans: Spans = {}
     opened: list[tuple[str, int]] = []
@@ -81,8 +87,9 @@ LONGEST = 120  # maximum characters of a constraint's text
 class Constraints:
     """The constraints of a schema in one representation.
 
-    ``found`` maps pointers to dicts for `harness.analysis.constraints`: pointer, value, keyword
-    (``kind``), and the third of the text in which the keyword starts.
+    ``found`` maps each constraint's JSON Pointer to an entry for `harness.analysis.constraints`.
+    The entry has the pointer and the value (``constraint``), the keyword (``kind``), and the third
+    of the schema's text in which the keyword starts (group ``schema_third``).
     """
 
     def __init__(self, schema: Schema, text: str, spans: Spans) -> None:
@@ -97,7 +104,17 @@ class Constraints:
     def met(
         self, violations: Sequence[Violation], value: Any, sample: str, output: Format, mode: Mode
     ) -> list[dict[str, Any]]:
-        """Return the constraints that apply to a value, each with whether it is satisfied."""
+        """Return an entry for each constraint that applies to a sample.
+
+        ``passed`` in an entry says whether the sample satisfies the constraint.
+
+        Args:
+            violations: The violations found in the sample.
+            value: The sample's value.
+            sample: The sample's text, in which violations are located.
+            output: The format of the text.
+            mode: How the text is read.
+        """
         broken: dict[str, Violation] = {}
         for found in violations:
             broken.setdefault(found.schema_path, found)
@@ -152,7 +169,11 @@ _APPLIES_TO = {keyword: types for types, words in _TYPES.items() for keyword in 
 
 
 def sample_third(sample: str, output: Format, path: str, mode: Mode) -> str:
-    """Return the third of a sample that contains a value, ``whole`` (root) or ``unknown``."""
+    """Return the third of a sample (first, middle, last) that contains a value.
+
+    ``path`` is the JSON Pointer of the value. The result is ``whole`` for the root, and ``unknown``
+    if the value cannot be located.
+    """
     if not path:
         return "whole"
     found = locate(sample, output, path, mode=mode)

@@ -1,7 +1,8 @@
-"""Code shared by ConCodeEval's two tasks: options, data, prompts, groups and fingerprint.
+"""What ConCodeEval's two tasks share: options, data, prompts, groups and fingerprint.
 
-The prompt ``chat`` has our wording, ``paper`` the authors' wording without chat markup, which the
-server adds. The recorded data set has 300 of the authors' 602 schemas and no samples.
+The prompt ``chat`` has our wording. The prompt ``paper`` has the authors' wording without chat
+markup, which the server adds. The recorded data set has 300 of the authors' 602 schemas and no
+samples.
 """
 
 from __future__ import annotations
@@ -34,7 +35,11 @@ Label = Literal["yes", "no"]
 
 
 class SchemaRow(msgspec.Struct, frozen=True):
-    """A schema, its type (or "any"), and the range in its file's name ("0-10", or empty)."""
+    """A schema of the data set.
+
+    ``root`` is its type, or "any" without a single type. ``range`` is the range in the name of the
+    authors' file, such as "0-10", or empty.
+    """
 
     id: str
     schema: dict[str, Any]
@@ -49,7 +54,10 @@ class SchemaRow(msgspec.Struct, frozen=True):
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """A value, and whether strict rules and the authors' code consider it valid (`Mode`)."""
+    """A value for a schema, with two labels that say whether it is valid.
+
+    ``label`` follows strict validation, and ``paper_label`` the authors' code.
+    """
 
     id: str
     schema_id: str
@@ -67,7 +75,12 @@ class Benchmark(NamedTuple):
 
 
 def read_benchmark(dataset: str, data: DataFolder) -> Benchmark:
-    """Read a data set by name (``builtin``, ``recorded``) or path. May raise DataMissing."""
+    """Read a data set, given by its name (``builtin``, ``recorded``) or its path.
+
+    Raises:
+        DataInvalid: If a schema or sample is malformed, or a sample names an unknown schema.
+        DataMissing: If a file of the data set is missing.
+    """
     if dataset == "recorded":
         path = data.file(RECORDED)
     else:
@@ -115,7 +128,7 @@ FOLDER = "concodeeval"
 
 
 class ConCodeEval:
-    """Base class of both tasks. The subclasses document the options."""
+    """Base class of ConCodeEval's two tasks. The subclasses document the options."""
 
     part: ClassVar[Literal["generation", "validation"]]
     prompts: ClassVar[tuple[str, ...]]  # names of the built-in prompts: ours, then the authors'
@@ -169,7 +182,7 @@ class ConCodeEval:
 
     @cached_property
     def schemas(self) -> Sequence[tuple[SchemaRow, str, Constraints]]:
-        """Each schema with its text in the prompt and its constraints, cached for repeated use."""
+        """Each schema with its text in the prompt and its constraints. Computed only once."""
         found = []
         for row in self.benchmark.schemas:
             text, spans = representations.rendered(row.schema, self.representation, self._wording)
@@ -192,7 +205,11 @@ class ConCodeEval:
         yield DataTable(("keyword", "schemas"), counts.most_common())
 
     def groups(self, row: SchemaRow, output: Format) -> dict[str, str]:
-        """Return an instance's groups: output, representation, root type and, if known, range."""
+        """Return an instance's groups by label.
+
+        The labels are ``output`` (the format), ``representation``, ``root`` (the schema's type)
+        and, if known, ``range``.
+        """
         groups = {"output": output, "representation": self.representation, "root": row.root}
         return groups | ({"range": row.range} if row.range else {})
 
@@ -211,7 +228,11 @@ class ConCodeEval:
     def conversation(
         self, fields: Mapping[str, str], shots: Sequence[Mapping[str, str]]
     ) -> tuple[Message, ...]:
-        """Return an instance's conversation, given its template fields and those of each shot."""
+        """Return the conversation that asks about an instance.
+
+        ``fields`` are the values of the template's fields for the instance, and ``shots`` those for
+        each shot. Raises ConfigError if there are shots but the prompt has no place for them.
+        """
         given = {**fields, "input": NAMES[self.representation], "shots": list(shots)}
         if shots:
             if self._few_shot is None:

@@ -1,9 +1,9 @@
 """FollowBench: instructions that gain one constraint per level, from 1 to 5.
 
 Jiang et al. 2024, "FollowBench: A Multi-level Fine-grained Constraints Following Benchmark for
-Large Language Models" (arXiv 2310.20410). Rules decide some of the answers
-(`harness.tasks.followbench.rules`), and the judge ``followbench`` decides the others, which have no
-verdict without it.
+Large Language Models" (arXiv 2310.20410). Rules decide on some of the answers
+(`harness.tasks.followbench.rules`), and the judge ``followbench`` decides on the others. Without
+this judge, the others have no verdict.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ WRONG = "I would rather talk about something else."
 class FollowBenchItem(Struct, frozen=True):
     """An instruction with ``level`` constraints.
 
-    ``evolution`` has the instructions from level 0 (without constraints) to this one, or only this
-    one for the category ``example``. ``rule`` is None if a judge decides.
+    ``evolution`` has the instructions from level 0, without constraints, to this level. For the
+    category ``example``, it has only the instruction itself. ``rule`` is None if a judge decides.
     """
 
     id: str
@@ -46,7 +46,7 @@ class FollowBenchItem(Struct, frozen=True):
     level: int
     evolution: tuple[str, ...]
     rule: FollowBenchRule | None = None
-    answer: str | None = None  # one that follows the rule
+    answer: str | None = None  # an answer that follows the rule
 
     @property
     def instruction(self) -> str:
@@ -64,7 +64,8 @@ class FollowBenchTask:
         dataset: ``builtin`` (a small example), ``public`` (the authors' 820 instructions), or the
             path of a file like followbench/data.jsonl or a folder of the authors' JSON files.
         categories: The categories to use. If empty, all are used.
-        leave_out: Groups to leave out, for example those that a recording lacks: ``example/4``.
+        leave_out: Instructions to leave out, for example because a recording lacks them. Each is
+            named by category and number, such as ``example/4``.
     """
 
     on_truncated: Literal["fail", "grade"] = "grade"  # the authors' code scores truncated answers
@@ -117,11 +118,14 @@ class FollowBenchTask:
         return {"dataset": self.dataset, "dataset_sha256": " ".join(map(sha256, files))}
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return the instruction as the user's message, without shots: the paper uses none."""
+        """Return the instruction as one user message. ``shots`` are not used, as in the paper."""
         return (Message("user", instance.data.instruction),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return ``rule``, whether all constraints are satisfied, or {} if a judge decides."""
+        """Return the score ``rule``, which says whether the answer satisfies all constraints.
+
+        If a judge decides, there is no score.
+        """
         if (rule := instance.data.rule) is None:
             return {}
         reason = rule.violation(text)
@@ -138,7 +142,10 @@ class FollowBenchTask:
         return f"{said}\nWhat is wrong: {found.reason}." if found and found.reason else said
 
     def reference(self, instance: One) -> str | None:
-        """Return an answer that follows the rule, or None if a judge decides or none is known."""
+        """Return an answer that follows the rule.
+
+        The result is None if a judge decides, or no such answer is known.
+        """
         return instance.data.answer
 
     def wrong_answer(self, instance: One) -> str | None:
@@ -150,7 +157,10 @@ class FollowBenchTask:
         return instance.data.instruction
 
     def criteria(self, instance: One) -> Sequence[Criterion]:
-        """Return a criterion per constraint (``example``: one), for judges such as ``yes_no``."""
+        """Return one criterion per constraint, for judges.
+
+        Instructions of the category ``example`` have a single criterion.
+        """
         if instance.data.category == "example":
             return [Criterion("It has the form of the answers in the examples.")]
         added = pairwise(instance.data.evolution)
@@ -184,7 +194,11 @@ class _Row(Struct):
 def read_items(
     path: Path, categories: Sequence[Category] = CATEGORIES
 ) -> Iterator[FollowBenchItem]:
-    """Yield the items of levels 1 to 5 in a file, or in a folder of the authors' files."""
+    """Yield the items of ``categories`` at levels 1 to 5.
+
+    ``path`` is a file, or a folder with the authors' files. Raises DataInvalid if a row is
+    malformed or a level is missing.
+    """
     evolutions = defaultdict[tuple[Category, int], tuple[str, ...]](tuple)
     for where, raw in _rows(path, categories):
         row = converted(raw, _Row, where)

@@ -1,4 +1,4 @@
-"""FollowBench's rules: which answers they decide, and whether an answer follows its instruction.
+"""FollowBench's rules: which answers they decide on, and whether an answer passes.
 
 Jiang et al. 2024, "FollowBench: A Multi-level Fine-grained Constraints Following Benchmark for
 Large Language Models" (arXiv 2310.20410), section 3.2, as implemented in the authors' commit
@@ -21,13 +21,13 @@ from string import punctuation
 from typing import NamedTuple
 
 Check = Callable[[str], str]
-"""Returns briefly why a text fails, or an empty text if it passes."""
+"""A function that returns, briefly, why a text fails, or an empty string if it passes."""
 
-MOST_SHOWN = 80  # characters of a target that a reason shows
+MOST_SHOWN = 80  # maximum characters of a target that a reason shows
 
 
 class FollowBenchRule(NamedTuple):
-    """A rule, its key in the tables of rules, and an answer that should follow it."""
+    """A check of answers, its key in `TARGETS` or `CHECKS`, and an answer that should pass it."""
 
     violation: Check
     source: str
@@ -39,8 +39,16 @@ def rule_for(
 ) -> FollowBenchRule | None:
     """Return the rule for a row of the data set, or None if a judge decides.
 
-    ``category`` is the file's category (``mixed``), ``kind`` the row's (``content, format``).
-    Raises ValueError if the target is not in the form that the rule needs.
+    Args:
+        category: The category of the row's file, such as ``mixed``.
+        kind: The category in the row itself, such as ``content, format``.
+        source: The data set from which the authors took the instruction.
+        example_id: The number of the instruction in its category.
+        level: The number of constraints.
+        target: The row's target, which some rules compare with the answer.
+
+    Raises:
+        ValueError: If the target is not in the form that the rule needs.
     """
     if category == "example":
         return FollowBenchRule(_in_form(target), source)
@@ -69,12 +77,13 @@ def _all(*checks: Check) -> Check:
 
 
 def _in_form(template: str) -> Check:
-    """Return a check for a template's form, such as ``{instruction}\\nAnswer: {answer}``.
+    """Return a check that an answer has the form of a template.
 
-    Doubled braces stand for single braces. The answer may be empty, but has no line break.
+    A template is a text such as ``{instruction}\\nAnswer: {answer}``. Doubled braces stand for
+    single braces. The answer may be empty, but has no line break.
     """
     plain = template.replace("{instruction}\n", "").replace("{{", "{").replace("}}", "}")
-    parts = plain.replace("{answer}", ".*").split(".*")  # its own ".*" allows any text, too
+    parts = plain.replace("{answer}", ".*").split(".*")  # ".*" in it also allows any text
     if len(parts) != 2:
         raise ValueError("must have one place for the {answer}")
     pattern = re.compile(r"[^\n]*".join(map(re.escape, parts)))
@@ -102,7 +111,7 @@ def _one_of(target: str) -> Check:
 
 
 def _names_in(target: str) -> list[str]:
-    """Parse the texts in a written list, such as ``['Bonn', 'Rome']``."""
+    """Return the strings in a list that is written as Python code, such as ``['Bonn', 'Rome']``."""
     try:
         found = ast.literal_eval(target)
     except (SyntaxError, RecursionError, MemoryError, TypeError, ValueError) as error:
@@ -136,7 +145,7 @@ TARGETS: Mapping[str, Callable[[str], Check]] = {
     "BBH_time": partial(_last, r"\d{2}/\d{2}/\d{4}", "date"),
     "gsm_8k": partial(_last, r"\$\d+", "number of dollars"),
 }
-"""Maps each source to a function that makes a check from a target."""
+"""Maps a row's source to a function that makes a check from the row's target."""
 
 
 # Rules without a target: each level adds a constraint.
@@ -146,12 +155,18 @@ _BREAK = re.compile(r"(?<!\w\.\w.)(?<![A-Z][a-z]\.)(?<=[.?])\s")
 
 
 def _sentences(text: str) -> list[str]:
-    """Return the parts between sentence ends. White space alone counts as a sentence."""
+    """Return the parts of a text between sentence ends, without empty parts.
+
+    A part that consists of white space counts as a sentence.
+    """
     return [part for part in re.split(r"[.!?]", text) if part]
 
 
 def _bold_points(text: str) -> int:
-    """Count points such as ``**1. Growth:``, up to the last colon of each line."""
+    """Count points such as ``**1. Growth:``.
+
+    In each line, only the part up to the last colon is searched.
+    """
     lines = (line[: line.rfind(":") + 1] for line in text.split("\n"))
     return sum(len(re.findall(r"\*\*\d.[^:]*:", line)) for line in lines)
 
@@ -204,7 +219,11 @@ def _no_word(word: str) -> Check:
 
 
 def _in_sentence(number: int, check: Check, *, if_missing: str = "") -> Check:
-    """Return a check of one sentence, numbered from 1, with a reason if it is missing."""
+    """Return a check that applies ``check`` to one sentence of a text, numbered from 1.
+
+    If the text has no such sentence, it fails with the reason ``if_missing`` or, if this is empty,
+    passes.
+    """
 
     def checked(text: str) -> str:
         found = _sentences(text)[number - 1 : number]
@@ -231,7 +250,10 @@ def _points_are_short(text: str) -> bool:
 
 
 def _levels(*checks: Check) -> tuple[Check, ...]:
-    """Return the checks for each level, which accumulate from level to level."""
+    """Return a check for each level, given the check that each level adds.
+
+    An answer at a level must also pass the checks of all lower levels.
+    """
     return tuple(_all(*checks[:level]) for level in range(1, len(checks) + 1))
 
 
@@ -302,4 +324,4 @@ CHECKS: Mapping[str, tuple[Check, ...]] = {
         _must_not(re.compile(r"-ly(?!\S)").search, "a word ends in '-ly'"),
     ),
 }
-"""Maps sources, or sources and examples, to the checks of each level."""
+"""The checks for each level, by source or by source and example, such as ``koala/30``."""

@@ -1,7 +1,8 @@
 """IFEval: instructions that a program can verify (Zhou et al. 2023, arXiv 2311.07911).
 
-A text follows an instruction strictly, or loosely: with its first line, its last line, or its
-asterisks removed. An answer passes if it follows all instructions of its prompt.
+A text follows an instruction strictly, or only loosely: after its first line, its last line, its
+asterisks, or several of these have been removed. An answer passes if it strictly follows all
+instructions of its prompt.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ FIGURES = (
 
 
 class IFEvalItem(Struct, frozen=True):
-    """A prompt with its instructions and, if known, a right and a wrong answer."""
+    """A prompt with its instructions and, if known, an answer that passes and one that fails."""
 
     id: str
     messages: tuple[Message, ...]
@@ -75,14 +76,19 @@ class IFEvalTask:
         self.path = data.file(names.get(dataset, dataset))
 
     def instances(self) -> Iterator[One]:
-        """Yield the prompts in file order, labelled with their number of instructions."""
+        """Yield the prompts in file order.
+
+        Each instance has its number of instructions as a group.
+        """
         for item in read_all(self.path, partial(read_item, verdicts=self._verdicts)):
             yield Instance(item.id, item, {COUNT: str(len(item.instructions))})
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the data's name and hash, the kind of verdicts, and versions that affect them.
+        """Return what scores depend on besides the answers.
 
-        Raises ConfigError or DataMissing if an instruction needs a missing library or data.
+        This is the data's name and hash, the kind of verdicts, and the versions of checks and
+        libraries. Raises ConfigError or DataMissing if an instruction needs a library or data that
+        is missing.
         """
         found = {
             "dataset": self.dataset,
@@ -95,15 +101,21 @@ class IFEvalTask:
         return found | verifiable.versions(ids)
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return the prompt as one user message, or the row's conversation, without shots."""
+        """Return the row's prompt as one user message, or the row's conversation.
+
+        ``shots`` are not used.
+        """
         return instance.data.messages
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return the verdicts and shares; ``strict`` alone decides whether an answer passes.
+        """Return the verdicts, and the shares of instructions that the answer follows.
 
-        The paper's accuracy by instruction is the mean share followed, weighted by
-        ``n_instructions``. ``corrected_to_pass`` and ``corrected_to_fail`` count the strict
-        verdicts that differ from those of the official checks.
+        - ``strict``: whether it follows all instructions. This alone decides whether it passes.
+        - ``loose``: whether it follows all instructions loosely (see the module's docstring).
+        - ``strict_instructions``, ``loose_instructions``: the share that it follows. The mean
+          weighted by ``n_instructions`` is the paper's accuracy by instruction.
+        - ``corrected_to_pass``, ``corrected_to_fail`` (only for corrected verdicts): how many
+          strict verdicts differ from the official ones.
         """
         asked, corrects = instance.data.instructions, self._verdicts == "corrected"
         as_published = [VerifiableInstruction(one.id, one.arguments) for one in asked]
@@ -143,7 +155,7 @@ class IFEvalTask:
         return self.score(instance, "")
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return a list of the instructions that the answer does not follow, with reasons."""
+        """Return a list of the instructions that the answer does not follow, with the reasons."""
         found = scores.get(STRICT)
         failed = [
             f"- {one['id']}: {one['reason']}"
@@ -173,7 +185,11 @@ class _Row(Struct):
 
 
 def read_item(raw: Row, where: str, verdicts: Verdicts) -> IFEvalItem:
-    """Return the item for a row in the published format. A wrong instruction raises DataInvalid."""
+    """Return the item of a row in the published format.
+
+    ``verdicts`` says which version of the checks its instructions use. Error messages begin with
+    ``where``. Raises DataInvalid if the row is malformed or names an unknown instruction.
+    """
     row = converted(raw, _Row, where)
     try:
         messages = turns_of(raw)

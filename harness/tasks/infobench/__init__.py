@@ -1,7 +1,7 @@
 """InFoBench: instructions decomposed into requirements, which are yes-or-no questions.
 
-Qin et al. 2024 (arXiv 2401.03601). Only judges decide: ``infobench`` uses the published prompt,
-``yes_no`` our own. Without a judge, answers have no verdict.
+Qin et al. 2024 (arXiv 2401.03601). Only judges decide: the judge ``infobench`` uses the published
+prompt, and ``yes_no`` uses our own. Without a judge, answers have no verdict.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ BUILTIN = Path(__file__).with_name("builtin.jsonl")
 class InfoBenchItem(Struct, frozen=True):
     """An instruction with its input text (empty if there is none) and its requirements.
 
-    Each requirement is a question whose good answer is yes. Its group ``label`` lists its kinds.
+    Each requirement is a yes-or-no question, and yes means that an answer meets it. The kinds of a
+    requirement are listed in its group ``label``.
     """
 
     id: str
@@ -138,5 +139,5 @@ def _item(raw: Row, where: str) -> InfoBenchItem:
     )
 
 
-read_items = partial(read_all, item=_item)  # of a file; without an id, it is the row's number
+read_items = partial(read_all, item=_item)  # yields a file's items; the default id is the number
 plugin = InfoBenchTask

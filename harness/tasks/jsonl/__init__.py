@@ -27,14 +27,13 @@ from harness.records import (
     encodable,
     verdict,
 )
-from harness.scoring.checks import Rules, checks_of, is_file, read_checks
+from harness.scoring.checks import FROM_ROW, Rules, checks_of, is_file, read_checks
 from harness.scoring.extraction import Extraction, extraction, faults, garbled
 from harness.scoring.patterns import PatternTooSlow
 from harness.tasks._rows import Row, rows, text_id, turns_of, unique
 from harness.tasks.jsonl.items import ADAPT, PRESETS, JsonlItem, JudgeChecks, groups_of
 
 BUILTIN = Path(__file__).with_name("example.jsonl")
-TARGETS = ("target", "targets")
 LOOKED_AT = 200  # number of instances that `prompt_errors` examines
 MOST_KEPT = 1 << 24  # maximum bytes of a file to keep in memory; larger or .gz files are reread
 
@@ -54,13 +53,16 @@ class JsonlTask:
         extract: How to find the answer in a text: {regex: ...}, {number: last} or {json: key}; null
             for the whole text.
         checks: Checkers and judges by name, with options.
-        gold: A template of a correct answer, for shots and simulated runs (target is the first of
-            several); null for the target in the form that extract reads, if it passes.
+        gold: A template of a correct answer, for shots and simulated runs. If a row has several
+            targets, the field target stands for the first. null uses the target in the form that
+            extract reads, if that passes.
         groups: Fields of the rows by which to break down results.
         preset: gsm8k, gsm8k_json, shuffled_objects or shuffled_objects_json. Sets prompt, extract
             and checks for rows of that data set. With _json, answers are JSON.
         on_truncated: Whether truncated answers fail or are graded (fail, grade).
     """
+
+    constraint_kind: ConstraintKind = "json_schema"
 
     def __init__(
         self,
@@ -146,7 +148,11 @@ class JsonlTask:
         return (Message("system", self._system.render(row)), *turns)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the file's name, hashes of data, options and checkers, and regex's version."""
+        """Return what scores depend on besides the answers.
+
+        This is the file's name, hashes of the data, of the task's options and of checkers in Python
+        files, and the version of the library ``regex``.
+        """
         return {
             "dataset": self.path.name,
             "dataset_sha256": sha256(self.path),
@@ -165,7 +171,10 @@ class JsonlTask:
         return instance.data.messages
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return each rule's score by name. If extraction takes too long, no score has a value."""
+        """Return the score of each rule (a check that is not a judge), by the rule's name.
+
+        If extracting the answer takes too long, no score has a value.
+        """
         checks, of = instance.data.rules, {"text": text, "answer": text}
         if self._extraction is not None and checks:
             try:
@@ -176,7 +185,10 @@ class JsonlTask:
         return {rule.name: checker(rule).check(of[rule.of], instance) for rule in checks}
 
     def score_parsed(self, instance: One, answer: str) -> Mapping[str, Score]:
-        """Return scores, without verdicts, of the rules that check the extracted answer."""
+        """Score an answer that a judge extracted from a reply.
+
+        The scores are those of the rules that check the extracted answer. They have no verdict.
+        """
         return {
             rule.name: replace(self._rules.checker(rule).check(answer, instance), passed=None)
             for rule in instance.data.rules
@@ -184,7 +196,10 @@ class JsonlTask:
         }
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return the reasons for failed checks, or that the answer is right or was not checked."""
+        """Return the reasons for failed checks.
+
+        If no check failed, say that the answer is right or that it could not be checked.
+        """
         failed = [score for score in scores.values() if score.passed is False]
         if not failed and any(score.value is None for score in scores.values()):
             return "That could not be checked. Please answer again, in a simpler form."
@@ -194,15 +209,19 @@ class JsonlTask:
         return "\n".join(["That is not right yet:", *reasons, "Please answer again."])
 
     def reference(self, instance: One) -> str | None:
-        """Return ``gold`` rendered, or else the target in a form that passes, if there is one."""
+        """Return a correct answer: the template ``gold`` rendered for the row.
+
+        Without a template, it is the row's target, in the first form that passes the checks. The
+        result is None if there is none.
+        """
         if self._gold is not None:
             row = instance.data.row
-            return self._gold.render({**row, **{f: _first(row[f]) for f in TARGETS if f in row}})
+            return self._gold.render({**row, **{f: _first(row[f]) for f in FROM_ROW if f in row}})
         found = self._candidates(instance.data.row)
         return next((text for text in found if text.strip() and self._passes(instance, text)), None)
 
     def _candidates(self, row: Mapping[str, Any]) -> Iterator[str]:
-        for field in ("gold", *TARGETS):
+        for field in ("gold", *FROM_ROW):
             value = row.get(field)
             first = _first(value)
             if not isinstance(first, str | int | float):
@@ -214,13 +233,12 @@ class JsonlTask:
             if isinstance(value, list):  # the first alone may not pass every check
                 yield " ".join(map(str, value))
 
-    @property
-    def constraint_kind(self) -> ConstraintKind:
-        """Always ``json_schema``."""
-        return "json_schema"
-
     def constraint(self, instance: One) -> DecodingConstraint:
-        """Return the schema of the row's only check ``json_schema``, or raise DataInvalid."""
+        """Return the schema of the row's check ``json_schema`` as the decoding constraint.
+
+        Raises DataInvalid if the row has no such check or several, or if the check does not read
+        the whole reply as JSON.
+        """
         rules = [rule for rule in instance.data.rules if rule.checker == "json_schema"]
         checkers: list[Any] = [self._rules.checker(rule) for rule in rules]
         if len(checkers) != 1:
@@ -228,9 +246,9 @@ class JsonlTask:
             problem = f"decoding.constraint: task: {instance.id!r:.60} has {n} json_schema."
             raise DataInvalid(problem, "Give every row one, or write the constraint itself.")
         if not checkers[0].constrains:
-            problem = f"decoding.constraint: task: the schema of {instance.id!r:.60} is not that of"
+            problem = f"decoding.constraint: task: the schema of {instance.id!r:.60} is not for"
             remedy = "Remove 'format' and 'extraction' from the check json_schema."
-            raise DataInvalid(f"{problem} the whole reply in JSON.", remedy)
+            raise DataInvalid(f"{problem} the whole reply as JSON.", remedy)
         schema = checkers[0].schema
         if isinstance(schema, bool):
             schema = {} if schema else {"not": {}}
@@ -243,22 +261,34 @@ class JsonlTask:
         return several if len(turns) > 1 else turns[0].content
 
     def criteria(self, instance: One) -> Sequence[Criterion]:
-        """Return the row's criteria for all judges or, in a task from `for_judge`, for that one."""
+        """Return the criteria for judging answers to a row.
+
+        A task that `for_judge` returned has the criteria for its judge. Otherwise, the criteria for
+        all judges are returned.
+        """
         item = instance.data
         return [Criterion(t) for t in self._judges.criteria(item.row, item.judges, self._judge)]
 
     def judged_by(self, instance: One, judge: str) -> bool:
-        """Return whether the row's checks name the judge. A judge that no row names judges all."""
+        """Return whether a judge scores answers to a row.
+
+        It does if the row's checks name it, or if no check of any row does.
+        """
         return self._judges.judged_by(instance.data.judges, judge)
 
     def for_judge(self, judge: str) -> JsonlTask:
-        """Return a copy of the task with only one judge's `criteria`."""
+        """Return a copy of the task in which `criteria` are those for one judge."""
         view = copy.copy(self)
         view._judge = judge
         return view
 
     def prompt_errors(self) -> list[str]:
-        """Return warnings: prompts that do not fit ``extract``, wrong golds, misread targets."""
+        """Return warnings about prompts and answers that do not fit the option ``extract``.
+
+        These are prompts that do not ask for what ``extract`` reads, correct answers from ``gold``
+        that do not pass, and targets that ``extract`` would misread. Only the first instances are
+        examined.
+        """
         if self._extraction is None:
             return []
         found: dict[str, list[str]] = {}
@@ -276,7 +306,7 @@ class JsonlTask:
         yield from faults(asked, [t.content for t in turns if t.role == "assistant"], parser)
         if self._gold is not None and not self._passes(instance, self.reference(instance) or ""):
             yield "task.gold gives an answer that does not pass."
-        targets = next((row[field] for field in TARGETS if field in row), None)
+        targets = next((row[field] for field in FROM_ROW if field in row), None)
         for target in targets if isinstance(targets, list) else [targets]:
             read = garbled(parser, target) if isinstance(target, str) else None
             if read is not None:

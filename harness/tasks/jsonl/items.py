@@ -1,9 +1,9 @@
 """Turns rows into conversations, groups and criteria for judges, and defines the presets.
 
 A row is judged by the judges named in its checks (``- judge: NAME``; a panel's name stands for all
-of its judges), and by judges that no check of any row names. A judge is given the criteria of its
-check (texts, and fields of the row), or else the row's field ``criteria``. A judge that no check
-names is given all criteria of the row.
+of its judges), and by judges that no check of any row names. A judge that is named in a check is
+given the criteria in that check (texts, and fields of the row) or, if it has none, the row's field
+``criteria``. A judge that no check names is given all criteria of the row.
 
 The presets are for GSM8K (Cobbe et al. 2021, arXiv 2110.14168) and BIG-bench Hard (Suzgun et al.
 2022, arXiv 2210.09261).
@@ -26,13 +26,16 @@ from harness.scoring.checks import JUDGE, Check, field_of, from_row
 from harness.scoring.patterns import numbers
 from harness.tasks._rows import Row
 
-ByJudge: TypeAlias = Mapping[str, tuple[str, ...]]  # by judge that a check names: criteria in it
+ByJudge: TypeAlias = Mapping[str, tuple[str, ...]]  # maps judges to the criteria of their checks
 
 CRITERIA = "criteria"  # name of a row's field, and of an option of a judge's check
 
 
 class JsonlItem(Struct, frozen=True):
-    """A row with its messages for round 1, its rules, and the criteria in its checks by judge."""
+    """A row with its messages for round 1 and its rules.
+
+    ``judges`` maps the judges that the row's checks name to the criteria given there.
+    """
 
     row: Row
     messages: tuple[Message, ...]
@@ -41,7 +44,12 @@ class JsonlItem(Struct, frozen=True):
 
 
 def groups_of(row: Row, labels: Sequence[str]) -> dict[str, str]:
-    """Map labels to a row's groups: fields named in ``labels``, overridden by its ``groups``."""
+    """Return a row's groups by label.
+
+    These are the row's fields that ``labels`` name, and the mapping in its field ``groups``, which
+    takes precedence. Raises DataInvalid if a field is missing, or is not text, a number or a truth
+    value.
+    """
     own = row.get("groups", {})
     if not isinstance(own, Mapping):
         raise DataInvalid("'groups' must be a mapping of labels to names.")
@@ -105,7 +113,11 @@ class JudgeChecks:
                 raise ConfigError(f"task.checks: {error.message}", error.remedy) from None
 
     def of(self, checks: Sequence[Check], row: Row) -> ByJudge:
-        """Return the criteria of each judge named by a row's checks. May raise DataInvalid."""
+        """Return the criteria of each judge that a row's checks name, by judge.
+
+        Raises DataInvalid if a check is invalid or names an unknown judge, or if a judge that
+        judges criteria has none for the row.
+        """
         found: dict[str, tuple[str, ...]] = {}
         for check in (one for one in checks if one.checker == JUDGE):
             self._refuse(check)
@@ -119,11 +131,14 @@ class JudgeChecks:
         return found
 
     def judged_by(self, found: Collection[str], judge: str) -> bool:
-        """Return whether the judge scores a row whose checks name the judges ``found``."""
+        """Return whether ``judge`` scores a row whose checks name the judges ``found``."""
         return judge in found or judge not in self._named
 
     def criteria(self, row: Row, found: ByJudge, judge: str | None) -> tuple[str, ...]:
-        """Return the criteria for a judge (None: all judges), given those in the row's checks."""
+        """Return a row's criteria for one judge, or for all judges if ``judge`` is None.
+
+        ``found`` holds the criteria in the row's checks, by judge.
+        """
         if own := found.get(judge or ""):
             return own
         others = [] if judge in found else [text for own in found.values() for text in own]
@@ -136,7 +151,7 @@ class JudgeChecks:
 
     @cached_property
     def _named(self) -> frozenset[str]:
-        """The names of all judges named by a check, in the run file or in any row."""
+        """The names of all judges that are named by a check in the run file or in any row."""
         named = {judge for check in self._shared for judge in self._members(check.name)}
         if self._judges is None or self._judges.keys() - named:
             for row in self._rows():
@@ -166,7 +181,10 @@ class JudgeChecks:
 
 
 def _criteria(check: Check, row: Row) -> tuple[str, ...]:
-    """Return a check's criteria as texts, with fields of the row replaced by their texts."""
+    """Return the criteria that a check lists, as texts.
+
+    References to fields of the row are replaced by the texts in these fields.
+    """
     if CRITERIA not in check.options:
         return ()
     written, of = check.options[CRITERIA], f"of the check {check.name!r}"

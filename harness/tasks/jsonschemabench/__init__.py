@@ -3,8 +3,9 @@
 Geng et al. 2025, "Generating Structured Outputs from Language Models: Benchmark and Studies" (arXiv
 2501.10868). The benchmark measures constrained decoding (``decoding.constraint: task``): which
 schemas a provider accepts, and whether the answers satisfy them. The prompt ``copy`` instead asks
-for copies of MaskBench's labelled instances. If a valid instance is not copied, the provider
-constrains too much; if an invalid one is, it constrains too little.
+for copies of MaskBench's labelled instances. A provider that prevents the model from copying a
+valid instance constrains too much. A provider that allows an invalid instance constrains too
+little.
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ Verdicts = Literal["strict", "official"]
 
 DECLARED, JSON, COMPLIANT = "declared", "json", "compliant"
 OVER, UNDER = "over_constrained", "under_constrained"
-"""Names of the scores."""
+"""Names of the scores for copied instances (`JSONSchemaBenchTask.score`)."""
 
 ALWAYS_REFUSED = frozenset({"ipv4", "ipv6", "uuid"})
-"""Formats for which the official verdicts refuse every value."""
+"""Formats (of JSON Schema's keyword ``format``) in which the official verdicts accept no value."""
 
 
 class LabelledInstance(Struct, frozen=True):
@@ -55,7 +56,10 @@ class LabelledInstance(Struct, frozen=True):
 
 
 class SchemaItem(Struct, frozen=True):
-    """A schema with its labelled instances; ``asked`` is the instance to copy, if any."""
+    """A schema with its labelled instances.
+
+    For the prompt ``copy``, ``asked`` is the instance to copy. Otherwise, it is None.
+    """
 
     id: str
     dataset: str
@@ -80,6 +84,7 @@ class JSONSchemaBenchTask:
     """
 
     on_truncated: Literal["fail", "grade"] = "fail"
+    constraint_kind: ConstraintKind = "json_schema"
     table = PaperTable(
         rows="dataset",
         columns="",
@@ -118,7 +123,7 @@ class JSONSchemaBenchTask:
         field = "instance" if self._copies else "schema"
         if self._user.names != {field}:
             remedy = f"Write {{{{ {field} }}}} where it belongs."
-            raise ConfigError(f"{self._user.name}: the one field is {field!r}.", remedy)
+            raise ConfigError(f"{self._user.name}: the only field must be {field!r}.", remedy)
         self._validator = partial(validators.validator, mode=verdicts)
 
     def instances(self) -> Iterator[One]:
@@ -178,9 +183,11 @@ class JSONSchemaBenchTask:
 
         - ``declared``: whether the provider accepts the schema.
         - ``json``: whether the answer is JSON.
-        - ``compliant``: whether it satisfies the schema. The details list the violations.
-        - ``over_constrained`` (for a valid instance to copy): whether the answer differs from it.
-        - ``under_constrained`` (for an invalid instance to copy): whether the answer is invalid.
+        - ``compliant``: whether the answer satisfies the schema. The details list the violations.
+        - ``over_constrained`` (if a valid instance is to be copied): whether the answer differs
+          from it.
+        - ``under_constrained`` (if an invalid instance is to be copied): whether the answer
+          violates the schema.
         """
         item = instance.data
         try:
@@ -204,7 +211,11 @@ class JSONSchemaBenchTask:
         return {**_accepted(json=True), UNDER: Score(under, found.passed, found.reason)}
 
     def _read(self, text: str) -> Any:
-        """Parse the whole answer or, if that fails under strict verdicts, its first block."""
+        """Return the value of an answer.
+
+        Under strict verdicts, if the whole answer is not JSON, its first code block is read. Raises
+        UnparseableDocument if the answer cannot be read.
+        """
         if self._verdicts == "official":
             from harness.scoring.validators import official
 
@@ -219,7 +230,7 @@ class JSONSchemaBenchTask:
             return validators.read(block)
 
     def _is_json(self, text: str) -> bool:
-        """Return whether the official code accepts an unreadable answer as JSON."""
+        """Return whether the official code counts an answer as JSON that it cannot read."""
         if self._verdicts == "strict":
             return False
         from harness.scoring.validators import official
@@ -227,10 +238,13 @@ class JSONSchemaBenchTask:
         return official.is_json(text)
 
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
-        """Return the scores of an answer that is not JSON; a copy is then left unscored."""
+        """Return the scores of an answer that is not JSON.
+
+        With the prompt ``copy``, the score that decides is omitted.
+        """
         found = _accepted(json=False)
         if instance.data.asked is None:
-            found[COMPLIANT] = Score(False, False, "no JSON")
+            found[COMPLIANT] = Score(False, False, "not JSON")
         return found
 
     def score_of_refused_constraint(self, instance: One) -> Mapping[str, Score]:
@@ -241,21 +255,24 @@ class JSONSchemaBenchTask:
         return found
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return feedback that calls the value right, or says what is wrong and asks again."""
+        """Return feedback that says whether the value is right and, if not, asks for another."""
         found = next(score for name, score in scores.items() if name not in (DECLARED, JSON))
         if found.passed:
             return "That value is right."
         return f"That value is not right: {found.reason}. Please write it again."
 
     def reference(self, instance: One) -> str | None:
-        """Return the valid instance to copy, else one that the validator accepts, or None."""
+        """Return the instance to copy, if there is one and it is valid.
+
+        Otherwise, return the first valid instance that the validator accepts, or None.
+        """
         asked = instance.data.asked
         if asked is not None and asked.valid:
             return json.dumps(asked.data, ensure_ascii=False)
         return self._first(instance.data, valid=True)
 
     def wrong_answer(self, instance: One) -> str | None:
-        """Return an invalid instance that the validator rejects, or None if there is none."""
+        """Return the first instance labelled invalid that the validator rejects, or None."""
         return self._first(instance.data, valid=False)
 
     def _first(self, item: SchemaItem, *, valid: bool) -> str | None:
@@ -271,14 +288,9 @@ class JSONSchemaBenchTask:
             return None
 
     def leaks(self, instance: One, shot: One) -> bool:
-        """Return whether the shot's value also satisfies the instance's schema."""
+        """Return whether the shot's reference answer also satisfies the instance's schema."""
         reference = self.reference(shot)
         return reference is not None and bool(self._accepts(instance.data, json.loads(reference)))
-
-    @property
-    def constraint_kind(self) -> ConstraintKind:
-        """Always ``json_schema``."""
-        return "json_schema"
 
     def constraint(self, instance: One) -> DecodingConstraint:
         """Return the instance's schema as the decoding constraint."""
@@ -288,7 +300,10 @@ class JSONSchemaBenchTask:
         return DecodingConstraint(json_schema=schema)
 
     def describe(self) -> Iterator[DataTable]:
-        """Yield tables of sizes, keywords and formats by data set, and of doubtful labels."""
+        """Yield tables of instances, keywords and formats by data set, and of doubtful labels.
+
+        A label is doubtful if the validator's verdict differs from it.
+        """
         counts: dict[str, Counter[str]] = defaultdict(Counter)
         words: dict[str, Counter[str]] = defaultdict(Counter)
         doubtful: list[tuple[str, str, str, str]] = []
@@ -317,7 +332,7 @@ class JSONSchemaBenchTask:
         yield DataTable(("instance", "label", f"{self._verdicts} verdict", "keyword"), doubtful)
 
     def _doubtful(self, item: SchemaItem) -> Iterator[tuple[str, str, str, str]]:
-        """Yield (id, label, verdict, deciding keyword) if the verdict differs from the label."""
+        """Yield (id, label, verdict, deciding keyword) for each instance with a doubtful label."""
         names = {True: "valid", False: "invalid", None: "none"}
         for number, one in enumerate(item.instances):
             verdict = self._accepts(item, one.data)
@@ -327,9 +342,10 @@ class JSONSchemaBenchTask:
 
 
 def deciding_keyword(schema: Any, value: Any, verdicts: Verdicts) -> str:
-    """Return the first keyword that a value violates under ``verdicts``, else under the other kind.
+    """Return the first keyword of a schema that a value violates.
 
-    The result is empty if neither finds a violation.
+    If the value violates none under ``verdicts``, the other kind of verdicts is used. The result is
+    empty if neither finds a violation.
     """
     others: Verdicts = "official" if verdicts == "strict" else "strict"
     for engine in (verdicts, others):

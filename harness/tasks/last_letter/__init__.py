@@ -1,7 +1,8 @@
-"""Last letters of four names, with prompt, parser and constraint derived from one structure.
+"""The task "last letters": concatenate the last letters of four names.
 
 From "Let Me Speak Freely?" (Tam et al. 2024, arXiv 2408.02442). The reply "Say What You Mean" by
 .txt found that the paper's prompts asked for one structure while its parsers expected another.
+Here, prompt, parser and decoding constraint are derived from one structure.
 """
 
 from __future__ import annotations
@@ -112,7 +113,10 @@ class LastLetterTask:
             yield Instance(question.id, question, groups)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return names and hashes of data, form and prompt; ``content_sha256`` omits the form."""
+        """Return names and hashes of the data, the form of the answer, the parser and the prompt.
+
+        ``content_sha256`` is a hash of the prompt without its description of the form.
+        """
         drawn = f"{sha256(structure.NAMES)} {self._n} {self._seed}"
         return {
             "dataset": self.dataset,
@@ -140,7 +144,11 @@ class LastLetterTask:
         return (Message("user", said),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return ``correct`` by ``task.parser``, which alone decides, and a score per parser."""
+        """Return the score ``correct``, which alone decides, and a score for each parser.
+
+        ``correct`` says whether the parser of the run file (``task.parser``) reads the right
+        letters. Raises Unparseable if it reads none.
+        """
         others = self._by_reader(instance, text)
         try:
             read = self._parser.read(text)
@@ -163,7 +171,10 @@ class LastLetterTask:
         }
 
     def score_parsed(self, instance: One, answer: str) -> Mapping[str, Score]:
-        """Return ``correct``, without a verdict, for the letters that a judge read."""
+        """Return the score ``correct`` of the letters that a judge found in a reply.
+
+        It has no verdict. Raises Unparseable if ``answer`` is not a sequence of letters.
+        """
         words = WORD.findall(answer)
         if answer.strip() and len(words) != 1 and not (words and max(map(len, words)) == 1):
             raise Unparseable(f"{answer[:80]!r} is not an answer of letters.")
@@ -183,7 +194,7 @@ class LastLetterTask:
         )
 
     def reference(self, instance: One) -> str | None:
-        """Return a correct answer, or None if it does not fit the form (five letters)."""
+        """Return a correct answer, or None if the form cannot express it, as for five names."""
         text = structure.written(instance.data, self.form).answer
         if len(instance.data.label) != LETTERS or not self.form.holds(text):
             return None
@@ -199,11 +210,14 @@ class LastLetterTask:
         return self.form.constraint.kind
 
     def constraint(self, instance: One) -> DecodingConstraint:
-        """Return the form's constraint, which is the same for every instance."""
+        """Return the decoding constraint for the form of the answer.
+
+        It is the same for every instance.
+        """
         return self.form.constraint
 
     def prompt_errors(self) -> list[str]:
-        """Return the mismatches between prompt, parser and questions, one sentence each."""
+        """Return a sentence for each mismatch between prompt, parser and questions."""
         questions = [instance.data for instance in self.instances()]
         if self._published:
             named = '"answer"' in self._published.text

@@ -1,9 +1,10 @@
-"""The form of an answer, defined once, and the questions and prompts in that form.
+"""Defines the form of an answer, and makes questions and prompts that ask for this form.
 
-A form defines the description in the prompt, the decoding constraint, the shots, the reference
-answers and the parser. These therefore cannot diverge, as they did in the paper. The patterns are
-from .txt's correction (https://blog.dottxt.co/say-what-you-mean.html). The paper's recorded prompt
-is reproduced byte for byte; its form and example match neither parser nor questions.
+The description in the prompt, the decoding constraint, the shots, the reference answers and the
+parser are all derived from the form. They therefore cannot diverge, as they did in the paper. The
+patterns are from .txt's correction (https://blog.dottxt.co/say-what-you-mean.html). The paper's
+recorded prompt is reproduced byte for byte; its form and example match neither parser nor
+questions.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from harness.scoring.validators import Undecided, validator
 from harness.scoring.validators.limits import HALF_PAIR, is_encodable
 from harness.tasks._rows import Row, converted, read_all, text_id
 
-LETTERS = 4  # letters in an answer and words in a question; the patterns read exactly as many
+LETTERS = 4  # letters in an answer and words in a question; the patterns read exactly this many
 
 STRICT = r"answer is ([A-Za-z]{4})"
 FLEXIBLE = (  # .txt's flexible parser; of two matches at one place, the earlier pattern counts
@@ -51,7 +52,10 @@ LONGEST_REASONING: int = SCHEMA["properties"]["reasoning"]["maxLength"]
 
 
 class Reading(NamedTuple):
-    """The letters read, in lower case without separators, and the index of the matching pattern."""
+    """What a parser read: the letters, in lower case without separators.
+
+    ``pattern`` is the index of the regular expression that matched.
+    """
 
     letters: str
     pattern: int = 0
@@ -137,7 +141,7 @@ Parser = RegexParser | JsonParser
 
 
 def parser(name: ParserName, form: FormName = "free") -> Parser:
-    """Return the parser of a form by its name in the run file (`AnswerForm.parsers`)."""
+    """Return the parser called ``name`` in a run file, for answers in the given form."""
     if name == "json" or (form, name) == ("json", "strict"):
         return JsonParser()
     if form == "json":
@@ -162,7 +166,7 @@ IGNORED = (  # keys of a recorded answer that are not used here
 
 
 class LetterQuestion(Struct, frozen=True):
-    """A question, its names, and the data's correct answer in lower case."""
+    """A question, the words (names) in it, and the data set's answer in lower case."""
 
     id: str
     text: str
@@ -182,7 +186,7 @@ class _Row(Struct):
 
 
 def last_letters(words: tuple[str, ...]) -> str:
-    """Return the answer to a question about these words: ``nr`` for Ian and Peter."""
+    """Return the last letters of words, concatenated in lower case: ``nr`` for Ian and Peter."""
     return "".join(word[-1] for word in words).lower()
 
 
@@ -192,18 +196,21 @@ def asked(words: tuple[str, ...]) -> str:
 
 
 def reasoning(words: tuple[str, ...]) -> str:
-    """Return the reasoning that leads to the answer, in the wording of the paper's shot."""
+    """Return the reasoning that leads to the answer, in the wording of the paper's example."""
     steps = " ".join(f'The last letter of "{word}" is "{word[-1].lower()}".' for word in words)
     return f'{steps} Concatenating them is "{last_letters(words)}".'
 
 
 def of_words(name: str, *words: str) -> LetterQuestion:
-    """Return the question about these words, with an id and the correct answer."""
+    """Return the question about these words, with the id ``name`` and the correct answer."""
     return LetterQuestion(name, asked(words), words, last_letters(words))
 
 
 def fresh(n: int, seed: int) -> Iterator[LetterQuestion]:
-    """Yield n distinct random questions other than the shots. A larger n only adds questions."""
+    """Yield n random questions, all distinct and different from the shots.
+
+    The questions of a seed are always the same, and a smaller n yields the first of them.
+    """
     drawn = {shot.words for shot in SHOTS}
     for number in range(n):
         chance = random.Random(f"last_letter/{seed}/{number}")
@@ -225,7 +232,7 @@ def _question(raw: Row, where: str) -> LetterQuestion:
     return LetterQuestion(name, row.question or asked(words), words, label)
 
 
-read_questions = partial(read_all, item=_question)  # of a file
+read_questions = partial(read_all, item=_question)  # yields the questions of a file
 
 
 # The prompt's beginning, from "Let Me Speak Freely?", as recorded in dottxt-ai/demos.
@@ -248,7 +255,7 @@ class PromptExample(NamedTuple):
 
 PAPER_EXAMPLE = PromptExample(
     LetterQuestion(
-        "paper",  # "the words", not "each words"
+        "paper",  # worded differently from `asked`
         'Take the last letters of the words in "Elon Musk" and concatenate them.',
         *(("Elon", "Musk"), "nk"),
     ),
@@ -269,10 +276,19 @@ def errors(
     form: AnswerForm,
     parser: Parser,
 ) -> list[str]:
-    """Return the mismatches between prompt, parser and questions, one sentence each.
+    """Return a sentence for each mismatch between prompt, parser and questions.
 
-    The parser must read, and constrained decoding be able to write, the examples' answers and,
-    except for JSON, the prompt's form filled in. Examples and questions must have four words.
+    The parser must be able to read the answers in the examples, and constrained decoding must be
+    able to produce them. If the form is text, the same holds for the prompt's description of it,
+    filled in with an answer. Examples must have as many words as most questions, and questions must
+    have four.
+
+    Args:
+        described: The description of the form in the prompt.
+        examples: The worked examples in the prompt.
+        questions: All questions.
+        form: The form of the answer.
+        parser: The parser that decides.
     """
     found = []
     if form is FREE:

@@ -3,7 +3,8 @@
 The paper (Mishra et al. 2022, arXiv 2104.08773) asks whether a model can do an unseen task from its
 instructions, and which parts of them help. ROUGE-L compares answers with references and gives no
 verdict. The verdict is `exact_match` on the truncated answer, which suits labels but is strict for
-generated text. Kinds of failure follow the paper's error analysis; means are shares of answers.
+generated text. Further scores name kinds of failure, as in the paper's error analysis; their means
+are shares of answers.
 """
 
 from __future__ import annotations
@@ -46,11 +47,12 @@ One: TypeAlias = Instance[InstructionItem]
 
 
 def failures(text: str, references: Sequence[str], source: str) -> dict[str, bool]:
-    """Map three kinds of failure to whether a text shows them. A right answer shows none.
+    """Return whether a text shows each of three kinds of failure. A right answer shows none.
 
-    ``redundant``: it begins with a right answer and continues. ``goes_on``: it starts another
-    field or instance of the prompt. ``copies_input``: its first line repeats nearly all of the
-    input (``source``), and no right answer does.
+    - ``redundant``: the text begins with a right answer and continues.
+    - ``goes_on``: the text continues with another field or instance, in the form of the prompt.
+    - ``copies_input``: the text's first line repeats nearly all of the input (``source``), and no
+      right answer does.
     """
     wrong = not exact_match(text, references)
     return {
@@ -86,7 +88,7 @@ class NaturalInstructionsTask:
         encoding: instance_only, prompt, prompt_definition, positive_examples or full, or a list of
             the instruction's fields in order.
         examples: Positive examples to show, if the encoding has them: a number, a mapping of tasks
-            to numbers, own (all of the task's own) or fit (as many as fit in token_budget).
+            to numbers, own (all that the task has) or fit (as many as fit in token_budget).
         form: paper (the authors' text, byte for byte) or chat.
         truncation: The part of an answer used by exact_match, token_f1 and accuracy: none (all of
             it), first_line, or stop (the part before the first stop sequence).
@@ -157,7 +159,7 @@ class NaturalInstructionsTask:
         return {name: file for name, file in files.items() if name in chosen}
 
     def instances(self) -> Iterator[One]:
-        """Yield the evaluated instances, ordered by task name."""
+        """Yield the instances to evaluate, ordered by the name of their task."""
         encoding = encodings.label(self._showing.fields)
         for task in map(loading.read_task, self._files.values()):
             category = self._category(task)
@@ -198,7 +200,11 @@ class NaturalInstructionsTask:
         yield DataTable(("words per", *SUMMARY), rows, f"{_PAPER}, table 1 and figures 5 to 8")
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return hashes of tasks and categories, the stemmer, and the metrics' fingerprints."""
+        """Return what scores depend on besides the answers.
+
+        This is hashes of the tasks and their categories, the version of the stemmer, and the
+        fingerprints of further metrics.
+        """
         hashes = {name: sha256(path) for name, path in self._files.items()}
         listed = "".join(f"{name} {digest}\n" for name, digest in hashes.items())
         found = {
@@ -221,9 +227,10 @@ class NaturalInstructionsTask:
         return (Message("user", instance.data.prompt),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return an answer's scores by name. With labels, include ``accuracy`` and ``no_label``.
+        """Return an answer's scores by name.
 
-        ROUGE-L and failures use the whole text; most other scores use the truncated text.
+        Only tasks whose answers are labels have the scores ``accuracy`` and ``no_label``. ROUGE-L
+        and the kinds of failure use the whole answer, and most other scores the truncated answer.
         """
         item, answer, outputs = instance.data, self._answer(text), instance.data.outputs
         found = {
@@ -258,7 +265,7 @@ class NaturalInstructionsTask:
         }
 
     def leaks(self, instance: One, shot: One) -> bool:
-        """Return whether shot and instance have the same input, even in different prompts."""
+        """Return whether shot and instance have the same input, even if their prompts differ."""
         return bare(instance.data.input) == bare(shot.data.input)
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:

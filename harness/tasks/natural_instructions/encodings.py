@@ -1,8 +1,9 @@
 """Builds a task's prompts from fields of the instruction, instances and examples.
 
-An *encoding* is an ordered list of fields. The ``paper`` form is the text that the authors sent to
-GPT-3 (their ``encodeinstruction.py``), byte for byte. The ``chat`` form has the same content for a
-chat model, and asks for the output alone. All prompts of a task show the same examples.
+An *encoding* is an ordered list of fields of the instruction. The ``paper`` form is the text that
+the authors sent to GPT-3 (their ``encodeinstruction.py``), byte for byte. The ``chat`` form has the
+same content for a chat model, and asks for the output alone. All prompts of a task show the same
+examples.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ NEGATIVE_EXPLAINED = "Negative Examples Full Explanations"
 ALTERNATING = "Alternating Examples Full Explanations"
 
 EXAMPLE_FIELDS = (POSITIVE, POSITIVE_EXPLAINED, NEGATIVE_EXPLAINED, ALTERNATING)
-FIELDS = (*loading.TEXT_FIELDS, *EXAMPLE_FIELDS)  # of an instruction, by the authors' names
+FIELDS = (*loading.TEXT_FIELDS, *EXAMPLE_FIELDS)  # all of an instruction's, by the authors' names
 
 ENCODINGS: Mapping[str, tuple[str, ...]] = {  # names and fields, as in the paper's tables
     "instance_only": (),
@@ -51,7 +52,12 @@ NO_SUGGESTION = " "  # a missing suggestion in the authors' files
 
 
 def fields_of(encoding: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the fields of an encoding, given by name, as a list, or as ``_Definition_Prompt``."""
+    """Return the fields of an encoding.
+
+    It is given by the name of a known encoding, as a list of fields, or in the authors' notation
+    ``_Definition_Prompt``. Raises ConfigError if the encoding or a field is unknown, or a field is
+    named twice.
+    """
     if isinstance(encoding, str):
         if encoding in ENCODINGS:
             return ENCODINGS[encoding]
@@ -69,7 +75,7 @@ def fields_of(encoding: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def label(fields: Sequence[str]) -> str:
-    """Return an encoding's name, as in the authors' files (``_Definition_Prompt``)."""
+    """Return the name of an encoding with these fields, such as ``_Definition_Prompt``."""
     return "".join(f"_{field}" for field in fields) or "instance_only"
 
 
@@ -101,7 +107,7 @@ def paper(
 def chat(
     instruction: Instruction, fields: Sequence[str], text: str, positives: Sequence[Example] = ()
 ) -> str:
-    """Return the chat prompt for the input ``text``. It asks for the output alone."""
+    """Return the prompt for the input ``text`` that asks a chat model for the output alone."""
     parts: list[str] = []
     for field in fields:
         if field in loading.TEXT_FIELDS:
@@ -124,8 +130,11 @@ def chat(
 def _examples(
     field: str, instruction: Instruction, positives: Sequence[Example]
 ) -> Iterator[tuple[int, Example, bool]]:
-    """Yield a field's examples as (number from 1, example, whether it is a wrong example)."""
-    negatives = instruction.negative[: len(positives)]  # never more than right ones
+    """Yield (number, example, is_wrong) for each example that a field of the encoding shows.
+
+    Numbers begin with 1. A right and a wrong example may have the same number.
+    """
+    negatives = instruction.negative[: len(positives)]  # at most as many as positive ones
     right = [] if field == NEGATIVE_EXPLAINED else positives
     wrong = negatives if field in (NEGATIVE_EXPLAINED, ALTERNATING) else ()
     for number, pair in enumerate(zip_longest(right, wrong), start=1):
@@ -134,7 +143,7 @@ def _examples(
 
 _SAMPLE = Example("input", "output", "reason", "suggestion")
 _ALL = Instruction("title", "definition", "prompt", "avoid", "emphasis", (_SAMPLE,), (_SAMPLE,))
-_WORDED = [field for field in FIELDS if field != ALTERNATING]  # its words are the others'
+_WORDED = [field for field in FIELDS if field != ALTERNATING]  # it adds no wording
 # Hash of the chat form's wording, on which a run's prompts depend.
 WORDING = hashlib.sha256(chat(_ALL, _WORDED, "text", (_SAMPLE,)).encode()).hexdigest()
 
@@ -165,7 +174,8 @@ def named_fields(encoding: str) -> Mapping[str, str]:
     return {SHORT.get(field, field): field for field in fields}
 
 
-Examples = int | Literal["own", "fit"] | Mapping[str, int]  # how many; a mapping is by task
+# How many examples to show, for all tasks or by task.
+Examples = int | Literal["own", "fit"] | Mapping[str, int]
 
 GPT3_PROMPT = 2048 - 16  # maximum tokens of a prompt for the authors' model; 16 are for the answer
 
@@ -174,14 +184,16 @@ GPT3_PROMPT = 2048 - 16  # maximum tokens of a prompt for the authors' model; 16
 ASCII_PER_TOKEN = 3.5
 OTHER_BYTES_PER_TOKEN = 1.5  # other characters have two to four bytes, often in a single token
 
-KEPT = 60
-SPREAD = 100
+KEPT, SPREAD = 60, 100  # see `evaluated`
 
 FORMS = {"paper": paper, "chat": chat}
 
 
 class InstructionItem(Struct, frozen=True):
-    """An instance with prompt, input and references. Only classifications have ``labels``."""
+    """An instance of a task with its prompt, input and reference answers (``outputs``).
+
+    ``labels`` is empty unless the task is a classification.
+    """
 
     id: str
     prompt: str
@@ -192,11 +204,12 @@ class InstructionItem(Struct, frozen=True):
 
 
 def evaluated(n_entries: int, wanted: int | None) -> list[int]:
-    """Return the positions of the evaluated instances in order, at most ``wanted`` (None: all).
+    """Return the indices of the instances to evaluate in a task with ``n_entries`` instances.
 
-    The authors reserve a task's first 60 instances for examples and spread 100 evenly over the rest
-    (their ``encodeinstruction.py``). The paper's GPT-3 figures use the first 50 of these. In a task
-    with too few instances for this, those that are not evaluated serve as examples.
+    At most ``wanted`` indices are returned (None: no limit). The authors reserve a task's first 60
+    instances for examples and spread 100 evenly over the rest (their ``encodeinstruction.py``). The
+    paper's GPT-3 figures use the first 50 of these. If a task has too few instances for this, the
+    instances that are not evaluated serve as examples.
 
     >>> evaluated(430, 3), evaluated(8, 50)
     ([60, 63, 66], [0, 1, 2, 3, 4, 5, 6, 7])
@@ -212,9 +225,10 @@ def evaluated(n_entries: int, wanted: int | None) -> list[int]:
 def shown(
     task: NaturalTask, chosen: Collection[int]
 ) -> tuple[tuple[Example, ...], tuple[Example, ...]]:
-    """Return (own, others): the task's examples, and instances that can serve as examples.
+    """Return (own, others): the task's positive examples, and instances that can serve as examples.
 
-    The instances at the positions ``chosen`` are evaluated. They and equal examples are excluded.
+    ``chosen`` are the indices of the instances to evaluate. These instances, and examples with the
+    same input and output as one of them, are excluded.
     """
     answers: dict[str, set[str]] = {}
     for index in chosen:
@@ -233,7 +247,7 @@ def shown(
 
 
 def estimate(text: str) -> int:
-    """Return the estimated number of tokens in a text, usually too high."""
+    """Estimate the number of tokens in a text. The estimate is usually too high."""
     size = len(text.encode("utf-8", "surrogatepass"))
     ascii_only = size if text.isascii() else sum(character < "\x80" for character in text)
     return ceil(ascii_only / ASCII_PER_TOKEN + (size - ascii_only) / OTHER_BYTES_PER_TOKEN)
@@ -250,7 +264,10 @@ class Showing:
     token_budget: int = GPT3_PROMPT
 
     def items(self, task: NaturalTask, category: str) -> Iterator[InstructionItem]:
-        """Yield the evaluated instances of a task in order. The category determines the labels."""
+        """Yield the instances of a task to evaluate, in order.
+
+        Only instances of the category ``classification`` have labels.
+        """
         chosen = dict.fromkeys(evaluated(len(task.entries), self.instances))
         positives = self._positives(task, chosen)
         answers = [output for entry in task.entries for output in entry.outputs]

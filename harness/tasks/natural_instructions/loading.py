@@ -3,7 +3,8 @@
 Texts are kept exactly, because the authors' prompts depend on every space. The first JSON form
 (natural-instructions-v1) has its examples under ``Examples``. The second has them next to the other
 fields, a list of definitions, and instances with ids. The first form has no categories, so a YAML
-file maps task names or patterns of names to categories. The first match counts.
+file maps task names or patterns of names to categories. If several patterns match a name, the first
+decides.
 """
 
 from __future__ import annotations
@@ -39,7 +40,10 @@ CLASSIFICATION = "classification"  # the category whose answers are labels
 
 
 class Example(Struct, frozen=True):
-    """An input and output, why the output is right or wrong, and how to correct it, if known."""
+    """An input and output, which may be right (positive) or wrong (negative).
+
+    If known, ``reason`` says why, and ``suggestion`` how to correct a wrong output.
+    """
 
     input: str
     output: str
@@ -67,7 +71,7 @@ class Instruction(Struct, frozen=True):
     negative: tuple[Example, ...] = ()
 
     def text(self, field: str) -> str | None:
-        """Return a field's text, given the authors' name for it, or None if the task lacks it."""
+        """Return the text of a field, given by the authors' name, or None if the task lacks it."""
         value: str | None = getattr(self, TEXT_FIELDS[field])
         return None if value == ABSENT else value
 
@@ -122,7 +126,10 @@ _JSON_KEYS = {**TEXT_FIELDS, **{key.title().replace("_", " "): key for key in _O
 
 
 def task_files(path: Path) -> dict[str, Path]:
-    """Return the tasks in a folder or file as a mapping from name to file, sorted by name."""
+    """Return the files of the tasks in a folder (or of a single file) by task name, sorted.
+
+    Raises DataInvalid if there is no task, or two tasks have the same name.
+    """
     try:
         files = [path] if path.is_file() else sorted(f for f in path.iterdir() if f.is_file())
     except OSError as error:
@@ -140,7 +147,7 @@ def task_files(path: Path) -> dict[str, Path]:
 
 
 def read_task(path: Path) -> NaturalTask:
-    """Read the task in a JSON or YAML file."""
+    """Read a task from a JSON or YAML file. Raises DataInvalid if the file is malformed."""
     tree = _from_json(path) if path.suffix == ".json" else _from_yaml(path)
     raw = converted(tree, _Task, str(path))
     if isinstance(raw.definition, list):
@@ -191,7 +198,7 @@ def _from_yaml(path: Path) -> dict[str, Any]:
 
 
 def read_categories(path: Path) -> dict[str, str]:
-    """Return a file's mapping of task names or patterns to categories, in order."""
+    """Return a file's mapping of task names, or patterns of names, to categories."""
     raw = _yaml(path, "list of categories", "Write 'TASK: CATEGORY', one per line.")
     for pattern, category in raw.items():
         if not isinstance(category, str) or not category.strip():
@@ -200,7 +207,10 @@ def read_categories(path: Path) -> dict[str, str]:
 
 
 def category_of(name: str, *known: Mapping[str, str]) -> str | None:
-    """Return the category of the first pattern in ``known`` that matches a name, or None."""
+    """Return the category of a task: that of the first pattern in ``known`` that matches its name.
+
+    The result is None if no pattern matches.
+    """
     patterns = (item for one in known for item in one.items())
     return next((category for pattern, category in patterns if fnmatchcase(name, pattern)), None)
 

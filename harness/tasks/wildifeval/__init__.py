@@ -3,8 +3,9 @@
 Lior et al. 2025, "WildIFEval: Instruction Following in the Wild" (arXiv 2503.06573). The public
 part of the data set has conversation ids, and the constraints in each user's first message. The
 messages are in LMSYS-Chat-1M, which you must request at its source and must not redistribute. Like
-the authors, the task joins the two by id and uses the first turn. Categories and domains come from
-CSV files in the authors' repository, joined by text.
+the authors, the task takes the first message of each conversation, which it finds by the id.
+Categories and domains come from CSV files in the authors' repository, where they are found by the
+texts of constraints and messages.
 """
 
 from __future__ import annotations
@@ -43,11 +44,14 @@ NAMED = 5  # maximum missing conversations named in a message; the fingerprint h
 OTHER = "Other"  # category of constraints outside the eight below; not in the paper's figures
 
 _CATEGORIES = Path(__file__).with_name("categories.yaml").read_text("utf-8")
-CATEGORIES: Mapping[str, str] = yaml.safe_load(_CATEGORIES)  # by name: what they are about
+CATEGORIES: Mapping[str, str] = yaml.safe_load(_CATEGORIES)  # descriptions by name
 
 
 def named(category: str) -> str:
-    """Return a category's name in the paper: ``Other: TITLE`` is Other; unknown names are kept."""
+    """Return the name that the paper uses for a category.
+
+    ``Other: TITLE`` becomes ``Other``. An unknown category is returned as it is.
+    """
     text = category.strip()
     known = {_letters(name): name for name in (*CATEGORIES, OTHER)}.get(_letters(text))
     if known is None and re.match(r"\W*other\b\s*[:*]", text, re.IGNORECASE):
@@ -133,7 +137,10 @@ class WildIFEvalTask:
             raise ConfigError(f"{said}; {self.path.name} already has the tasks' texts.")
 
     def instances(self) -> Iterator[One]:
-        """Yield the tasks in file order, or raise DataInvalid if conversations are missing."""
+        """Yield the tasks in file order.
+
+        Raises DataInvalid if conversations are missing, unless their tasks are to be left out.
+        """
         for item in self._joined[0] if self._chats else read_items(self.path):
             groups = {"n_constraints": str(len(item.constraints))}
             if item.domain:
@@ -141,7 +148,10 @@ class WildIFEvalTask:
             yield Instance(id=item.id, data=item, groups=groups)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return hashes of the (joined) data and missing ids, and the version of the rules."""
+        """Return hashes of the data and of the ids of missing chats, and the version of the rules.
+
+        Data in the published format is hashed after it has been joined with the chats.
+        """
         found = {"dataset": self.dataset, "dataset_sha256": ""}
         if self._rules != "off":
             found[RULES] = rules_version()
@@ -156,11 +166,18 @@ class WildIFEvalTask:
         return found
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return the user's message as written, without shots: the paper prompts zero-shot."""
+        """Return the user's message as written.
+
+        ``shots`` are not used: the paper prompts zero-shot.
+        """
         return (Message("user", instance.data.task),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return ``rules``, the share satisfied of the constraints with a rule, or {} if none."""
+        """Return the score ``rules``: the share of constraints that the answer satisfies.
+
+        Only constraints that a rule can check count. If there are none, or rules are off, there is
+        no score.
+        """
         constraints = instance.data.constraints if self._rules != "off" else ()
         checked = [found for one in constraints if (found := _checked(one, text))]
         if not checked:
@@ -173,7 +190,11 @@ class WildIFEvalTask:
         return {RULES: Score(value, passed, reason, {"constraints": checked})}
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return a request to answer again, preceded by the reasons if rules failed the answer."""
+        """Return a request to answer again.
+
+        If rules failed the answer, the request begins with the constraints that it does not
+        satisfy.
+        """
         said = "Your answer does not meet all that was asked for yet. Please answer again."
         found = scores.get(RULES)
         return f"{found.reason}\n{said}" if found and found.passed is False else said
@@ -208,7 +229,10 @@ def _label(constraint: Constraint) -> dict[str, str]:
 
 
 def _checked(constraint: Constraint, text: str) -> dict[str, Any] | None:
-    """Return a rule's finding for `harness.analysis.constraints`, or None if no rule applies."""
+    """Check a text by the rule that recognises a constraint, or return None if no rule does.
+
+    The result is an entry for `harness.analysis.constraints`.
+    """
     if (rule := recognise(constraint.text)) is None:
         return None
     reason = rule.check(text)
@@ -219,7 +243,7 @@ def _checked(constraint: Constraint, text: str) -> dict[str, Any] | None:
 
 
 def _counted(missing: Sequence[str]) -> str:
-    """Return the number of ids and the first few of them as text, such as "2 (a, b)"."""
+    """Format ids as their number and the first few of them, such as "2 (a, b)"."""
     more = ", …" if len(missing) > NAMED else ""
     return f"{len(missing):,} ({', '.join(missing[:NAMED])}{more})"
 
@@ -258,11 +282,11 @@ def _item(raw: Row, where: str) -> WildIFEvalItem:
     return WildIFEvalItem(name, row.task, constraints, str(row.domain or ""))
 
 
-read_items = partial(read_all, item=_item)  # of a file; without an id, it is the row's number
+read_items = partial(read_all, item=_item)  # yields a file's items; the default id is the number
 
 
 def is_public(path: Path) -> bool:
-    """Return whether a data set is in the published format, which lacks the tasks' texts."""
+    """Return whether a data set is in the published format, which lacks the texts of the tasks."""
     if path.is_dir() or path.suffix == ".parquet":
         return True
     return "decomposition" in next(rows(path), ("", {}))[1]
@@ -271,9 +295,17 @@ def is_public(path: Path) -> bool:
 def join(
     decompositions: Path, chats: Path, categories: Path | None = None, domains: Path | None = None
 ) -> tuple[tuple[WildIFEvalItem, ...], tuple[str, ...]]:
-    """Join the public data set with the chats. Return the tasks, and the ids of missing chats.
+    """Join the public data set with the chats by conversation id.
 
-    Constraints and tasks missing from the CSV files have no category or domain.
+    Args:
+        decompositions: File or folder of the public data set, with each task's constraints.
+        chats: File or folder of the chats, with the tasks' texts.
+        categories: A CSV file of constraints and their categories. A constraint that is not in it
+            has no category.
+        domains: A CSV file of tasks and their domains. A task that is not in it has no domain.
+
+    Returns:
+        The tasks whose chat was found, and the ids of the missing chats.
     """
     wanted: dict[str, tuple[str, ...]] = {}
     for where, raw in _records(decompositions, "decomposition"):
@@ -319,7 +351,11 @@ class _Chat(Struct):
 def _records(
     place: Path, column: str, only: Collection[str] | None = None
 ) -> Iterator[tuple[str, Row]]:
-    """Yield (location, row) from a file or folder, only for the conversations ``only`` if given."""
+    """Yield (location, row) for each row of a file or folder.
+
+    If ``only`` is given, rows of conversations whose id is not in it are skipped. In Parquet files,
+    only the id and the column ``column`` are read.
+    """
     for path in _files(place):
         parquet = path.suffix == ".parquet"
         found = _parquet(path, column, only) if parquet else read_jsonl(path)
@@ -340,7 +376,7 @@ def _files(place: Path) -> list[Path]:
 
 
 def _parquet(path: Path, column: str, only: Collection[str] | None) -> Iterator[Row]:
-    duckdb = import_extra("duckdb", "exchange")  # large, and needed only for Parquet
+    duckdb = import_extra("duckdb", "parquet")  # large, and needed only for Parquet
     if not path.is_file():
         raise DataMissing(f"There is no file {path}.", "Check the path.")
     values: dict[str, Any] = {"path": str(path)}

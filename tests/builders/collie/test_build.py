@@ -208,10 +208,10 @@ def test_mistakes_are_reported(corpus: Path, tmp_path: Path) -> None:
     with pytest.raises(DataMissing, match="has no file"):
         made(corpus, "bad", ("sent01",), sources=(f"dirt={tmp_path / 'dirt'}",))
     (tmp_path / "dirt" / "a.txt").write_text("TITLE\n\nSee example.org.")
-    with pytest.raises(DataInvalid, match="leave out all 2 paragraphs"):
+    with pytest.raises(DataInvalid, match="drop all 2 paragraphs"):
         made(corpus, "bad", ("sent01",), sources=(f"dirt={tmp_path / 'dirt'}",))
     (tmp_path / "dirt" / "a.txt").write_bytes(b"\xff\xfe\0")
-    with pytest.raises(DataInvalid, match="can be read: not a text"):
+    with pytest.raises(DataInvalid, match="can be read: not text"):
         made(corpus, "bad", ("sent01",), sources=(f"dirt={tmp_path / 'dirt'}",))
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(RunConflict, match="not a benchmark"):

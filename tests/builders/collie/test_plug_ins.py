@@ -87,7 +87,7 @@ CALLS = """
         (
             CALLS.format(body="return None"),
             {"post_processors": ["own"]},
-            "s, document '0000.txt': The post-processor 'own' gives no text, but None.",
+            "s, document '0000.txt': The post-processor 'own' returns None, which is not text.",
         ),
         (
             CALLS.format(body="return text[9_999]"),

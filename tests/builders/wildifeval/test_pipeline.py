@@ -97,8 +97,8 @@ async def test_what_cannot_be_taken_apart_is_left_out_with_the_reason(tmp_path: 
         return {0: "I cannot.", 1: "", 2: "Task: W.\nConstraints: none"}.get(number(text), good)
 
     found = await curated(tmp_path, answering(decompose=apart))
-    assert found.steps[2].removed == {"not taken apart": 2, "no constraints": 1}
-    assert {one.detail for one in found.steps[2].examples["not taken apart"]} == {
+    assert found.steps[2].removed == {"not decomposed": 2, "no constraints": 1}
+    assert {one.detail for one in found.steps[2].examples["not decomposed"]} == {
         *("empty", "The reply has no constraints in it."),
     }
 
@@ -170,7 +170,7 @@ async def test_many_domains_are_merged_and_each_batch_is_asked(tmp_path: Path) -
             {"constrained": "Hm."},
             r"none of its first 12 replies can be read",
         ),
-        ({"decompose": "No."}, r"the step 'decompose' \(12 not taken apart\)"),
+        ({"decompose": "No."}, r"the step 'decompose' \(12 not decomposed\)"),
         ({"propose": "Art and sports"}, "named no domains"),
     ],
 )

@@ -265,17 +265,17 @@ def test_logs_may_be_packed_and_several(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ('{"id": "a"}', "no chat"),
-        ('{"id": "a", "messages": "Hi"}', "no chat"),
-        ('{"id": "a", "messages": null}', "no chat"),
-        ('{"id": "a", "messages": [{"role": "assistant", "content": "Ho"}]}', "no chat"),
-        ('{"id": "a", "messages": ["Hi"]}', "no chat"),
+        ('{"id": "a"}', "not a chat"),
+        ('{"id": "a", "messages": "Hi"}', "not a chat"),
+        ('{"id": "a", "messages": null}', "not a chat"),
+        ('{"id": "a", "messages": [{"role": "assistant", "content": "Ho"}]}', "not a chat"),
+        ('{"id": "a", "messages": ["Hi"]}', "not a chat"),
         ('{"id": "a", "messages": [{"role": "user", "content": 1}]}', "is not text"),
         ('{"id": "a", "messages": [{"role": "user", "content": {"parts": []}}]}', "is not text"),
         ('[{"id": "a", "prompt": "Hi"}]', "not a JSON object"),
         ('{"id": "a", "prompt": "Hi', "not a JSON object"),
         ("[" * 100_000, "not a JSON object"),
-        ('{"id": "a", "prompt": [' + "[" * 900 + "]" * 900 + "]}", "no chat"),
+        ('{"id": "a", "prompt": [' + "[" * 900 + "]" * 900 + "]}", "not a chat"),
     ],
 )
 def test_one_that_cannot_be_read_is_told_with_its_place_and_the_others_are_read(

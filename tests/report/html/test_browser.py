@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import msgspec
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect, sync_playwright
 
 from harness.analysis.run_comparison import ComparisonOptions
 from harness.records import Score
@@ -58,52 +58,52 @@ def browser() -> Iterator[Browser]:
         browser.close()
 
 
-@contextmanager
-def room_of(browser: Browser, **context: Any) -> Iterator[BrowserContext]:
-    with browser.new_context(viewport={"width": 1280, "height": 900}, **context) as room:
-        yield room
+SIZE: ViewportSize = {"width": 1280, "height": 900}
 
 
 @pytest.fixture(scope="module")
-def room(browser: Browser, two: Path) -> Iterator[BrowserContext]:
-    """One for all tests that store nothing, and a page that keeps its process for the others."""
-    with room_of(browser) as room:
-        room.new_page().goto(two.as_uri())
-        yield room
+def tab(browser: Browser) -> Iterator[Page]:
+    """One for all tests that store nothing: a process for each of them takes half a second."""
+    with browser.new_page(viewport=SIZE) as page:
+        yield page
 
 
 @contextmanager
-def watched(room: BrowserContext) -> Iterator[Opened]:
-    """Opens pages, and sees to it that they are silent and ask for nothing but themselves."""
-    pages: list[Page] = []
+def watched(page: Page) -> Iterator[Opened]:
+    """Opens reports, and sees to it that they are silent and ask for nothing but themselves."""
     told: list[str] = []
     asked: list[str] = []
     own: set[str] = set()
+    watchers: dict[Any, Callable[[Any], None]] = {
+        "console": lambda message: told.append(message.text),
+        "pageerror": lambda error: told.append(str(error)),
+        "request": lambda request: asked.append(request.url),
+    }
 
     def opened(path: Path, link: str = "") -> Page:
-        page = room.new_page()
-        pages.append(page)
-        page.set_default_timeout(8_000)
-        page.on("console", lambda message: told.append(message.text))
-        page.on("pageerror", lambda error: told.append(str(error)))
-        page.on("request", lambda request: asked.append(request.url))
         own.add(path.as_uri())
         page.goto(path.as_uri() + link)
         expect(page.locator(".list, #clear, .steps").locator("visible=true").first).to_be_visible()
         return page
 
+    page.set_default_timeout(8_000)
+    for event, watcher in watchers.items():
+        page.on(event, watcher)
     try:
         yield opened
     finally:
-        for page in pages:
-            page.close()
+        for event, watcher in watchers.items():
+            page.remove_listener(event, watcher)
+        page.goto("about:blank")
+        page.emulate_media(media="null", color_scheme="null")
+        page.set_viewport_size(SIZE)
     assert told == []
     assert {url.partition("#")[0] for url in asked} == own
 
 
 @pytest.fixture
-def opened(room: BrowserContext) -> Iterator[Opened]:
-    with watched(room) as opened:
+def opened(tab: Page) -> Iterator[Opened]:
+    with watched(tab) as opened:
         yield opened
 
 
@@ -309,10 +309,8 @@ def test_paper_has_neither_attempts_nor_bar_and_whole_pictures(drawn: Path, open
     assert chart["width"] == pytest.approx(whole["width"], abs=1)
 
 
-def test_a_figure_is_a_file_for_who_wants_it(
-    drawn: Path, room: BrowserContext, tmp_path: Path
-) -> None:
-    with room.new_page() as page:
+def test_a_figure_is_a_file_for_who_wants_it(drawn: Path, browser: Browser, tmp_path: Path) -> None:
+    with browser.new_page() as page:
         page.goto(drawn.as_uri())
         for kind, start in (("svg", b"<svg"), ("png", b"\x89PNG")):
             with page.expect_download() as download:
@@ -534,8 +532,8 @@ def test_a_list_that_is_longer_than_a_browser_can_place(tmp_path: Path, browser:
         expect(rows(page).last).to_be_in_viewport(ratio=0.9)
 
 
-def test_a_narrow_screen_lists_the_runs_below_each_case(two: Path, room: BrowserContext) -> None:
-    with room.new_page() as page:
+def test_a_narrow_screen_lists_the_runs_below_each_case(two: Path, browser: Browser) -> None:
+    with browser.new_page() as page:
         page.set_viewport_size({"width": 400, "height": 800})
         page.goto(f"{two.as_uri()}#attempts?verdict=failed")
         expect(cells(page, 0)).to_have_count(3)
@@ -579,8 +577,8 @@ def test_a_link_to_an_attempt(two: Path, opened: Opened) -> None:
     expect(found(page)).to_have_text("12 cases of 6 instances")
 
 
-def test_a_browser_that_unpacks_base64_the_old_way(two: Path, room: BrowserContext) -> None:
-    with room.new_page() as page:
+def test_a_browser_that_unpacks_base64_the_old_way(two: Path, browser: Browser) -> None:
+    with browser.new_page() as page:
         page.add_init_script("delete Uint8Array.fromBase64")
         page.goto(f"{two.as_uri()}#attempts?open=sum/3&sample=1")
         expect(page.locator("article").first).to_contain_text("Answer sum/3, sample 1, round 1.")
@@ -877,8 +875,8 @@ def test_an_attack_in_a_search_is_a_search(hostile: Path, opened: Opened) -> Non
     assert page.evaluate("window.pwned") is None
 
 
-def test_the_pages_policy_stops_what_is_not_its_own(two: Path, room: BrowserContext) -> None:
-    with room.new_page() as page:
+def test_the_pages_policy_stops_what_is_not_its_own(two: Path, browser: Browser) -> None:
+    with browser.new_page() as page:
         page.goto(two.as_uri())
         page.evaluate(
             """() => {
@@ -905,7 +903,7 @@ def ground(page: Page) -> str:
 
 
 def test_light_and_dark(drawn: Path, browser: Browser) -> None:
-    with room_of(browser, color_scheme="dark") as room, watched(room) as opened:
+    with browser.new_page(color_scheme="dark") as tab, watched(tab) as opened:
         page = opened(drawn)
         page.locator("#figure-results_rates").scroll_into_view_if_needed()
         label = page.locator("#figure-results_rates svg .role-axis-label text").first
@@ -937,7 +935,7 @@ AXE = """axe.run({
 def test_no_serious_fault_of_accessibility(
     two: Path, browser: Browser, width: int, scheme: Literal["light", "dark"]
 ) -> None:
-    with room_of(browser, color_scheme=scheme, bypass_csp=True) as room, room.new_page() as page:
+    with browser.new_page(color_scheme=scheme, bypass_csp=True) as page:
         page.set_viewport_size({"width": width, "height": 900})
         for link in (
             "#attempts?verdict=failed&where=after",

@@ -19,7 +19,7 @@ def test_it_is_found_by_name_and_checks() -> None:
     assert (failed.value, failed.reason) == (False, 'the member "a" is missing')
     with pytest.raises(Unparseable, match="no answer block"):
         checker.check('{"a": 1}', ANY)
-    with pytest.raises(Unparseable, match="no JSON"):
+    with pytest.raises(Unparseable, match="not JSON"):
         checker.check("```\n{\n```", ANY)
 
 
@@ -63,5 +63,5 @@ def test_what_cannot_be_checked_is_a_config_error(change: dict[str, Any], messag
 
 def test_a_broken_file_is_a_config_error(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("{")
-    with pytest.raises(ConfigError, match=r"checker 'json_schema'.*a.json': no JSON.*line 1"):
+    with pytest.raises(ConfigError, match=r"checker 'json_schema'.*a.json': not JSON.*line 1"):
         kind("checkers").build("json_schema", {"schema": str(tmp_path / "a.json")})

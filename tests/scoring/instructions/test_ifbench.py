@@ -111,7 +111,7 @@ def test_corrected_verdicts_read_what_official_ones_misread(
     [
         ("count:pronouns", {"N": 2}, "You know", "1 pronoun, at least 2 wanted"),
         ("words:alphabet", {}, "Any cat", "word 2, 'cat', does not begin with 'b'"),
-        ("custom:csv_quotes", {}, "a", "the first line is not that of the five columns"),
+        ("custom:csv_quotes", {}, "a", "the first line is not the header of the five columns"),
         ("sentence:increment", {"small_n": 1}, "One. Two.", "sentence 2 has 1 word, 2 wanted"),
         ("format:no_whitespace", {}, "a b", "1 character of white space, none wanted"),
     ],

@@ -192,9 +192,9 @@ def test_values(text: str, value: Any) -> None:
 @pytest.mark.parametrize(
     ("text", "kind", "reason"),
     [
-        ('{"a": 1, "a": 2}', "unparseable", 'the key "a" is there twice'),
-        ("NaN", "unparseable", "NaN is no JSON number"),
-        ("[-Infinity]", "unparseable", "-Infinity is no JSON number"),
+        ('{"a": 1, "a": 2}', "unparseable", 'the key "a" occurs twice'),
+        ("NaN", "unparseable", "NaN is not a JSON number"),
+        ("[-Infinity]", "unparseable", "-Infinity is not a JSON number"),
         ('{"a":\n 1,}', "unparseable", r"line 2, column 4"),
         ("5 6", "unparseable", "extra data"),
         ("", "unparseable", "expecting value"),

@@ -69,7 +69,7 @@ def test_no_verdict_is_no_zero() -> None:
 
 
 def test_what_cannot_be_read_is_unparseable() -> None:
-    with pytest.raises(Unparseable, match="no JSON") as refused:
+    with pytest.raises(Unparseable, match="not JSON") as refused:
         score_document("{", SCHEMA)
     assert isinstance(refused.value, UnparseableDocument)
     assert refused.value.kind == "unparseable"

@@ -191,7 +191,7 @@ def test_prompts(tmp_path: Path) -> None:
     task = task_of(tmp_path, ROW, prompt=str(own))
     assert task.messages(one, ())[0].content == f"A value for {schema}?"
     own.write_text("A value?")
-    with pytest.raises(ConfigError, match="the one field is 'schema'"):
+    with pytest.raises(ConfigError, match="the only field must be 'schema'"):
         task_of(tmp_path, ROW, prompt=str(own))
 
 
