@@ -308,14 +308,13 @@ def cost_table(runs: Sequence[tuple[Metrics, Latencies | None]]) -> Table:
     return table(columns, rows, notes=[note])
 
 
-def headline(runs: Sequence[ReportedRun], prefix: str = "") -> Table:
-    """Build the page's table of results. Tooltips show each run's name preceded by ``prefix``."""
+def headline(runs: Sequence[ReportedRun]) -> Table:
+    """Build the page's table of results for readers without JavaScript."""
     found = [_results(run, runs) for run in runs]
     headings = [key for key in (found[0] if found else {}) if any(cells[key] for cells in found)]
     rows = []
     for run, cells in zip(runs, found, strict=True):
-        name = Cell(run.name, title=prefix and prefix + run.name)
-        rows.append(Row([name, *(cells[key] or NOTHING for key in headings)], run.marks))
+        rows.append(Row([run.name, *(cells[key] or NOTHING for key in headings)], run.marks))
     names = 2 if "model" in headings else 1
     return table(["run", *headings], rows, title="Results of each run", names=names)
 
