@@ -71,7 +71,7 @@ def comparison_document(found: RunComparison, *, brief: bool = False) -> TableDo
     )
 
 
-def comparison_tables(found: RunComparison, *, constraints: bool = True) -> list[Table]:
+def comparison_tables(found: RunComparison) -> list[Table]:
     """Return the table of all runs, then each run's tables of groups and constraints, if any."""
     by, several = found.asked.by, len(found.others) > 1
     last = found.asked.round
@@ -84,7 +84,7 @@ def comparison_tables(found: RunComparison, *, constraints: bool = True) -> list
             groups = [_cells(name, of, one.run, last, by) for name, of in one.groups.items()]
             columns = [by, *_columns("BH" if several else "Holm")]
             tables.append(table(columns, groups, title=f"{title} {by}"))
-        if one.constraints and constraints:
+        if one.constraints:
             kinds = [_cells(name, kind.comparison) for name, kind in one.constraints.items()]
             columns = ["constraint", *_columns("BH")]
             tables.append(table(columns, kinds, title=f"{title} constraint"))

@@ -104,7 +104,7 @@ class RunOverview(Struct, frozen=True, kw_only=True):
     planned: int | None
     attempts: int
     included: int  # attempts that the page has
-    rate: RateValue | None
+    rate: RateValue
     measure: str
     unit: str
     scores: list[ScoreMean]

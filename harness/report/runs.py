@@ -29,18 +29,14 @@ from harness.analysis.summary import Latencies, latencies, measure
 from harness.errors import ConfigError, HarnessError
 from harness.plugins import kind
 from harness.ports import Effect, Explained, Pictured
-from harness.records import OUTCOMES
 from harness.report.judges import REFERENCE_COLUMNS, reference_cells
 from harness.report.run_tables import PARTIAL, primary
-from harness.report.table import Cell, Column, Row, ShownUnit, Table, TableDocument, flat, table
-from harness.report.text import interval, number, usd, with_error
+from harness.report.table import Cell, Column, ShownUnit, Table, TableDocument, flat, table
+from harness.report.text import usd, with_error
 from harness.store.calls import CallTotals, read_latencies
 from harness.store.columns import AttemptTable
 from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder
-
-NOTHING = "-"  # text of a cell that does not apply to a run
-RECORDED = "recorded"  # shown instead of cost and time if the answers were replayed
 
 MOST_NAMED = 4  # runs named in a title
 
@@ -306,52 +302,6 @@ def cost_table(runs: Sequence[tuple[Metrics, Latencies | None]]) -> Table:
     )
     columns = ["run", "calls", "failed", "tokens in, out", "out a call", "median, 95% s", "cost"]
     return table(columns, rows, notes=[note])
-
-
-def headline(runs: Sequence[ReportedRun], prefix: str = "") -> Table:
-    """Build the page's table of results. Tooltips show each run's name preceded by ``prefix``."""
-    found = [_results(run, runs) for run in runs]
-    headings = [key for key in (found[0] if found else {}) if any(cells[key] for cells in found)]
-    rows = []
-    for run, cells in zip(runs, found, strict=True):
-        name = Cell(run.name, title=prefix and prefix + run.name)
-        rows.append(Row([name, *(cells[key] or NOTHING for key in headings)], run.marks))
-    names = 2 if "model" in headings else 1
-    return table(["run", *headings], rows, title="Results of each run", names=names)
-
-
-def _results(run: ReportedRun, runs: Sequence[ReportedRun]) -> dict[str, str]:
-    metrics, every = run.metrics, [one.metrics for one in runs]
-    found = primary(metrics, metrics.overall, metrics.scores)
-    measures = {one.measure or "pass rate" for one in every}
-    own = f"{metrics.measure or 'pass rate'} " * (len(measures) > 1)
-    measure = "primary metric" if own else measures.pop()
-    largest = sorted({max(one.pass_at_k, default=1) for one in every} - {1})
-    last = max(metrics.rounds.any_of_first_k, default=1)
-    any_round = f"{number(metrics.rounds.any_of_first_k[last])} (of {last:,})" if last > 1 else ""
-    failed = {name: metrics.outcomes.get(name, 0) for name in OUTCOMES if name != "ok"}
-    latency = f"{run.latencies.median:.2f} s" if run.latencies else ""
-    solved = metrics.cost_per_solved_usd
-    rounds = ", last round" if any(one.last_round > 1 for one in runs) else ""
-    return {
-        "model": metrics.model or "",
-        "instances": f"{metrics.n_instances:,}",
-        "clusters": f"{metrics.n_clusters:,}",
-        f"{measure}{rounds} ± s.e.": own + with_error(found.mean, found.stderr),
-        "95%": interval(found.ci95),
-        **{f"pass@{k}": _at(metrics.pass_at_k, k) for k in largest},
-        **{f"pass^{k}": _at(metrics.pass_hat_k, k) for k in largest},
-        "in any round": any_round,
-        "not judged": f"{found.missing:,}",
-        "not ok": ", ".join(f"{n:,} {name}" for name, n in failed.items() if n) or "0",
-        "median latency": RECORDED if run.recorded else latency,
-        "cost": RECORDED if run.recorded else usd(metrics.cost_usd),
-        "per solved": usd(solved) if solved and not run.recorded else "",
-    }
-
-
-def _at(series: Mapping[int, float | None], k: int) -> str:
-    return number(series[k]) if k in series else ""
 
 
 def references(runs: Sequence[ReportedRun]) -> Table | None:

@@ -1,4 +1,3 @@
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,81 +10,16 @@ from harness.analysis.metrics import ReferenceScore
 from harness.report.runs import (
     Reported,
     common_start,
-    headline,
     references,
     shortened,
 )
 from harness.report.table import Table
-from tests.report.html.pages import attempt, compared, reported_run, two_runs
+from tests.report.html.pages import attempt, compared, reported_run
 
 
 def texts(table: Table | None) -> list[list[str]]:
     assert table
     return [[column.heading for column in table.columns], *map(table.texts, table.rows)]
-
-
-def test_a_row_for_each_run(tmp_path: Path) -> None:
-    headings, before, after = texts(headline(two_runs(tmp_path)))
-    told = dict(zip(headings, before, strict=True))
-    assert told["run"] == "before"
-    assert told["instances"] == "6"
-    assert told["pass rate, last round ± s.e."].startswith("0.500 ± ")
-    assert told["in any round"] == "-"
-    assert told["pass@2"] == "0.500"
-    assert told["per solved"] == "$0.0040"
-    assert dict(zip(headings, after, strict=True))["in any round"] == "0.667 (of 2)"
-
-
-def test_how_often_any_of_the_rounds_passed(tmp_path: Path) -> None:
-    headings, row = texts(headline(two_runs(tmp_path)[1:]))
-    assert dict(zip(headings, row, strict=True))["in any round"] == "0.667 (of 2)"
-
-
-def test_a_column_for_each_k(tmp_path: Path) -> None:
-    runs = [
-        reported_run(
-            tmp_path / str(k),
-            str(k),
-            [attempt("a", sample, passed=not sample) for sample in range(k)],
-        )
-        for k in (1, 2, 4)
-    ]
-    told = [
-        dict(zip(texts(headline(runs))[0], row, strict=True)) for row in texts(headline(runs))[1:]
-    ]
-    assert "pass rate ± s.e." in told[0]  # of one round
-    assert [one["pass@2"] for one in told] == ["-", "1.000", "0.500"]
-    assert [one["pass@4"] for one in told] == ["-", "-", "1.000"]
-    assert [one["pass^4"] for one in told] == ["-", "-", "0.000"]
-
-
-def test_a_recorded_run_has_neither_latency_nor_cost(tmp_path: Path) -> None:
-    run = reported_run(tmp_path, "run", [attempt("a")], manifest={"backend": "replay"})
-    headings, row = texts(headline([run]))
-    told = dict(zip(headings, row, strict=True))
-    assert (told["median latency"], told["cost"]) == ("recorded", "recorded")
-    assert "per solved" not in told
-
-
-def test_columns_that_say_something_of_no_run_are_left_out(tmp_path: Path) -> None:
-    run = reported_run(tmp_path, "run", [attempt("a", cost_usd=None)], latencies=None)
-    headings, row = texts(headline([run]))
-    told = dict(zip(headings, row, strict=True))
-    assert not {"median latency", "per solved"} & told.keys()
-    assert not re.search("pass@|pass.k|round", " ".join(headings))
-    assert told["cost"] == "unknown"
-
-
-def test_marks_and_outcomes_are_told(tmp_path: Path) -> None:
-    lines = [
-        attempt("a"),
-        attempt("b", passed=None, outcome="error"),
-        attempt("c", outcome="truncated"),
-    ]
-    table = headline([reported_run(tmp_path, "run", lines, marks=["SIMULATED"])])
-    assert table.rows[0].marks == ["SIMULATED"]
-    told = dict(zip(*texts(table), strict=True))
-    assert (told["not judged"], told["not ok"]) == ("1", "1 truncated, 1 error")
 
 
 def test_golds_stand_beside_each_runs_own_answers(tmp_path: Path) -> None:

@@ -22,8 +22,9 @@ from harness.report.html.archive import select, write_chunks
 from harness.report.html.inline import all_visible, block, built, marked, policy, to_json, visible
 from harness.report.overview import Overview, overview
 from harness.report.parts import FigurePart
-from harness.report.runs import Reported, headline, shortened
-from harness.report.table import Table, TableDocument
+from harness.report.runs import Reported, shortened
+from harness.report.table import Column, Row, ShownUnit, Table, TableDocument, table
+from harness.report.text import usd
 from harness.store.files import replacing
 
 
@@ -73,7 +74,7 @@ def _write(file: IO[str], page: ReportPage, on_progress: Callable[[int], object]
         chunks.seek(0)
         file.write(_HEAD.format(
             policy=policy([style], scripts), title=escape(visible(told.title)), style=style,
-            noscript=_noscript(told, reported),
+            noscript=_noscript(told),
         ))  # fmt: skip
         file.write(block("overview", to_json(drawable(told))))
         if page.figures:
@@ -116,16 +117,30 @@ def drawable(told: Overview) -> Overview:
     return replace(told, sections=sections)
 
 
-def _noscript(told: Overview, reported: Reported) -> str:
+def _noscript(told: Overview) -> str:
     """Return the answer and the table of results as HTML."""
     lines = [told.title, told.answer.sentence, *told.answer.support, *told.warnings]
     first, *others = map(marked, lines)
     return "\n".join([
         f"<h1>{first}</h1>",
         *(f"<p>{line}</p>" for line in others),
-        _table(headline(reported.runs)),
+        _table(_results(told)),
         "<p>Charts, scores and attempts need JavaScript.</p>\n",
     ])  # fmt: skip
+
+
+def _results(told: Overview) -> Table:
+    """Build a table of each run's primary metric and cost."""
+    column = Column("95%", rate=True)
+    rows = []
+    for run in told.runs:
+        unit, rate = ShownUnit(run.unit == "%", told.digits), run.rate
+        low, high = rate.low, rate.high
+        between = None if low is None or high is None else (low, high)
+        figures = [unit.show(rate.value, column), unit.show(between, column), f"{rate.n:,}"]
+        cost = "recorded" if run.recorded else usd(run.cost_usd)
+        rows.append(Row([run.name, run.model, run.measure, *figures, cost], run.marks))
+    return table(["run", "model", "measure", "value", column, "n", "cost"], rows, names=3)
 
 
 def _table(table: Table) -> str:
