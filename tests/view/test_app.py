@@ -250,7 +250,8 @@ async def test_the_page_writes_nothing(made: Path) -> None:
 
 async def test_a_run_is_followed_and_stopped(tmp_path: Path) -> None:
     with MockServer(latency=0.05) as server:
-        async with running(tmp_path, run_file(server.base_url)) as task, opened(tmp_path) as page:
+        run = run_file(server.base_url, samples=1000)
+        async with running(tmp_path, run) as task, opened(tmp_path) as page:
             (listed,) = (await page.get("/api/runs"))["runs"]
             assert listed["state"] == "running"
             assert listed["planned"] > listed["done"]
@@ -279,7 +280,7 @@ async def test_a_run_is_followed_and_stopped(tmp_path: Path) -> None:
             while (await page.get("/api/runs"))["runs"][0]["state"] != "interrupted":  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
         assert result.metrics.n_attempts == server.stats().answered
-        again = RunFile.model_validate(run_file(server.base_url))
+        again = RunFile.model_validate(run)
         total, owed = prepare(again, "run", settings(tmp_path)).plan().count()
         assert 0 < owed < total  # it can be continued
 
