@@ -75,6 +75,11 @@ class RunPackage(ModuleType):
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         return import_module("harness.api").run(*arguments, **options)
 
+    @property
+    def __signature__(self) -> Any:
+        """The function's signature, for ``help`` and notebooks."""
+        return import_module("harness.api").run.__signature__
+
 
 def __getattr__(name: str) -> Any:
     """Return a public name. It is imported on first use, so that ``import harness`` is instant."""

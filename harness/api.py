@@ -12,12 +12,13 @@ Examples:
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import re
 import shlex
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar, Unpack
 
@@ -28,7 +29,7 @@ from harness.cli.live import Display
 from harness.cli.published import fetch_published
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
-from harness.errors import ConfigError
+from harness.errors import ConfigError, nearest
 from harness.plugins import checker_of, register
 from harness.results import ComparisonResult, EvaluationResult, RunResult
 from harness.run.job import execute, prepare_all, read_runs
@@ -38,6 +39,7 @@ from harness.store.run_folder import RunFolder, find_run, fresh_base
 
 P = TypeVar("P", bound=type[Any])
 R = TypeVar("R")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class RunOptions(TypedDict, total=False):
@@ -78,6 +80,35 @@ class EvaluateOptions(TypedDict, total=False):
     """Show the progress (default: True)."""
 
 
+def _strict(options: Any) -> Callable[[F], F]:
+    """Return a decorator that refuses keywords other than those of ``options``, a TypedDict.
+
+    The function's signature lists them. A misspelt ``limit`` would otherwise cost money.
+    """
+
+    def decorated(function: F) -> F:
+        own = inspect.signature(function)
+        fixed = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        names = [one.name for one in fixed]
+
+        @wraps(function)
+        def strict(*arguments: Any, **given: Any) -> Any:
+            for name in given.keys() - {*names, *options.__annotations__}:
+                hint = nearest(name, options.__annotations__)
+                raise TypeError(f"{function.__name__}() has no option {name!r}. {hint}")
+            return function(*arguments, **given)
+
+        keywords = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=..., annotation=kind)
+            for name, kind in options.__annotations__.items()
+        ]
+        strict.__signature__ = own.replace(parameters=[*fixed, *keywords])  # type: ignore[attr-defined]
+        return strict  # type: ignore[return-value]
+
+    return decorated
+
+
+@_strict(RunOptions)
 def run(file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]) -> RunResult:
     """Run a run file without variants, or only the ``variant`` that is named, and return the run.
 
@@ -93,12 +124,14 @@ def run(file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]) -> 
     return run_all(file, **options)[variant]
 
 
+@_strict(RunOptions)
 async def arun(file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]) -> RunResult:
     """Do the same as `run`, without blocking the running event loop."""
     variant = _only_variant(file, options)
     return (await arun_all(file, **options))[variant]
 
 
+@_strict(RunOptions)
 def run_all(
     file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]
 ) -> dict[str, RunResult]:
@@ -140,6 +173,7 @@ def _finished(display: Display, work: Callable[[], Coroutine[Any, Any, R]]) -> R
             raise
 
 
+@_strict(RunOptions)
 async def arun_all(
     file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]
 ) -> dict[str, RunResult]:
@@ -198,6 +232,7 @@ async def _execute(
     return {variant: RunResult(job.folder) for variant, job in jobs.items()}
 
 
+@_strict(EvaluateOptions)
 def evaluate(
     tasks: str | Sequence[str], model: str | Sequence[str], **options: Unpack[EvaluateOptions]
 ) -> EvaluationResult:
@@ -225,6 +260,7 @@ def evaluate(
     return _finished(display, partial(_evaluate, display, tasks, model, **options))
 
 
+@_strict(EvaluateOptions)
 async def aevaluate(
     tasks: str | Sequence[str], model: str | Sequence[str], **options: Unpack[EvaluateOptions]
 ) -> EvaluationResult:

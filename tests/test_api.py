@@ -1,8 +1,9 @@
 """The Python API: runs, comparisons and plug-ins in a program."""
 
 import asyncio
+import inspect
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -210,3 +211,32 @@ def test_a_check_that_returns_nothing_is_an_error() -> None:
 
     with pytest.raises(ConfigError, match="returned None"):
         harness.run(file(["nothing"]), progress=False)
+
+
+@pytest.mark.parametrize(
+    "misspelt",
+    [
+        lambda: harness.run("quickstart", lmit=5),  # type: ignore[call-arg]
+        lambda: harness.run_all("quickstart", lmit=5),  # type: ignore[call-arg]
+        lambda: harness.evaluate("ifeval", "simulated", lmit=5),  # type: ignore[call-arg]
+    ],
+)
+def test_a_misspelt_option_is_refused_before_anything_is_run(
+    misspelt: Callable[[], object],
+) -> None:
+    with pytest.raises(TypeError, match=r"has no option 'lmit'. Did you mean 'limit'\?"):
+        misspelt()
+    assert not Path("runs").exists()
+
+
+def test_the_options_are_in_the_signature() -> None:
+    assert "overrides" in inspect.signature(harness.run).parameters
+    assert "budget" in inspect.signature(harness.evaluate).parameters
+
+
+def test_a_model_by_name_does_not_leave_the_files_server() -> None:
+    model = {"backend": "openai", "name": "m", "base_url": "http://127.0.0.1:9/v1"}
+    tree = file(["exact_match"]) | {"model": model}
+    with pytest.raises(ConfigError, match=r"sends its calls to http://127\.0\.0\.1:9/v1"):
+        harness.run(tree, model="openai/gpt-4o-mini")
+    assert not Path("runs").exists()

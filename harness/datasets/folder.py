@@ -51,7 +51,8 @@ class DataFolder:
             remedy = f"Run 'harness data fetch {own.parts[0]}', or set HARNESS_DATA_DIR."
         if own.parts[:1] and own.parts[0] in NOT_FETCHED:
             remedy = f"The harness cannot fetch it: docs/{own.parts[0]}.md says where to get it."
-        problem = f"There is no {what} {names[0]!r} in the data folder {self.root} or at that path."
+        places = f"in the data folder {self.root} or in {Path.cwd()}"
+        problem = f"There is no {what} {names[0]!r} {places}."
         raise DataMissing(problem, remedy)
 
 

@@ -162,6 +162,10 @@ def read_runs(
         path = _found(str(file))
         base, where, tree = path.stem, str(path), read(path)
     suffix = f".{in_run_name(model)}" if model else ""
+    if model:
+        models.refuse_other_address(
+            tree, where, model, [*overrides, *(f"{key}=" for key in further)]
+        )
     return base + suffix, expand(tree, where, [*changes, *overrides], further)
 
 

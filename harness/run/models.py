@@ -265,6 +265,20 @@ def build_models(run: RunFile, builder: ModelBuilder) -> None:
         builder.build(judge.model, f"judges.{judge.as_}.model")
 
 
+def refuse_other_address(
+    tree: Mapping[str, Any], where: str, model: str, overrides: Sequence[str]
+) -> None:
+    """Raise ConfigError if a model named on the command line would leave the file's server."""
+    section = tree.get("model")
+    url = section.get("base_url") if isinstance(section, Mapping) else None
+    if url and not any(one.startswith("model.base_url=") for one in overrides):
+        raise ConfigError(
+            f"{where} sends its calls to {url}, and the model {model!r} would be called elsewhere.",
+            "To keep the address: -o model.name=NAME instead of -m. To use the provider's own: "
+            "-o model.base_url=null as well.",
+        )
+
+
 def state_limits(models: Sequence[Model]) -> None:
     """Apply the run file's rate limits. If models share their limits, the lowest value applies."""
     for model in models:

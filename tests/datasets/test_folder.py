@@ -77,7 +77,7 @@ def test_a_missing_data_set_that_is_not_fetched_names_its_page(data: DataFolder)
 
 @pytest.mark.parametrize("name", ["/nowhere/x.jsonl", "x.jsonl", "", ".", "a" * 5000, "a\0b"])
 def test_a_missing_file_of_no_data_set_is_a_wrong_path(data: DataFolder, name: str) -> None:
-    with pytest.raises(DataMissing, match=r"in the data folder .* or at that path") as caught:
+    with pytest.raises(DataMissing, match=r"in the data folder .* or in /") as caught:
         data.file(name)
     assert caught.value.remedy == "Check the path."
 
