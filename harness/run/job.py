@@ -374,7 +374,7 @@ async def _work(
             manifest.left(tally.left)
     if tally.failed_judgements:
         session.notices.status("judges")(
-            f"{tally.failed_judgements:,} judgements failed; the last error: {tally.last_error}. "
+            f"{tally.failed_judgements:,} judgements failed; the last error: {tally.last_error.rstrip('.')}. "
             "Run the same command again to repeat them."
         )
     return "finished" if not tally.left else session.ended, tally
