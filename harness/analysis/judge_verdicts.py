@@ -191,9 +191,9 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class VerdictPairs:
-    """The n criteria that both the judge and the reference judged.
+    """Pairs of verdicts, by a judge and a reference, on the n criteria that both decided on.
 
-    A verdict is 1, 0 or `NOT_JUDGED` (an abstention).
+    A verdict is 1, 0 or `NOT_JUDGED` if its judge abstained.
     """
 
     judge: NDArray[np.int8]

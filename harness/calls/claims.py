@@ -92,9 +92,9 @@ class Claims:
         self._lock(IN_USE, exclusive=False)
 
     def alone(self) -> bool:
-        """Return whether no other process or object of this process uses the database.
+        """Return whether this object is the only user of the database, in this and other processes.
 
-        If so, other processes are kept out until `use` is called.
+        If it is, other processes are also kept out until `use` is called.
         """
         return self.users == 1 and self._lock(IN_USE, exclusive=True)
 

@@ -93,7 +93,7 @@ class Startable(Protocol):
         """Whether the backend can answer now."""
 
     async def start(self, on_status: Callable[[str], None]) -> None:
-        """Wait until the backend can answer. ``on_status`` gets messages. May be called again."""
+        """Wait until the backend can answer. ``on_status`` is called with messages for the user."""
 
 
 @runtime_checkable
@@ -118,7 +118,7 @@ class Fingerprinted(Protocol):
     """A backend or judge whose results depend on more than its options, for example on weights."""
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return, by name, what results depend on besides the options (for the manifest)."""
+        """Return hashes, by name, of all that results depend on besides the options."""
 
 
 @runtime_checkable
@@ -289,7 +289,7 @@ class Task(Protocol[D]):
         """Yield the instances lazily, in the order of the data set. Their ids must be unique."""
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return, by name, what scores depend on, such as a hash of the data (for the manifest)."""
+        """Return hashes, by name, of all that scores depend on, such as the data."""
 
     def messages(self, instance: Instance[D], shots: Sequence[Instance[D]]) -> tuple[Message, ...]:
         """Return the messages of round 1.

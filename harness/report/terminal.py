@@ -32,7 +32,7 @@ _INDENT = "  "
 
 
 def terminal(document: TableDocument | Table) -> RenderableType:
-    """Render a document or a table, with columns hidden (and named) if they do not fit."""
+    """Render a document or a table for the terminal. Columns that do not fit are only named."""
     if isinstance(document, Table):
         return _Drawn(document, "")
     hint = "--format markdown" if document.data is not None else ""

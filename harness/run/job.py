@@ -374,8 +374,8 @@ async def _work(
             manifest.left(tally.left)
     if tally.failed_judgements:
         session.notices.status("judges")(
-            f"{tally.failed_judgements:,} judgements failed; the last error: {tally.last_error.rstrip('.')}. "
-            "Run the same command again to repeat them."
+            f"{tally.failed_judgements:,} judgements failed; the last error: "
+            f"{tally.last_error.rstrip('.')}. Run the same command again to repeat them."
         )
     return "finished" if not tally.left else session.ended, tally
 

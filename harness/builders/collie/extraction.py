@@ -116,7 +116,7 @@ class Segmenter:
         """Filter and clean a chunk of a document.
 
         Returns:
-            The paragraph, and why it is dropped, which is empty if it is kept. A paragraph that a
+            The paragraph, and the reason for dropping it ("" if it is kept). A paragraph that a
             filter drops is not cleaned.
         """
         if reason := self._unnatural(chunk):

@@ -84,7 +84,7 @@ def allowed(schema: Schema) -> range:
 
 
 def beyond(schema: Schema, keyword: str, draws: Draws) -> list[int | float]:
-    """Return a schema's bound, and numbers at or beyond it, which may violate only this bound.
+    """Return numbers at and beyond a bound of a schema, which violate no other keyword.
 
     ``keyword`` names the bound, for example ``maximum``. The numbers comply with ``type`` and
     ``multipleOf``.

@@ -262,9 +262,10 @@ class JSONSchemaBenchTask:
         return f"That value is not right: {found.reason}. Please write it again."
 
     def reference(self, instance: One) -> str | None:
-        """Return the instance to copy, if there is one and it is valid.
+        """Return a JSON document that satisfies the schema, or None if there is none.
 
-        Otherwise, return the first valid instance that the validator accepts, or None.
+        It is the document that the prompt asks to copy, if that is valid, or else the first one
+        that the data set labels as valid and our validator accepts.
         """
         asked = instance.data.asked
         if asked is not None and asked.valid:
