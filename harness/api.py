@@ -30,7 +30,8 @@ from harness.cli.published import fetch_published
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.errors import ConfigError, nearest
-from harness.plugins import checker_of, register
+from harness.functions import checker_of
+from harness.plugins import register
 from harness.results import ComparisonResult, EvaluationResult, RunResult
 from harness.run.job import execute, prepare_all, read_runs
 from harness.run.models import Resources
@@ -367,7 +368,7 @@ def checker(function: Callable[..., Any]) -> Callable[..., Any]:
         ...     return text.endswith(".")
         >>> checks = [{"ends_in_full_stop": {}}]  # in a run file: task.checks
     """
-    register("checkers", function.__name__, checker_of(function))
+    register("checkers", function.__name__, checker_of(function, function.__name__))
     return function
 
 

@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING, Any
 
 import harness
 from harness.errors import ConfigError, ExtraMissing, HarnessError, nearest
+from harness.functions import checker_of
 from harness.ports import CAPABILITIES, PARAMETERS
-from harness.records import Instance, Score
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -176,46 +176,7 @@ def _from_file(kind_name: str, name: str) -> Callable[..., Any]:
         raise ConfigError(problem, f"Name the {title} in the file: plugin = MyClass.")
     plugin: Callable[..., Any] = getattr(module, "plugin", None) or own[0]
     plain = kind_name == "checkers" and inspect.isfunction(plugin)
-    return checker_of(plugin) if plain else plugin
-
-
-def checker_of(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a factory of checkers that call a function.
-
-    Args:
-        function: Takes the text to check and returns True or False, a number, a `Score`, or text
-            that says what is wrong (empty if nothing is). If it has a parameter ``instance``, it
-            gets the instance. All other parameters are options.
-    """
-    parameters = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
-    own = [one.replace(kind=one.POSITIONAL_OR_KEYWORD) for one in parameters]
-    takes_instance = any(one.name == "instance" for one in own)
-
-    class FunctionChecker:
-        def __init__(self, **options: Any) -> None:
-            self._options = options
-
-        def check(self, text: str, instance: Instance[Any]) -> Score:
-            given = {"instance": instance} if takes_instance else {}
-            found = function(text, **given, **self._options)
-            if isinstance(found, Score):
-                return found
-            if isinstance(found, bool):
-                return Score(found, found)
-            if isinstance(found, str):
-                return Score(not found, not found, found)
-            if isinstance(found, int | float):
-                return Score(float(found))
-            said = f"The checker {function.__name__!r} returned {found!r:.60}"
-            raise ConfigError(f"{said}.", "Return True or False, a number, a text or a Score.")
-
-    def build(**options: Any) -> FunctionChecker:
-        return FunctionChecker(**options)
-
-    options = [one for one in own if one.name != "instance"]
-    build.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
-    build.__doc__, build.__name__ = function.__doc__, function.__name__
-    return build
+    return checker_of(plugin, name) if plain else plugin
 
 
 @dataclass(frozen=True, slots=True)

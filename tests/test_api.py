@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+import json
 import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -240,3 +241,13 @@ def test_a_model_by_name_does_not_leave_the_files_server() -> None:
     with pytest.raises(ConfigError, match=r"sends its calls to http://127\.0\.0\.1:9/v1"):
         harness.run(tree, model="openai/gpt-4o-mini")
     assert not Path("runs").exists()
+
+
+def test_a_check_that_raises_is_named_with_its_instance_and_answer() -> None:
+    @harness.checker
+    def data(text: str) -> bool:
+        return bool(json.loads(text))
+
+    said = r"check 'data' raised JSONDecodeError on instance '1': Expecting value.*\(test_api\.py, "
+    with pytest.raises(ConfigError, match=said + r"line \d+\)\. The answer begins: 'yes'"):
+        harness.run(file(["data"]), progress=False)

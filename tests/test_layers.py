@@ -21,6 +21,7 @@ LAYERS = [
     {"prompts"},
     {"config"},
     {"plugins"},
+    {"functions"},
     {"ports"},
     {"records"},
     {"errors"},

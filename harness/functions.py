@@ -1,0 +1,72 @@
+"""Checkers that call a function of the user."""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from harness.errors import ConfigError, HarnessError
+from harness.records import Instance, Score
+
+MUST_NOT_RAISE = (
+    "A check must not raise: catch the error and return False or the reason. No paid reply is "
+    "lost: fix the check and run the same command again."
+)
+
+
+def checker_of(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """Return a factory of checkers that call a function.
+
+    Args:
+        function: Takes the text to check and returns True or False, a number, a `Score`, or text
+            that says what is wrong (empty if nothing is). If it has a parameter ``instance``, it
+            gets the instance. All other parameters are options.
+        name: The check's name in messages: the function's, or the path of its file.
+    """
+    parameters = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
+    own = [one.replace(kind=one.POSITIONAL_OR_KEYWORD) for one in parameters]
+    takes_instance = any(one.name == "instance" for one in own)
+
+    class FunctionChecker:
+        def __init__(self, **options: Any) -> None:
+            self._options = options
+
+        def check(self, text: str, instance: Instance[Any]) -> Score:
+            given = {"instance": instance} if takes_instance else {}
+            try:
+                found = function(text, **given, **self._options)
+            except HarnessError:
+                raise
+            except Exception as error:
+                problem = _raised(error, name, instance.id, text)
+                raise ConfigError(problem, MUST_NOT_RAISE) from error
+            if isinstance(found, Score):
+                return found
+            if isinstance(found, bool):
+                return Score(found, found)
+            if isinstance(found, str):
+                return Score(not found, not found, found)
+            if isinstance(found, int | float):
+                return Score(float(found))
+            said = f"The check {name!r} returned {found!r:.60}"
+            raise ConfigError(f"{said}.", "Return True or False, a number, a text or a Score.")
+
+    def build(**options: Any) -> FunctionChecker:
+        return FunctionChecker(**options)
+
+    options = [one for one in own if one.name != "instance"]
+    build.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
+    build.__doc__, build.__name__ = function.__doc__, function.__name__
+    return build
+
+
+def _raised(error: Exception, name: str, instance: str, text: str) -> str:
+    """Describe an exception of a check, with the last line in the check's own file."""
+    frames = traceback.extract_tb(error.__traceback__)[1:]
+    own = [frame for frame in frames if frame.filename == frames[0].filename]
+    place = f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
+    said = f"The check {name!r} raised {type(error).__name__} on instance {instance!r:.60}"
+    return f"{said}: {str(error)[:200]}{place}. The answer begins: {text[:60]!r}."
