@@ -1,11 +1,13 @@
-"""Checkers that call a function of the user."""
+"""Functions and classes of the user: checkers that call a function, and hashes of source."""
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 from harness.errors import ConfigError, HarnessError
@@ -60,6 +62,7 @@ def checker_of(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     options = [one for one in own if one.name != "instance"]
     build.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
     build.__doc__, build.__name__ = function.__doc__, function.__name__
+    build.__wrapped__ = function  # type: ignore[attr-defined]
     return build
 
 
@@ -70,3 +73,25 @@ def _raised(error: Exception, name: str, instance: str, text: str) -> str:
     place = f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
     said = f"The check {name!r} raised {type(error).__name__} on instance {instance!r:.60}"
     return f"{said}: {str(error)[:200]}{place}. The answer begins: {text[:60]!r}."
+
+
+def source_sha256(plugin: Callable[..., Any]) -> str:
+    """Return a hash of a function's or class's source or, without source, a function's bytecode.
+
+    The result is "" if there is neither.
+    """
+    plugin = inspect.unwrap(plugin)
+    try:
+        source = inspect.getsource(plugin)
+    except (OSError, TypeError):  # defined in a program from standard input, for example
+        if not inspect.isfunction(plugin):
+            return ""
+        source = repr(_bytecode(plugin.__code__))
+    return hashlib.sha256(source.encode()).hexdigest()
+
+
+def _bytecode(value: object) -> object:
+    """Return a code object's content, in a form whose ``repr`` is the same in every process."""
+    if isinstance(value, CodeType):
+        return value.co_code, value.co_names, [_bytecode(one) for one in value.co_consts]
+    return sorted(map(repr, value)) if isinstance(value, frozenset) else value

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 
 import harness
 from harness.errors import ConfigError, ExtraMissing, HarnessError, nearest
-from harness.functions import checker_of
+from harness.functions import checker_of, source_sha256
 from harness.ports import CAPABILITIES, PARAMETERS
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ FILE = ".py"
 """The suffix of a plug-in's name if the name is the path of a Python file."""
 
 _registered: dict[tuple[str, str], Callable[..., Any]] = {}  # by kind and name
+_hashes: dict[tuple[str, str], str] = {}  # of the source when registered, by kind and name
 
 NEARLY = 0.85  # lowest similarity (difflib) at which an unknown member counts as misspelt
 
@@ -152,14 +153,16 @@ def register(kind_name: str, name: str, plugin: Callable[..., Any]) -> None:
         problem = f"There already is a {kind(kind_name).title} named {name!r}."
         raise ConfigError(problem, "Give yours another name.")
     _registered[kind_name, name] = plugin
+    _hashes[kind_name, name] = source_sha256(plugin)
 
 
 @functools.cache
-def _from_file(kind_name: str, name: str) -> Callable[..., Any]:
-    """Return the plug-in in a Python file: its ``plugin``, or else its only public definition."""
+def _from_file(kind_name: str, name: str, changed_ns: int) -> Callable[..., Any]:
+    """Return the plug-in in a Python file: its ``plugin``, or else its only public definition.
+
+    ``changed_ns`` is the file's modification time, so that an edited file is loaded again.
+    """
     title, path = Kind(kind_name).title, Path(name)
-    if not path.is_file():
-        raise ConfigError(f"There is no file {name!r} with a {title}.", "Check the path.")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
@@ -198,8 +201,7 @@ class Kind:
 
     def names(self) -> list[str]:
         """Return the sorted names of this kind's built-in, installed and registered plug-ins."""
-        own = [name for kind_name, name in _registered if kind_name == self.name]
-        return sorted({*self._builtins(), *self._external(), *own})
+        return sorted({*self._builtins(), *self._external(), *self.registered()})
 
     def load(self, name: str) -> Callable[..., Any]:
         """Return the class or factory of a plug-in. Raises ConfigError if it cannot be loaded."""
@@ -207,7 +209,10 @@ class Kind:
         if (self.name, name) in _registered:
             return _registered[self.name, name]
         if name.endswith(FILE):
-            return _from_file(self.name, name)
+            if not (path := Path(name)).is_file():
+                problem = f"There is no file {name!r} with a {self.title}."
+                raise ConfigError(problem, "Check the path.")
+            return _from_file(self.name, name, path.stat().st_mtime_ns)
         if name in self._builtins():  # a built-in is never shadowed by an entry point
             module, _, entry = name.partition(":")
             home = importlib.import_module(PACKAGES[self.name])
@@ -239,7 +244,7 @@ class Kind:
         plugin = self.load(name)
         files: Sequence[Path] = ()
         if (self.name, name) in _registered:
-            package, release = "", ""
+            return {"package": "", "version": "", "sha256": _hashes[self.name, name]}
         elif name.endswith(FILE):
             package, release, files = name, "", [Path(name)]
         elif name in self._builtins():
@@ -252,6 +257,15 @@ class Kind:
         hashes = [hashlib.sha256(file.read_bytes()).digest() for file in files]
         digest = hashlib.sha256(b"".join(hashes)).hexdigest() if files else ""
         return {"package": package, "version": release, "sha256": digest}
+
+    def own_sha256(self, name: str) -> str:
+        """Return a hash of a plug-in that is registered or in a Python file, "" for any other."""
+        own = name.endswith(FILE) or (self.name, name) in _registered
+        return self.origin(name)["sha256"] if own else ""
+
+    def registered(self) -> list[str]:
+        """Return the names of the plug-ins that this process has registered."""
+        return [name for kind_name, name in _registered if kind_name == self.name]
 
     def options(self, name: str, options: Mapping[str, Any]) -> BaseModel:
         """Validate the options in a run file, and return them with a plug-in's defaults filled in.

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import harness
-from harness.errors import ConfigError, DataMissing
+from harness.errors import ConfigError, DataMissing, RunConflict
 from harness.plugins import _registered
 from tests.conftest import Sums
 
@@ -251,3 +251,49 @@ def test_a_check_that_raises_is_named_with_its_instance_and_answer() -> None:
     said = r"check 'data' raised JSONDecodeError on instance '1': Expecting value.*\(test_api\.py, "
     with pytest.raises(ConfigError, match=said + r"line \d+\)\. The answer begins: 'yes'"):
         harness.run(file(["data"]), progress=False)
+
+
+@pytest.mark.parametrize("rows_name_it", [False, True])
+def test_an_edited_checker_does_not_continue_a_run(rows_name_it: bool) -> None:
+    tree = file(["exact_match"] if rows_name_it else ["mine"])
+    if rows_name_it:
+        Path("rows.jsonl").write_text('{"prompt": "a", "gold": "yes", "checks": ["mine"]}\n')
+
+    @harness.checker
+    def mine(text: str) -> bool:
+        return True
+
+    run = harness.run(tree, progress=False)
+    assert run.metrics.pass_rate == harness.run(tree, progress=False).metrics.pass_rate == 1
+
+    @harness.checker
+    def mine(text: str) -> bool:  # noqa: F811
+        return False
+
+    with pytest.raises(RunConflict, match=r"scored with a different mine_sha256.*fresh=True"):
+        harness.run(tree, progress=False)
+    assert harness.run(tree, fresh=True, progress=False).metrics.pass_rate == 0
+
+
+def test_a_checker_without_source_is_known_by_its_code() -> None:
+    tree = file(["mine"])
+    for code in ("text in {'yes', 'no'}", "text in {'yes', 'no'}"):
+        exec(f"@harness.checker\ndef mine(text):\n    return {code}", {"harness": harness})
+        assert harness.run(tree, progress=False).metrics.pass_rate == 1
+    exec("@harness.checker\ndef mine(text):\n    return text in {'yes'}", {"harness": harness})
+    with pytest.raises(RunConflict, match="mine_sha256"):
+        harness.run(tree, progress=False)
+
+
+def test_an_edited_task_does_not_continue_a_run() -> None:
+    tree = {"task": {"name": "sums"}, "model": {"backend": "simulated"}}
+    harness.task(Sums)
+    harness.run(tree, name="s", progress=False)
+
+    class Edited(Sums):
+        pass
+
+    Edited.__name__ = "Sums"
+    harness.task(Edited)
+    with pytest.raises(RunConflict, match="tasks/sums_sha256"):
+        harness.run(tree, name="s", progress=False)

@@ -291,8 +291,9 @@ def test_a_python_file_is_a_plugin_by_its_path(tmp_path: Path) -> None:
     checker = checkers.build(str(file), {"most": 2})
     assert checker.check("abc", None).passed is False
     before = checkers.origin(str(file))["sha256"]
-    file.write_text(file.read_text() + "# changed\n")
+    file.write_text(file.read_text().replace("<= most", "<= most + 1"))
     assert checkers.origin(str(file))["sha256"] != before
+    assert checkers.build(str(file), {"most": 2}).check("abc", None).passed is True
     for text, said in [
         ("def a(text): ...\ndef b(text): ...\n", "defines 2 public"),
         ("import nothing_of_this_name\n", "ModuleNotFoundError"),

@@ -184,7 +184,8 @@ class RunFolder:
             changes = [change(key, before[key], fingerprint[key]) for key in differing]
             raise RunConflict(
                 f"The run {self.name!r} was scored with a different {', '.join(changes)}.",
-                "Restore what it was started with, or use --fresh to start a new run beside it.",
+                "Restore what it was started with, or use --fresh (in Python, fresh=True) or "
+                "another name to start a new run.",
             )
 
     def write_config(self, run: RunFile) -> None:

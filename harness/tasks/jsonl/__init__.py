@@ -27,7 +27,7 @@ from harness.records import (
     encodable,
     verdict,
 )
-from harness.scoring.checks import FROM_ROW, Rules, checks_of, is_file, read_checks
+from harness.scoring.checks import FROM_ROW, Rules, checks_of, read_checks
 from harness.scoring.extraction import Extraction, extraction, faults, garbled
 from harness.scoring.patterns import PatternTooSlow
 from harness.tasks._rows import Row, rows, text_id, turns_of, unique
@@ -151,20 +151,23 @@ class JsonlTask:
         """Return what scores depend on besides the answers.
 
         This is the file's name, hashes of the data, of the task's options and of checkers in Python
-        files, and the version of the library ``regex``.
+        files and registered ones, and the version of the library ``regex``.
         """
+        hashes = {name: kind("checkers").own_sha256(name) for name in self._checkers()}
         return {
             "dataset": self.path.name,
             "dataset_sha256": sha256(self.path),
             "prompt_sha256": self._prompt_hash,
             "regex": version("regex"),
-            **{f"{file}_sha256": kind("checkers").origin(file)["sha256"] for file in self._files},
+            **{f"{name}_sha256": digest for name, digest in hashes.items() if digest},
         }
 
-    @property
-    def _files(self) -> list[str]:
-        """Return the Python files used as checkers."""
-        return [one.checker for one in self._shared if is_file(one.checker)]
+    def _checkers(self) -> set[str]:
+        """Return the checkers of the run file and, if any is registered, those of the rows."""
+        found = {check.checker for check in self._shared}
+        if kind("checkers").registered():
+            found |= {rule.checker for one in self.instances() for rule in one.data.rules}
+        return found
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
         """Return the row's conversation. The harness adds the shots."""
