@@ -97,6 +97,7 @@ class RunResult:
         max_drop: float | None = None,
         score: str = "",
         by: str = "",
+        max_unjudged: float | None = None,
     ) -> GateResult:
         """Return the decisions on the run's bounds, as ``harness check`` does.
 
@@ -107,6 +108,7 @@ class RunResult:
             max_drop: How much the score may fall below the baseline's, such as 0.02.
             score: The compared score (default: the pass rate).
             by: Label whose groups must keep the bounds, too.
+            max_unjudged: The largest share of samples without a verdict, such as 0.02 (default: 0).
 
         Returns:
             The decisions; the object is true if all bounds are kept.
@@ -123,7 +125,8 @@ class RunResult:
         """
         path = str(baseline.path) if isinstance(baseline, RunResult) else baseline
         given = {"min": dict(min or {}), "baseline": path, "max_drop": max_drop}
-        asked = section(self.config.check, given | {"score": score, "by": by})
+        given |= {"score": score, "by": by, "max_unjudged": max_unjudged}
+        asked = section(self.config.check, given)
         return GateResult(check_run(self.folder, asked, Settings().runs_dir))
 
     def __repr__(self) -> str:
@@ -204,7 +207,10 @@ class GateResult:
 
     @property
     def outcome(self) -> Outcome:
-        """The worst outcome among the decisions: "failed", "too few to tell", or "passed"."""
+        """The worst outcome among the decisions: "failed", "too few to tell", or "passed".
+
+        With too many samples without a verdict, it is not "passed".
+        """
         return self.found.outcome
 
     @property

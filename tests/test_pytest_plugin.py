@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.mock import MockServer
+
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 PLUGIN = PROJECT["entry-points"]["pytest11"]["harness"]
@@ -100,6 +102,18 @@ def test_options_replace_the_bounds_of_a_file(project: Path) -> None:
     options = (*options, "--harness-too-few", "skip")
     code, output = ran(project, "--harness", *options, "unbounded.yaml", "-k", "good or few")
     assert (code, "1 passed, 1 skipped" in output) == (0, True), output
+
+
+def test_a_run_whose_calls_failed_is_not_skipped(project: Path) -> None:
+    with MockServer(faults={"400": 1.0}) as server:
+        model = f"{{backend: openai, name: tested, base_url: '{server.base_url}'}}"
+        text = (
+            f"task: {{name: last_letter, n: 4}}\nmodel: {model}\ncheck: {{min: {{pass_rate: 0}}}}\n"
+        )
+        (project / "broken.yaml").write_text(text)
+        code, output = ran(project, "--harness", "--harness-too-few", "skip", "broken.yaml")
+    assert (code, "1 failed" in output) == (1, True), output
+    assert "4 of 4 samples have no verdict (4 failed calls): run the run file again" in output
 
 
 def test_a_session_that_does_not_use_it_is_not_touched(project: Path) -> None:

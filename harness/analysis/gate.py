@@ -4,6 +4,8 @@ A bound is kept if the whole interval of the figure is at or above it, and broke
 interval is below it. Otherwise there are too few instances to tell. With 95% intervals, a figure
 that is exactly at its bound is called broken in at most 5% of runs. With several decisions, the
 intervals are widened (Bonferroni) to keep this guarantee for all of them together.
+
+Samples without a verdict do not count in a figure. A run that has too many of them does not pass.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from math import ceil, sqrt
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 from msgspec import Struct
+from msgspec.json import Decoder
 from msgspec.structs import replace
 
 from harness.analysis.breakdown import instances_by, values_by
@@ -31,6 +35,10 @@ from harness.analysis.comparison import ALPHA, POWER, Method, compare, pair
 from harness.analysis.distributions import normal_quantile
 from harness.config.sections import CheckSection
 from harness.errors import ConfigError, RunConflict
+from harness.records import OUTCOMES
+from harness.store.columns import AttemptTable, Bools
+from harness.store.index import AttemptIndex
+from harness.store.judgements import FAILED, Judgement
 from harness.store.run_folder import RunFolder, find_run
 
 Outcome = Literal["passed", "failed", "too few to tell"]
@@ -50,6 +58,16 @@ class Decision(Struct, frozen=True, kw_only=True):
     needed: int | None = None  # instances that would tell in 80% of cases if this value is true
 
 
+class Unjudged(Struct, frozen=True, kw_only=True):
+    """The samples of a run that have no verdict, by their last round."""
+
+    run: str
+    n_samples: int  # all samples of the run
+    failed_calls: int
+    no_judgement: int  # answers whose judgement failed or is missing
+    allowed: bool  # whether their share is at most ``max_unjudged``
+
+
 @dataclass(frozen=True, slots=True)
 class Gate:
     """All decisions on a run, with the run and its baseline, if any."""
@@ -57,11 +75,17 @@ class Gate:
     run: Variant
     baseline: Variant | None
     decisions: Sequence[Decision]
+    unjudged: Sequence[Unjudged] = ()  # of the run and its baseline, where there are such samples
 
     @property
     def outcome(self) -> Outcome:
-        """The overall outcome: the worst of ``failed``, ``too few to tell`` and ``passed``."""
+        """The overall outcome: the worst of ``failed``, ``too few to tell`` and ``passed``.
+
+        It is not ``passed`` if too many samples have no verdict.
+        """
         found = {one.outcome for one in self.decisions}
+        if not all(one.allowed for one in self.unjudged):
+            found.add("too few to tell")
         return next(one for one in ("failed", "too few to tell", "passed") if one in found)
 
 
@@ -78,9 +102,53 @@ def check_run(folder: RunFolder, asked: CheckSection, runs: Path) -> Gate:
         DataMissing: If there is no such baseline.
         RunConflict: As `decide`.
     """
-    before = read_run(find_run(runs, asked.baseline)) if asked.baseline else None
+    base = find_run(runs, asked.baseline) if asked.baseline else None
+    before = read_run(base) if base else None
     run = read_run(folder)
-    return Gate(run[0], before[0] if before else None, decide(run, asked, before))
+    decisions = decide(run, asked, before)
+    scores = [*asked.min, *([asked.score] if before else [])]
+    found = [_unjudged(folder, run, scores, asked.max_unjudged)]
+    if base and before:
+        found.append(_unjudged(base, before, [asked.score], asked.max_unjudged))
+    unjudged = [one for one in found if one.failed_calls or one.no_judgement]
+    return Gate(run[0], before[0] if before else None, decisions, unjudged)
+
+
+def _unjudged(folder: RunFolder, run: Run, scores: Sequence[str], allowed: float) -> Unjudged:
+    table, last = run[1], run[1].is_last_round()
+    lacking = np.zeros(len(table), np.bool_)
+    for score in scores:
+        lacking |= last & _lacks(folder, table, score)
+    n = int(lacking.sum())
+    failed = int((table.outcome[lacking] == OUTCOMES.index("error")).sum())
+    return Unjudged(
+        run=run[0].name,
+        n_samples=int(last.sum()),
+        failed_calls=failed,
+        no_judgement=n - failed,
+        allowed=n <= allowed * int(last.sum()),
+    )
+
+
+def _lacks(folder: RunFolder, table: AttemptTable, score: str) -> Bools:
+    """Return an (n,) mask of the attempts that should have the score, or a verdict, but do not.
+
+    An answer with a verdict may lack a score that does not apply to it.
+    """
+    if score not in table.scores:
+        return ~table.judged
+    absent = ~table.measured(score)
+    if not absent.any():
+        return absent
+    index, judge = AttemptIndex(folder.attempts), score.partition(".")[0]
+    known = index.judgements.register.judges if index.judgements else {}
+    if judge in known:
+        rows = np.flatnonzero(absent & table.judged)
+        said = index.said(rows, Decoder(Judgement).decode, known[judge].members or (judge,))
+        kept = [not any(one and one.outcome in FAILED for one in found) for found in said]
+        absent[rows[kept]] = False
+        return absent
+    return absent & ~table.judged
 
 
 def decide(run: Run, asked: CheckSection, baseline: Run | None = None) -> list[Decision]:

@@ -16,7 +16,7 @@ from harness.config.sections import CheckSection
 from harness.config.settings import Settings
 from harness.config.validation import validated
 from harness.errors import ConfigError
-from harness.report.gate import decision_line, gate_document
+from harness.report.gate import decision_line, gate_document, unjudged_line
 from harness.report.text import printable
 from harness.store.run_folder import find_run
 
@@ -32,6 +32,7 @@ def check(
     max_drop: Annotated[float | None, typer.Option(min=0.0, metavar="DROP")] = None,
     score: Annotated[str, typer.Option(metavar="NAME")] = "",
     by: By = "",
+    max_unjudged: Annotated[float | None, typer.Option(min=0.0, max=1.0, metavar="SHARE")] = None,
     form: Annotated[
         Literal["table", "markdown", "json", "junit"], typer.Option("--format")
     ] = "table",
@@ -40,13 +41,14 @@ def check(
 
     No model is called. A bound is broken if the whole 95% interval is below it, and kept if the
     whole interval is at or above it. Without a bound, those of the run file's `check:` are used.
-    Exit codes: 0 kept, 4 broken, 5 too few instances to tell, 1 failed.
+    Exit codes: 0 kept, 4 broken, 5 too few instances or verdicts to tell, 1 failed.
 
     Args:
         least: Minimum of a score, such as pass_rate=0.9; repeatable.
         baseline: The run to compare with, paired by instance.
         max_drop: Maximum drop of the score below the baseline's, such as 0.02.
         score: The compared score (default: the pass rate).
+        max_unjudged: Maximum share of samples without a verdict, such as 0.02 (default: 0).
         form: Output format; junit is XML for CI systems.
     """
     bounds = dict(map(bound, least or []))
@@ -54,7 +56,8 @@ def check(
         raise ConfigError("--baseline and --max-drop need each other.", "Give both, or neither.")
     root = Settings().runs_dir
     folder = find_run(root, run)
-    given = {"min": bounds, "baseline": baseline, "max_drop": max_drop, "score": score, "by": by}
+    given: dict[str, Any] = {"min": bounds, "baseline": baseline, "max_drop": max_drop}
+    given |= {"score": score, "by": by, "max_unjudged": max_unjudged}
     asked = section(folder.read_config().check, given)
     gate = check_run(folder, asked, root)
     if form == "junit":
@@ -95,26 +98,36 @@ def section(own: CheckSection | None, given: Mapping[str, Any]) -> CheckSection:
 
 
 def junit(gate: Gate) -> str:
-    """Return the decisions as JUnit XML. The decision "too few to tell" becomes an error there."""
+    """Return the decisions as JUnit XML.
+
+    The decision "too few to tell" becomes an error there, and so do too many samples without a
+    verdict.
+    """
     tags = {"failed": "failure", "too few to tell": "error"}
-    found = [one.outcome for one in gate.decisions]
+    found = [
+        (f"{one.what} {one.group}".strip(), one.outcome, decision_line(one))
+        for one in gate.decisions
+    ]
+    lacking = [unjudged_line(one, gate) for one in gate.unjudged if not one.allowed]
+    if lacking:
+        found.append(("verdicts", "too few to tell", " ".join(lacking)))
+    outcomes = [outcome for _, outcome, _ in found]
     run = printable(gate.run.name)
     suite = ElementTree.Element(
         "testsuite",
         {
             "name": run,
             "tests": str(len(found)),
-            "failures": str(found.count("failed")),
-            "errors": str(found.count("too few to tell")),
+            "failures": str(outcomes.count("failed")),
+            "errors": str(outcomes.count("too few to tell")),
         },
     )
-    for one in gate.decisions:
-        name = printable(f"{one.what} {one.group}".strip())
+    for name, outcome, message in found:
         case = ElementTree.SubElement(
-            suite, "testcase", {"classname": run, "name": name, "time": "0"}
+            suite, "testcase", {"classname": run, "name": printable(name), "time": "0"}
         )
-        if one.outcome != "passed":
-            said = {"message": decision_line(one), "type": one.outcome}
-            ElementTree.SubElement(case, tags[one.outcome], said)
+        if outcome != "passed":
+            said = {"message": message, "type": outcome}
+            ElementTree.SubElement(case, tags[outcome], said)
     ElementTree.indent(suite)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(suite, "unicode")}\n'

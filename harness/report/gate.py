@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.analysis.comparable import Variant
-from harness.analysis.gate import Decision, Gate
+from harness.analysis.gate import Decision, Gate, Unjudged
 from harness.report.run_tables import WITHOUT_SCORE
 from harness.report.table import Cell, Column, Note, TableDocument, flat, table
 from harness.report.text import interval, number, printable
@@ -49,6 +49,7 @@ def gate_document(gate: Gate) -> TableDocument:
     ]
     if any(_leaves_out(one, run) for one in decisions):
         notes.append(WITHOUT_SCORE)
+    notes += [unjudged_line(one, gate) for one in gate.unjudged]
     if gate.outcome == "failed":
         notes.append(f"What fails: harness show {run.name} --failed")
     return TableDocument(
@@ -61,6 +62,7 @@ def gate_document(gate: Gate) -> TableDocument:
             "baseline": baseline.name if baseline else None,
             "outcome": gate.outcome,
             "decisions": list(decisions),
+            "unjudged": list(gate.unjudged),
         },
     )
 
@@ -71,11 +73,16 @@ def _leaves_out(one: Decision, run: Variant) -> bool:
 
 
 def gate_line(gate: Gate) -> str:
-    """Return the outcome, up to three decisions behind it, and the runs' marks, on one line."""
+    """Return the outcome and what is behind it on one line.
+
+    This is up to three decisions, the samples without a verdict, and the runs' marks.
+    """
     behind = [one for one in gate.decisions if one.outcome == gate.outcome]
-    more = f"; and {len(behind) - 3} more" if len(behind) > 3 else ""
     marks = "".join(f" ({one})" for one in _marks(gate))
-    return f"{_title(gate)}: {'; '.join(map(decision_line, behind[:3]))}{more}{marks}"
+    unjudged = [unjudged_line(one, gate) for one in gate.unjudged]
+    more = [f"and {len(behind) - 3} more"] if len(behind) > 3 else []
+    said = [*map(decision_line, behind[:3]), *more, *unjudged]
+    return f"{_title(gate)}: {'; '.join(said)}{marks}"
 
 
 def decision_line(one: Decision) -> str:
@@ -85,6 +92,19 @@ def decision_line(one: Decision) -> str:
         f"{printable(f'{one.what} {one.group}'.strip())} {number(one.value)} "
         f"(95% {interval(one.ci95)}), at least {number(one.bound)}, n = {one.n:,}{needed}"
     )
+
+
+def unjudged_line(one: Unjudged, gate: Gate) -> str:
+    """Return how many samples have no verdict, why, and what to do about it, on one line."""
+    kinds = {"failed call": one.failed_calls, "failed or missing judgement": one.no_judgement}
+    why = ", ".join(f"{n:,} {kind}{'s' * (n != 1)}" for kind, n in kinds.items() if n)
+    of = f" of {one.run}" if gate.baseline else ""
+    remedy = "run the run file again to retry them, or allow a share with --max-unjudged"
+    if one.allowed:
+        remedy = "allowed by max_unjudged"
+    n = one.failed_calls + one.no_judgement
+    have = "has" if n == 1 else "have"
+    return f"{n:,} of {one.n_samples:,} samples{of} {have} no verdict ({why}): {remedy}."
 
 
 def _title(gate: Gate) -> str:

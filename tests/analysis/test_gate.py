@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from harness.analysis.clustered import rate, wilson
-from harness.analysis.gate import Decision, Gate, decided
+from harness.analysis.gate import Decision, Gate, Unjudged, decided
 from tests.analysis.variants import variant
 
 
@@ -47,6 +47,18 @@ def test_the_worst_decision_counts() -> None:
     assert outcome(passed) == "passed"
     assert outcome(passed, unsure) == "too few to tell"
     assert outcome(unsure, failed) == "failed"
+
+
+@pytest.mark.parametrize(
+    ("bound", "allowed", "outcome"),
+    [(0.7, False, "too few to tell"), (0.7, True, "passed"), (0.9, False, "failed")],
+)
+def test_a_run_with_too_few_verdicts_does_not_pass(
+    bound: float, allowed: bool, outcome: str
+) -> None:
+    lacking = Unjudged(run="run", n_samples=9, failed_calls=2, no_judgement=1, allowed=allowed)
+    decision = decided(figure(0.8, 0.75, 0.85, bound), 1)
+    assert Gate(variant("run", {}), None, [decision], [lacking]).outcome == outcome
 
 
 def test_the_number_of_instances_that_would_tell() -> None:

@@ -7,7 +7,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from harness.mock import MockServer
 from tests.cli.command import harness, mistake
+from tests.cli.test_judges import answer, judge, run_file
 
 
 @pytest.fixture(scope="module")
@@ -72,12 +74,70 @@ def test_formats(runs: Path) -> None:
 
 @pytest.mark.parametrize("more", [["--min", "pass_rate=0.99"], ["--by", "structure"]])
 def test_junit_xml_keeps_to_its_schema(runs: Path, more: list[str]) -> None:
+    asked = ["--min", "pass_rate=0.83", "--baseline", "quickstart.simulated-weak"]
+    more = [*asked, "--max-drop", "0.02", *more, "--format", "junit"]
+    refuse_other_than_junit(harness("check", "quickstart", *more, env=on(runs)).stdout)
+
+
+def refuse_other_than_junit(text: str) -> None:
     """The XSD is that of Jenkins' xUnit plug-in, as in pytest's source distribution (MIT)."""
     xmlschema = pytest.importorskip("xmlschema")
     schema = xmlschema.XMLSchema(Path(__file__).parents[1] / "fixtures/junit-10.xsd")
-    asked = ["--min", "pass_rate=0.83", "--baseline", "quickstart.simulated-weak"]
-    more = [*asked, "--max-drop", "0.02", *more, "--format", "junit"]
-    schema.validate(harness("check", "quickstart", *more, env=on(runs)).stdout)
+    schema.validate(text)
+
+
+SCORE = "ai_parser.correct"  # of a judge that does not decide
+
+
+@pytest.fixture(scope="module")
+def broken(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the run `letters`, of which calls and judgements failed."""
+    folder = tmp_path_factory.mktemp("broken")
+    with (
+        MockServer(answers=answer, faults={"400": 0.3}) as server,
+        MockServer(answers=answer, faults={"400": 0.3}) as judging,
+    ):
+        task = {"name": "last_letter", "n": 100}
+        check = {"min": {SCORE: 0}, "max_unjudged": 0.9}
+        file = run_file(folder, server, judge(judging), task=task, check=check)
+        ended = harness("run", file, env=on(folder))
+    assert "judgements failed" in ended.stderr
+    return folder
+
+
+def test_a_run_with_too_few_verdicts_does_not_pass(broken: Path) -> None:
+    asked = ("check", "letters", "--min", f"{SCORE}=0")
+    ended = harness(*asked, "--format", "json", env=on(broken))
+    assert ended.returncode == 5
+    found = json.loads(ended.stdout)
+    [decision], [lacking] = found["decisions"], found["unjudged"]
+    assert (found["outcome"], decision["outcome"]) == ("too few to tell", "passed")
+    failed, owed = lacking["failed_calls"], lacking["no_judgement"]
+    assert min(failed, owed) > 0
+    assert failed + owed + decision["n"] == lacking["n_samples"] == 100
+    said = f"{failed + owed} of 100 samples have no verdict ({failed} failed calls, {owed} failed"
+    for form in ("table", "markdown", "junit"):
+        ended = harness(*asked, "--format", form, env=on(broken))
+        assert (ended.returncode, said in " ".join(ended.stdout.split())) == (5, True), ended.stdout
+    suite = ElementTree.fromstring(ended.stdout)
+    assert (suite.get("tests"), suite.get("errors")) == ("2", "1")
+    assert suite.find("testcase[@name='verdicts']/error") is not None
+    refuse_other_than_junit(ended.stdout)
+
+
+def test_a_share_of_samples_without_a_verdict_can_be_allowed(broken: Path) -> None:
+    asked = ("--min", f"{SCORE}=0", "--max-unjudged", "0.9")
+    ended = harness("check", "letters", *asked, env=on(broken))
+    assert (ended.returncode, "allowed by max_unjudged" in ended.stdout) == (0, True), ended.stdout
+    assert harness("check", "letters", env=on(broken)).returncode == 0
+    assert harness("check", "letters", "--max-unjudged", "0.1", env=on(broken)).returncode == 5
+
+
+def test_a_baseline_with_too_few_verdicts_decides_nothing(broken: Path) -> None:
+    asked = ("--baseline", "letters", "--max-drop", "0.5", "--score", SCORE)
+    ended = harness("check", "letters", *asked, env=on(broken))
+    assert ended.returncode == 5
+    assert "samples of letters have no verdict" in " ".join(ended.stdout.split())
 
 
 def test_the_bounds_of_the_run_file(tmp_path: Path) -> None:
