@@ -30,13 +30,13 @@ from harness.cli.published import fetch_published
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.errors import ConfigError, nearest
-from harness.functions import checker_of
 from harness.plugins import register
 from harness.results import ComparisonResult, EvaluationResult, RunResult
 from harness.run.job import execute, prepare_all, read_runs
 from harness.run.models import Resources
 from harness.run.suite import evaluation, write_suite
 from harness.store.run_folder import RunFolder, find_run, fresh_base
+from harness.user_code import checker_of
 
 P = TypeVar("P", bound=type[Any])
 R = TypeVar("R")

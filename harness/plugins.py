@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING, Any
 
 import harness
 from harness.errors import ConfigError, ExtraMissing, HarnessError, nearest
-from harness.functions import checker_of, source_sha256
 from harness.ports import CAPABILITIES, PARAMETERS
+from harness.user_code import checker_of, source_sha256
 
 if TYPE_CHECKING:
     from pydantic import BaseModel

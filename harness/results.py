@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -140,19 +141,16 @@ class RunResult:
         return _text(run_document(self.metrics), html=True)
 
 
-@dataclass(frozen=True)
-class ComparisonResult:
-    """Runs that are compared with a baseline. ``found`` holds all figures."""
+class _TableResult(ABC):
+    """A result that is shown as the tables of a document."""
 
-    found: RunComparison
-
-    @cached_property
+    @property
+    @abstractmethod
     def document(self) -> TableDocument:
-        """The tables and notes of the comparison. `harness.report.table` formats them."""
-        return comparison_document(self.found)
+        """The tables and notes. `harness.report.table` formats them."""
 
     def to_frame(self) -> Any:
-        """Return the differences as a pandas or polars data frame, with a row per run and group."""
+        """Return the document's records as a pandas or polars data frame."""
         return _records_frame(self.document)
 
     def __repr__(self) -> str:
@@ -162,8 +160,20 @@ class ComparisonResult:
         return _text(self.document, html=True)
 
 
-@dataclass(frozen=True)
-class EvaluationResult:
+@dataclass(frozen=True, repr=False)
+class ComparisonResult(_TableResult):
+    """Runs that are compared with a baseline. ``found`` holds all figures."""
+
+    found: RunComparison
+
+    @cached_property
+    def document(self) -> TableDocument:
+        """The tables and notes of the comparison. `harness.report.table` formats them."""
+        return comparison_document(self.found)
+
+
+@dataclass(frozen=True, repr=False)
+class EvaluationResult(_TableResult):
     """The runs of an evaluation, one per model and benchmark.
 
     ``runs`` maps "TASK.MODEL" to each run.
@@ -187,16 +197,6 @@ class EvaluationResult:
     def document(self) -> TableDocument:
         """The table of models and benchmarks, with its notes."""
         return suite_document(suite([read_run(one.folder) for one in self.runs.values()]))
-
-    def to_frame(self) -> Any:
-        """Return the table's values, differences and ranks as a pandas or polars data frame."""
-        return _records_frame(self.document)
-
-    def __repr__(self) -> str:
-        return _text(self.document)
-
-    def _repr_html_(self) -> str:
-        return _text(self.document, html=True)
 
 
 @dataclass(frozen=True)

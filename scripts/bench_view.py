@@ -6,7 +6,7 @@
 Times are of requests to a server in a process of its own, in seconds; the reference is the time in
 which a bare loop reads the lines of the same file. The throughput is that of runs against the
 simulated provider, in pairs: one alone, and one with a page open that asks for everything that the
-real page asks for, whenever it is told of a change.
+real page asks for, whenever an event announces a change.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ LAYERS = [
     {"prompts"},
     {"config"},
     {"plugins"},
-    {"functions"},
+    {"user_code"},
     {"ports"},
     {"records"},
     {"errors"},

@@ -1,4 +1,4 @@
-"""Functions and classes of the user: checkers that call a function, and hashes of source."""
+"""Code that users write: checkers that call a function, and hashes of source."""
 
 from __future__ import annotations
 
