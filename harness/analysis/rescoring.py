@@ -91,7 +91,11 @@ def line(value: object) -> bytes:
 
 
 def _reason(found: Attempt | Rescored) -> str:
-    for name, score in found.scores.items():
-        if score.passed is not True and score.reason:
-            return f"{name}: {score.reason}"
-    return found.error or ("" if found.outcome == "ok" else found.outcome)
+    other = found.error or ("" if found.outcome == "ok" else found.outcome)
+    return first_reason(found.scores) or other
+
+
+def first_reason(scores: Mapping[str, Score]) -> str:
+    """Return the first check that did not pass, with its reason, or "" if none gives a reason."""
+    failed = (f"{n}: {one.reason}" for n, one in scores.items() if not one.passed and one.reason)
+    return next(failed, "")

@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from math import inf
 from typing import TYPE_CHECKING, Annotated
 
@@ -369,7 +370,8 @@ def _rows(job: Job, found: DryRun) -> dict[str, str]:
             rows[f"judge {name}"] = text
     failed = found.failed_references
     passing = f"{found.references - len(failed):,} of {found.references:,} pass"
-    listed = ", ".join(failed[:5]) + " …" * (len(failed) > 5)
+    reasons = [f"{name} ({why[:200]})" for name, why in islice(failed.items(), 5)]
+    listed = ", ".join(reasons) + " …" * (len(failed) > 5)
     rows["reference answers"] = passing + (f"; these fail: {listed}" if failed else "")
     return rows
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, Any
 
+from harness.analysis.rescoring import first_reason
 from harness.calls.calls import backend_key
 from harness.calls.database import LOCKED_S
+from harness.ports import Targeted
 from harness.records import Instance, Message, Reply, Request, Usage, messages_hash
 from harness.run.assessment import assess
 from harness.run.job import Job
@@ -54,7 +56,7 @@ class DryRun:
     output_tokens: EstimateRange
     usd: EstimateRange | None  # None: the price is unknown
     references: int  # reference answers that the rules can check
-    failed_references: list[str]  # ids of the instances whose reference answer fails
+    failed_references: Mapping[str, str]  # why reference answers fail, by the instance's id
     first: tuple[Message, ...] | None  # an example of the prompts; None if no sample is left
     judgements: int  # upper bound; their calls are not included above
 
@@ -174,7 +176,7 @@ def count_work(
         for number in range(max(2, owed.round), rounds.max + 1):
             certain = number == owed.round or not rounds.stop_on_pass
             total.add(size, certain=certain, before=number - 1)
-    n_references, failed = _check_references(plan) if references else (0, [])
+    n_references, failed = _check_references(plan) if references else (0, {})
     return DryRun(
         instances=samples // plan.run.samples,
         samples=samples,
@@ -228,14 +230,15 @@ def _cached(job: Job, before: Collection[str]) -> Iterator[Callable[[str], bool]
             yield lambda name: name in before or replies.get(name, wait_s=LOCKED_S) is not None
 
 
-def _check_references(plan: RunPlan) -> tuple[int, list[str]]:
+def _check_references(plan: RunPlan) -> tuple[int, dict[str, str]]:
     """Score the reference answers by the rules.
 
-    Returns how many the rules can score, and the ids of the instances whose reference fails.
+    Returns how many the rules can score and, by the instance's id, why the others fail.
     """
-    count, failed = 0, []
+    count, failed, task = 0, dict[str, str](), plan.task
+    answer = task.expected_answer if isinstance(task, Targeted) else task.reference
     for instance in plan.instances:
-        reference = plan.task.reference(instance)
+        reference = answer(instance)
         if reference is None:
             continue
         found = assess(plan.task, instance, Reply(reference, "stop"))
@@ -243,5 +246,5 @@ def _check_references(plan: RunPlan) -> tuple[int, list[str]]:
             continue
         count += 1
         if not found.passed:
-            failed.append(instance.id)
+            failed[instance.id] = first_reason(found.scores) or found.problem or found.outcome
     return count, failed

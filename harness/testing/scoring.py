@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 
 from harness import ports
+from harness.analysis.rescoring import first_reason
 from harness.errors import ConfigError, Unparseable, UserError
 from harness.records import Instance, Origin, Reply, Request, Score, encodable, verdict
 from harness.testing.plugin_check import HOSTILE_TEXTS, WRONG, PlugInCheck, misfit
@@ -69,6 +70,7 @@ def check_task(
         if check.optional("criteria", instance) in ([], ()):
             without.append(instance)
     references = [_scoring(check, instance, secrets.get(instance.id)) for instance in instances]
+    _failing_targets(check, instances, references)
     known = answers or {}
     _known_answers(check, {one.id: one for one in instances}, known)
     for name in (one.id for one in without if _scored(check, one, WRONG) == {}):
@@ -86,6 +88,19 @@ def check_task(
     if other is not None and other().fingerprint() == fingerprint:
         check.add("fingerprint", "is the same after the data changed.")
     return check.report()
+
+
+def _failing_targets(
+    check: PlugInCheck, instances: Sequence[Instance[Any]], references: Sequence[str | None]
+) -> None:
+    """Add a problem if the data's answer to an instance fails, while answers to others pass."""
+    for instance, reference in zip(instances, references, strict=True):
+        text = None if reference else check.optional("expected_answer", instance)
+        if text is not None and any(references) and not _passes(check, instance, text):
+            scores = _scored(check, instance, text) or {}
+            why = first_reason(scores) or "unparseable"
+            said = f"{text[:60]!r} of {instance.id!r} does not pass ({why:.200})."
+            check.add("expected_answer", said)
 
 
 def _known_answers(

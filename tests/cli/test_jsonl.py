@@ -61,6 +61,15 @@ def test_a_benchmark_without_python(tmp_path: Path, environment: dict[str, str])
     assert harness("score", "mine", env=environment).returncode == 0
 
 
+def test_a_dry_run_names_the_targets_that_fail_their_own_checks(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    ended = harness("run", written(tmp_path, ROWS[:3]), "--dry-run", env=environment)
+    assert ended.returncode == 0, ended.stderr
+    said = " ".join(ended.stdout.split())
+    assert "1 of 3 pass; these fail: 1 (short: 3 words, not at most 2), 3 (short" in said
+
+
 def test_a_mistake_in_a_row_is_told_before_any_call(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:

@@ -217,13 +217,26 @@ class JsonlTask:
         Without a template, it is the row's target, in the first form that passes the checks. The
         result is None if there is none.
         """
-        if self._gold is not None:
-            row = instance.data.row
-            return self._gold.render({**row, **{f: _first(row[f]) for f in FROM_ROW if f in row}})
         found = self._candidates(instance.data.row)
-        return next((text for text in found if text.strip() and self._passes(instance, text)), None)
+        if self._gold is not None:
+            return next(found)
+        return next((text for text in found if self._passes(instance, text)), None)
+
+    def expected_answer(self, instance: One) -> str | None:
+        """Return the reference answer or, if the row's target passes in no form, a readable one."""
+        found = list(self._candidates(instance.data.row))
+        readable = [text for text in found if self._scores(instance, text) is not None]
+        return self.reference(instance) or next(iter(readable or found), None)
 
     def _candidates(self, row: Mapping[str, Any]) -> Iterator[str]:
+        if self._gold is not None:
+            yield self._gold.render({**row, **{f: _first(row[f]) for f in FROM_ROW if f in row}})
+            return
+        for text in self._forms(row):
+            if text.strip():
+                yield text
+
+    def _forms(self, row: Mapping[str, Any]) -> Iterator[str]:
         for field in ("gold", *FROM_ROW):
             value = row.get(field)
             first = _first(value)
@@ -317,10 +330,14 @@ class JsonlTask:
                 yield f"From the target {target!r:.40} the parser would read {read!r:.40}."
 
     def _passes(self, instance: One, text: str) -> bool:
+        scores = self._scores(instance, text)
+        return scores is not None and verdict(scores) is not False
+
+    def _scores(self, instance: One, text: str) -> Mapping[str, Score] | None:
         try:
-            return verdict(self.score(instance, text)) is not False
+            return self.score(instance, text)
         except Unparseable:
-            return False
+            return None
 
 
 def _first(value: Any) -> Any:

@@ -14,6 +14,7 @@ from harness.errors import ConfigError, DataInvalid, Unparseable
 from harness.plugins import kind
 from harness.records import Message, Score, verdict
 from harness.tasks.jsonl import JsonlTask
+from harness.testing import check_task
 
 Made = Callable[..., JsonlTask]
 SLOW = "(a|a)*$(?<=b)"
@@ -187,6 +188,19 @@ def test_gold_is_what_passes(
 ) -> None:
     task = made({"prompt": "a", **row}, **options)
     assert task.reference(next(task.instances())) == gold
+
+
+def test_a_target_that_fails_its_own_checks_is_expected_but_no_reference(made: Made) -> None:
+    checks = ["exact_match", {"word_count": {"at_most": 1}}]
+    rows = {"prompt": "a", "id": "good", "target": "x"}, {"prompt": "b", "target": "x y"}
+    task = made(*rows, checks=checks)
+    assert [task.reference(one) for one in task.instances()] == ["x", None]
+    assert [task.expected_answer(one) for one in task.instances()] == ["x", "x y"]
+    assert check_task(task) == [
+        "expected_answer 'x y' of '2' does not pass (word_count: 2 words, not at most 1)."
+    ]
+    none = made({"prompt": "a"}, checks=[{"regex_match": {"pattern": "x"}}])
+    assert none.expected_answer(next(none.instances())) is None
 
 
 def test_presets_read_well_known_forms(made: Made) -> None:
