@@ -106,7 +106,9 @@ def split_think(content: str) -> tuple[str, str | None]:
 # --- Constraints on decoding. A server may ignore an unknown request field and answer freely,
 # so a preset lists only what its server's reference promises.
 
-Dialect = Literal["response_format", "response_format_grammar", "structured_outputs", "grammar"]
+Dialect = Literal[
+    "response_format", "text_format", "response_format_grammar", "structured_outputs", "grammar"
+]
 """The request-body field in which a server expects a decoding constraint."""
 
 Dialects = Mapping[records.ConstraintKind, Dialect]
@@ -122,14 +124,19 @@ def constrained(constraint: records.DecodingConstraint, dialects: Dialects) -> d
     """
     match dialects[constraint.kind]:
         case "response_format":
-            schema = {"name": "answer", "strict": True, "schema": constraint.json_schema}
-            return {"response_format": {"type": "json_schema", "json_schema": schema}}
+            return {"response_format": {"type": "json_schema", "json_schema": _named(constraint)}}
+        case "text_format":
+            return {"text": {"format": {"type": "json_schema", **_named(constraint)}}}
         case "response_format_grammar":
             return {"response_format": {"type": "grammar", "grammar": constraint.grammar}}
         case "structured_outputs":
             return {"structured_outputs": vllm_constraint(constraint)}
         case "grammar":
             return {"grammar": constraint.grammar}
+
+
+def _named(constraint: records.DecodingConstraint) -> dict[str, Any]:
+    return {"name": "answer", "strict": True, "schema": constraint.json_schema}
 
 
 def vllm_constraint(constraint: records.DecodingConstraint) -> dict[str, Any]:

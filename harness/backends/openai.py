@@ -76,6 +76,8 @@ class _Completion(msgspec.Struct):
 
 _decoder = msgspec.json.Decoder(_Completion)
 
+RESPONSES = "/responses"  # the path of the Responses API
+
 
 @dataclass(frozen=True, slots=True)
 class ProviderPreset:
@@ -85,6 +87,8 @@ class ProviderPreset:
         url: Base URL, or None if it differs for each user (``hint`` shows its form).
         key: The key's environment variable, or None if no key is needed.
         max_tokens, seed: The provider's names for these parameters, or None if it has no seed.
+        stop: Whether the API has stop sequences.
+        responses: Pattern of the models that only the Responses API serves.
         fixed_sampling: Pattern of the models that reject temperature and top_p, and return no
             log-probabilities.
         constraints: The supported decoding constraints, and their request fields.
@@ -97,18 +101,25 @@ class ProviderPreset:
     key: str | None
     max_tokens: str = "max_tokens"
     seed: str | None = "seed"
+    stop: bool = True
     hint: str = ""
+    responses: str = ""
     fixed_sampling: str = ""
     constraints: Dialects = field(default_factory=lambda: _bodies.SCHEMA)
     logprobs: bool = False
     prompt_logprobs: bool = False
+
+    def responses_only(self, model: str) -> bool:
+        """Return whether only the Responses API serves a model."""
+        return bool(self.responses and re.fullmatch(self.responses, model))
 
     def features(self, model: str) -> frozenset[str]:
         """Return the names of the features that are supported for a model.
 
         A local server has the feature ``free``.
         """
-        has = {"seed": self.seed, LOGPROBS: self.logprobs, PROMPT_LOGPROBS: self.prompt_logprobs}
+        has = {"seed": self.seed, "stop": self.stop, LOGPROBS: self.logprobs}
+        has[PROMPT_LOGPROBS] = self.prompt_logprobs
         refused = {name for name, supported in has.items() if not supported}
         if self.fixed_sampling and re.fullmatch(self.fixed_sampling, model):
             refused |= {"temperature", "top_p", LOGPROBS}
@@ -188,6 +199,11 @@ class OpenAIBackend(HttpBackend):
         on_allowances: OnAllowances | None = None,
     ) -> None:
         found, url, key = chosen(preset, base_url, api_key_env)
+        if found.responses_only(model) and self.path != RESPONSES:
+            raise ConfigError(
+                f"{found.title} serves {model} only through the Responses API.",
+                "Set model.backend: openai_responses.",
+            )
         self.preset = self.dialect(found)
         limits = {"concurrency": concurrency, "timeout_s": timeout_s, "reply_mb": reply_mb}
         client = SDKClient("openai", url, key, secret, on_allowances=on_allowances, **limits)

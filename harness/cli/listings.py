@@ -177,7 +177,7 @@ def backends(form: JsonFormat = "table") -> None:
     for name, preset in PRESETS.items():
         key = f"{preset.key} {key_state(preset.key)}" if preset.key else "takes no key"
         presets.append((name, preset.title, preset.url or f"yours, like {preset.hint}", key))
-    title = Text("Presets of openai and openai_completions", style="bold")
+    title = Text("Presets of openai, openai_responses and openai_completions", style="bold")
     keys = ("name", "title", "url", "key")
     data = {"backends": cards, "presets": [dict(zip(keys, one, strict=True)) for one in presets]}
     show_listing(Group(plugin_list(cards), title, preset_list(presets)), data, form)

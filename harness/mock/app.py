@@ -17,7 +17,7 @@ import struct
 import zlib
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from hashlib import blake2b
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -27,6 +27,7 @@ from harness.mock.answers import Answer, Answers, answerer, endless, positions, 
 from harness.mock.anthropic import AnthropicMessages
 from harness.mock.faults import ANSWERS, STATUSES, Fault, FaultMix, Latency, draw
 from harness.mock.openai import OpenAIChat, OpenAICompletions, error_object
+from harness.mock.openai_responses import OpenAIResponses
 from harness.mock.stats import BodyCount, Limits, MockRateLimits, Stats
 from harness.mock.wire import Headers, MockRequest, ReplyChoice
 
@@ -34,9 +35,9 @@ Message = dict[str, Any]  # each kind of ASGI message has its own keys
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
-Wire = OpenAIChat | OpenAICompletions | AnthropicMessages
-WIRE_FORMATS: tuple[type[Wire], ...] = (OpenAIChat, OpenAICompletions, AnthropicMessages)
-CONSTRAINTS = ("response_format", "structured_outputs", "output_config")
+Wire = OpenAIChat | OpenAICompletions | OpenAIResponses | AnthropicMessages
+WIRE_FORMATS: tuple[type[Wire], ...] = get_args(Wire)
+CONSTRAINTS = ("response_format", "text", "structured_outputs", "output_config")
 DEFAULT_MODEL = "mock-model"  # the only model listed by a server that accepts any model
 TRICKLE_S = 1.0  # seconds between a trickling answer's bytes: less than any client's read timeout
 

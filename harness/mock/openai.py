@@ -212,7 +212,9 @@ class OpenAIChat(OpenAI):
         elif choice.reasoning and self.reasoning == "field":
             # DeepSeek's name for it, and OpenRouter's; vLLM knows both.
             message["reasoning_content"] = message["reasoning"] = choice.reasoning
-        return {"message": message, "finish_reason": finish, "logprobs": _chat_logprobs(choice)}
+        tokens = token_logprobs(choice)
+        logprobs = None if tokens is None else {"content": tokens, "refusal": None}
+        return {"message": message, "finish_reason": finish, "logprobs": logprobs}
 
 
 class OpenAICompletions(OpenAI):
@@ -263,15 +265,15 @@ def _stops(stop: str | list[str] | None) -> tuple[str, ...]:
     return (stop,) if isinstance(stop, str) else tuple(stop or ())
 
 
-def _chat_logprobs(choice: ReplyChoice) -> Mapping[str, object] | None:
+def token_logprobs(choice: ReplyChoice) -> list[dict[str, Any]] | None:
+    """Return the log-probabilities at each position of an answer, or None if not requested."""
     if choice.positions is None:
         return None
-    content = [
+    return [
         _token(place.token, place.logprob)
         | {"top_logprobs": [_token(*likely) for likely in place.likeliest]}
         for place in choice.positions
     ]
-    return {"content": content, "refusal": None}
 
 
 def _token(token: str, logprob: float) -> dict[str, object]:

@@ -241,10 +241,12 @@ def named_model(text: str) -> dict[str, Any]:
     backends = kind("backends").names()
     if where == "simulated" and re.fullmatch(r"0?\.\d+|[01]", name):
         return {"backend": where, "name": name, "accuracy": float(name)}
-    if where in backends and name:
-        return {"backend": where, "name": name}
     from harness.backends.openai import PRESETS  # loads an HTTP client
 
+    if where in PRESETS and PRESETS[where].responses_only(name):
+        return {"backend": "openai_responses", "preset": where, "name": name}
+    if where in backends and name:
+        return {"backend": where, "name": name}
     if where in PRESETS:
         if not name:
             raise ConfigError(f"Which model of {where}?", f"Write {where}/NAME.")

@@ -23,7 +23,7 @@ PARTLY_RECORDED = {"replay_ifbench", "replay_jsonschemabench"}
 CONFIGS = sorted(
     path for path in (ROOT / "configs").glob("*.yaml") if path.stem not in WHOLE | PARTLY_RECORDED
 )
-HOSTED = {"openai", "openai_completions", "anthropic"}
+HOSTED = {"openai", "openai_completions", "openai_responses", "anthropic"}
 
 
 @pytest.fixture(scope="module")

@@ -21,6 +21,7 @@ seed: null
 MODELS = {
     "openai": "{backend: openai, base_url: URL/v1, name: m}",
     "completions": "{backend: openai_completions, base_url: URL/v1, name: m}",
+    "responses": "{backend: openai_responses, base_url: URL/v1, name: m}",
     "anthropic": "{backend: anthropic, base_url: URL, name: m}",
     "groq": "{backend: openai, preset: groq, base_url: URL/v1, name: m}",
     "mistral": "{backend: openai, preset: mistral, base_url: URL/v1, name: m}",
@@ -70,6 +71,8 @@ def test_the_attempts_differ_in_nothing_but_the_model(tmp_path: Path) -> None:
         ("{backend: openai}", "seed=1", "model.name"),
         ("{backend: openai, name: m, temperature: 0}", "seed=1", "'decoding.temperature'"),
         ("{backend: openai, name: o3}", "decoding.temperature=0.7", "decoding.temperature"),
+        ("{backend: openai, name: o3-pro}", "seed=1", "only through the Responses API"),
+        ("{backend: openai_responses, name: m}", "decoding.stop=[x]", "decoding.stop"),
         ("{backend: openai, name: m}", "decoding.constraint={regex: a}", "by a regex"),
         (
             "{backend: openai, name: m}",

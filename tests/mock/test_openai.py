@@ -368,3 +368,24 @@ async def test_completions_that_say_nothing(fault: str, text: str, finish: str) 
     assert choice.text.startswith(text)
     assert bool(choice.text) == bool(text)
     assert choice.finish_reason == finish
+
+
+async def test_the_sdk_reads_a_response(connect: Connect) -> None:
+    with MockServer(answers={"A colour?": "Blue, I think."}, reasoning="field") as server:
+        async with connect(server) as sdk:
+            full = await sdk.responses.create(
+                model="m", input="A colour?", reasoning={"summary": "auto"}, store=False
+            )
+            cut = await sdk.responses.create(
+                model="m",
+                input=[{"role": "user", "content": "A colour?"}],
+                reasoning={"effort": "none"},
+                max_output_tokens=16,
+            )
+            with pytest.raises(openai.BadRequestError, match="Unknown parameter: 'seed'"):
+                await sdk.responses.create(model="m", input="Hi", extra_body={"seed": 1})
+    assert (full.output_text, full.status) == ("Blue, I think.", "completed")
+    assert full.output[0].type == "reasoning"
+    assert full.usage is not None
+    assert full.usage.output_tokens > full.usage.output_tokens_details.reasoning_tokens > 0
+    assert (cut.output_text, cut.output[0].type) == ("Blue, I think.", "message")

@@ -1,0 +1,214 @@
+"""OpenAI's Responses API, which the models named ``-pro`` and ``-codex`` require.
+
+Requests are stateless: ``store`` is false, and each request contains the whole conversation. There
+are no seeds and no stop sequences.
+Source: https://developers.openai.com/api/reference/responses, and the types of the SDK 3.52.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import msgspec
+
+from harness.backends import _bodies
+from harness.backends._bodies import Count, Dialects
+from harness.backends._responses import Treatment
+from harness.backends.openai import RESPONSES, OpenAIBackend, ProviderPreset
+from harness.errors import FatalCallError, PromptRefused, RequestRejected, TransientError
+from harness.records import DecodingConstraint, Reply, Request, Usage
+
+INCOMPLETE = {"max_output_tokens": "length", "content_filter": "content_filter"}
+"""Finish reasons of incomplete responses, by OpenAI's reason."""
+
+FAILURES: Mapping[str, Treatment] = {
+    "server_error": "server_failed",
+    "rate_limit_exceeded": "rate_limited",
+    "vector_store_timeout": "server_failed",
+    "data_residency_mismatch": "fatal",
+}
+"""How the errors of failed responses are treated, by code. Others mean that the prompt is refused,
+if their code is in `POLICIES`, or that the request is rejected."""
+
+POLICIES = {
+    *("invalid_prompt", "bio_policy", "misalignment_policy_violation"),
+    "image_content_policy_violation",
+}
+
+
+class _Content(msgspec.Struct):
+    """A part of an output item. Its fields are untyped, so that a reply is not lost."""
+
+    type: str = ""
+    text: Any = None
+    refusal: Any = None
+    logprobs: Any = None
+
+
+class _Item(msgspec.Struct):
+    type: str
+    content: list[_Content] | None = None
+    summary: list[_Content] | None = None  # of a reasoning item
+    phase: Any = None  # "commentary" marks a message that precedes the answer
+
+
+class _Incomplete(msgspec.Struct):
+    reason: str | None = None
+
+
+class _Error(msgspec.Struct):
+    code: str | None = None
+    message: str | None = None
+
+
+class _InputDetails(msgspec.Struct):
+    cached_tokens: Count | None = None
+
+
+class _OutputDetails(msgspec.Struct):
+    reasoning_tokens: Count | None = None
+
+
+class _Usage(msgspec.Struct):
+    input_tokens: Count
+    output_tokens: Count
+    input_tokens_details: _InputDetails | None = None
+    output_tokens_details: _OutputDetails | None = None
+
+    def record(self) -> Usage:
+        cached = (self.input_tokens_details or _InputDetails()).cached_tokens or 0
+        reasoning = (self.output_tokens_details or _OutputDetails()).reasoning_tokens or 0
+        return Usage(self.input_tokens, self.output_tokens, cached, reasoning)
+
+
+class _Response(msgspec.Struct):
+    output: list[_Item]
+    status: str = "completed"
+    incomplete_details: _Incomplete | None = None
+    error: _Error | None = None
+    model: str | None = None
+    usage: Any = None
+
+
+_decoder = msgspec.json.Decoder(_Response)
+
+
+class OpenAIResponsesBackend(OpenAIBackend):
+    """OpenAI's Responses API.
+
+    Args:
+        preset: Name of a provider or local server. Sets base URL, key and dialect.
+        base_url: A server's base URL (default: OpenAI's, or the preset's).
+        api_key_env: The key's environment variable (default: the preset's).
+    """
+
+    path = RESPONSES
+    usual: ClassVar[Dialects] = {"json_schema": "text_format"}
+
+    def dialect(self, preset: ProviderPreset) -> ProviderPreset:
+        """Return the preset without the parameters that the Responses API does not have."""
+        schemas = preset.constraints.get("json_schema") == "response_format"
+        return replace(
+            preset,
+            max_tokens="max_output_tokens",
+            seed=None,
+            stop=False,
+            prompt_logprobs=False,
+            constraints=self.usual if schemas else {},
+        )
+
+    def body(self, request: Request) -> Mapping[str, Any]:
+        """Return the JSON body of a request for a response."""
+        wanted = request.decoding.logprobs
+        likeliest = {"include": ["message.output_text.logprobs"], "top_logprobs": wanted}
+        body = {"input": request.messages, "store": False, **self.parameters(request)}
+        return body if wanted is None else {**likeliest, **body}
+
+    def parameters(self, request: Request) -> dict[str, Any]:
+        """Return the parameters of a request.
+
+        Other settings under ``text`` in ``decoding.extra``, such as the verbosity, are combined
+        with the constraint.
+        """
+        sent, constraint = super().parameters(request), request.decoding.constraint
+        if isinstance(constraint, DecodingConstraint) and isinstance(sent.get("text"), Mapping):
+            format_ = _bodies.constrained(constraint, self.preset.constraints)["text"]
+            sent["text"] = {**format_, **sent["text"]}
+        return sent
+
+    def reply(self, content: bytes, request: Request) -> Reply:
+        """Decode the body of a response, and return the reply.
+
+        Raises:
+            CallError: If the response failed or was cancelled.
+        """
+        found = _bodies.read(content, _decoder, _Response)
+        reason = _finish(found)
+        messages = [item for item in found.output if item.type == "message"]
+        answers = [part for item in messages if item.phase != "commentary" for part in _parts(item)]
+        text = "".join(_bodies.text_of(part.text) for part in answers if part.type == "output_text")
+        refusals = [_bodies.text_of(part.refusal) for part in answers if part.type == "refusal"]
+        if refusals and not text:
+            text, reason = "".join(refusals), "refusal"
+        usage = _bodies.counted(found.usage, _Usage)
+        return Reply(
+            text,
+            reason,
+            usage.record() if usage else None,
+            found.model,
+            reasoning=_reasoning(found.output),
+            logprobs=_logprobs(answers) if request.decoding.logprobs is not None else None,
+        )
+
+
+def _finish(response: _Response) -> str:
+    """Return the finish reason of a response.
+
+    Raises:
+        CallError: If the response has no answer.
+    """
+    if response.status == "failed":
+        error = response.error or _Error()
+        said = f"The response failed: {error.message or error.code or 'no explanation'}"
+        treatment = FAILURES.get(error.code or "server_error", "rejected")
+        if error.code in POLICIES:
+            raise PromptRefused(said)
+        if treatment == "rejected":
+            raise RequestRejected(said)
+        if treatment == "fatal":
+            raise FatalCallError(said, "Check the region of the account and of model.base_url.")
+        raise TransientError(said, kind=treatment)
+    if response.status == "incomplete":
+        reason = (response.incomplete_details or _Incomplete()).reason or "incomplete"
+        return INCOMPLETE.get(reason, reason)
+    if response.status != "completed":
+        said = f"The server returned a response whose status is {response.status!r}."
+        raise TransientError(said, kind="interrupted")
+    return "stop"
+
+
+def _parts(item: _Item) -> list[_Content]:
+    return item.content or []
+
+
+def _reasoning(output: list[_Item]) -> str | None:
+    """Return the summaries and texts of the reasoning items, or None if there are none."""
+    thoughts = [
+        text
+        for item in output
+        if item.type == "reasoning"
+        for part in (*(item.summary or []), *(item.content or []))
+        if (text := _bodies.text_or_none(part.text))
+    ]
+    return "\n\n".join(thoughts) or None
+
+
+def _logprobs(answers: list[_Content]) -> Any:
+    lists = [part.logprobs for part in answers if isinstance(part.logprobs, list)]
+    tokens = [token for one in lists for token in one]
+    return _bodies.logprobs_in({"content": tokens}) if lists else None
+
+
+plugin = OpenAIResponsesBackend
