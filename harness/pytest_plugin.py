@@ -88,7 +88,7 @@ class RunFileCollector(pytest.File):
 
 
 class RunItem(pytest.Item):
-    """A run of a run file as a test. It passes if the run keeps its bounds."""
+    """A run of a run file as a test. It passes if the run meets its bounds."""
 
     def __init__(self, *, variant: str, given: dict[str, Any], **more: Any) -> None:
         super().__init__(**more)

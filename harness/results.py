@@ -108,7 +108,7 @@ class RunResult:
             baseline: The run to compare with, or its name.
             max_drop: How much the score may fall below the baseline's, such as 0.02.
             score: The compared score (default: the pass rate).
-            by: Label whose groups must keep the bounds, too.
+            by: Label whose groups must also meet the bounds.
             max_unjudged: The largest share of samples without a verdict, such as 0.02 (default: 0).
 
         Returns:

@@ -1,4 +1,4 @@
-"""A gate decides whether a run keeps its bounds, given how uncertain its figures are.
+"""A gate decides whether a run meets its bounds, given the uncertainty of its figures.
 
 A bound is kept if the whole interval of the figure is at or above it, and broken if the whole
 interval is below it. Otherwise there are too few instances to tell. With 95% intervals, a figure

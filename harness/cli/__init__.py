@@ -40,7 +40,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "table": "How do runs look in a paper's results table?",
         "ablation": "What does each variant of a run file gain over the baseline?",
         "matrix": "Which pairs of runs differ, and do groups rank them alike?",
-        "check": "Does a run keep its bounds? For a release gate.",
+        "check": "Does a run meet its bounds? For a release gate.",
     },
     "Score again": {
         "score": "Score a run again without model calls.",

@@ -37,7 +37,7 @@ def check(
         Literal["table", "markdown", "json", "junit"], typer.Option("--format")
     ] = "table",
 ) -> None:
-    """Does a recorded run keep its bounds, given how uncertain its figures are?
+    """Does a finished run meet its bounds, given the uncertainty of its figures?
 
     No model is called. A bound is broken if the whole 95% interval is below it, and kept if the
     whole interval is at or above it. Without a bound, those of the run file's `check:` are used.

@@ -203,7 +203,7 @@ class CheckSection(Section):
     baseline: str | None = None  # the run to compare with
     max_drop: float | None = Field(default=None, ge=0)  # largest drop below the baseline
     score: str = "pass_rate"  # the compared score
-    by: str = ""  # a label whose groups must keep the bounds, too
+    by: str = ""  # a label whose groups must also meet the bounds
     max_unjudged: float = Field(default=0, ge=0, le=1)  # largest share of samples without a verdict
 
     @model_validator(mode="after")
