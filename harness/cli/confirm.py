@@ -34,21 +34,25 @@ def confirm_cost(jobs: Sequence[Job], settings: Settings, yes: bool) -> None:
     Raises:
         UserError: If the user's answer is no.
     """
-    _say_unknown([job.model for job in jobs])
-    paid = [job for job in jobs if job.model.price not in (None, FREE) and not _confirmed(job)]
+    _say_unknown([model for job in jobs for model in _asked(job)])
+    priced = [job for job in jobs if {model.price for model in _asked(job)} - {None, FREE}]
+    paid = [job for job in priced if not _confirmed(job)]
     if not paid:
         return
-    from harness.run.dry_run import EstimateRange, estimate_run  # not needed for a free run
+    from harness.run.dry_run import CallEstimate, EstimateRange, estimate_run  # not for a free run
 
     total, most, made = EstimateRange(), 0.0, set[str]()
     for job in paid:
         found = estimate_run(job, made, references=False)
         made |= found.calls
-        cost, cap = found.usd or EstimateRange(), job.run.budget.usd or inf
+        calls = [CallEstimate(found.to_pay, found.usd), *found.judges.values()]
+        costs = [one.usd or EstimateRange() for one in calls]
+        cost, cap = sum(costs, EstimateRange()), job.run.budget.usd or inf
         total += EstimateRange(min(cost.low, cap), min(cost.high, cap))
-        most += min(cap, _at_most(job.model, cost, found.to_pay.high))
+        parts = zip(_asked(job), costs, calls, strict=True)
+        most += min(cap, sum(_at_most(model, usd, one.calls.high) for model, usd, one in parts))
     if most:
-        judged = ", without judges" * any(job.judges for job in jobs)
+        judged = ", judges included" * any(job.judges for job in jobs)
         say(f"Estimated cost{judged}: {cost_text(total)}")
         _ask(most, settings, yes)
 
@@ -69,6 +73,10 @@ def confirm_judging(
         capped = EstimateRange(min(cost.low, cap), min(cost.high, cap))
         say(f"Estimated cost of {calls:,} calls: {cost_text(capped)}")
         _ask(most, settings, yes)
+
+
+def _asked(job: Job) -> list[Model]:
+    return [job.model, *(judge.model for judge in job.judges)]
 
 
 def _say_unknown(models: Sequence[Model]) -> None:

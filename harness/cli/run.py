@@ -24,7 +24,7 @@ from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
 from harness.errors import ConfigError, HarnessError, RunConflict, SecretMissing
 from harness.plugins import kind
-from harness.ports import PromptChecked
+from harness.ports import Conversing, PromptChecked
 from harness.records import OUTCOMES, Outcome
 from harness.report.text import inert_text, usd
 from harness.run.job import Job, execute, prepare_all, read_runs
@@ -326,7 +326,7 @@ def _show_dry_runs(jobs: Sequence[Job], missing: Sequence[str]) -> None:
             output.print(Text(f"\nfirst prompt ({message.role}):", style="dim"))
             output.print(inert_text(message.content[:2000]), soft_wrap=True)
     if len(jobs) > 1:
-        known = [one.usd for one in found if one.usd is not None]
+        known = [cost for one in found if (cost := one.total_usd) is not None]
         rows = {
             "all": f"{len(jobs):,} runs, one after another; a shared call is paid once",
             "calls to pay": _spread(sum((one.to_pay for one in found), EstimateRange())),
@@ -348,7 +348,6 @@ def _rows(job: Job, found: DryRun) -> dict[str, str]:
         "calls to pay": _spread(found.to_pay),
         "input tokens": f"about {_spread(found.input_tokens)}",
         "output tokens": _spread(found.output_tokens),
-        "cost": cost_text(found.usd),
     }
     if job.shots is not None:
         lacking = job.shots.lacking
@@ -359,15 +358,22 @@ def _rows(job: Job, found: DryRun) -> dict[str, str]:
     if run.polish:
         calls = "one more call per prompt and feedback, not counted above"
         rows["polished by"] = f"{run.polish.name}: {calls}"
+    cost = cost_text(found.total_usd)
     if job.judges:
-        models = [(one.name, one.model.section) for one in job.judges]
-        names = [f"{name} ({model.name or model.backend})" for name, model in models]
-        calls = f"at most {found.judgements:,} judgements, usually one call each, not counted above"
-        rows["judged by"] = f"{', '.join(names)}: {calls}"
         from harness.run.judges import judge_warnings  # not imported for a run without judges
 
+        for judge in job.judges:
+            model, own = judge.model.section, found.judges[judge.name]
+            calls = f"{_spread(own.calls)} call{'s' * (own.calls.high != 1)}"
+            if isinstance(judge.judge, Conversing):
+                calls += " and those that follow from its replies"
+            said = f"{model.name or model.backend}: {calls}, cost {cost_text(own.usd)}"
+            rows[f"judge {judge.name}"] = said
         for name, text in judge_warnings(job.task, job.judges, job.instances):
-            rows[f"judge {name}"] = text
+            rows[f"judge {name}"] = f"{text}\n{rows[f'judge {name}']}"
+        if found.total_usd and cost != "nothing":
+            cost += f", {cost_text(found.usd)} of it for the answers"
+    rows["cost"] = cost
     failed = found.failed_references
     passing = f"{found.references - len(failed):,} of {found.references:,} pass"
     reasons = [f"{name} ({why[:200]})" for name, why in islice(failed.items(), 5)]

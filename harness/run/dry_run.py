@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.analysis.rescoring import first_reason
 from harness.calls.calls import backend_key
 from harness.calls.database import LOCKED_S
 from harness.ports import Targeted
-from harness.records import Instance, Message, Reply, Request, Usage, messages_hash
+from harness.records import Instance, Message, Question, Reply, Request, Usage, messages_hash
 from harness.run.assessment import assess
 from harness.run.job import Job
-from harness.run.plan import OwedSample, RunPlan
+from harness.run.plan import RunPlan
 from harness.run.session import open_cache, replies_path
 
 if TYPE_CHECKING:
@@ -36,6 +36,13 @@ class EstimateRange:
 
     def __add__(self, other: EstimateRange) -> EstimateRange:
         return EstimateRange(self.low + other.low, self.high + other.high)
+
+
+class CallEstimate(NamedTuple):
+    """The number and cost of calls. The cost in US dollars is None if the price is unknown."""
+
+    calls: EstimateRange
+    usd: EstimateRange | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +65,14 @@ class DryRun:
     references: int  # reference answers that the rules can check
     failed_references: Mapping[str, str]  # why reference answers fail, by the instance's id
     first: tuple[Message, ...] | None  # an example of the prompts; None if no sample is left
-    judgements: int  # upper bound; their calls are not included above
+    judges: Mapping[str, CallEstimate] = field(default_factory=dict)  # not included above
+
+    @property
+    def total_usd(self) -> EstimateRange | None:
+        """The cost of the run's model and of its judges. None if a price is unknown."""
+        parts = [self.usd, *(judge.usd for judge in self.judges.values())]
+        known = [part for part in parts if part is not None]
+        return sum(known, EstimateRange()) if len(known) == len(parts) else None
 
 
 class _Calls:
@@ -73,16 +87,26 @@ class _Calls:
         """Set the maximum number of reply tokens for the calls that are added next."""
         self._longest = inf if max_tokens is None else max_tokens
 
-    def add(self, characters: int, *, certain: bool, before: int = 0, answer: int = 1) -> None:
+    def add(
+        self,
+        characters: int,
+        *,
+        certain: bool,
+        before: int = 0,
+        further: float = 0,
+        answer: int = 1,
+    ) -> None:
         """Add a call to the bounds. A call that is not ``certain`` only raises the upper bounds.
 
         Args:
             characters: The length of the prompt of round 1.
             certain: Whether the call will be made in any case.
             before: The number of rounds before this call, which lengthen its prompt.
+            further: The maximum number of further tokens in the prompt.
             answer: The minimum number of tokens in the reply.
         """
         fewest, most = (characters / each for each in CHARACTERS_PER_TOKEN)
+        most += further
         if before:
             most += before * (FEEDBACK_TOKENS + self._longest)
         self.calls += EstimateRange(certain, 1)
@@ -90,11 +114,21 @@ class _Calls:
         self.written += EstimateRange(answer * certain, self._longest)
         if (price := self._price) is not None:
             low = price(Usage(round(fewest), answer)) if certain else 0.0
-            if self._longest < inf:
+            if max(most, self._longest) < inf:
                 high = price(Usage(round(most), round(self._longest)))
             else:
                 high = inf if price(Usage(10**6, 10**6)) else 0.0
             self.usd += EstimateRange(low, high)
+
+    def add_questions(
+        self, questions: Sequence[Question], *, certain: bool = True, further: float = 0
+    ) -> None:
+        """Add a judge's calls for one answer. For the arguments, see `add`."""
+        for asked in questions:
+            self.limit(asked.decoding.max_tokens)
+            size = sum(len(message.content) for message in asked.messages)
+            for _ in range(asked.samples):
+                self.add(size, certain=certain, further=further)
 
 
 def estimate_run(job: Job, before: Collection[str] = (), *, references: bool = True) -> DryRun:
@@ -109,7 +143,8 @@ def estimate_run(job: Job, before: Collection[str] = (), *, references: bool = T
     key = partial(backend_key(job.run.model.backend, backend), by_instance=by_instance)
     price = job.model.price.cost if job.model.price else None
     with _cached(job, before) as cached:
-        return count_work(plan, key, cached, price, _judgements(job, plan), references=references)
+        found = count_work(plan, key, cached, price, references=references)
+    return replace(found, judges=_judge_calls(job, plan)) if job.judges else found
 
 
 def estimate_judge(
@@ -124,11 +159,45 @@ def estimate_judge(
     price = job.judge.model.price if job.judge else None
     total = _Calls(price.cost if price else None, None)
     for instance, text in job.owed(retried):
-        for asked in job.judge.judge.questions(instance, text) if job.judge else ():
-            total.limit(asked.decoding.max_tokens)
-            for _ in range(asked.samples):
-                total.add(sum(len(one.content) for one in asked.messages), certain=True)
+        total.add_questions(job.judge.judge.questions(instance, text) if job.judge else ())
     return round(total.calls.high), total.usd
+
+
+def _judge_calls(job: Job, plan: RunPlan) -> dict[str, CallEstimate]:
+    """Estimate the calls of each judge. Questions that follow from its replies are not counted.
+
+    The answers to come are unknown. The references stand in for them, and may be as long as
+    ``max_tokens`` allows. Calls whose replies are cached are included.
+    """
+    from harness.run.judges import routed_to
+    from harness.run.judging import OwedJudgements
+
+    longest = inf if job.run.decoding.max_tokens is None else job.run.decoding.max_tokens
+    rounds, judges = job.run.rounds, {judge.name: judge for judge in job.judges}
+    routed = {name: routed_to(job.task, name) for name in judges}
+    prices = {name: judge.model.price for name, judge in judges.items()}
+    totals = {name: _Calls(price.cost if price else None, None) for name, price in prices.items()}
+    asked: Mapping[str, Sequence[Question]] = {}
+    last: Instance[Any] | None = None
+    for owed in plan.owed():
+        if owed.instance is not last:  # the samples of an instance follow each other
+            last, text = owed.instance, job.task.reference(owed.instance) or "…"
+            own = {name: one.judge for name, one in judges.items() if routed[name](last)}
+            asked = {name: judge.questions(last, text) for name, judge in own.items()}
+        for number in range(owed.round, rounds.max + 1):
+            certain = number == owed.round or not rounds.stop_on_pass
+            for name, questions in asked.items():
+                totals[name].add_questions(questions, certain=certain, further=longest)
+    late = OwedJudgements(job.folder.attempts, list(judges))
+    for instance, attempt, names in late.work(job.data):
+        for name in names:
+            if routed[name](instance):
+                found = judges[name].judge.questions(instance, attempt.text or "")
+                totals[name].add_questions(found)
+    return {
+        name: CallEstimate(total.calls, total.usd if prices[name] else None)
+        for name, total in totals.items()
+    }
 
 
 def count_work(
@@ -136,7 +205,6 @@ def count_work(
     key: Callable[[Request], str],
     cached: Callable[[str], bool],
     price: Callable[[Usage], float] | None = None,
-    judgements: Callable[[OwedSample | None], int] = lambda _: 0,
     *,
     references: bool = True,
 ) -> DryRun:
@@ -146,18 +214,14 @@ def count_work(
         key: Returns a request's call id.
         cached: Returns whether the reply to a call is in the cache, given the call's id.
         price: Returns a call's cost in US dollars, or is None if the price is unknown.
-        judgements: Returns the maximum number of judgements that an unfinished sample needs. Given
-            None, it returns the maximum number that all past attempts together need.
         references: Whether to score the reference answers too.
     """
     samples, owed_samples = plan.count()
     calls: set[str] = set()
     n_cached, first, with_shots = 0, None, False
-    n_judgements = judgements(None)
     total, rounds = _Calls(price, plan.run.decoding.max_tokens), plan.run.rounds
     for owed in plan.owed():
         messages = plan.opening(owed.instance).messages
-        n_judgements += judgements(owed)
         if first is None or (plan.shots and not with_shots):
             # Prefer a prompt with shots to show, since some instances may lack them.
             with_shots = messages != plan.task.messages(owed.instance, ())
@@ -190,28 +254,7 @@ def count_work(
         references=n_references,
         failed_references=failed,
         first=first,
-        judgements=n_judgements,
     )
-
-
-def _judgements(job: Job, plan: RunPlan) -> Callable[[OwedSample | None], int]:
-    if not job.judges:
-        return lambda _: 0
-    from harness.run.judges import routed_to
-    from harness.run.judging import OwedJudgements
-
-    routed = {judge.name: routed_to(job.task, judge.name) for judge in job.judges}
-
-    def of(instance: Instance[Any], names: Iterable[str]) -> int:
-        return sum(routed[name](instance) for name in names)
-
-    def needed(owed: OwedSample | None) -> int:
-        if owed is not None:
-            return (plan.run.rounds.max - owed.round + 1) * of(owed.instance, routed)
-        late = OwedJudgements(job.folder.attempts, list(routed))
-        return sum(of(instance, names) for instance, _, names in late.work(job.data))
-
-    return needed
 
 
 @contextlib.contextmanager

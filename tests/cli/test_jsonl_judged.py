@@ -88,8 +88,30 @@ def run(tmp_path: Path, server: MockServer) -> Run:
     return Run(tmp_path, server)
 
 
+def planned(run: Run, file: Path) -> str:
+    """The plan of a dry run, on one line."""
+    return " ".join(run.harness("run", file, "--dry-run").split())
+
+
+def test_a_dry_run_counts_and_prices_the_judges_calls_in_all_rounds_still_possible(
+    run: Run,
+) -> None:
+    price = {"input": 0, "output": 1_000_000}  # one dollar a token
+    model = {**run.model("judge-kind"), "price": price}
+    judge = {**run.judge("kind"), "model": model, "max_tokens": 2}
+    rounds = {"max": 2, "stop_on_pass": True}
+    free = {**run.model("model"), "price": {"input": 0, "output": 0}}
+    changes = {"judges": [judge], "model": free, "samples": 2}
+    said = planned(run, run.file(**changes, rounds=rounds))
+    assert "judge kind judge-kind: 8 to 16 calls, cost $8.00 to $32.00" in said
+    assert "cost $8.00 to $32.00, nothing of it for the answers" in said
+    ended = harness("run", run.file(**changes), env=run.environment)
+    assert "Estimated cost, judges included: $8.00 to $16.00" in ended.stderr
+    assert "judge kind judge-kind: 0 calls" in planned(run, run.file(**changes))
+
+
 def test_rows_are_judged_by_the_judges_that_they_name(run: Run, server: MockServer) -> None:
-    assert "kind (judge-kind): at most 3 judgements" in run.harness("run", run.file(), "--dry-run")
+    assert "judge kind judge-kind: 4 calls" in planned(run, run.file())
     assert server.stats().requests == 0
     run.harness("run", run.file())
     assert server.stats().requests == len(ROWS) + 1 + 1 + 2
@@ -107,7 +129,7 @@ def test_rows_are_judged_by_the_judges_that_they_name(run: Run, server: MockServ
     asked = server.stats().requests
     run.harness("run", run.file())
     assert server.stats().requests == asked, "nothing is owed"
-    assert "0 judgements" in run.harness("run", run.file(), "--dry-run")
+    assert "judge kind judge-kind: 0 calls" in planned(run, run.file())
     assert "changed       0" in run.harness("score", "mine")
     assert "judge kind:" not in run.harness("show", "mine", "--instance", "rules")
 
@@ -121,8 +143,11 @@ def test_rows_are_judged_by_the_judges_that_they_name(run: Run, server: MockServ
 def test_a_judge_that_no_check_names_judges_every_row(run: Run, server: MockServer) -> None:
     rows = [{**row, "criteria": "It is brief."} for row in ROWS]
     file = run.file(rows, judges=[run.judge("kind"), run.judge("brief")])
-    assert "7 judgements" in run.harness("run", file, "--dry-run")
+    plan = planned(run, file)
+    assert "judge kind judge-kind: 4 calls" in plan
+    assert "judge brief judge-brief: 8 calls" in plan
     run.harness("run", file)
+    assert server.stats().requests == len(rows) + 4 + 8
     criteria = [
         [
             one["constraint"]
@@ -152,7 +177,7 @@ def test_judgements_that_failed_are_owed_by_the_rows_that_name_the_judge(tmp_pat
         assert "3 judgements failed" in harness("run", file, env=run.environment).stderr
         assert [run.last(row["id"]).passed for row in ROWS] == [None, True, None, None]
         assert run.metrics()["overall"]["not_judged"] == 3
-        assert "3 judgements" in run.harness("run", file, "--dry-run")
+        assert "judge kind judge-kind: 4 calls" in planned(run, file)
         broken.change(faults={})
         asked = broken.stats().requests
         run.harness("run", file)
@@ -169,7 +194,7 @@ def test_shots_need_no_criteria_for_nobody_judges_them(run: Run) -> None:
     content["task"] |= {"checks": ["exact_match", {"judge": "kind"}]}
     content["task"] |= {"shots": {"n": 1, "form": "turns", "source": {"path": str(shots)}}}
     file.write_text(json.dumps(content))
-    assert "1 judgements" in run.harness("run", file, "--dry-run")
+    assert "judge kind judge-kind: 1 call," in planned(run, file)
 
 
 def test_feedback_of_a_row_without_rules_is_the_judges_alone(run: Run, server: MockServer) -> None:
