@@ -151,13 +151,15 @@ class Question(Struct, frozen=True):
 class Usage(Struct, frozen=True):
     """Token counts of a call.
 
-    Input includes cached tokens, and output includes reasoning tokens.
+    Input includes tokens that the provider read from its cache (``cached_input_tokens``) or wrote
+    to it. Output includes reasoning tokens.
     """
 
     input_tokens: int = 0
     output_tokens: int = 0
     cached_input_tokens: int = 0
     reasoning_tokens: int = 0
+    cache_write_tokens: int = 0
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(  # a loop over the fields takes 5 microseconds
@@ -165,6 +167,7 @@ class Usage(Struct, frozen=True):
             self.output_tokens + other.output_tokens,
             self.cached_input_tokens + other.cached_input_tokens,
             self.reasoning_tokens + other.reasoning_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
         )
 
 

@@ -38,11 +38,16 @@ class _OutputDetails(msgspec.Struct):
     thinking_tokens: Count | None = None
 
 
+class _CacheCreation(msgspec.Struct):
+    ephemeral_1h_input_tokens: Count = 0
+
+
 class _Usage(msgspec.Struct):
     input_tokens: Count
     output_tokens: Count
     cache_read_input_tokens: Count | None = None
     cache_creation_input_tokens: Count | None = None
+    cache_creation: _CacheCreation | None = None
     output_tokens_details: _OutputDetails | None = None
 
 
@@ -124,14 +129,16 @@ class AnthropicBackend(HttpBackend):
 def _usage(given: object) -> Usage | None:
     """Return a message's token counts, or None if they are invalid.
 
-    Anthropic counts cached input separately. Here it is added to the input.
+    Anthropic counts cached input separately. Here it is added to the input. Tokens written to the
+    cache for an hour cost more than others, so a call with such tokens has no counts, and thereby
+    no cost that would be too low.
     """
     usage = counted(given, _Usage)
-    if usage is None:
+    if usage is None or (usage.cache_creation and usage.cache_creation.ephemeral_1h_input_tokens):
         return None
     read, written = usage.cache_read_input_tokens or 0, usage.cache_creation_input_tokens or 0
     thinking = (usage.output_tokens_details or _OutputDetails()).thinking_tokens or 0
-    return Usage(usage.input_tokens + read + written, usage.output_tokens, read, thinking)
+    return Usage(usage.input_tokens + read + written, usage.output_tokens, read, thinking, written)
 
 
 plugin = AnthropicBackend

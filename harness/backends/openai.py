@@ -48,6 +48,7 @@ class CompletionChoice(msgspec.Struct):
 
 class _Details(msgspec.Struct):
     cached_tokens: Count | None = None  # of the prompt
+    cache_write_tokens: Count | None = None
     reasoning_tokens: Count | None = None  # of the completion
 
 
@@ -61,10 +62,10 @@ class _Usage(msgspec.Struct):
     def record(self) -> Usage:
         # Some servers (xAI) count reasoning tokens outside the completion; the total reveals this.
         output_tokens = max(self.completion_tokens, (self.total_tokens or 0) - self.prompt_tokens)
-        read = self.prompt_tokens_details or _Details()
-        written = self.completion_tokens_details or _Details()
-        cached, reasoning = read.cached_tokens or 0, written.reasoning_tokens or 0
-        return Usage(self.prompt_tokens, output_tokens, cached, reasoning)
+        prompt = self.prompt_tokens_details or _Details()
+        cached, written = prompt.cached_tokens or 0, prompt.cache_write_tokens or 0
+        reasoning = (self.completion_tokens_details or _Details()).reasoning_tokens or 0
+        return Usage(self.prompt_tokens, output_tokens, cached, reasoning, written)
 
 
 class _Completion(msgspec.Struct):

@@ -65,6 +65,7 @@ class _Error(msgspec.Struct):
 
 class _InputDetails(msgspec.Struct):
     cached_tokens: Count | None = None
+    cache_write_tokens: Count | None = None
 
 
 class _OutputDetails(msgspec.Struct):
@@ -78,9 +79,10 @@ class _Usage(msgspec.Struct):
     output_tokens_details: _OutputDetails | None = None
 
     def record(self) -> Usage:
-        cached = (self.input_tokens_details or _InputDetails()).cached_tokens or 0
+        read = self.input_tokens_details or _InputDetails()
+        cached, written = read.cached_tokens or 0, read.cache_write_tokens or 0
         reasoning = (self.output_tokens_details or _OutputDetails()).reasoning_tokens or 0
-        return Usage(self.input_tokens, self.output_tokens, cached, reasoning)
+        return Usage(self.input_tokens, self.output_tokens, cached, reasoning, written)
 
 
 class _Response(msgspec.Struct):

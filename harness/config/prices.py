@@ -33,7 +33,10 @@ _EXACT = 10**18  # internal units per US dollar; costs are whole numbers, so tha
 
 
 class Prices(BaseModel):
-    """Prices in US dollars per million tokens. Cached input costs as much as `input` by default."""
+    """Prices in US dollars per million tokens.
+
+    Input that is read from or written to the provider's cache costs as much as `input` by default.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -46,10 +49,13 @@ class Prices(BaseModel):
 
     def _of(self, usage: Usage) -> int:
         cached = min(usage.cached_input_tokens, usage.input_tokens)
+        written = min(usage.cache_write_tokens, usage.input_tokens - cached)
         reused = self.input if self.cached_input is None else self.cached_input
+        writing = self.input if self.cache_write is None else self.cache_write
         return (
-            (usage.input_tokens - cached) * _units(self.input)
+            (usage.input_tokens - cached - written) * _units(self.input)
             + cached * _units(reused)
+            + written * _units(writing)
             + usage.output_tokens * _units(self.output)
         )
 

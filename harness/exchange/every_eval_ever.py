@@ -324,6 +324,7 @@ def _usage(usage: Usage) -> dict[str, int]:
         "output_tokens": usage.output_tokens,
         "total_tokens": usage.input_tokens + usage.output_tokens,
         "input_tokens_cache_read": usage.cached_input_tokens,
+        "input_tokens_cache_write": usage.cache_write_tokens,
         "reasoning_tokens": usage.reasoning_tokens,
     }
 

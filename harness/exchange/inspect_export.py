@@ -227,13 +227,16 @@ def _sample_id(instance: str) -> str:
 def _usage(usage: Usage, cost: float | None) -> dict[str, Any]:
     """Return token counts and the cost (US dollars) with Inspect's names.
 
-    Inspect does not count cached tokens as input tokens.
+    Inspect does not count tokens read from or written to a cache as input tokens.
     """
     return {
-        "input_tokens": max(usage.input_tokens - usage.cached_input_tokens, 0),
+        "input_tokens": max(
+            usage.input_tokens - usage.cached_input_tokens - usage.cache_write_tokens, 0
+        ),
         "output_tokens": usage.output_tokens,
         "total_tokens": usage.input_tokens + usage.output_tokens,
         "input_tokens_cache_read": usage.cached_input_tokens or None,
+        "input_tokens_cache_write": usage.cache_write_tokens or None,
         "reasoning_tokens": usage.reasoning_tokens or None,
         "total_cost": cost,
     }

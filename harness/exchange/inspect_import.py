@@ -287,7 +287,7 @@ def _usage(sample: EvalSample, where: str) -> tuple[Usage | None, float | None]:
     for usage in sample.model_usage.values():
         read, written = usage.input_tokens_cache_read or 0, usage.input_tokens_cache_write or 0
         given, reasoning = usage.input_tokens + read + written, usage.reasoning_tokens or 0
-        counts = (given, usage.output_tokens, read, reasoning)
+        counts = (given, usage.output_tokens, read, reasoning, written)
         total += Usage(*[count if 0 <= count < 2**31 else 0 for count in counts])
         costs.append(imported_run.number(usage.total_cost, where))
     known = [cost for cost in costs if cost is not None and cost >= 0]

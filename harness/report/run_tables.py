@@ -211,6 +211,8 @@ def cost_facts(metrics: Metrics) -> Iterator[tuple[str, str]]:
         share = usage.cached_input_tokens / (usage.input_tokens or 1)
         cached = f"{usage.cached_input_tokens:,} cached by provider"
         cached += f", {share:.0%}" if share else ""
+        written = usage.cache_write_tokens
+        cached += f"; {written:,} written to its cache" if written else ""
         yield "tokens in", f"{usage.input_tokens:,} ({cached}){missing}"
         reasoning = f"{usage.reasoning_tokens:,} reasoning"
         yield "tokens out", f"{usage.output_tokens:,} ({reasoning}){missing}"

@@ -354,7 +354,7 @@ def _reply_problem(backend: ports.Backend, result: Reply | BaseException) -> str
     if problem := misfit(result, Reply):
         return f"returns {result!r:.60}, {problem}"
     if usage := result.usage:
-        uncached = usage.input_tokens - usage.cached_input_tokens
+        uncached = usage.input_tokens - usage.cached_input_tokens - usage.cache_write_tokens
         if min(*astuple(usage), uncached, usage.output_tokens - usage.reasoning_tokens) < 0:
             return f"reports a negative number of tokens, or a part above the whole: {usage}."
         if not usage.input_tokens or (result.text and not usage.output_tokens):

@@ -53,6 +53,14 @@ async def test_the_request_says_what_was_asked_and_nothing_else() -> None:
     assert reply == Reply("Hello", "stop", Usage(8, 2, 3), "m1")
 
 
+async def test_tokens_written_to_the_cache_are_counted() -> None:
+    usage = {"input_tokens": 5, "output_tokens": 2, "cache_creation_input_tokens": 90}
+    hour = usage | {"cache_creation": {"ephemeral_1h_input_tokens": 90}}
+    for given, counted in ((usage, Usage(95, 2, 0, 0, 90)), (hour, None)):
+        with answering(message({"type": "text", "text": "Hello"}, usage=given)) as (url, _):
+            assert (await ask(url.removesuffix("/v1"))).usage == counted
+
+
 async def test_the_older_api_version_takes_a_temperature() -> None:
     warm = replace(REQUEST, decoding=Decoding(0.7, 10))
     with answering(message({"type": "text", "text": "Hello"})) as (url, received):

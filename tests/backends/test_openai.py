@@ -26,7 +26,7 @@ from harness.errors import (
 )
 from harness.mock import MockServer
 from harness.ports import CONSTRAINTS, LOGPROBS, PARAMETERS, PROMPT_LOGPROBS
-from harness.records import Decoding, DecodingConstraint, Message, Origin, Reply, Request
+from harness.records import Decoding, DecodingConstraint, Message, Origin, Reply, Request, Usage
 from harness.testing import check_backend
 from tests.backends.answering import answering, transient
 
@@ -112,6 +112,15 @@ async def test_reasoning_is_output_wherever_it_is_counted(
         reply = await ask(url)
     assert reply.usage is not None
     assert reply.usage.output_tokens == output
+
+
+async def test_tokens_read_from_and_written_to_the_cache_are_counted() -> None:
+    details = {"cached_tokens": 4, "cache_write_tokens": 5}
+    usage = {"prompt_tokens": 10, "completion_tokens": 2, "prompt_tokens_details": details}
+    body = {"choices": [{"message": {"content": "a"}}], "usage": usage}
+    with answering(json.dumps(body)) as (url, _):
+        reply = await ask(url)
+    assert reply.usage == Usage(10, 2, 4, 0, 5)
 
 
 async def test_usage_is_what_the_provider_counted(mock_server: MockServer) -> None:

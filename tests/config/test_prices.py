@@ -21,6 +21,7 @@ from harness.records import Usage
 OPENAI = "api.openai.com"
 PLAIN = Price(input=2.0, output=8.0)
 CACHED = Price(input=2.0, cached_input=0.5, output=8.0)
+WRITING = Price(input=2.0, cached_input=0.5, cache_write=2.5, output=8.0)
 LONG = Price(
     input=1.25,
     cached_input=0.125,
@@ -47,6 +48,9 @@ UNPRICED = {
         (PLAIN, Usage(input_tokens=1000, cached_input_tokens=400), 0.002),
         # 600 x 2 + 400 x 0.5 + 10 x 8 = 1480 millionths
         (CACHED, Usage(input_tokens=1000, cached_input_tokens=400, output_tokens=10), 0.00148),
+        # 500 x 2 + 400 x 0.5 + 100 x 2.5 millionths, and without a price for writing, as input
+        (WRITING, Usage(1000, 0, cached_input_tokens=400, cache_write_tokens=100), 0.00145),
+        (CACHED, Usage(1000, 0, cached_input_tokens=400, cache_write_tokens=100), 0.0014),
         # a provider that counts more cached input than input
         (CACHED, Usage(input_tokens=100, cached_input_tokens=400), 0.00005),
         # exactly at the threshold: 200,000 x 1.25 + 100 x 10
@@ -95,6 +99,7 @@ def test_no_call_costs_more_than_the_most(
         input_tokens=read_in,
         output_tokens=data.draw(st.integers(min_value=0, max_value=most_out)),
         cached_input_tokens=data.draw(st.integers(min_value=0, max_value=read_in)),
+        cache_write_tokens=data.draw(st.integers(min_value=0, max_value=read_in)),
     )
     most = price.most(most_in, most_out)
     assert 0 <= price.cost(usage) <= most
@@ -129,7 +134,12 @@ def test_a_dated_snapshot_costs_what_its_model_costs() -> None:
         claude, "claude-sonnet-4-5"
     )
     assert found.find(claude, "claude-opus-4-20250514") == Price(
-        input=15.0, cached_input=1.5, output=75.0, batch_input=7.5, batch_output=37.5
+        input=15.0,
+        cached_input=1.5,
+        cache_write=18.75,
+        output=75.0,
+        batch_input=7.5,
+        batch_output=37.5,
     )
 
 
