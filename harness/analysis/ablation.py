@@ -90,7 +90,7 @@ class Ablation(Struct, frozen=True, kw_only=True):
 
 
 def ablate(variants: Sequence[Variant], options: AblationOptions) -> Ablation:
-    """Return the ablation table of variants.
+    """Compare variants with a baseline, and return the table of means and gains.
 
     Raises:
         ConfigError: If the baseline, the label or the score is unknown, or the baseline has no

@@ -39,9 +39,10 @@ def any_of_first(attempts: AttemptTable, k: int) -> AttemptTable:
 
 
 def values_of(samples: AttemptTable, score: str) -> tuple[Bools, NDArray[Any]]:
-    """Return which of n samples have a value of a score (or `PASS_RATE`), and these values.
+    """Return which of n samples have a value of a score, and these values.
 
-    The first array is an (n,) mask. The second holds one value for each True of the mask.
+    ``score`` may also be `PASS_RATE`. The first array is an (n,) mask. The second holds one value
+    for each True of the mask.
     """
     if score == PASS_RATE:
         return samples.judged, samples.passed[samples.judged]
@@ -52,7 +53,7 @@ def values_of(samples: AttemptTable, score: str) -> tuple[Bools, NDArray[Any]]:
 
 
 def is_verdict(table: AttemptTable, score: str) -> bool:
-    """Return whether a score is the pass rate or has true and false as its values."""
+    """Return whether a score is the pass rate or takes only the values true and false."""
     return score == PASS_RATE or (score in table.scores and table.scores[score].dtype == np.int8)
 
 
@@ -63,9 +64,9 @@ def are_fractions(samples: AttemptTable, score: str) -> bool:
 
 
 def explained(scores: str) -> list[str]:
-    """Return a list with a note that explains scores of k samples, such as ``pass@4``.
+    """Return a note that explains scores of k samples, such as ``pass@4``, in a list.
 
-    The list is empty if ``scores``, a text such as "pass@4 and pass_rate", contains none of them.
+    The list is empty if ``scores``, for example "pass@4 and pass_rate", contains no such score.
     """
     note = (
         "pass@k, pass^k: chance that one or all of k samples pass (unbiased); any@k: whether one "
@@ -145,7 +146,10 @@ def pass_hat_k(
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Instances grouped by one or more labels. A unit is the part of a cluster within one group."""
+    """Instances grouped by one or more labels.
+
+    Standard errors are clustered by units. A unit is the part of a cluster within one group.
+    """
 
     names: Sequence[Key]  # sorted
     of_instance: Ints  # (m,) index of each instance's group, -1 if it lacks a label
@@ -239,7 +243,7 @@ def value_of(samples: AttemptTable, score: str) -> SampleStatistic:
 def group_codes(
     groupings: Sequence[Mapping[str, str]], labels: tuple[str, ...]
 ) -> tuple[Ints, list[Key]]:
-    """Return each grouping's index into the list of groups, and this list, sorted.
+    """Return each grouping's index in the sorted list of distinct groups, and that list.
 
     A grouping maps labels to groups. Its entry in the list is the tuple of its groups for
     ``labels``. Its index is -1 if it lacks one of the labels.

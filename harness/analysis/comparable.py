@@ -58,7 +58,10 @@ class Variant:
 
     @property
     def dataset(self) -> Any:
-        """The hash of the run's data set, or else its name, or None if neither is known."""
+        """The hash of the run's data set if known, otherwise the data set's name.
+
+        It is None if neither is known.
+        """
         known = self.fingerprint.get("dataset_sha256") or self.fingerprint.get("dataset")
         return known or self.settings.get("task.dataset")
 
@@ -145,7 +148,8 @@ def section_of(key: str) -> str:
 def common_score(variants: Iterable[Variant]) -> tuple[str, str]:
     """Return the variants' primary metrics, joined by "and", and the score to compare them by.
 
-    Raises RunConflict if the metrics differ and are not all pass rates or scores like ``pass@4``.
+    Raises:
+        RunConflict: If the metrics differ and are not all pass rates or scores like ``pass@4``.
     """
     scores = dict.fromkeys(variant.score for variant in variants)
     common = {PASS_RATE if of_k(score)[1] else score for score in scores}
@@ -304,16 +308,19 @@ def differing(baseline: Variant, variants: Sequence[Variant]) -> Iterator[str]:
 
 
 def confounded(baseline: Variant, variant: Variant) -> bool:
-    """Return whether two runs' prompts are known to differ in more than the answer's form."""
+    """Return whether two runs' prompts are known to differ in what they say.
+
+    Prompts that differ only in the form required of the answer do not count as different.
+    """
     ours, theirs = baseline.fingerprint.get(CONTENT), variant.fingerprint.get(CONTENT)
     return None not in (ours, theirs) and ours != theirs
 
 
 def marks_against(baseline: Variant, variant: Variant) -> list[str]:
-    """Return the marks that a table shows next to a run that is compared with a baseline.
+    """Return the warnings that a table shows next to a run that is compared with a baseline.
 
-    These are the run's own marks, and marks for confounded prompts and for a primary metric that
-    differs from the baseline's.
+    These are the run's own warnings. Further warnings say that the prompts are confounded, or that
+    the primary metric differs from the baseline's.
     """
     both = [one.score.replace("_", " ") for one in (variant, baseline) if one.begun]
     measures = [" against ".join(both)] if len(set(both)) > 1 else []
@@ -334,7 +341,7 @@ def changed(baseline: Variant, variant: Variant) -> list[str]:
 def _values(key: str, variants: Sequence[Variant]) -> Iterator[str]:
     """Yield "KEY (A, B)" for a setting whose values A and B differ.
 
-    If all values are mappings, yield such a text for each of their keys with different values.
+    If all values are mappings, yield such a string for each key in them whose values differ.
     """
     values = [variant.settings.get(key, variant.later.get(key)) for variant in variants]
     by_key = {key: values}

@@ -143,7 +143,10 @@ NO_FINDINGS = ConstraintFindings(TableBuilder().table()[0], {}, frozenset(), 0)
 
 
 def read_findings(index: AttemptIndex, round_: int | None = None) -> ConstraintFindings:
-    """Read the constraints listed in the scores of each sample's last round (up to `round_`)."""
+    """Read the constraints listed in the scores of each sample's last round.
+
+    If ``round_`` is given, later rounds are ignored.
+    """
     builder, misses, of = TableBuilder(), dict[str, Misses](), set[tuple[str, int]]()
     without = 0
     for line in index.read(_Scored, index.last_rounds(round_)):
@@ -184,7 +187,10 @@ def table_line(
 
 
 def constraint_kind(found: ListedConstraint) -> str:
-    """Return a constraint's kind: as listed, or its text without texts in quotes and numbers."""
+    """Return a constraint's listed kind or, if it has none, its text in a general form.
+
+    In this form, each quoted passage is replaced by '…' and each number by N.
+    """
     if found.kind:
         return found.kind[:LONGEST]
     without_texts = re.sub(r"'[^']*'|\"[^\"]*\"", "'…'", found.constraint[:LONGEST])
@@ -192,7 +198,10 @@ def constraint_kind(found: ListedConstraint) -> str:
 
 
 class ConstraintKind(SampleStatistic, frozen=True, kw_only=True):
-    """The share (``mean``) of satisfied constraints of one kind, or of one group of a label."""
+    """Statistics of the constraints of one kind, or of those in one group of a label.
+
+    ``mean`` is the share of these constraints that is satisfied.
+    """
 
     kind: str
     mean: float

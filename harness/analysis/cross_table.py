@@ -73,8 +73,8 @@ class TableColumn(Struct, frozen=True, kw_only=True):
 class TableCell(Struct, frozen=True, kw_only=True):
     """The value of a figure in one group of a run.
 
-    It covers the ``n`` samples that have a value of the figure's score. It is None if the figure is
-    undefined for these samples.
+    ``n`` is the number of samples that have a value of the figure's score. The cell's value is None
+    if the figure is undefined for these samples.
     """
 
     value: float | None
@@ -115,10 +115,10 @@ class CrossTable(Struct, frozen=True, kw_only=True):
 
 
 class Layout(NamedTuple):
-    """The plan of a table: its figures and their tasks, its labels, and the figures' papers.
+    """The plan of a table: its figures with their tasks, its labels, and the papers it follows.
 
-    The groups of the label ``rows`` are the rows, and those of the label ``columns`` the columns. A
-    label is empty if there is no such breakdown.
+    The table has one row for each group of the label ``rows``, and one column for each group of the
+    label ``columns``. A label is empty if the table is not broken down in this direction.
     """
 
     figures: list[tuple[str, TableFigure]]

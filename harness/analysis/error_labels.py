@@ -55,7 +55,11 @@ class _Failed(Struct, gc=False):
 
 
 def draw(run: str, attempts: Path, n: int, label: str = "", seed: int = 0) -> list[Failure]:
-    """Draw up to ``n`` failed last answers per group of a label, or in total without a label."""
+    """Draw a random sample of failed answers for people to label.
+
+    Only each sample's last answer is considered. Up to ``n`` answers are drawn from each group of
+    ``label`` or, without a label, in total.
+    """
     index = AttemptIndex(attempts)
     last = index.last_rounds()
     verdicts = index.attempts.passed[last]
@@ -95,7 +99,11 @@ def write_sheet(failures: Iterable[Failure]) -> str:
 
 
 def read_sheet(path: Path) -> list[Failure]:
-    """Return the rows of a sheet from `write_sheet`. Raises DataInvalid for any other file."""
+    """Return the rows of a sheet from `write_sheet`.
+
+    Raises:
+        DataInvalid: If the file is not such a sheet.
+    """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file, strict=True)

@@ -44,13 +44,13 @@ class _Failed(Struct, gc=False):
 
     @property
     def reason(self) -> str:
-        """The error, or else the reasons of all scores."""
+        """The call's error or, if there is none, the reasons that the scores give."""
         return self.error or reasons(self.scores) or _NO_VERDICT.get(self.outcome, "")
 
 
 @dataclass(frozen=True, slots=True)
 class FailureReason:
-    """A reason for failures of one outcome, without the values that differ between them."""
+    """A reason why attempts with one outcome failed, with N in place of each number."""
 
     reason: str
     outcome: Outcome

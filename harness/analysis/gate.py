@@ -98,9 +98,9 @@ def check_run(folder: RunFolder, asked: CheckSection, runs: Path) -> Gate:
         runs: The folder with the baseline's run folder.
 
     Raises:
-        ConfigError: As `decide`.
+        ConfigError: If a score or the label is unknown.
         DataMissing: If there is no such baseline.
-        RunConflict: As `decide`.
+        RunConflict: If a run is unfinished, or cannot be compared with the baseline.
     """
     base = find_run(runs, asked.baseline) if asked.baseline else None
     before = read_run(base) if base else None

@@ -43,8 +43,9 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def read_labels(path: Path) -> list[Label]:
     """Return the labels in a JSONL file, in order.
 
-    Raises DataInvalid if a line is not a label, if a criterion is labelled twice, or if the file
-    has no labels.
+    Raises:
+        DataInvalid: If a line is not a label, a criterion is labelled twice, or the file has no
+            labels.
     """
     found: dict[Label, int] = {}
     labels = []
@@ -64,8 +65,9 @@ def read_labels(path: Path) -> list[Label]:
 def read_model_scores(path: Path) -> dict[str, dict[str, float]]:
     """Return the published scores in a CSV or JSONL file, by benchmark and then by model.
 
-    Raises DataInvalid if a row names no model, a model has several rows, a score is not a number,
-    or there are no scores.
+    Raises:
+        DataInvalid: If a row names no model, a model has several rows, a score is not a number, or
+            there are no scores.
     """
     found: dict[str, dict[str, float]] = {}
     seen = set[str]()

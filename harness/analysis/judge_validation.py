@@ -240,7 +240,8 @@ def validate(
 def against_rules(index: AttemptIndex, run: str) -> Iterator[JudgeValidation]:
     """Yield the validation of each of a run's judges on the criteria that rules can check.
 
-    Raises ConfigError if a judge and the rules have decided on no criterion in common.
+    Raises:
+        ConfigError: If there is no criterion on which both a judge and the rules have decided.
     """
     for judge in judges_with_verdicts(index.path):
         pairs = pair_verdicts({run: read_answers(index, [judge])}, RULES)

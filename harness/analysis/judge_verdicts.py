@@ -67,7 +67,7 @@ class JudgeVerdict(NamedTuple):
 class Said(NamedTuple):
     """A judge's verdicts on an answer.
 
-    There is one per criterion or, if the judge has no criteria, one per score.
+    There is one verdict per criterion or, if the judge has no criteria, one per score.
     """
 
     outcome: JudgementOutcome
@@ -93,7 +93,10 @@ class JudgedAnswer(NamedTuple):
 def read_answers(
     index: AttemptIndex, judges: Sequence[str], round_: int | None = None
 ) -> Iterator[JudgedAnswer]:
-    """Yield each sample's last answer (up to `round_`) with the latest verdicts of `judges`."""
+    """Yield each sample's last answer with the latest verdicts of ``judges``.
+
+    If ``round_`` is given, later rounds are ignored.
+    """
     rows = index.last_rounds(round_)
     said = index.said(rows, _JUDGEMENT.decode, judges)
     for line, judgements in zip(index.read(_Answered, rows), said, strict=True):
@@ -110,7 +113,9 @@ def read_answers(
 def read_judged(
     index: AttemptIndex, judge: str, round_: int | None = None
 ) -> tuple[AttemptTable, int]:
-    """Read a judge's verdicts on the criteria of each sample's last answer (up to `round_`).
+    """Read a judge's verdicts on the criteria of each sample's last answer.
+
+    If ``round_`` is given, later rounds are ignored.
 
     Returns:
         A table with a row for each criterion of a sample, and the number of samples without such

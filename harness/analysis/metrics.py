@@ -169,7 +169,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
         return self.overall.pass_rate
 
     def __repr__(self) -> str:
-        """Return a short text with only the main figures: all of them would fill pages."""
+        """Return a summary with only the main figures, because all of them would fill pages."""
         found = [f"run={self.run!r}", f"task={self.task!r}", f"model={self.model!r}"]
         if self.pass_rate is not None:
             found.append(f"pass_rate={self.pass_rate:.4g}")
@@ -206,7 +206,8 @@ class _Version(Struct):
 def from_json(text: bytes, path: Path) -> Metrics:
     """Decode the contents of a `metrics.json`, ignoring unknown keys.
 
-    Raises DataInvalid, which names ``path``, if they are malformed or have another schema version.
+    Raises:
+        DataInvalid: If they are malformed or have another schema version. The error names ``path``.
     """
     remedy = "Run the run file again to rewrite it from the attempts."
     try:

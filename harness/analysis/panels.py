@@ -78,7 +78,10 @@ def _findings(score: str, tables: Mapping[tuple[str, str], TableBuilder]) -> Pan
 
 
 def _votes(score: Score) -> Iterator[tuple[bool | None, dict[str, bool | None]]]:
-    """Yield the panel's verdict and its judges', on each criterion or on the whole answer."""
+    """Yield each verdict of the panel together with the verdicts of its judges, by name.
+
+    There is a verdict on each criterion, or one on the whole answer.
+    """
     criteria = score.details.get("constraints", [])
     for one in criteria if isinstance(criteria, list) else ():
         if isinstance(one, dict) and isinstance(votes := one.get("panel"), dict):
@@ -89,5 +92,5 @@ def _votes(score: Score) -> Iterator[tuple[bool | None, dict[str, bool | None]]]
 
 
 def _verdict(vote: Any) -> bool | None:
-    """Return a vote on a criterion: a verdict, or the probability of yes."""
+    """Return a judge's vote as a verdict. A probability of yes is a yes from 0.5."""
     return vote >= 0.5 if isinstance(vote, float) else vote if isinstance(vote, bool) else None

@@ -37,8 +37,9 @@ def partial(samples: AttemptTable, score: str) -> AttemptTable:
 def consecutive(samples: AttemptTable, label: str) -> AttemptTable:
     """Return one row per cluster and sample, with the number of consecutive levels that pass.
 
-    Levels are the groups of `label` in numerical order, starting at the lowest. A cluster has one
-    instance per level. `CONSECUTIVE` is missing if a level before the first failure has no verdict.
+    Levels are the groups of ``label`` in numerical order, starting at the lowest. A cluster has one
+    instance per level. The score `CONSECUTIVE` is missing if a level before the first failure has
+    no verdict.
     """
     codes, names = group_codes(samples.instances.groupings, (label,))
     order = sorted(range(len(names)), key=lambda n: (len(names[n][0]), names[n]))
@@ -69,9 +70,9 @@ def _levels_passed(level: NDArray[np.intp], passed: NDArray[np.generic], n: int)
 def averaged(
     samples: AttemptTable, score: str, label: str, *labels: str
 ) -> dict[Key, SampleStatistic]:
-    """Average a score over the groups of ``label``, with equal weight for each of these groups.
+    """Return the average of a score over the groups of ``label``, for each group of ``labels``.
 
-    Returns the average for each group of ``labels``.
+    The groups of ``label`` have equal weight.
     """
     codes, _ = group_codes(samples.instances.groupings, (label,))
     bounds = _bounds(samples, score)
@@ -131,7 +132,8 @@ def macro_f1(
     miss of its class, but no false alarm for the other. Failed calls are excluded. If a class does
     not occur in a group, the value is None: the other class's F1 alone is a different statistic.
 
-    Raises ConfigError if there are more than two classes.
+    Raises:
+        ConfigError: If there are more than two classes.
     """
     codes, classes = group_codes(samples.instances.groupings, (label,))
     if len(classes) > 2:

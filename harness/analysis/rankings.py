@@ -137,7 +137,7 @@ def rank_correlation(values: Iterable[tuple[float | None, float | None]]) -> Ran
 class Ranking(Struct, frozen=True, kw_only=True):
     """How similarly two runs rank the groups of a label, measured by Kendall's tau-b.
 
-    It is None if all groups tie in one of the runs.
+    Tau-b is None if all groups tie in one of the runs.
     """
 
     tau_b: float | None

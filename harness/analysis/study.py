@@ -129,7 +129,11 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 
 def read_study(path: Path) -> Study:
-    """Read a study. Raises ConfigError if it is invalid or names an unknown run."""
+    """Read a study.
+
+    Raises:
+        ConfigError: If it is invalid or names an unknown run.
+    """
     study = validated(Study, read(path, "study", _FORM), str(path))
     for exhibit in study.exhibits:
         for _, _, lookup, _ in exhibit.cells():
@@ -143,7 +147,7 @@ def findings(study: Study, runs: Mapping[str, Run]) -> list[Finding]:
     """Compare each cell of a study with the value computed from a run.
 
     ``runs`` maps the names that the study gives to runs to the runs themselves. A cell whose run is
-    not in it is not comparable.
+    not in ``runs`` is not comparable.
     """
     return [
         _finding(study, exhibit, cell, runs)

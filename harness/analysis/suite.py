@@ -60,7 +60,12 @@ class Suite(Struct, frozen=True, kw_only=True):
 
 
 def suite(runs: Sequence[Run]) -> Suite:
-    """Return a comparison of models over tasks. Raises the same errors as `cross_table`."""
+    """Compare models over several tasks.
+
+    Raises:
+        ConfigError: If no run has attempts.
+        RunConflict: If runs that would be compared have different data.
+    """
     table = cross_table(runs, {}, TableOptions(rows="", columns=""))
     begun = {variant.name: (variant, attempts) for variant, attempts in runs if len(attempts)}
     rows = [{begun[name][0].metrics.task: begun[name] for name in row.runs} for row in table.rows]
