@@ -196,7 +196,7 @@ def tokens(pairs: Pairs) -> Iterator[records.TokenLogprob]:
 def _own(position: object) -> records.TokenLogprob | None:
     """Return the prompt's own token at a position, which vLLM lists first.
 
-    Returns None if it is missing or invalid.
+    Return None if it is missing or invalid.
     """
     own = next(iter(position.values()), None) if isinstance(position, dict) else None
     own = own if isinstance(own, dict) else {}

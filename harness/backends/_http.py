@@ -186,7 +186,10 @@ class HttpClient:
         return structs.replace(reply, **masked)
 
     def malformed(self, content: bytes, error: Exception) -> CallError:
-        """Return the TransientError to raise for a malformed body. It quotes the beginning."""
+        """Return the TransientError to raise for a malformed body.
+
+        Its message quotes the beginning of the body.
+        """
         begin = self._asked.without_key(content[:2000].decode(errors="replace"))[:200]
         problem = f"The answer of {self.url} is malformed ({error}): {begin!r}"
         return TransientError(problem, kind="malformed")
@@ -281,10 +284,10 @@ class HttpBackend(ABC):
     def reply(self, content: bytes, request: Request) -> Reply:
         """Return the answer in the body of a successful response.
 
+        If the body is malformed, implementations raise one of the exceptions in `UNREADABLE`.
+
         Raises:
             CallError: If the body reports that there is no answer.
-
-        If the body is malformed, raise an exception of `UNREADABLE`.
         """
 
     async def generate(self, request: Request) -> Reply:

@@ -195,9 +195,9 @@ class OwnedServers(contextlib.AbstractContextManager["OwnedServers"]):
             return launched
 
     def give_up(self, lease: Lease) -> None:
-        """End a lease. If it was the server's last one, end the server too, which blocks.
+        """End a lease and, if the server has no other lease, end the server too.
 
-        May be called repeatedly.
+        Blocks until the server has ended. May be called repeatedly.
         """
         with self._lock:
             if lease in self._leases:
@@ -217,7 +217,7 @@ class OwnedServers(contextlib.AbstractContextManager["OwnedServers"]):
 def open_files() -> int:
     """Raise this process's limit on open files as far as allowed, but to at most 65,536.
 
-    Returns the resulting limit, or 65,536 if it is higher.
+    Return the resulting limit, or 65,536 if it is higher.
     """
     if sys.platform == "win32":  # no such limit
         return MANY_FILES

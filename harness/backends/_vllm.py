@@ -168,7 +168,9 @@ class DeadlyPrompts:
 
     @contextlib.asynccontextmanager
     async def turn(self, request: Request) -> AsyncIterator[bool]:
-        """Wait until a request may be sent. Yield whether it is sent while no other is in flight.
+        """Wait until a request may be sent. Yield whether it is sent alone.
+
+        A request that is sent alone is the only one in flight.
 
         Raises:
             RequestRejected: If the request's prompt has been abandoned.

@@ -100,7 +100,7 @@ class InProcessEngine:
     async def _add_adapter(self) -> None:
         """Load the adapter at once.
 
-        A bad one would otherwise kill the engine at the first request.
+        Otherwise an invalid adapter would kill the engine at the first request.
         """
         from vllm.lora.request import LoRARequest
 
@@ -218,7 +218,7 @@ def sampling(request: Request, defaults: Mapping[str, Any], room: int) -> dict[s
         room: Tokens of the context that the prompt leaves for the answer.
 
     Raises:
-        RequestRejected: If the answer may not fit.
+        RequestRejected: If ``room`` is less than the request's ``max_tokens``, or less than 1.
     """
     decoding, wanted = request.decoding, request.decoding.max_tokens
     if room < 1 or (wanted is not None and wanted > room):
@@ -292,7 +292,7 @@ def _pairs(position: Any) -> list[tuple[str, float]]:
 def _log_to(log: Path) -> dict[str, str]:
     """Write a logging configuration that makes vLLM log to a file.
 
-    Returns the environment variables that make vLLM use it.
+    Return the environment variables that make vLLM use it.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     file = {"class": "logging.FileHandler", "filename": str(log.absolute()), "formatter": "plain"}

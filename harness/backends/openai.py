@@ -117,7 +117,7 @@ class ProviderPreset:
     def features(self, model: str) -> frozenset[str]:
         """Return the names of the features that are supported for a model.
 
-        A local server has the feature ``free``.
+        A local server also has the feature ``free``: its calls cost nothing.
         """
         has = {"seed": self.seed, "stop": self.stop, LOGPROBS: self.logprobs}
         has[PROMPT_LOGPROBS] = self.prompt_logprobs
@@ -214,11 +214,11 @@ class OpenAIBackend(HttpBackend):
         super().__init__(client, self.preset.features(model) | turns)
 
     def key_part(self, request: Request) -> str:
-        """Return what to add to the cache key: the constraint's request field, or "" if usual.
+        """Return what to add to the cache key: the request field of the decoding constraint.
 
         A server may ignore a field that it does not know, and answer without the constraint. Its
-        reply is then cached under a key of its own. For the field that is usual at this URL, the
-        part is empty, so that replies cached by earlier versions keep their keys.
+        reply is then cached under a separate key. For the field that is usual at this URL, the
+        result is "", so that replies cached by earlier versions keep their keys.
         """
         constraint = request.decoding.constraint
         if not isinstance(constraint, DecodingConstraint):

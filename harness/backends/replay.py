@@ -45,7 +45,8 @@ class ReplayBackend:
             white space. ``instance`` finds rows by the instance's id, for recordings in which
             instances share a prompt but not the answer.
         columns: For a recording in another format, the sources of prompt, instance, sample, text
-            and finish_reason. Each is a column's name or a text with {names} of columns.
+            and finish_reason. Each is a column's name, or a template that contains the {names} of
+            columns.
         where: Use only rows with these values in their columns. A list allows any of its values.
         missing: With ``error``, a prompt without a recorded answer is a failed call, which has no
             score. By default, it ends the run.

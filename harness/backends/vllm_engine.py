@@ -110,7 +110,8 @@ class VLLMEngineBackend:
     Args:
         path: Folder of the weights, or their name on the hub (default: the model's name).
         lora: Folder of an adapter, or its name on the hub.
-        engine: vLLM's engine arguments, by vLLM's names; ``chat_template`` is a text or a file.
+        engine: vLLM's engine arguments, by vLLM's names; ``chat_template`` is a template or its
+            file.
         protocol: ``chat`` uses the model's chat template; ``completions`` is for base models.
         restarts: Maximum number of reloads in a row of an engine that dies without an answer.
     """
