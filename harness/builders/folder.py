@@ -231,7 +231,7 @@ def locked_stages(folder: Path, out: Path) -> Iterator[Stages]:
 
 
 def key_of(*parts: Any) -> str:
-    """Return a SHA-256 (hex digits) of all the parts, which are plain data or msgspec records."""
+    """Return the SHA-256 (hex digits) of all the parts, which are plain data or msgspec records."""
     digest = hashlib.sha256()
     for part in parts:
         encoded = msgspec.json.encode(part, order="deterministic")

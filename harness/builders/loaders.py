@@ -291,7 +291,8 @@ def json_rows(
 def json_object(line: bytes) -> dict[str, Any]:
     """Decode a JSON object. Lone surrogates, such as half an emoji, become U+FFFD.
 
-    Raises MsgspecError, ValueError or RecursionError if the line is not a JSON object.
+    Raises:
+        MsgspecError, ValueError, RecursionError: If the line is not a JSON object.
     """
     line = line.removeprefix(b"\xef\xbb\xbf")  # some programs begin a file with a byte-order mark
     try:

@@ -49,7 +49,10 @@ class Workers:
     def in_order(self, work: Callable[[T], R], pieces: Iterable[T]) -> Iterator[R]:
         """Yield ``work(piece)`` for each piece, in the order of the pieces.
 
-        ``work`` must be importable by name. Raises HarnessError if a process ends unexpectedly.
+        ``work`` must be importable by name.
+
+        Raises:
+            HarnessError: If a process ends unexpectedly.
         """
         pieces = iter(pieces)
         first = list(islice(pieces, 2))

@@ -41,7 +41,10 @@ LONGEST = 600  # characters of an example
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """The settings of a build: at most ``targets`` instances per structure and source."""
+    """The settings of a build.
+
+    ``targets`` is the maximum number of instances per structure and source.
+    """
 
     structures: Sequence[Structure]
     sources: Sequence[Source]

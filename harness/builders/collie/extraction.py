@@ -134,7 +134,7 @@ class Segmenter:
         return TOO_LONG if len(text) > self._source.longest else _filter(text, self._filters)
 
     def _words(self, paragraphs: list[str]) -> Iterator[str]:
-        """Yield each paragraph that is a single word, and the alphabetic words of longer ones."""
+        """Yield each one-word paragraph, and the alphabetic words of the longer paragraphs."""
         for paragraph in paragraphs:
             if any(map(str.isspace, paragraph)):
                 yield from filter(str.isalpha, self._units.units(paragraph, "word"))
@@ -181,7 +181,7 @@ class Segmenter:
         return runs, left_out
 
     def _pieces(self, name: str, runs: list[list[str]]) -> Iterator[list[str]]:
-        """Yield the runs of the document ``name``. Long runs are cut at random places."""
+        """Yield the runs of the document ``name``, with long runs cut at random places."""
         draws = Draws(self._seed, "passages", self._source.name, name)
         wanted = self._source.passages
         for run in runs:

@@ -132,7 +132,11 @@ def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
 
 
 def parts(named: Sequence[PlugIn]) -> list[tuple[str, dict[str, Any]]]:
-    """Return each plug-in's name and options. Raises ConfigError if a plug-in has no name."""
+    """Return each plug-in's name and options.
+
+    Raises:
+        ConfigError: If a plug-in has no name.
+    """
     found = []
     for part in named:
         options = {"name": part} if isinstance(part, str) else dict(part)

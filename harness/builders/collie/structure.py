@@ -104,7 +104,10 @@ def read_rule(raw: object, where: str) -> Rule:
 def swept(raw: Any, where: str) -> Sweep:
     """Return the values of a sweep, given as a list or as ``{from: 3, to: 9, step: 2}``.
 
-    The default step is 1. Raises ConfigError or DataInvalid if the sweep is invalid.
+    The default step is 1.
+
+    Raises:
+        ConfigError, DataInvalid: If the sweep is invalid.
     """
     if isinstance(raw, Mapping):
         found = validated(_SweptRange, raw, where)
@@ -120,8 +123,8 @@ def satisfying(
 ) -> Options | None:
     """Return the targets that the rules allow and with which a text satisfies a constraint.
 
-    They are nested like the constraint. If a text satisfies only some parts of an ``or``, the
-    other parts get all values of their sweeps. Return None if there are no such targets.
+    The targets are nested like the constraint. If a text satisfies only some parts of an ``or``,
+    the other parts get all values of their sweeps. The result is None if there are no such targets.
     """
     if isinstance(constraint, Base):
         assert not isinstance(rules, tuple)
@@ -141,7 +144,10 @@ def satisfying(
 
 
 def _named(rules: Rules) -> Options | None:
-    """Return all values of the sweeps, nested like the rules, or None if one is not a sweep."""
+    """Return all values of the sweeps, nested like the rules.
+
+    The result is None if any rule is not a sweep.
+    """
     if not isinstance(rules, tuple):
         return rules if isinstance(rules, list) else None
     parts = [_named(rule) for rule in rules]
@@ -211,7 +217,8 @@ def suspicious(target: Target) -> bool:
 def specimen(rule: Rule, base: Base, where: str) -> Target:
     """Return an example of the targets that a rule gives for a base constraint.
 
-    Raises DataInvalid if the rule does not fit the constraint.
+    Raises:
+        DataInvalid: If the rule does not fit the constraint.
     """
     if isinstance(rule, list):
         return rule[0]
@@ -325,7 +332,8 @@ def read_yaml(path: Path) -> Any:
 def read_structure(raw: Any, where: str = "the structure") -> Structure:
     """Return the structure that parsed YAML defines.
 
-    If it is invalid, raise ConfigError or DataInvalid with a message that begins with ``where``.
+    Raises:
+        ConfigError, DataInvalid: If it is invalid. The message begins with ``where``.
     """
     grammar.refuse_excess(raw, where)
     file = validated(_File, raw, where)

@@ -181,7 +181,8 @@ def violating_strings(schema: Schema, keyword: str, draws: Draws) -> list[str | 
 def valid(schema: Schema, draws: Draws, by: Validator | None = None) -> Any:
     """Return a random instance that the validator ``by`` accepts (by default, the schema's own).
 
-    Raises NoInstanceError if none is found in a few attempts.
+    Raises:
+        NoInstanceError: If none is found in a few attempts.
     """
     by = by or validator(schema)
     for _ in range(ATTEMPTS):
@@ -209,7 +210,8 @@ def anything(draws: Draws) -> Any:
 def draw(schema: Any, draws: Draws) -> Any:
     """Draw an instance of a schema. It is probably valid, but is not validated.
 
-    Raises NoInstanceError if none is found.
+    Raises:
+        NoInstanceError: If none is found.
     """
     if not isinstance(schema, dict) or not schema:
         return anything(draws)
@@ -261,7 +263,8 @@ def _array(schema: Schema, draws: Draws) -> list[Any]:
 def uncounted(schema: Schema, draws: Draws) -> Any:
     """Return an array item that the schema allows and that does not match its ``contains``.
 
-    Raises NoInstanceError if none is found in a few attempts.
+    Raises:
+        NoInstanceError: If no such item is found in a few attempts.
     """
     if "contains" not in schema:
         return draw(schema.get("items"), draws)

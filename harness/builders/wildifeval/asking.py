@@ -85,8 +85,8 @@ def top_share(
 ) -> tuple[set[str], float]:
     """Return the names with the highest probabilities, and the lowest probability among them.
 
-    ``share`` (0 to 1) says how many: that share of the names with a probability, rounded, but at
-    least one. The seed breaks ties.
+    Of the names with a probability, the proportion ``share`` (0 to 1) is returned, rounded, but at
+    least one name. The seed breaks ties.
 
     >>> top_share({"a": 0.9, "b": 0.1, "c": 0.4, "d": None}, 0.3, seed=0)
     ({'a'}, 0.9)
@@ -116,8 +116,10 @@ async def yes_probabilities(
 ) -> list[float | None]:
     """Ask yes/no questions, and return the probability of yes (0 to 1) for each.
 
-    The probability is None if no reply to the question can be read. Raises ConfigError if none of
-    the stage's first replies can be read.
+    The probability is None if no reply to the question can be read.
+
+    Raises:
+        ConfigError: If none of the stage's first replies can be read.
     """
     samples, decoding = times(by, asking.gives_logprobs(stage))
     read = _vote if decoding.logprobs is None else _by_tokens

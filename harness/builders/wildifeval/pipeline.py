@@ -1,4 +1,4 @@
-"""The stages of a curation that ask models, which turn chats into rows of the data set.
+"""The stages of a curation that ask models. They turn chats into rows of the data set.
 
 `estimate` says beforehand how many calls the stages will make.
 """

@@ -155,7 +155,7 @@ class Step(Struct):
 
     @property
     def left(self) -> int:
-        """Number of messages that passed."""
+        """The number of messages that passed."""
         return self.before - sum(self.removed.values())
 
 
