@@ -247,9 +247,9 @@ class Budgeted:
 
 
 def counted(reply: Reply) -> Usage | None:
-    """Return a reply's token usage.
+    """Return a reply's token usage, or None if it is missing or implausible.
 
-    Returns None if the usage is missing, or implausible because it counts no tokens for a text.
+    It is implausible if it counts no tokens although the answer has text and was not refused.
     """
     usage = reply.usage
     if usage is not None and not (usage.input_tokens or usage.output_tokens):

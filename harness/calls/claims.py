@@ -201,7 +201,7 @@ class ClaimedCalls:
     async def wait(self, key: str) -> Reply | None:
         """Wait until no other process is paying for a call.
 
-        Returns the reply if it has been cached by then, or else None.
+        Return the reply if it has been cached by then, or else None.
         """
         waited, pause = 0.0, FIRST_PAUSE_S
         try:

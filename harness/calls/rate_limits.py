@@ -202,7 +202,7 @@ class RateLimits:
     ) -> None:
         """Replace a request's reservation with its actual use.
 
-        ``used`` says what counts as its use if ``usage`` is None.
+        If ``usage`` is None, ``used`` says what counts as the request's use.
         """
         if reservation is None:
             return

@@ -246,7 +246,7 @@ class ReplyCache:
     ) -> asyncio.Future[None]:
         """Queue a reply and its payment to be committed. The claim is released after the commit.
 
-        Returns a future that completes after the commit, or fails with StoreFailed. Cancelling the
+        Return a future that completes after the commit, or fails with StoreFailed. Cancelling the
         future does not stop the commit.
         """
         name, now = bytes.fromhex(key), time.time()
@@ -418,7 +418,7 @@ def _row(key: bytes, payment: Payment, now: float) -> PaymentRow:
 def _identity(path: Path) -> tuple[int, int] | None:
     """Return a file's device and inode numbers, or None if it is missing.
 
-    They differ after the file has been replaced.
+    The numbers change if another file replaces it.
     """
     try:
         found = os.stat(path)  # noqa: PTH116 (a third of the time)
