@@ -100,7 +100,7 @@ def section(own: CheckSection | None, given: Mapping[str, Any]) -> CheckSection:
 def junit(gate: Gate) -> str:
     """Return the decisions as JUnit XML.
 
-    The decision "too few to tell" becomes an error there, and so do too many samples without a
+    In the XML, the decision "too few to tell" is an error, and so are too many samples without a
     verdict.
     """
     tags = {"failed": "failure", "too few to tell": "error"}

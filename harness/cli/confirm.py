@@ -60,7 +60,11 @@ def confirm_cost(jobs: Sequence[Job], settings: Settings, yes: bool) -> None:
 def confirm_judging(
     job: LaterJudge, retried: Collection[JudgementOutcome], settings: Settings, yes: bool
 ) -> None:
-    """Like `confirm_cost`, but for the answers that a judge added later has yet to judge."""
+    """Print the estimated cost of a judge added later, and ask whether to continue.
+
+    This is the cost of the answers that the judge has yet to judge. The conditions for asking, and
+    the exception, are those of `confirm_cost`.
+    """
     model = job.judge.model if job.judge else None
     _say_unknown([model] if model else [])
     if model is None or model.price in (None, FREE):

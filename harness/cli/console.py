@@ -68,7 +68,7 @@ class ExactOutput:
 def show(document: TableDocument | Table, form: str = "table") -> None:
     """Print a table or a document.
 
-    In the format ``table``, it is fitted to the width of the output.
+    In the format ``table``, the output is fitted to the available width.
     """
     from harness.report.table import FORMATS, Table
     from harness.report.terminal import terminal

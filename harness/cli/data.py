@@ -123,7 +123,7 @@ def describe(
     picture: Annotated[Path | None, typer.Option("--map", metavar="FILE")] = None,
     embeddings: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
 ) -> None:
-    """Describe a data set: sizes, lengths, and criteria by category, number, verb, co-occurrence.
+    """Describe a data set: sizes, lengths and criteria (categories, numbers, verbs, co-occurrence).
 
     Args:
         task: A task, such as collie or wildifeval.

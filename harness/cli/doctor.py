@@ -155,7 +155,7 @@ def _gpus() -> Iterator[Finding]:
 
 
 def _folder(name: str, path: Path, otherwise: State) -> Finding:
-    """Return a finding on a folder. If it cannot be written, the finding's state is `otherwise`."""
+    """Return a finding on a folder. If it cannot be written, its state is ``otherwise``."""
     there = path.absolute()
     try:
         while not there.exists():

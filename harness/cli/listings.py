@@ -51,7 +51,7 @@ def ls(form: Format = "table") -> None:
 def run_metrics(folder: RunFolder) -> Metrics | None:
     """Return a run's saved metrics, with the run's current progress.
 
-    Returns None if they are missing or unreadable.
+    Return None if they are missing or unreadable.
     """
     try:
         metrics = from_json(folder.metrics.read_bytes(), folder.metrics)

@@ -83,7 +83,7 @@ def _page(made: StudyRecord) -> str:
 def _verify(page: Path, runs_dir: Path) -> int:
     """Print the differences between a page, its record and its runs, at most `MOST` of them.
 
-    Returns the exit code.
+    Return the exit code.
     """
     kept = page.with_suffix(".json")
     found = list(reproduction.differences(kept, runs_dir))
