@@ -38,7 +38,7 @@ class ScreenSection(Section):
 
 
 class FilterSection(Section):
-    """Section ``filter``: how messages are selected that are constrained generation tasks."""
+    """Section ``filter``: how to select the messages that are constrained generation tasks."""
 
     keep: Annotated[float, Field(gt=0, le=1)] = 0.1  # share of the messages
     votes: Count | None = None  # yes/no replies per message; None: log-probabilities, or else five
@@ -53,7 +53,7 @@ class DecomposeSection(Section):
 
 
 class ConstraintsSection(Section):
-    """Section ``constraints``: limits on tasks per shared constraint and constraints per task."""
+    """Section ``constraints``: limits on constraints per task, and on tasks per constraint."""
 
     most_tasks: Count = 40
     most_of_a_task: Count = 8
