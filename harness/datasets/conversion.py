@@ -215,7 +215,8 @@ class _File(msgspec.Struct):
 def write_predictions(archive: Path, tasks: Collection[str]) -> Iterator[bytes]:
     """Yield the lines of ``gpt3_predictions.jsonl``: GPT-3's answers to the named tasks.
 
-    Raises DataInvalid if the archive cannot be read, or has no such answers.
+    Raises:
+        DataInvalid: If the archive cannot be read, or has no such answers.
     """
     try:
         with ZipFile(archive) as opened:
@@ -246,8 +247,10 @@ CATEGORIES = ("content", "situation", "style", "format", "mixed", "example")
 def write_instructions(archive: Path, folder: str) -> Iterator[bytes]:
     """Yield the lines of ``followbench/data.jsonl``, made from the files in an archive's folder.
 
-    The category of a row's file is added to the row as ``constraint_type``. Raises DataInvalid if
-    a file is missing or cannot be read.
+    The category of a row's file is added to the row as ``constraint_type``.
+
+    Raises:
+        DataInvalid: If a file is missing or cannot be read.
     """
     for category in CATEGORIES:
         name = f"{folder}/{category}_constraints.json"
@@ -273,7 +276,8 @@ class _Schema(msgspec.Struct):
 def write_schemas(archive: Path, folder: str) -> Iterator[bytes]:
     """Yield the lines of ``jsonschemabench/schemas.jsonl``, made from an archive's folder.
 
-    Raises DataInvalid if the archive cannot be unpacked, or a file in it has no schema.
+    Raises:
+        DataInvalid: If the archive cannot be unpacked, or a file in it has no schema.
     """
     decoder = msgspec.json.Decoder(_Schema)
     name = folder
@@ -298,7 +302,8 @@ def write_schemas(archive: Path, folder: str) -> Iterator[bytes]:
 def member(archive: Path, name: str, limit: int = 2**26) -> Iterator[bytes]:
     """Yield the content of the file ``name`` in a zip archive, in chunks.
 
-    Raises DataInvalid if the file is missing, cannot be unpacked, or has more than ``limit`` bytes.
+    Raises:
+        DataInvalid: If the file is missing, cannot be unpacked, or has more than ``limit`` bytes.
     """
     total = 0
     try:

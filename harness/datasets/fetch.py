@@ -72,7 +72,7 @@ class DataSet(msgspec.Struct, frozen=True):
 def _maker(_: type, written: str | Mapping[str, Mapping[str, Any]]) -> Any:
     """Return the function of `conversion` that ``make`` in the catalogue names.
 
-    The options that the catalogue gives are bound to it.
+    Options that the catalogue gives are bound to the function.
     """
     [(name, options)] = ({written: {}} if isinstance(written, str) else written).items()
     return partial(getattr(conversion, name), **options)
@@ -97,7 +97,11 @@ def published(task: str, dataset: object) -> list[DataSet]:
 
 
 def data_set(name: str) -> DataSet:
-    """Return the data set with this name. Raises DataMissing if it is not in the catalogue."""
+    """Return the data set with this name.
+
+    Raises:
+        DataMissing: If it is not in the catalogue.
+    """
     if name not in CATALOGUE:
         raise DataMissing(f"There is no data set {name!r} to fetch.", nearest(name, CATALOGUE))
     return CATALOGUE[name]

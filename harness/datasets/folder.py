@@ -28,8 +28,10 @@ class DataFolder:
     def file(self, name: str) -> Path:
         """Return the path of a file in the data folder, or else at the path ``name``.
 
-        If the name ends in ``.jsonl``, the file may also be compressed (``.jsonl.gz``). Raises
-        DataMissing if there is no such file.
+        If the name ends in ``.jsonl``, the file may also be compressed (``.jsonl.gz``).
+
+        Raises:
+            DataMissing: If there is no such file.
         """
         names = [name, f"{name}.gz"] if name.endswith(".jsonl") else [name]
         return self._found(names, os.path.isfile, "file")
@@ -37,7 +39,8 @@ class DataFolder:
     def place(self, name: str) -> Path:
         """Return the path of a file or folder in the data folder, or else at the path ``name``.
 
-        Raises DataMissing if there is no such file or folder.
+        Raises:
+            DataMissing: If there is no such file or folder.
         """
         return self._found([name], is_there, "file or folder")
 
