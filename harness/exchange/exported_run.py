@@ -51,7 +51,11 @@ class ExportedRun:
 
 
 def exported_run(folder: RunFolder) -> ExportedRun:
-    """Return a run to export. Raises DataMissing if the run has no attempts."""
+    """Return a run to export.
+
+    Raises:
+        DataMissing: If the run has no attempts.
+    """
     index = AttemptIndex(folder.attempts)
     if not len(index.attempts):
         remedy = "Run its run file again: it resumes where it stopped."

@@ -84,7 +84,8 @@ def opened(path: Path) -> BufferedReader:
 def number(value: Any, where: str) -> float | None:
     """Return a finite number as a float, or None for any other value.
 
-    Raises DataInvalid if the number is below -`LARGEST` or above `LARGEST`.
+    Raises:
+        DataInvalid: If the number is below -`LARGEST` or above `LARGEST`.
     """
     if not isinstance(value, int | float) or value != value or value in (math.inf, -math.inf):
         return None
