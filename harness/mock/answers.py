@@ -43,7 +43,8 @@ Answers = Answerer | Mapping[str, str | Answer | Sequence[str | Answer]] | Path
 def answerer(answers: Answers | None) -> Answerer:
     """Convert the option ``answers`` of `MockServer` to a function.
 
-    Raises MockError if the answers are in a file that cannot be read.
+    Raises:
+        MockError: If the answers are in a file that cannot be read.
     """
     if answers is None:
         return invented
@@ -114,7 +115,10 @@ def read_recording(path: Path) -> Answerer:
     """Read a JSONL file, and return a function that looks up a request's answer in it.
 
     A line is ``{"prompt": …, "text": …}``, where the prompt is the last user message or the whole
-    conversation. Raises MockError if the file cannot be read or a line is invalid.
+    conversation.
+
+    Raises:
+        MockError: If the file cannot be read or a line is invalid.
     """
     answers: dict[_Key, list[str | Answer]] = {}
     decoder = msgspec.json.Decoder(_Recording)

@@ -104,7 +104,11 @@ class AnthropicMessages(wire.WireFormat):
     failures: ClassVar = dict.fromkeys((500, 503), "Internal server error") | {529: "Overloaded"}
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
-        """Decode a request. Raises ApiError (400) if its body or API version is invalid."""
+        """Decode a request.
+
+        Raises:
+            ApiError: With status 400, if its body or API version is invalid.
+        """
         version = wire.header(headers, b"anthropic-version")
         if version is None:
             raise self.invalid("anthropic-version: header is required")

@@ -70,7 +70,8 @@ class FaultMix:
 def parse_shares(options: Iterable[str]) -> dict[str, float]:
     """Parse options of the form ``NAME=PROBABILITY``. Return each fault's probability by name.
 
-    Raises MockError if an option has another form.
+    Raises:
+        MockError: If an option has another form.
     """
     shares = {}
     for option in options:

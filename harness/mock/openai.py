@@ -182,7 +182,11 @@ class OpenAIChat(OpenAI):
     constants: ClassVar = {"object": "chat.completion", "system_fingerprint": "mock"}
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
-        """Decode a request. Raises ApiError (400) if its body is invalid."""
+        """Decode a request.
+
+        Raises:
+            ApiError: With status 400, if its body is invalid.
+        """
         request = self.decode(body, _ChatRequest)
         if request.stream:
             raise self.invalid("The mock provider does not stream.", "unsupported_value")
@@ -225,7 +229,11 @@ class OpenAICompletions(OpenAI):
     constants: ClassVar = {"object": "text_completion"}
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
-        """Decode a request. Raises ApiError (400) if its body is invalid."""
+        """Decode a request.
+
+        Raises:
+            ApiError: With status 400, if its body is invalid.
+        """
         request = self.decode(body, _CompletionRequest)
         if request.echo or request.suffix or request.stream or request.max_tokens == 0:
             said = "The mock provider does not support 'echo', 'suffix', 'stream' and length 0."

@@ -65,7 +65,7 @@ class MockRequest(Struct, frozen=True):
 
     @property
     def prompt_tokens(self) -> int:
-        """Estimated number of tokens in the conversation, with a small overhead per message."""
+        """The estimated number of tokens in the conversation, with a small overhead per message."""
         return 3 + sum(4 + count_tokens(turn.text) for turn in self.turns)
 
 
@@ -92,7 +92,7 @@ class ReplyChoice(Struct, frozen=True):
 
     @property
     def tokens(self) -> int:
-        """Estimated number of tokens in the answer and its reasoning."""
+        """The estimated number of tokens in the answer and its reasoning."""
         return count_tokens(self.text) + self.reasoning_tokens
 
 
@@ -138,7 +138,7 @@ class WireFormat(ABC):
 
     @abstractmethod
     def reset(self, seconds: float) -> str:
-        """Return the value of a rate limit's header that says it resets in ``seconds`` from now."""
+        """Return the header value that says that a rate limit resets ``seconds`` from now."""
 
     def invalid(self, message: str, code: str | None = None) -> ApiError:
         """Return the error (400) for an invalid request."""
@@ -171,7 +171,11 @@ class WireFormat(ABC):
         return headers
 
     def decode(self, body: bytes, kind: type[_T]) -> _T:
-        """Decode a JSON body as ``kind``. Raises ApiError (400) if it is invalid."""
+        """Decode a JSON body as ``kind``.
+
+        Raises:
+            ApiError: With status 400, if it is invalid.
+        """
         try:
             return msgspec.json.decode(body, type=kind)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
