@@ -110,7 +110,7 @@ class OpenTelemetry:
     def _texts(self, attempt: Attempt) -> dict[str, str]:
         """Return an attempt's answer and, in round 1, its prompt, as attributes of its span.
 
-        Returns nothing unless the user allows texts to be sent.
+        The result is empty unless the user allows texts to be sent.
         """
         if not self._content:
             return {}
