@@ -144,10 +144,13 @@ def problems(kind_name: str, plugin: object) -> list[str]:
 
 
 def register(kind_name: str, name: str, plugin: Callable[..., Any]) -> None:
-    """Register a plug-in. Raises ConfigError if a built-in or installed plug-in has this name.
+    """Register a plug-in under a name.
 
     If this process has registered the name before, the plug-in is replaced: a notebook cell may run
     again.
+
+    Raises:
+        ConfigError: If a built-in or installed plug-in has this name.
     """
     if name in kind(kind_name).names() and (kind_name, name) not in _registered:
         problem = f"There already is a {kind(kind_name).title} named {name!r}."
@@ -204,7 +207,11 @@ class Kind:
         return sorted({*self._builtins(), *self._external(), *self.registered()})
 
     def load(self, name: str) -> Callable[..., Any]:
-        """Return the class or factory of a plug-in. Raises ConfigError if it cannot be loaded."""
+        """Return the class or factory of a plug-in.
+
+        Raises:
+            ConfigError: If it cannot be loaded.
+        """
         plugin: Callable[..., Any]
         if (self.name, name) in _registered:
             return _registered[self.name, name]
@@ -259,7 +266,7 @@ class Kind:
         return {"package": package, "version": release, "sha256": digest}
 
     def own_sha256(self, name: str) -> str:
-        """Return a hash of a plug-in that is registered or in a Python file, "" for any other."""
+        """Return a hash of a plug-in that is registered or in a Python file ("" for any other)."""
         own = name.endswith(FILE) or (self.name, name) in _registered
         return self.origin(name)["sha256"] if own else ""
 
@@ -270,7 +277,8 @@ class Kind:
     def options(self, name: str, options: Mapping[str, Any]) -> BaseModel:
         """Validate the options in a run file, and return them with a plug-in's defaults filled in.
 
-        Raises ConfigError if an option is unknown or invalid.
+        Raises:
+            ConfigError: If an option is unknown or invalid.
         """
         from pydantic import ValidationError
 
@@ -295,10 +303,14 @@ class Kind:
             raise ConfigError(said, remedy * (option in SUPPLIED.get(self.name, ()))) from None
 
     def build(self, name: str, options: Mapping[str, Any], **given: Any) -> Any:
-        """Build a plug-in from its options, and the objects in `given` for which it has parameters.
+        """Build a plug-in from its options.
 
-        Raises ConfigError if an option is invalid, or the plug-in fails or does not fit its
-        interface.
+        ``given`` holds the objects that the harness can supply. The plug-in gets those for which it
+        has parameters.
+
+        Raises:
+            ConfigError: If an option is invalid, or the plug-in fails or does not fit its
+                interface.
         """
         checked, where = self.options(name, options), f"The {self.title} {name!r}"
         plugin = self.load(name)
@@ -357,7 +369,10 @@ def _options_model(plugin: Callable[..., Any]) -> type[BaseModel]:
 
 @functools.cache
 def _parameters(plugin: Callable[..., Any], *, given: bool) -> dict[str, inspect.Parameter]:
-    """Return a plug-in's options by name or, if `given`, the parameters to be supplied."""
+    """Return a plug-in's options by name.
+
+    If ``given`` is true, return the parameters that the harness must supply instead.
+    """
     with calling(f"The signature of {getattr(plugin, '__name__', plugin)}"):
         signature = inspect.signature(plugin, eval_str=True)
     return {
@@ -411,7 +426,11 @@ def external() -> list[str]:
 
 
 def kind(name: str) -> Kind:
-    """Return the kind of plug-in of this name. Raises ValueError if it is not in `PACKAGES`."""
+    """Return the kind of plug-in of this name.
+
+    Raises:
+        ValueError: If the name is not in `PACKAGES`.
+    """
     if name not in PACKAGES:
         raise ValueError(f"no such kind of plug-in: {name}")
     return Kind(name)
