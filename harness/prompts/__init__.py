@@ -83,7 +83,8 @@ class Template:
     def render(self, row: Mapping[str, Any]) -> str:
         """Return the prompt for a row.
 
-        Raises DataInvalid if a field is missing or unsuitable, or if the prompt is too long.
+        Raises:
+            DataInvalid: If a field is missing or unsuitable, or if the prompt is too long.
         """
         from jinja2 import TemplateError, UndefinedError
 
@@ -116,7 +117,8 @@ _STEPS = "harness_loop_steps"  # name of the counter of loop steps in a template
 def _restrict(tree: Any, where: str) -> None:
     """Make a template safe: refuse some constructs, and limit the steps of its loops.
 
-    Raises ConfigError for a construct that could run forever or do more than read a row.
+    Raises:
+        ConfigError: If a construct could run forever or do more than read a row.
     """
     from jinja2 import nodes
 
@@ -228,9 +230,12 @@ def named(folder: str = "") -> list[str]:
 
 
 def read(name: str) -> Template:
-    """Return the template of a built-in prompt. Raises DataMissing if there is no such prompt.
+    """Return the template of a built-in prompt.
 
     The newline at the end of the prompt's file is not part of the prompt.
+
+    Raises:
+        DataMissing: If there is no such prompt.
     """
     for root in FOLDERS:
         path = root / f"{name}{ENDING}"
@@ -252,9 +257,12 @@ def conversation(template: Template, row: Mapping[str, Any]) -> tuple[Message, .
 
 
 def read_file(path: Path, option: str) -> Template:
-    """Return the template in a user's file. Raises ConfigError if the file cannot be read.
+    """Return the template in a user's file.
 
     ``option`` is the key in the run file that names the file, for error messages.
+
+    Raises:
+        ConfigError: If the file cannot be read.
     """
     return Template(_text(path), option)
 
