@@ -328,7 +328,7 @@ def encodable(text: str) -> str:
 def verdict(scores: Mapping[str, Score]) -> bool | None:
     """Return whether all scores that have a verdict pass.
 
-    Returns None if no score has a verdict, or if a score has no value.
+    Return None if no score has a verdict, or if a score has no value.
     """
     if any(score.value is None for score in scores.values()):
         return None
