@@ -1,4 +1,4 @@
-"""The answer of a page: what its runs show, in a sentence that says how sure it is."""
+"""The answer at the top of a page: a sentence on what the runs show, and how sure that is."""
 
 from __future__ import annotations
 
@@ -26,14 +26,17 @@ _LONGEST = 90  # characters of a reason in a sentence
 
 
 class Headline(Struct, frozen=True):
-    """A sentence, and others that support it."""
+    """The sentence at the top of a page, and the sentences that support it."""
 
     sentence: str
     support: list[str]
 
 
 def headline_of(reported: Reported, overviews: Sequence[RunOverview], unit: ShownUnit) -> Headline:
-    """Return what the runs show. ``unit`` is that of their primary metric."""
+    """Return the headline of a page about runs.
+
+    ``unit`` is the unit in which the runs' primary metric is shown.
+    """
     runs, comparison, matrix, _ = reported
     if not runs:
         return Headline("There are no runs.", [])
@@ -49,7 +52,10 @@ def headline_of(reported: Reported, overviews: Sequence[RunOverview], unit: Show
 
 
 def _warning(reported: Reported) -> str:
-    """Return the marks of the runs, such as ``SIMULATED (weak): ``, to begin the sentence with."""
+    """Return the warnings to put in front of the headline, such as ``SIMULATED (weak): ``.
+
+    The warnings are the runs' marks.
+    """
     marks = {run.name: list(run.marks) for run in reported.runs}
     for one in reported.comparison.others if reported.comparison else ():
         marks.setdefault(one.run, []).extend(one.marks)
@@ -116,7 +122,7 @@ def _pair(comparison: RunComparison, unit: ShownUnit) -> str:
 
 
 def _best(comparison: RunComparison, matrix: PairMatrix, unit: ShownUnit) -> str:
-    """Say which run is best, how sure that is, and which runs may be as good."""
+    """Return a sentence on which run is best, how sure that is, and which others may be as good."""
     rows = matrix.rows
     known = [place for place, row in enumerate(rows) if row.value.mean is not None]
     if not known:
@@ -151,7 +157,10 @@ def _best(comparison: RunComparison, matrix: PairMatrix, unit: ShownUnit) -> str
 
 
 def _from(pair: RunPair, base: int) -> Comparison:
-    """Return a pair's comparison with the difference of the other run from ``base``."""
+    """Return the comparison of a pair of runs, seen from the run ``base``.
+
+    The difference is that of the other run minus ``base``.
+    """
     found = pair.comparison
     if pair.first == base:
         return found
@@ -206,7 +215,11 @@ def _support(
 
 
 def _adjusted(matrix: PairMatrix, baseline: str, unit: ShownUnit) -> Iterator[str]:
-    """Say by how much the best run beats the next, and how sure it is that it beats each other."""
+    """Yield sentences on how the best run differs from the others.
+
+    One is about the next best run, unless that is the baseline. The other has the adjusted p value
+    of the difference from each other run.
+    """
     known = [place for place, row in enumerate(matrix.rows) if row.value.mean is not None]
     best = max(known, key=lambda place: matrix.rows[place].value.mean or 0.0, default=-1)
     ps = [
@@ -257,7 +270,10 @@ def _verb(score: str | None, value: float | None, unit: ShownUnit) -> str:
 
 
 def _between(ci95: tuple[float, float] | None, unit: ShownUnit, sign: bool = False) -> str:
-    """Return an interval in parentheses after a space, or "" without one."""
+    """Return an interval in parentheses, such as `` (39 to 81)``, with a space in front.
+
+    Without an interval, the result is "".
+    """
     if ci95 is None:
         return ""
     scale, digits = (100, unit.digits) if unit.percent else (1, 3)
@@ -267,7 +283,7 @@ def _between(ci95: tuple[float, float] | None, unit: ShownUnit, sign: bool = Fal
 
 
 def _change(found: Comparison, unit: ShownUnit) -> str:
-    """Return a difference with its interval, as ``+60 points (39 to 81)``."""
+    """Return a difference and its interval, such as ``+60 points (39 to 81)``."""
     if found.difference is None:
         return "no difference known"
     scale, digits = (100, unit.digits) if unit.percent else (1, 3)

@@ -51,7 +51,10 @@ def _columns(adjustment: str) -> list[Column | None]:
 
 
 def comparison_document(found: RunComparison, *, brief: bool = False) -> TableDocument:
-    """Build a comparison's document. ``brief`` omits each run's details, groups and constraints."""
+    """Build the document of a comparison of runs with a baseline.
+
+    If ``brief``, the details, groups and constraints of each run are omitted.
+    """
     first, *others = comparison_tables(found)
     parts: list[Table | Note] = [replace(first, title="")]
     for one in () if brief else found.others:
@@ -72,7 +75,7 @@ def comparison_document(found: RunComparison, *, brief: bool = False) -> TableDo
 
 
 def comparison_tables(found: RunComparison) -> list[Table]:
-    """Return the table of all runs, then each run's tables of groups and constraints, if any."""
+    """Return a table of all runs, and then each run's tables of groups and constraints, if any."""
     by, several = found.asked.by, len(found.others) > 1
     last = found.asked.round
     rows = [Row(_cells(one.run, one.overall, one.run, last), one.marks) for one in found.others]
@@ -94,7 +97,11 @@ def comparison_tables(found: RunComparison) -> list[Table]:
 def _cells(
     name: str, found: Comparison, run: str = "", round_: int | None = None, label: str = ""
 ) -> list[object]:
-    """Return a row's cells. Given ``run``, the counts link to its better and worse instances."""
+    """Return the cells of a comparison's row.
+
+    If ``run`` is given, the numbers of better and worse instances are links to these instances in
+    the report. ``round_`` and ``label`` restrict the linked instances.
+    """
     within = f"&{_quoted(f'in.{label}')}={_quoted(name)}" if label else ""
     within += f"&round={round_}" if round_ else ""
     counts = [
@@ -110,7 +117,10 @@ def _quoted(text: str) -> str:
 
 
 def details(one: Against, comparison: RunComparison) -> Iterator[str]:
-    """Yield sentences on one comparison: exclusions, uncertainty, effect size, power, rankings."""
+    """Yield sentences on the comparison of one run with the baseline.
+
+    They are about excluded instances, uncertainty, effect size, power and rankings.
+    """
     found, ranking = one.overall, one.ranking
     of_k = bool(explained(comparison.asked.score))
     counts = {
@@ -217,7 +227,10 @@ def unequal(found: RunComparison, runs: Sequence[ReportedRun]) -> Iterator[str]:
 
 
 def _several(runs: Sequence[ReportedRun], key: str, found: Sequence[int]) -> str:
-    """Return the runs' values of a setting (default: ``found``) as text, or "" if all are equal."""
+    """Return the distinct values of a setting of the runs, such as "1, 2 and 4".
+
+    ``found`` has the value for each run without the setting. The result is "" if all are equal.
+    """
     values = {int(run.settings.get(key) or n) for run, n in zip(runs, found, strict=True)}
     *first, last = [f"{value:,}" for value in sorted(values)] or [""]
     return f"{', '.join(first)} and {last}" if first else ""
@@ -234,7 +247,11 @@ _KEYS = (
 
 
 def matrix_document(matrix: PairMatrix, rankings: InducedRankings | None = None) -> TableDocument:
-    """Build a matrix's document: runs, p values of pairs, means by group, tau-b of rankings."""
+    """Build the document of a matrix of runs.
+
+    It has tables of the runs, the p values of all pairs, the means by group, and the tau-b of
+    rankings.
+    """
     several = len(matrix.rows) > 1
     runs = [
         Row([f"{at} {_run_name(row)}", _mean(row.value), row.value.ci95,
@@ -276,7 +293,11 @@ def _mean(value: SampleStatistic | None) -> object:
 
 
 def p_cells(matrix: PairMatrix) -> list[list[str]]:
-    """Return a square of texts: p of each pair (below, starred if small), and p by Holm (above)."""
+    """Return the cells of a square table with a row and a column for each run.
+
+    Below the diagonal are the p values of the pairs, starred if they are small. Above it are the p
+    values adjusted by Holm's method.
+    """
     cells = [["·" for _ in matrix.rows] for _ in matrix.rows]
     for pair in matrix.pairs:
         found = pair.comparison

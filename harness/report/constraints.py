@@ -1,4 +1,4 @@
-"""Presents constraints: how often each kind is met, rejected schemas, and data sets' criteria."""
+"""Presents the shares of satisfied constraints, rejected schemas, and data sets' criteria."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def constraint_document(
 ) -> TableDocument:
     """Build the document on the constraints of each kind, or of each group of another label.
 
-    ``without`` and ``unlabelled`` count the samples and the constraints that it excludes.
+    ``without`` is the number of samples without constraints. ``unlabelled`` is the number of
+    constraints that lack the label. Both are only mentioned in a note.
     """
     of_kinds = label == LABEL
     # If only failed constraints have the label, rates would be 0: show counts only.
@@ -58,7 +59,10 @@ def constraint_document(
 def constraint_shares(
     runs: Mapping[str, Sequence[ConstraintKind]], label: str = LABEL
 ) -> TableDocument:
-    """Build the document on several runs' failed constraints, by kind or by group of a label."""
+    """Build the document on the shares of constraints that several runs fail.
+
+    The constraints are grouped by kind, or by another label.
+    """
     totals = {name: sum(one.n_failed for one in own) for name, own in runs.items()}
     failed = Counter[str]()
     for own in runs.values():
@@ -73,7 +77,11 @@ def constraint_shares(
 
 
 def _cells(one: ConstraintKind, n_failed: int) -> list[object]:
-    """Return a kind's n, failures, their share of all ``n_failed``, and satisfied share ± error."""
+    """Return the cells for the constraints of one kind.
+
+    These are their number, the number of failures, the share of all ``n_failed`` failures, and the
+    satisfied share with its standard error.
+    """
     share = percent(one.n_failed, n_failed)
     return [one.n, one.n_failed, share, WithError(one.mean, one.stderr)]
 
@@ -89,7 +97,10 @@ def _failures(one: ConstraintKind) -> str:
 
 
 def rejection_document(found: Rejections) -> TableDocument:
-    """Build the document on schemas that a provider rejected: counts by keyword, and messages."""
+    """Build the document on the schemas that a provider rejected.
+
+    It has the number of rejections by schema keyword, and the provider's messages.
+    """
     told = f"{found.n_rejected:,} of {found.n:,} constraints were rejected by the provider."
     parts: list[Table | Note] = [Note(told, "")]
     rows = [
@@ -113,7 +124,11 @@ def rejection_document(found: Rejections) -> TableDocument:
 
 
 def criteria_document(task: str, found: CriteriaDescription) -> TableDocument:
-    """Build the document on a data set's criteria: groups, numbers per task, verbs, group pairs."""
+    """Build the document on a data set's criteria.
+
+    It has tables of the groups of criteria, the number of criteria per task, verbs, and pairs of
+    groups that occur in the same task.
+    """
     mean = "" if found.mean is None else f", {found.mean:.2f} a task"
     summary = f"{found.n_tasks:,} tasks, {found.n_criteria:,} criteria{mean}; "
     summary += f"{found.n_distinct:,} different ones"
@@ -151,7 +166,11 @@ def criteria_document(task: str, found: CriteriaDescription) -> TableDocument:
 
 
 def _together(found: CriteriaDescription) -> Table:
-    """Build the table of pairs of groups: PMI below the diagonal, number of shared tasks above."""
+    """Build the table of pairs of groups of criteria.
+
+    Below the diagonal is the pointwise mutual information of two groups. Above it is the number of
+    tasks that have criteria of both.
+    """
     groups = sorted(found.tasks_by_group)
     of = {(one.first, one.second): one for one in found.together}
     rows = []

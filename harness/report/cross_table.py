@@ -1,6 +1,6 @@
-"""Presents results tables as in papers, and suites: models on benchmarks.
+"""Presents results tables as in papers, and suites, which are tables of models and benchmarks.
 
-No value is set in bold, because which one is best is uncertain.
+No value is set in bold, because it is uncertain which value is best.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _CORRELATION = (
 
 
 def cross_table_document(found: CrossTable) -> TableDocument:
-    """Build the document of a results table, with its notes."""
+    """Build the document of a results table, with the table's notes."""
     variants = _variants(found)
     settings = ["variant"] if variants else [*found.rows[0].settings]
     names = ["model", *settings, *filter(None, [found.row_label])]
@@ -65,7 +65,10 @@ def cross_table_document(found: CrossTable) -> TableDocument:
 
 
 def _variants(found: CrossTable) -> Mapping[str, str]:
-    """Map runs to the names of their variants; empty unless each row is one variant of one file."""
+    """Map each run to the name of its variant.
+
+    The result is empty unless each row is a single run, and all runs are variants of one run file.
+    """
     runs = {run for row in found.rows for run in row.runs}
     one_each = all(len(row.runs) == 1 and row.settings for row in found.rows)
     prefix = common_start(runs) if one_each else ""
@@ -80,7 +83,10 @@ def _cells(
 
 
 def _scale(figure: ShownFigure) -> tuple[int, int]:
-    """Return a figure's factor (100 for fractions, shown in per cent) and its number of digits."""
+    """Return the factor by which a figure's values are multiplied, and the number of decimals.
+
+    A fraction is shown in per cent, so its factor is 100.
+    """
     return (100, 1) if figure.fraction else (1, 3)
 
 
@@ -181,7 +187,10 @@ def _records(found: CrossTable) -> Iterator[dict[str, object]]:
 
 
 def suite_document(found: Suite, *, brief: bool = False) -> TableDocument:
-    """Build a suite's document. ``brief`` omits everything but the table of models."""
+    """Build the document of a suite.
+
+    If ``brief``, everything but the table of models and benchmarks is omitted.
+    """
     parts: list[Table | Note] = [_models(found, brief), *map(Note, _model_notes(found, brief))]
     if found.comparisons and not brief:
         methods = dict.fromkeys(TESTS[one.comparison.method] for one in found.comparisons)

@@ -98,7 +98,11 @@ def config(dark: bool = False) -> dict[str, Any]:
 
 
 def image(figure: Figure, form: str, subtitle: str = "") -> bytes:
-    """Render a figure as svg, pdf or png (at 2x). Raises ValueError if its chart has a URL."""
+    """Return a figure as the content of an image file: svg, pdf or png (at double resolution).
+
+    Raises:
+        ValueError: If the chart contains a URL.
+    """
     if _addresses(figure.chart):
         # The drawing library refuses to load external data, but not external images.
         raise ValueError(

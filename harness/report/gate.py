@@ -73,9 +73,9 @@ def _leaves_out(one: Decision, run: Variant) -> bool:
 
 
 def gate_line(gate: Gate) -> str:
-    """Return the outcome and what is behind it on one line.
+    """Return the outcome of a gate and the reasons for it, on one line.
 
-    This is up to three decisions, the samples without a verdict, and the runs' marks.
+    The reasons are up to three decisions, the samples without a verdict, and the runs' marks.
     """
     behind = [one for one in gate.decisions if one.outcome == gate.outcome]
     marks = "".join(f" ({one})" for one in _marks(gate))
@@ -86,7 +86,11 @@ def gate_line(gate: Gate) -> str:
 
 
 def decision_line(one: Decision) -> str:
-    """Return a figure, its interval, bound and n, and the instances needed to tell, on one line."""
+    """Return a decision on one line.
+
+    It shows the figure, its interval, its bound, n and, if there are too few instances to tell, the
+    number needed.
+    """
     needed = f" ({one.needed:,} needed to tell)" if one.needed else ""
     return (
         f"{printable(f'{one.what} {one.group}'.strip())} {number(one.value)} "
@@ -95,7 +99,7 @@ def decision_line(one: Decision) -> str:
 
 
 def unjudged_line(one: Unjudged, gate: Gate) -> str:
-    """Return how many samples have no verdict, why, and what to do about it, on one line."""
+    """Return how many samples have no verdict, why, and what to do about them, on one line."""
     kinds = {"failed call": one.failed_calls, "failed or missing judgement": one.no_judgement}
     why = ", ".join(f"{n:,} {kind}{'s' * (n != 1)}" for kind, n in kinds.items() if n)
     of = f" of {one.run}" if gate.baseline else ""

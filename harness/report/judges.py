@@ -21,7 +21,10 @@ REFERENCE_COLUMNS = (
 
 
 def reference_cells(found: ReferenceScore) -> list[object]:
-    """Return a reference score and the run's difference from it, as `REFERENCE_COLUMNS` cells."""
+    """Return a judge's score of the reference answers, and how far the run's score differs from it.
+
+    The cells are in the order of `REFERENCE_COLUMNS`.
+    """
     difference = None
     if found.difference is not None:
         difference = WithError(found.difference, found.difference_stderr)
@@ -30,7 +33,7 @@ def reference_cells(found: ReferenceScore) -> list[object]:
 
 
 def error_document(found: ErrorTally) -> TableDocument:
-    """Build the document of an error analysis: kinds of error by group, and the agreement."""
+    """Build the document of an error analysis: kinds of error by group, and people's agreement."""
     groups = sorted({group for own in found.labels.values() for group in own})
     total = sum(sum(own.values()) for own in found.labels.values())
     rows = []
@@ -48,7 +51,11 @@ def error_document(found: ErrorTally) -> TableDocument:
 
 
 def validation_document(found: JudgeValidation) -> TableDocument:
-    """Build the document of a judge's validation: agreement, calibration, groups, run rankings."""
+    """Build the document of a judge's validation.
+
+    It has the agreement with the reference overall and by group, the calibration, and the rankings
+    of runs.
+    """
     own = found.agreement.confusion
     confusion = [
         ["says yes", own["yes_yes"], own["yes_no"]],
@@ -94,7 +101,7 @@ def validation_document(found: JudgeValidation) -> TableDocument:
 
 
 def judges_document(found: Sequence[JudgeValidation]) -> TableDocument:
-    """Build the document that compares several judges with one reference, one row per judge."""
+    """Build a document that compares several judges with one reference, with a row per judge."""
     first = found[0]
     rows = []
     for one in found:

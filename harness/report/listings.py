@@ -41,7 +41,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A plug-in's summary, its options, and further ``facts`` as pairs of a title and a text."""
+    """A plug-in's summary and options, and further ``facts``: pairs of a title and a text."""
 
     summary: str
     options: tuple[Option, ...] = ()
@@ -67,7 +67,10 @@ def describe(plugin: Callable[..., Any]) -> Card:
 
 
 def _meanings(text: str) -> dict[str, str]:
-    """Map options to descriptions, from a docstring's lines ``option: …`` or ``one, other: …``."""
+    """Map options to their descriptions.
+
+    They are read from lines of a docstring such as ``option: …`` or ``one, other: …``.
+    """
     meanings: dict[str, str] = {}
     current: list[str] = []
     indent = ""
@@ -108,7 +111,10 @@ _SAMPLES = {"text": "TEXT", "whole number": "3", "number": "0.5", "mapping": "{�
 
 
 def example(name: str, card: Card, *, judge: bool = False) -> str:
-    """Return the run-file form of a checker, or of a judge, with its required options."""
+    """Return an example of how to write a checker, or a judge, in a run file.
+
+    It sets the required options.
+    """
     given = [one for one in card.options if one.default is None and one.name not in FROM_ROW]
     if not judge and not any(one.default is None for one in card.options):
         given = [one for one in card.options if one.default == "null"][:1]
@@ -151,7 +157,10 @@ def preset_list(presets: Sequence[tuple[str, str, str, str]]) -> RenderableType:
 
 @dataclass(frozen=True, slots=True)
 class CheckupFinding:
-    """One result of `harness doctor`. ``lack`` affects some runs, ``broken`` affects all runs."""
+    """A finding of `harness doctor`.
+
+    The state ``lack`` means that some runs cannot work, and ``broken`` that no run can.
+    """
 
     state: State
     name: str
@@ -160,7 +169,7 @@ class CheckupFinding:
 
 
 def checkup(sections: Mapping[str, Sequence[CheckupFinding]]) -> RenderableType:
-    """Render findings by section, one per line, each with its remedy, if any, on the next line."""
+    """Render findings by section. Each has a line, followed by a line with the remedy, if any."""
     parts: list[RenderableType] = []
     for title, findings in sections.items():
         table = _grid()
@@ -185,7 +194,7 @@ def _grid() -> RichTable:
 
 
 def price_document(entries: Sequence[PriceEntry], own_file: str | None) -> TableDocument:
-    """Build the price list by host and model, with a note on the user's ``own_file`` of prices."""
+    """Build the list of prices by host and model. A note names the user's file of prices."""
     texts = (Column("as of", text=True), Column("", text=True))
     notes: dict[str, int] = {}
     rows: list[list[object]] = []
@@ -211,7 +220,10 @@ def price_document(entries: Sequence[PriceEntry], own_file: str | None) -> Table
 
 
 def _marks(entry: PriceEntry, notes: dict[str, int]) -> str:
-    """Return a row's footnote marks. New footnotes are added to ``notes``, with their numbers."""
+    """Return the footnote marks of a row.
+
+    ``notes`` maps footnotes to their numbers. New footnotes are added to it.
+    """
     until = f"until {entry.until}" if entry.until else None
     said = [text for text in (entry.source, until, entry.note) if text]
     marks = [str(notes.setdefault(text, len(notes) + 1)) for text in said]
@@ -230,7 +242,10 @@ def _usd(figure: float | None) -> str:
 
 
 class CachedReplies(NamedTuple):
-    """The number of a model's cached replies, their size in bytes, and times in epoch seconds."""
+    """The cached replies of a model: their number, and their total size in bytes.
+
+    ``oldest`` and ``newest`` are the times of the first and last reply (epoch seconds).
+    """
 
     backend: str
     model: str

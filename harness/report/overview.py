@@ -1,7 +1,7 @@
 """What a page says about its runs, as one document for the report and the live view.
 
-The page draws it and computes no statistics itself. Shares are fractions, which it shows as
-percentages; the texts of tables are formatted here.
+The page draws this document, and computes no statistics itself. Shares are fractions, which the
+page shows as percentages. The texts in tables are formatted here.
 """
 
 from __future__ import annotations
@@ -55,7 +55,10 @@ ScoreKind = Literal["check", "judge", "panel", "score"]
 
 
 class RateValue(Struct, frozen=True, kw_only=True):
-    """A run's primary metric with its 95% interval, over n samples in so many clusters."""
+    """A run's primary metric with its 95% interval.
+
+    It covers ``n`` samples in a number of ``clusters``.
+    """
 
     value: float | None
     low: float | None
@@ -65,7 +68,7 @@ class RateValue(Struct, frozen=True, kw_only=True):
 
 
 class ScoreMean(Struct, frozen=True, kw_only=True):
-    """The mean of one of a run's scores, excluding the samples that miss it."""
+    """The mean of one of a run's scores, excluding the ``missing`` samples without a value."""
 
     name: str
     kind: ScoreKind
@@ -78,7 +81,7 @@ class ScoreMean(Struct, frozen=True, kw_only=True):
 
 
 class FailureShare(Struct, frozen=True, kw_only=True):
-    """A reason for failures of a run's last answers. A failure may have several reasons."""
+    """A reason why last answers of a run failed. A failure may have several reasons."""
 
     reason: str
     outcome: str
@@ -121,7 +124,7 @@ class RunOverview(Struct, frozen=True, kw_only=True):
 
 
 class Difference(Struct, frozen=True, kw_only=True):
-    """A run compared with the baseline."""
+    """The difference of a run from the baseline."""
 
     run: str
     first: float | None
@@ -138,7 +141,7 @@ class Difference(Struct, frozen=True, kw_only=True):
 
 
 class ComparisonOverview(Struct, frozen=True, kw_only=True):
-    """All runs compared with the baseline."""
+    """The comparison of all other runs with the baseline."""
 
     baseline: str
     score: str
@@ -158,7 +161,7 @@ class Mark(Struct, frozen=True):
 
 
 class Overview(Struct, frozen=True, kw_only=True):
-    """The document: the answer first, the provenance last."""
+    """The document that a page draws. The answer comes first, and the provenance last."""
 
     title: str
     made_at: datetime
@@ -187,7 +190,9 @@ def overview(
     included: Sequence[int] | None = None,
     live: bool = False,
 ) -> Overview:
-    """Build the overview of runs, whose names lose their common prefix.
+    """Build the overview of some runs.
+
+    The common prefix of the runs' names is removed.
 
     Args:
         reported: The runs and their comparisons.
@@ -294,7 +299,7 @@ def _scores(run: ReportedRun) -> Iterator[ScoreMean]:
 
 
 def score_kind(run: ReportedRun, score: str) -> ScoreKind:
-    """Return what a score comes from: a panel, a judge, a check, or another measure."""
+    """Return the source of a score: a panel, a judge, a check, or another measure."""
     for name, judge in run.metrics.judges.items():
         if score.startswith(f"{name}."):
             return "panel" if judge.of else "judge"
@@ -302,7 +307,7 @@ def score_kind(run: ReportedRun, score: str) -> ScoreKind:
 
 
 def _failed(run: ReportedRun) -> list[int]:
-    """Return the rows of the last answers that failed."""
+    """Return the row numbers of the last answers that failed."""
     failures = run.failures.of
     return [row for row in run.index.last_rounds().tolist() if row in failures] if failures else []
 
@@ -348,7 +353,11 @@ def _marks(runs: Sequence[ReportedRun], comparison: RunComparison | None) -> Ite
 
 
 def _warnings(comparison: RunComparison | None, runs: Sequence[ReportedRun]) -> list[str]:
-    """Return what makes a comparison unfair, and judges that may favour their own family."""
+    """Return warnings for the top of the page.
+
+    They say what makes the comparison unfair, and which judges may prefer models of their own
+    family.
+    """
     found = [f"{run.name}: {note}." for run in runs for note in notes(run.metrics)]
     if comparison is not None:
         serious = (CONFOUNDED, SCORED_DIFFERENTLY)

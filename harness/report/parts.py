@@ -1,4 +1,4 @@
-"""Tables, figures and notes as the page draws them: plain JSON with formatted texts."""
+"""Tables, figures and notes in the form in which the page draws them: JSON with formatted texts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ STYLES = {"green": "good", "yellow": "warn", "red": "bad", "bold": "bold", "dim"
 
 
 class CellPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A cell: its text, the number that it sorts by, tooltip, style and link to attempts."""
+    """A cell of a table.
+
+    It has a text, the number by which it is sorted, a tooltip, a style, and a link to attempts.
+    """
 
     text: str
     sort: float | None = None
@@ -25,7 +28,7 @@ class CellPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ColumnPart(Struct, frozen=True):
-    """A column, with a heading that it may share with its neighbours."""
+    """A column of a table, with its heading. Neighbouring columns may share a heading above it."""
 
     heading: str
     over: str = ""
@@ -33,7 +36,7 @@ class ColumnPart(Struct, frozen=True):
 
 
 class RowPart(Struct, frozen=True):
-    """A row, with the marks of its run."""
+    """A row of a table, with the marks of its run."""
 
     cells: list[CellPart]
     marks: Sequence[str] = ()
@@ -53,7 +56,7 @@ class TablePart(Struct, frozen=True, kw_only=True, tag_field="kind", tag="table"
 
 
 class FigurePart(Struct, frozen=True, kw_only=True, tag_field="kind", tag="figure"):
-    """A chart, and its numbers as a table."""
+    """A chart, and a table of the numbers in it."""
 
     name: str
     title: str
@@ -63,7 +66,7 @@ class FigurePart(Struct, frozen=True, kw_only=True, tag_field="kind", tag="figur
 
 
 class NotePart(Struct, frozen=True, tag_field="kind", tag="note"):
-    """A paragraph."""
+    """A paragraph of text."""
 
     text: str
 
@@ -72,7 +75,7 @@ Part = TablePart | FigurePart | NotePart
 
 
 def table_part(table: Table, unit: ShownUnit, *, folded: bool = False) -> TablePart:
-    """Return a table for the page, with the values of its `rate` columns shown in ``unit``."""
+    """Convert a table for the page. Values in columns marked `rate` are shown in ``unit``."""
     return TablePart(
         title=table.title,
         names=0 if table.headless else table.names,
@@ -105,7 +108,7 @@ def _sort(value: object) -> float | None:
 
 
 def figure_part(figure: Figure) -> FigurePart:
-    """Return a figure for the page."""
+    """Convert a figure for the page."""
     columns = [ColumnPart(heading, "", bool(at)) for at, heading in enumerate(figure.headings)]
     rows = [RowPart([CellPart(text=text) for text in row]) for row in figure.rows]
     return FigurePart(

@@ -1,4 +1,4 @@
-"""How runs were made, and what they differ in: settings, origins and package versions, in words."""
+"""Tables of how runs were made: settings, differences, origins and package versions, in words."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ELSEWHERE = ("run", "sessions", "packages", "host.name", "variant")  # shown el
 
 
 def differences(runs: Sequence[ReportedRun]) -> Table | None:
-    """Build a table of the settings that differ between runs, or None if all are equal."""
+    """Build a table of the settings that differ between runs, or None if no setting differs."""
     flat = [flatten({key: _nested(key, value) for key, value in run.settings.items()})
             for run in runs]  # fmt: skip
     keys = dict.fromkeys(key for own in flat for key in own)
@@ -32,21 +32,29 @@ def differences(runs: Sequence[ReportedRun]) -> Table | None:
 
 
 def _nested(key: str, value: Any) -> Any:
-    """Return a section's settings without the section's name at the start of their keys."""
+    """Return the settings in a section under their names within the section.
+
+    ``key`` is the section's name, which is removed from the beginning of the settings' names.
+    """
     if not isinstance(value, dict):
         return value
     return {name.removeprefix(f"{key}."): each for name, each in value.items()}
 
 
 def extraction_of(run: ReportedRun) -> str:
-    """Return how a task finds the answer in a reply, in words; empty if it takes all of it."""
+    """Return, in words, how a task finds the answer in a reply.
+
+    The result is "" if the answer is the whole reply.
+    """
     found = [run.settings.get(key) for key in ("task.extract", "task.extraction")]
     own = next((value for value in found if value), "")
     return in_words(_nested("task.extract", own)) if own else ""
 
 
 def in_words(value: Any) -> str:
-    """Return a setting's value in words: yes or no, a list with commas, "default" for None.
+    """Return a setting's value in words.
+
+    A boolean becomes yes or no, and None becomes "default".
 
     >>> in_words({"n": 2, "fields": ["a", "b"], "strict": True})
     'n: 2; fields: a, b; strict: yes'
@@ -87,7 +95,10 @@ def packages(runs: Sequence[ReportedRun]) -> Table:
 def by_key(
     title: str, heading: str, runs: Sequence[ReportedRun], told: Sequence[Mapping[str, Any]]
 ) -> Table:
-    """Build a table with a row for each key and a column for each run, given its values."""
+    """Build a table with a row for each key and a column for each run.
+
+    ``told`` has the values of each run by key.
+    """
     keys = dict.fromkeys(key for one in told for key in one)
     rows = [[key, *(_shown(one.get(key)) for one in told)] for key in keys]
     shown = [row for row in rows if any(row[1:])]

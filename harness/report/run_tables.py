@@ -66,7 +66,7 @@ def run_document(metrics: Metrics) -> TableDocument:
 
 
 def headed(document: TableDocument, metrics: Metrics) -> TableDocument:
-    """Return the document with a title (run, task and model), and SIMULATED or INCOMPLETE marks."""
+    """Add a title to a document (run, task and model), and the marks SIMULATED and INCOMPLETE."""
     marks = ["SIMULATED"] * metrics.simulated + ["INCOMPLETE"] * (not metrics.complete)
     title = "  ".join(name for name in (metrics.run, metrics.task, metrics.model) if name)
     return replace(document, title=title, marks=marks)
@@ -130,7 +130,10 @@ def _scores(metrics: Metrics) -> Table:
 
 
 def group_table(metrics: Metrics, label: str) -> Table:
-    """Build a table of the primary metric by group of a label, with pass rates also by round."""
+    """Build a table of the primary metric for each group of a label.
+
+    If the metric is the pass rate, the table also has the pass rates by round.
+    """
     groups = metrics.groups[label]
     rounds = list(metrics.rounds.each)
     rounds = rounds if len(rounds) > 1 and not metrics.measure else []
@@ -161,7 +164,7 @@ def _round_notes(metrics: Metrics) -> list[str]:
 
 
 def pass_at_k_table(metrics: Metrics) -> Table:
-    """Build a table of pass@k and pass^k for some k."""
+    """Build a table of pass@k and pass^k for several values of k."""
     largest = max(metrics.pass_at_k)
     series = (step * 10**power for power in range(len(str(largest))) for step in (1, 2, 5))
     rows = [
@@ -201,7 +204,7 @@ def round_table(metrics: Metrics) -> Table:
 
 
 def cost_facts(metrics: Metrics) -> Iterator[tuple[str, str]]:
-    """Yield a run's calls, tokens and cost as pairs of a name and a text."""
+    """Yield a run's calls, tokens and cost, each as a name and a text."""
     yield "calls", f"{metrics.n_calls:,}"
     usage, uncounted = metrics.usage, metrics.n_calls_without_usage
     missing = f", {uncounted:,} calls not counted" if uncounted else ""

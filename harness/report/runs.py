@@ -1,4 +1,4 @@
-"""The runs of a report, and tables of runs for `harness ls`, costs and the HTML page."""
+"""The runs in a report. Tables of runs for `harness ls`, for costs and for the HTML page."""
 
 from __future__ import annotations
 
@@ -67,7 +67,10 @@ class ReportedRun:
 
     @property
     def recorded(self) -> bool:
-        """Whether recorded answers were replayed, in which case nothing was timed or paid for."""
+        """Whether recorded answers were replayed.
+
+        If so, no call was timed or paid for.
+        """
         return self.manifest.get("backend") == "replay"
 
     def is_share(self, score: str) -> bool:
@@ -78,7 +81,7 @@ class ReportedRun:
 
     @property
     def last_round(self) -> int:
-        """The highest round of any attempt, or 0 without attempts."""
+        """The highest round of any attempt, or 0 if there are no attempts."""
         return int(self.attempts.round.max(initial=0))
 
 
@@ -86,7 +89,10 @@ FEW = 200  # with fewer samples than this, percentages have no decimals
 
 
 def unit_of(runs: Sequence[ReportedRun]) -> ShownUnit:
-    """Return how the runs' primary metric is shown: as percentages, if all are shares."""
+    """Return the unit in which the runs' primary metric is shown.
+
+    It is shown in per cent if all of its values are verdicts or fractions.
+    """
     n = max((run.metrics.overall.n for run in runs), default=0)
     shares = all(run.is_share(run.metrics.measure or PASS_RATE) for run in runs)
     return ShownUnit(shares, int(n >= FEW))
@@ -96,7 +102,11 @@ MOST_RANKED = 20  # maximum groups whose rankings are drawn
 
 
 class Reported(NamedTuple):
-    """The runs of a report and, if there are enough, their comparison, all pairs and rankings."""
+    """The runs of a report.
+
+    If there are enough runs, it also has their comparison with a baseline, the comparisons of all
+    pairs, and their rankings.
+    """
 
     runs: list[ReportedRun]
     comparison: RunComparison | None = None
@@ -112,11 +122,17 @@ def report_on(
     indexes: Sequence[AttemptIndex] = (),
     texts: bool = True,
 ) -> Reported:
-    """Return the runs, compared with a baseline (default: the first) and with each other.
+    """Read runs, and compare them with a baseline and with each other.
 
-    Runs of several tasks are not compared, unless a baseline or label is given. ``indexes`` are
-    those of the runs, if they are read already. Without ``texts``, of which a large run has too
-    many, reasons, constraints, panels and costs are left out.
+    Runs of different tasks are compared only if a baseline or label is given.
+
+    Args:
+        folders: The runs' folders.
+        asked: The score, round, groups and statistical unit of the comparison.
+        baseline: The name of the baseline (default: the first run).
+        indexes: The runs' indexes, if they have been read already.
+        texts: Whether to read the attempts' texts, which takes long for large runs. If False,
+            reasons, constraints, panels and costs are omitted.
     """
     variants, runs, findings = [], [], {}
     for at, folder in enumerate(folders):
@@ -177,7 +193,7 @@ def _validations(index: AttemptIndex, run: str) -> list[JudgeValidation]:
 
 
 def _saved(folder: RunFolder, index: AttemptIndex) -> Metrics | None:
-    """Return a run's saved metrics if they are of the same attempts."""
+    """Return a run's saved metrics, or None if they do not cover all attempts in the index."""
     with contextlib.suppress(HarnessError, OSError):
         metrics = from_json(folder.metrics.read_bytes(), folder.metrics)
         if metrics.n_attempts == len(index):
@@ -194,7 +210,10 @@ def _plugin(task: str) -> Any:
 
 
 def common_start(names: Iterable[str]) -> str:
-    """Return the names' common prefix that ends in a dot (not a decimal point), or ""."""
+    """Return the common prefix of names, up to and including its last dot.
+
+    A decimal point does not count as a dot. The result is "" if there is no such prefix.
+    """
     every = list(names)
     shared = commonprefix(every) if len(every) > 1 else ""  # noqa: RUF071 (names, not paths)
     while start := shared[: shared.rfind(".") + 1]:
@@ -207,7 +226,10 @@ def common_start(names: Iterable[str]) -> str:
 
 
 def run_title(names: Sequence[str]) -> str:
-    """Return the runs' names or, for more than four, their number and any common prefix."""
+    """Return the names of the runs as a title.
+
+    For more than four runs, return their number and their common prefix, if any.
+    """
     if len(names) <= MOST_NAMED:
         return ", ".join(names)
     start = common_start(names).removesuffix(".")
@@ -215,7 +237,7 @@ def run_title(names: Sequence[str]) -> str:
 
 
 def shortened(reported: Reported) -> Reported:
-    """Return the runs and their comparisons, with the common prefix of the names removed."""
+    """Return the runs and comparisons, with the common prefix removed from the runs' names."""
     runs, comparison, matrix, rankings = reported
     if not (prefix := common_start([run.name for run in runs])):
         return reported
@@ -231,7 +253,7 @@ def shortened(reported: Reported) -> Reported:
 
 
 def runs_table(runs: Mapping[str, Metrics | None]) -> Table:
-    """Build a table with one row per run. The metrics are None for a run that has none yet."""
+    """Build a table with one row per run. The metrics of a run without results are None."""
     rows = [[name, *_run_cells(metrics)] for name, metrics in runs.items()]
     columns = [
         "run",
@@ -248,7 +270,7 @@ def runs_table(runs: Mapping[str, Metrics | None]) -> Table:
 
 
 def runs_document(runs: Mapping[str, Metrics | None]) -> TableDocument:
-    """Build the document of `runs_table`. A run without metrics has only its name."""
+    """Build a document with the `runs_table`. A run without metrics has only its name."""
     records = [{"run": name, **(_record(one) if one else {})} for name, one in runs.items()]
     return TableDocument(parts=[runs_table(runs)], records=records, data=records)
 

@@ -1,4 +1,4 @@
-"""The sections of a page below the answer: figures, and tables of groups, scores, rounds, cost."""
+"""The sections of a page below the answer: figures and tables."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _CALLS = (
 
 
 class PageSection(Struct, frozen=True):
-    """A section with its anchor, title and parts."""
+    """A section of a page, with its anchor, title and parts."""
 
     id: str
     title: str
@@ -66,7 +66,10 @@ def sections(
     figures: Sequence[Figure],
     suite: TableDocument | None = None,
 ) -> list[PageSection]:
-    """Return the sections that have any content. Tables that repeat a figure are folded."""
+    """Return the sections of a page that have any content.
+
+    Tables that repeat a figure are folded: the reader can open them.
+    """
     parts: dict[str, list[Part]] = {name: [] for name in TITLES}
     if suite is not None:
         parts["results"] += [_part(part, unit) for part in suite.parts]
@@ -124,7 +127,7 @@ def _titled(parts: Sequence[Table | Note], title: str) -> Iterator[Table | Note]
 
 
 def _groups(runs: Sequence[ReportedRun], label: str) -> Table:
-    """Build a table of all runs' primary metric by group of a label."""
+    """Build a table of the primary metric of all runs, by group of a label."""
     groups = dict.fromkeys(group for run in runs for group in run.metrics.groups.get(label, ()))
     rows = []
     for group in list(groups)[:MOST_GROUPS]:
@@ -152,7 +155,7 @@ def _groups(runs: Sequence[ReportedRun], label: str) -> Table:
 
 
 def _panel(run: ReportedRun, found: PanelFindings) -> Table:
-    """Build a table of a panel's judges, and of how often they disagree."""
+    """Build a table of a panel's judges and of how often they disagree."""
     rows = [
         [one.judge, WithError(one.yes.mean, one.yes.stderr), one.yes.n,
          WithError(one.agrees.mean, one.agrees.stderr), one.agrees.ci95]

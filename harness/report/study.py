@@ -1,7 +1,7 @@
 """Presents a study: in a terminal, and as an HTML page that loads nothing from the network.
 
-The page draws each cell with style sheets: our interval, our value and the published value, on an
-axis that all cells of the exhibit share.
+For each cell, the page draws our value, its interval and the published value on an axis that all
+cells of the exhibit share. Style sheets draw them, without a script.
 """
 
 from __future__ import annotations
@@ -25,7 +25,11 @@ _MOST = 30  # maximum number of cells outside the interval to list
 
 
 def study_document(study: Study, found: Sequence[Finding]) -> TableDocument:
-    """Build a study's summary: cells by exhibit and verdict, then cells outside our interval."""
+    """Build the summary of a study.
+
+    One table counts the cells of each exhibit by verdict. Another lists the cells whose published
+    value is outside our interval.
+    """
     counts = {exhibit.name: Counter[str]() for exhibit in study.exhibits}
     for one in found:
         counts[one.exhibit][one.verdict] += 1
@@ -60,7 +64,14 @@ def _count(counts: Counter[str], verdict: Verdict) -> Cell:
 def study_page(
     study: Study, found: Sequence[Finding], facts: Mapping[str, str], made_at: float
 ) -> str:
-    """Render a study as HTML, with the time ``made_at`` (epoch seconds) and ``facts`` by name."""
+    """Return a study as an HTML page.
+
+    Args:
+        study: The study.
+        found: The findings on all cells.
+        facts: Further facts to show, by name.
+        made_at: When the page was made (epoch seconds).
+    """
     return _template("study.html.j2").render(
         study=study,
         style=Markup(built("app.css") + asset("study.css")),  # noqa: S704 (ours)
@@ -74,7 +85,7 @@ def study_page(
 
 
 def _template(name: str) -> Template:
-    """Return a template from ``assets`` that escapes markup and makes texts `visible`."""
+    """Return a template from ``assets``. It escapes markup, and makes hidden characters visible."""
     environment = Environment(
         loader=FunctionLoader(asset),
         autoescape=True,
@@ -92,7 +103,10 @@ def _inert(value: Any) -> Any:
 
 
 def _rows(exhibit: Exhibit, found: Sequence[Finding]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Yield the rows of an exhibit, with positions in per cent of the axis that they share."""
+    """Yield each row of an exhibit, with its cells.
+
+    Positions in a cell are in per cent of the axis that all cells share.
+    """
     own = [one for one in found if one.exhibit == exhibit.name]
     ends = [end for one in own for end in (one.published, one.ours, *(one.ci95 or ()))]
     known = [end for end in ends if end is not None]

@@ -1,8 +1,9 @@
-"""Tables, documents made of them, and their formats Markdown, LaTeX, CSV and JSON.
+"""Tables and documents, and their formats Markdown, LaTeX, CSV and JSON.
 
 `harness.report.terminal` shows documents in a terminal, and the HTML report shows the same tables.
-Values stay typed until they are written, and an unknown value is None, never 0. CSV and JSON are
-not rounded. JSON is ASCII. Every other format escapes what its reader would interpret.
+Values stay typed until they are written, and an unknown value is None, never 0. In CSV and JSON,
+values are not rounded. JSON is ASCII. All other formats escape text that would be interpreted as
+markup.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ class WithError(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A value with its own text (None: its column formats it), style, link and tooltip."""
+    """A value in a table, with its style, link and tooltip.
+
+    If ``text`` is None, the column formats the value.
+    """
 
     value: object = None
     text: str | None = None
@@ -115,7 +119,7 @@ class ShownUnit(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row of a table. ``marks`` are warnings next to its name, such as SIMULATED."""
+    """A row of a table. ``marks`` are warnings shown next to its name, such as SIMULATED."""
 
     cells: Sequence[object]
     marks: Sequence[str] = ()
@@ -160,7 +164,7 @@ class TableDocument:
 
 
 def joined(documents: Mapping[str, TableDocument]) -> TableDocument:
-    """Return the documents of several benchmarks (by name) as one, each under its title."""
+    """Join the documents of several benchmarks. Each is preceded by its title."""
     return TableDocument(
         parts=[
             part for one in documents.values() for part in (Note(one.title, "bold"), *one.parts)
@@ -177,7 +181,13 @@ def joined(documents: Mapping[str, TableDocument]) -> TableDocument:
 def table(
     columns: Iterable[Column | str | None], rows: Iterable[Row | Sequence[object]], **options: Any
 ) -> Table:
-    """Build a `Table`, with fields as options. A column may be a heading, or None to omit it."""
+    """Build a `Table`.
+
+    Args:
+        columns: The columns. A string is the heading of a column, and None omits a column.
+        rows: The rows, or the values in each row.
+        options: Other fields of the `Table`.
+    """
     kept = {place: column for place, column in enumerate(columns) if column is not None}
     every = (row if isinstance(row, Row) else Row(row) for row in rows)
     names = options.get("names", 1)
@@ -190,12 +200,12 @@ def table(
 
 
 def facts(pairs: Iterable[tuple[object, object]]) -> Table:
-    """Build a table of facts, without headings, from pairs of a name and a value."""
+    """Build a table of pairs of a name and a value, without headings."""
     return table(["", Column("", text=True)], pairs, headless=True)
 
 
 def flat(figures: Struct) -> dict[str, object]:
-    """Convert figures to a CSV record. ``ci95`` becomes ``ci95_low`` and ``ci95_high``."""
+    """Convert a record of figures for CSV: ``ci95`` becomes ``ci95_low`` and ``ci95_high``."""
     found = structs.asdict(figures)
     low, high = found.pop("ci95", None) or (None, None)
     return {**found, "ci95_low": low, "ci95_high": high}
@@ -223,7 +233,11 @@ def as_latex(document: TableDocument) -> str:
 
 
 def as_csv(document: TableDocument) -> str:
-    """Format a document's records as CSV, in full precision. Raises ValueError without records."""
+    """Format a document's records as CSV, in full precision.
+
+    Raises:
+        ValueError: If the document has no records.
+    """
     if document.records is None:
         raise ValueError("the document has no records")
     keys = dict.fromkeys(key for record in document.records for key in record)

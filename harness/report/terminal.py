@@ -32,7 +32,10 @@ _INDENT = "  "
 
 
 def terminal(document: TableDocument | Table) -> RenderableType:
-    """Render a document or a table for the terminal. Columns that do not fit are only named."""
+    """Render a document or a table for the terminal.
+
+    Columns that do not fit are hidden, and a note names them.
+    """
     if isinstance(document, Table):
         return _Drawn(document, "")
     hint = "--format markdown" if document.data is not None else ""
@@ -80,7 +83,10 @@ class _Folded:
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """A column as drawn. If the table has a footer, the last of its ``cells`` is the footer's."""
+    """A column as it is drawn.
+
+    ``cells`` are the texts of its cells. If the table has a footer, its text is the last of them.
+    """
 
     place: int
     name: str
@@ -92,12 +98,12 @@ class _Shown:
 
     @property
     def full(self) -> int:
-        """Width of the column without folding, in characters."""
+        """The width of the column without folding, in characters."""
         return max(map(cell_len, [*self.heading.plain.split("\n"), *self.cells]))
 
     @property
     def least(self) -> int:
-        """Minimum width of the column, in characters. Texts can be folded, numbers cannot."""
+        """The minimum width of the column, in characters. Texts can be folded, numbers cannot."""
         return min(self.full, _LEAST_TEXT) if self.text else self.full
 
 
@@ -157,7 +163,10 @@ class _Drawn:
             yield _Shown(place, name, column.over, heading, shown, column.text, column.hide)
 
     def _packed(self, columns: Sequence[_Shown], width: int) -> Iterator[list[_Shown]]:
-        """Yield each table's columns, keeping those under a shared heading together if they fit."""
+        """Distribute columns over tables that are at most ``width`` wide.
+
+        Columns under a shared heading stay together if they fit. Yield the columns of each table.
+        """
         block: list[_Shown] = []
         for over, members in groupby(columns, lambda one: one.over):
             group = list(members)
@@ -211,7 +220,10 @@ def _cell(column: _Shown, text: str, row: Row) -> RenderableType:
 
 
 def _names(table: Table) -> Iterator[tuple[int | None, list[_Line]]]:
-    """Yield each row's index (None for the head of a section) and the lines that name the row."""
+    """Yield the lines that name each row, together with the index of the row.
+
+    The index is None for the head of a section.
+    """
     before = None
     for at, row in enumerate(table.rows):
         texts = [printable(text) for text in table.texts(row)[: table.names]]
@@ -237,7 +249,7 @@ def _style(cell: object) -> str:
 
 
 def aligned(cells: Sequence[str]) -> list[str]:
-    """Return a column's texts, padded to align values with values and errors with errors.
+    """Return a column's texts, padded so that values and standard errors are aligned.
 
     >>> aligned(["100.0", "65.0 ± 6.1"])
     ['100.0      ', ' 65.0 ± 6.1']

@@ -17,7 +17,7 @@ _LONGEST_NAME = 120
 
 
 def printable(text: str, kept: str = "") -> str:
-    """Return a text with all unprintable characters escaped, except those in ``kept``."""
+    """Return text with all unprintable characters escaped, except those in ``kept``."""
     if text.isprintable():
         return text
     return "".join(
@@ -26,17 +26,23 @@ def printable(text: str, kept: str = "") -> str:
 
 
 def inert(name: str) -> Text:
-    """Return a name's first 120 characters on one line, with escapes and without markup."""
+    """Return the first 120 characters of a name, on one line.
+
+    Unprintable characters are escaped, and markup is not interpreted.
+    """
     return one_line(Text(printable(name[:_LONGEST_NAME])))
 
 
 def inert_text(text: str) -> Text:
-    """Return literal text. Unprintable characters other than line breaks and tabs are escaped."""
+    """Return text without interpreting markup in it.
+
+    Unprintable characters other than line breaks and tabs are escaped.
+    """
     return Text(printable(text, "\n\t"))
 
 
 def one_line(*parts: Text) -> Text:
-    """Return texts joined into one line, which an ellipsis cuts if it does not fit."""
+    """Return texts joined into one line. If the line is too long, it ends in an ellipsis."""
     return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")
 
 
@@ -51,7 +57,10 @@ def folded(name: str, width: int) -> Text:
 
 
 def number(value: float | None, digits: int = 3, sign: bool = False) -> str:
-    """Format a number with fixed decimals (``n/a`` for None), and a plus sign if ``sign``."""
+    """Format a number with fixed decimals, or ``n/a`` for None.
+
+    If ``sign``, a positive number gets a plus sign.
+    """
     return UNKNOWN if value is None else f"{value:{'+' if sign else ''}z.{digits}f}"
 
 
@@ -65,7 +74,10 @@ def with_error(
 
 
 def interval(bounds: tuple[float, float] | None, digits: int = 3, sign: bool = False) -> str:
-    """Format a confidence interval as ``0.1-0.3``, ``-0.1 to 0.3`` (signed), or ``n/a`` (None)."""
+    """Format a confidence interval, such as ``0.1-0.3``, or ``n/a`` for None.
+
+    If ``sign`` or if a bound is negative, the form is ``-0.1 to 0.3``.
+    """
     if bounds is None:
         return UNKNOWN
     low, high = (number(bound, digits, sign) for bound in bounds)
@@ -85,9 +97,10 @@ def percent(part: int, whole: int, digits: int = 1) -> str:
 
 
 def percentage(share: float | None, digits: int = 1, sign: bool = False) -> str:
-    """Format a fraction as a percentage or, with ``sign``, a difference in points (None: n/a).
+    """Format a fraction as a percentage, or ``n/a`` for None.
 
-    A share that is neither none nor all is not rounded to one of them.
+    If ``sign``, format a difference of fractions in percentage points, without a unit. A share that
+    is neither 0 nor 1 is not rounded to 0% or 100%.
 
     >>> percentage(0.996, 0), percentage(0.25, 1), percentage(-0.333, 0, sign=True)
     ('>99%', '25.0%', '-33')
@@ -103,9 +116,9 @@ def percentage(share: float | None, digits: int = 1, sign: bool = False) -> str:
 
 
 def usd(cost: float | None) -> str:
-    """Format US dollars: two decimals, four below $1, or two digits of less than $0.001.
+    """Format an amount in US dollars, or ``unknown`` for None.
 
-    None is ``unknown``.
+    It has two decimals from $1, four decimals from $0.001, and two significant digits below that.
 
     >>> usd(1234.5), usd(0.0164), usd(0.0000172), usd(None)
     ('$1,234.50', '$0.0164', '$0.000017', 'unknown')
@@ -118,7 +131,10 @@ def usd(cost: float | None) -> str:
 
 
 def which_round(round_: int | None) -> str:
-    """Describe a round option: "last round" (None), "first answer" (1), "last round up to N"."""
+    """Describe the round that is used.
+
+    This is "last round" for None, "first answer" for 1, and "last round up to N" for any other N.
+    """
     return {None: "last round", 1: "first answer"}.get(round_, f"last round up to {round_}")
 
 

@@ -1,4 +1,7 @@
-"""Shows attempts in full, and verdicts changed by re-scoring. Control characters are escaped."""
+"""Shows attempts in full, and the verdicts that changed when a run was re-scored.
+
+Control characters are escaped.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +99,10 @@ def _facts(attempt: Attempt) -> str:
 
 
 def failed_document(failed: Sequence[FailedAttempt], n: int, run: str) -> TableDocument:
-    """Build the list of failed attempts (out of ``n``), with the reasons and shortened answers."""
+    """Build the list of failed attempts, with the reasons and shortened answers.
+
+    ``n`` is the number of all attempts of the run.
+    """
     rows = [
         [one.instance, one.sample, one.round, one.outcome, _cut(one.reason), _cut(one.answer or "")]
         for one in failed
@@ -125,7 +131,7 @@ def _cut(text: str) -> str:
 
 
 def change_line(change: VerdictChange) -> RenderableType:
-    """Render a changed verdict, with the reason for the failure before or now."""
+    """Render a changed verdict, with the reason why the attempt failed, before or now."""
     title = Text.assemble(
         (inert(change.instance).plain, "bold"),
         f"  sample {change.sample}  round {change.round}  {_turn(change.before, change.after)}",
@@ -138,7 +144,10 @@ def change_line(change: VerdictChange) -> RenderableType:
 
 
 def changes_document(changes: VerdictChanges, versions: tuple[str, str]) -> TableDocument:
-    """Build the tables of changed verdicts. ``versions`` are those of the harness, then and now."""
+    """Build the tables of changed verdicts.
+
+    ``versions`` are the harness's versions at the time of the run and now.
+    """
     before, now = versions
     turns = [turn for turn in _TURNS if changes.verdicts[turn]]
     otherwise = f", {changes.otherwise:,} of them with a different outcome or score"

@@ -23,7 +23,7 @@ def figures(
     matrix: PairMatrix | None = None,
     rankings: InducedRankings | None = None,
 ) -> list[Figure]:
-    """Return all figures of the runs, and of their comparisons if given."""
+    """Return all figures of the runs, and of their comparisons if these are given."""
     runs = Runs.of(reported, comparison)
     every = [
         *rates.rate_figures(runs),

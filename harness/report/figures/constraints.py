@@ -1,4 +1,4 @@
-"""Figures on constraints: how often each kind is satisfied, and how far off its failures are."""
+"""Figures on constraints: the satisfied share of each kind, and the sizes of the misses."""
 
 from __future__ import annotations
 
@@ -22,7 +22,11 @@ OffBy = Mapping[str, Mapping[float, int]]  # by run: misses (observed minus want
 
 
 def constraint_figures(runs: Runs, comparison: RunComparison | None) -> Iterator[Figure]:
-    """Draw each kind's satisfied share, and histograms of the misses of the most missed kinds."""
+    """Draw the share of satisfied constraints of each kind.
+
+    For the kinds with the most misses, also draw a histogram of the differences between observed
+    and wanted numbers.
+    """
     found: dict[str, dict[str, ConstraintKind]] = {}
     for run in runs.every:
         for one in run.constraints:
@@ -97,7 +101,10 @@ def _misses(runs: Runs, kind: str, off_by: OffBy, rounds: str) -> Figure:
 
 @dataclass(frozen=True, slots=True)
 class Bins:
-    """Bins of differences (observed minus wanted): bin 0 holds only 0, the end bins outliers."""
+    """Bins of differences (observed minus wanted number).
+
+    Bin 0 holds only the difference 0. The bins at both ends also hold all differences beyond them.
+    """
 
     width: float
     first: int
@@ -106,7 +113,10 @@ class Bins:
 
     @classmethod
     def of(cls, off_by: OffBy) -> Bins:
-        """Return at most `BINS` bins, of the narrowest width that is 1, 2 or 5 times 10^k."""
+        """Return at most `BINS` bins for the differences of all runs.
+
+        Their width is the smallest possible one that is 1, 2 or 5 times a power of 10.
+        """
         total = Counter[float]()
         for misses in off_by.values():
             total.update(misses)
@@ -127,7 +137,7 @@ class Bins:
         return min(max(_bin(value, self.width), self.first - 1), self.last + 1)
 
     def said(self, number: int) -> str:
-        """Return the range of a bin as text, such as "+1 to +5", or "+6 or more" for outliers."""
+        """Return the range of a bin, such as "+1 to +5", or "+6 or more" for a bin at the end."""
         far = self.width * number
         near = far - (self.width - self.whole) * ((number > 0) - (number < 0))
         low, high = map(_text, sorted((near, far)))

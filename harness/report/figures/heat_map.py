@@ -1,4 +1,4 @@
-"""Heat maps of runs against groups, of one label's groups against another's, and maps of texts."""
+"""Heat maps of runs by groups, and of the groups of two labels; maps of texts."""
 
 from __future__ import annotations
 
@@ -46,7 +46,11 @@ Cells = Mapping[tuple[str, str, str], SampleStatistic | None]  # by row group, r
 
 
 def heat_map_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw heat maps: runs by the groups of one label, and those groups by a second label's."""
+    """Draw heat maps of the primary metric.
+
+    The first shows the groups of one label for each run. The others show, for each run, the groups
+    of that label by the groups of a second label.
+    """
     found = by_label(runs)
     several = list(found)
     if several and len(runs.every) > 1:
@@ -116,7 +120,7 @@ def _figure(runs: Runs, by: Sequence[str], cells: Cells, only: str = "") -> Figu
 
 
 def pair_figure(runs: Runs, found: PairMatrix) -> Figure:
-    """Draw the difference of every two runs (WildIFEval, figures 7a, 13 and 14)."""
+    """Draw the difference between every two runs, as in WildIFEval's figures 7a, 13 and 14."""
     names = [runs.names[row.run] for row in found.rows]
     keys = [runs.short[name] for name in names]
     sheet = Sheet(runs, "run", "minus", "difference", "95% interval", "p", "p (Holm)")
@@ -142,7 +146,7 @@ def pair_figure(runs: Runs, found: PairMatrix) -> Figure:
 
 
 def ranking_figure(runs: Runs, found: InducedRankings) -> Figure:
-    """Draw tau-b of every two scorings of the runs (WildIFEval, figure 7b)."""
+    """Draw tau-b for every two scorings of the runs, as in WildIFEval's figure 7b."""
     names = [printable(score_name(one.name)) for one in found.scorings]
     keys = on_axis(names)
     sheet = Sheet(runs, "ranked by", "and by", "tau-b", "p", "runs")
@@ -216,7 +220,14 @@ def _chart(
 def map_figure(
     task: str, texts: Mapping[str, str], positions: NDArray[np.float64], label: str
 ) -> Figure:
-    """Draw texts as points, coloured by their groups of a label. ``texts`` maps texts to groups."""
+    """Draw a map of texts as points.
+
+    Args:
+        task: The name of the task.
+        texts: The group of each text, which determines its colour.
+        positions: (n, 2) The positions of the texts.
+        label: The label of the groups.
+    """
     sheet = Sheet(Runs.of([]), "text", printable(label))
     for (text, group), (x, y) in zip(texts.items(), positions.tolist(), strict=True):
         sheet.add("", [printable(text[:200]), printable(group)], x=x, y=y, group=printable(group))

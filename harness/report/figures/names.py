@@ -20,12 +20,12 @@ def shown(names: Iterable[str]) -> dict[str, str]:
 
 
 def in_legend(names: Iterable[str]) -> list[str]:
-    """Return display names shortened to one line of about `LINE` characters, still distinct."""
+    """Return display names cut to one line of about `LINE` characters, still distinct."""
     return distinct(_cut(name, LINE // 3) for name in names)
 
 
 def on_axis(names: Iterable[str]) -> list[str]:
-    """Return display names folded to at most two lines of about `LINE` characters, distinct."""
+    """Return display names on at most two lines of about `LINE` characters, still distinct."""
     return distinct(map(_folded, names))
 
 
@@ -41,7 +41,10 @@ def _cut(name: str, start: int) -> str:
 
 
 def distinct(texts: Iterable[str], form: str = "{} ({})") -> list[str]:
-    """Return distinct texts: one that repeats an earlier text gets a number, by ``form``."""
+    """Return the texts, made distinct.
+
+    A text that repeats an earlier one gets a number, in the format ``form``.
+    """
     found: dict[str, None] = {}
     for text in texts:
         candidate, number = text, 2
@@ -53,13 +56,16 @@ def distinct(texts: Iterable[str], form: str = "{} ({})") -> list[str]:
 
 
 def natural(name: str) -> list[tuple[int, int, str]]:
-    """Return a sort key that orders numbers within names numerically."""
+    """Return a sort key for names that orders the numbers in them by value."""
     parts = re.findall(r"[0-9]{1,18}|[^0-9]+", name)
     return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts]
 
 
 def slug(name: str) -> str:
-    """Return a name for a file or anchor: at most 40 lower-case letters, digits and ``_``."""
+    """Return a name for a file or anchor.
+
+    It has at most 40 characters, which are lower-case letters, digits and ``_``.
+    """
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:40].strip("_") or "label"
 
 
@@ -67,9 +73,9 @@ NUMBER = ShownUnit(percent=False)
 
 
 def number(value: float | None, sign: bool = False, unit: ShownUnit = NUMBER) -> str:
-    """Format a number with 3 decimals, or 3 significant digits if large or tiny (None: n/a).
+    """Format a number with 3 decimals, or with 3 significant digits if it is large or tiny.
 
-    In a unit of per cent, it is a percentage.
+    If ``unit`` is per cent, format it as a percentage. None becomes ``n/a``.
     """
     if value is None:
         return UNKNOWN
@@ -85,6 +91,9 @@ def interval(ci95: tuple[float, float] | None, sign: bool = False, unit: ShownUn
 
 
 def counted(n: Mapping[str, int], of: str) -> str:
-    """Return the range of the runs' n as a sentence: ``n = 10 to 12 samples per run.``"""
+    """Return a sentence with the range of the runs' n: ``n = 10 to 12 samples per run.``
+
+    ``of`` is what n counts, such as "samples".
+    """
     low, high = min(n.values()), max(n.values())
     return f"n = {low:,}" + (f" to {high:,}" if low < high else "") + f" {of} per run."

@@ -53,7 +53,10 @@ class Runs:
 
     @classmethod
     def of(cls, runs: Sequence[ReportedRun], comparison: RunComparison | None = None) -> Runs:
-        """Collect a report's runs, with the names and marks of any other runs in the comparison."""
+        """Collect the runs of a report, with their display names and marks.
+
+        Runs that are only in the comparison get a name and marks, too.
+        """
         marks = {run.name: run.marks for run in runs}
         if comparison is not None:
             marks = {comparison.baseline: comparison.marks, **marks}
@@ -66,12 +69,15 @@ class Runs:
         return cls(tuple(runs), names, brief, shown_marks, unit_of(runs))
 
     def shown(self, run: ReportedRun) -> str:
-        """Return a run's display name in figures."""
+        """Return the name that figures show for a run."""
         return self.names[run.name]
 
     @property
     def measure(self) -> str | None:
-        """The primary metric of all runs, or None for the pass rate or if the runs have several."""
+        """The primary metric of all runs.
+
+        It is None for the pass rate, or if the runs have different primary metrics.
+        """
         found = {run.metrics.measure for run in self.every}
         return found.pop() if len(found) == 1 else None
 
@@ -86,12 +92,12 @@ class Runs:
         return any(run.last_round > 1 for run in self.every)
 
     def value(self, answers: str = "first answers") -> str:
-        """Return a name for the values of `measured`, such as "pass rate of first answers"."""
+        """Return the name of the values of `measured`, such as "pass rate of first answers"."""
         what = "pass rate" if self.measure is None else f"mean {printable(self.measure)}"
         return self.of_answers(what, answers)
 
     def of_answers(self, what: str, answers: str) -> str:
-        """Return ``what``, followed by "of ``answers``" if any run has several rounds."""
+        """Return the text ``what`` or, if any run has several rounds, "``what`` of ``answers``"."""
         return f"{what} of {answers}" if self.several_rounds else what
 
     def measured(
@@ -99,7 +105,7 @@ class Runs:
     ) -> Mapping[tuple[str, ...], SampleStatistic]:
         """Return a run's primary metric by group (a tuple with one item per label).
 
-        It covers first answers or, with ``last``, each sample's last answer.
+        The metric covers first answers or, if ``last``, the last answer of each sample.
         """
         first = self.several_rounds and not last
         answers = scored(run.attempts.last_rounds(1 if first else None), self.measure or "")
@@ -120,7 +126,13 @@ class Sheet:
         """Shown names of the figure's runs; its title and caption show their marks."""
 
     def add(self, run: str, texts: Sequence[str], **fields: Any) -> None:
-        """Add a data point of a run ("" for no run), with a text per heading and fields to draw."""
+        """Add a data point.
+
+        Args:
+            run: The run's display name, or "" if the point belongs to no run.
+            texts: A text for each heading.
+            fields: The fields to draw.
+        """
         if run:
             self.present.add(run)
             fields["key"] = self._runs.short[run]
@@ -128,12 +140,15 @@ class Sheet:
         self.data.append({**fields, **{f"t{at}": text for at, text in enumerate(texts)}})
 
     def base(self) -> alt.Chart:
-        """Return a chart of the data, with tooltips."""
+        """Return a chart of the data with tooltips, to which marks can be added."""
         tooltip = [alt.Tooltip(f"t{at}:N", title=title) for at, title in enumerate(self.headings)]
         return alt.Chart(alt.NamedData(name=_SHEET)).encode(tooltip=tooltip)
 
     def looks(self, *channels: str) -> dict[str, Any]:
-        """Return the ``channels`` (color, fill, shape) that tell runs apart, or {} without runs."""
+        """Return the encodings that distinguish the runs, by channel (color, fill or shape).
+
+        The result is empty if no data point belongs to a run.
+        """
         every = list(self._runs.short.values())
         shapes = [SHAPES[at % len(SHAPES)] for at in range(len(every))]
         legend = None
@@ -152,7 +167,7 @@ class Sheet:
     def figure(
         self, name: str, title: str, caption: str, chart: Mapping[str, Any], section: str = ""
     ) -> Figure:
-        """Build the figure of a chart, with its runs' marks in the title and caption."""
+        """Build the figure of a chart. Its title and caption include the marks of its runs."""
         by_mark: dict[str, list[str]] = {}
         for run, marks in self._runs.marks.items():
             for mark in marks if run in self.present else ():
@@ -176,7 +191,7 @@ class Sheet:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One run's value, in a row or at a position of a numeric axis."""
+    """A run's value, with its place: a row, or a position on a numeric axis."""
 
     row: str
     run: str
@@ -243,7 +258,7 @@ def dots(points: Sequence[Point], plan: Plan, runs: Runs) -> Figure:
 
 
 def lines(points: Sequence[Point], plan: Plan, runs: Runs) -> Figure:
-    """Draw points, with intervals as bars, along a numeric axis."""
+    """Draw points along a numeric axis, with their intervals as bars."""
     sheet = _sheet(points, plan, runs, [{"at": one.at} for one in points])
     numbers = sorted({one.at for one in points})
     ticks = numbers[:: ceil(len(numbers) / _MOST_TICKS)] if plan.joined else None
@@ -277,7 +292,10 @@ def interval_layers(
     joined: bool = False,  # points joined by a line
     signed: bool = False,  # differences: signed, with a line at 0
 ) -> list[Any]:
-    """Return layers that draw a sheet's ``value``, with an interval from ``low`` to ``high``."""
+    """Return the layers of a chart that draw values with their intervals.
+
+    The data points have the fields ``value``, ``low`` and ``high``.
+    """
     values = [one["value"] for one in sheet.data if one["value"] is not None]
     bounded = not signed and all(0 <= value <= 1 for value in values)
     scale = alt.Scale(zero=signed, padding=PADDING)
@@ -314,7 +332,7 @@ def interval_layers(
 
 
 def either(test: str, one: object, other: object, channel: Any) -> Any:
-    """Return a channel with one constant if a test on the datum holds, and else another."""
+    """Return a channel whose value is ``one`` where the test holds for a datum, else ``other``."""
     # Not `alt.condition`: Altair takes milliseconds to find the class of what that returns.
     return channel(other, condition={"test": test, "value": one})
 
@@ -351,7 +369,10 @@ def _figure(sheet: Sheet, points: Sequence[Point], plan: Plan, chart: Mapping[st
 
 
 def specification(sheet: Sheet, *layers: Any, height: Any) -> dict[str, Any]:
-    """Return a Vega-Lite specification of the layers, with a sheet's data, without the theme."""
+    """Return the Vega-Lite specification of a figure, without the theme.
+
+    It consists of the layers and the sheet's data.
+    """
     chart = layers[0] if len(layers) == 1 else alt.layer(*layers)
     sized = chart.properties(width="container", height=height)
     found: dict[str, Any] = sized.to_dict(validate=False)  # the tests validate
@@ -361,7 +382,7 @@ def specification(sheet: Sheet, *layers: Any, height: Any) -> dict[str, Any]:
 
 
 def name_axis(**options: Any) -> alt.Axis:
-    """Return an axis of names that can have two lines, where Vega draws one by default."""
+    """Return an axis for names with up to two lines. By default, Vega draws one line."""
     middle = {"condition": {"test": "indexof(datum.label, '\\n') >= 0", "value": -5.5}, "value": 0}
     return alt.Axis(
         title=None,
@@ -376,7 +397,10 @@ def name_axis(**options: Any) -> alt.Axis:
 def number_x(
     name: str, values: Sequence[float], title: str, ticks: Sequence[float] | None = None
 ) -> alt.X:
-    """Return a numeric x channel, logarithmic over a wide range. Vega chooses ticks by default."""
+    """Return a numeric x channel, which is logarithmic if the values cover a wide range.
+
+    Vega chooses the ticks unless they are given.
+    """
     low, high = min(values, default=0.0), max(values, default=0.0)
     scale = alt.Scale(zero=ticks is None, nice=False, padding=PADDING)
     axis = alt.Axis(title=title, format="~g", grid=ticks is None)

@@ -1,4 +1,4 @@
-"""Figures of rates by group, factor, round and k, of differences, and of calibration."""
+"""Figures of rates by group, factor, round and number of samples, and of calibration."""
 
 from __future__ import annotations
 
@@ -39,14 +39,20 @@ def by_group(runs: Runs, label: str, measure: Measure | None = None) -> Measured
 
 
 def by_label(runs: Runs, measure: Measure | None = None) -> dict[str, Measured]:
-    """Return `by_group` for each label with several groups. Other labels only repeat a setting."""
+    """Return the result of `by_group` for each label that has several groups.
+
+    A label with a single group only repeats a setting.
+    """
     labels = dict.fromkeys(label for run in runs.every for label in run.attempts.labels())
     found = {label: by_group(runs, label, measure) for label in labels}
     return {label: of for label, of in found.items() if any(len(own) > 1 for own in of.values())}
 
 
 def largest(measured: Measured) -> tuple[list[str], str]:
-    """Return the groups with the most samples (judged or not), and a note if any are left out."""
+    """Return the groups with the most samples, judged or not.
+
+    The second result is a note if any group is omitted, and otherwise "".
+    """
     sizes: dict[str, int] = {}
     for groups in measured.values():
         for group, part in groups.items():
@@ -55,7 +61,10 @@ def largest(measured: Measured) -> tuple[list[str], str]:
 
 
 def most(sizes: Mapping[str, int]) -> tuple[list[str], str]:
-    """Return the `MOST_GROUPS` largest groups, in natural order, and a note if any are left out."""
+    """Return the `MOST_GROUPS` largest groups, in natural order.
+
+    The second result is a note if any group is omitted, and otherwise "".
+    """
     kept = sorted(sizes, key=lambda name: (-sizes[name], natural(name)))[:MOST_GROUPS]
     only = f"The {len(kept)} largest of {len(sizes):,} groups." if len(kept) < len(sizes) else ""
     return sorted(kept, key=natural), only
@@ -68,7 +77,10 @@ def rate_figures(runs: Runs) -> Iterator[Figure]:
 
 
 def any_round_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw, by group, the share of samples passed in any round, for runs with several rounds."""
+    """Draw the share of samples that passed in any round, by group.
+
+    Only runs with several rounds are drawn.
+    """
 
     def any_round(run: ReportedRun, label: str) -> Mapping[Key, SampleStatistic]:
         if run.last_round < 2:
@@ -113,7 +125,7 @@ def _as_numbers(groups: list[str]) -> dict[str, float]:
 
 
 def effect_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw the figures of a benchmark's paper: groups arranged by the factors they differ in."""
+    """Draw the figures of a benchmark's paper: groups arranged by the factors that differ."""
     for effect in {effect.name: effect for run in runs.every for effect in run.effects}.values():
         measured = by_group(runs, effect.label)
         known = {group for groups in measured.values() for group in groups}
@@ -183,7 +195,7 @@ def comparison_figures(runs: Runs, comparison: RunComparison | None) -> Iterator
 
 
 def compared_rounds(comparison: RunComparison | None) -> str:
-    """Return the compared rounds in words, such as "first answers"."""
+    """Return which rounds are compared, in words such as "first answers"."""
     last = comparison.asked.round if comparison is not None else None
     return {None: "last rounds", 1: "first answers"}.get(last, f"last rounds up to {last}")
 
@@ -203,7 +215,11 @@ def _difference(row: str, run: str, found: Comparison, unit: ShownUnit) -> Point
 
 
 def round_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw the share of samples that pass by each round, and the share that pass in each round."""
+    """Draw the pass rates by round.
+
+    One figure shows the share of samples that passed in any round so far, the other the share that
+    passed in the round itself.
+    """
     several = [run for run in runs.every if run.last_round > 1]
     stopping = ", ".join(runs.shown(run) for run in several if _stops(run))
     only = f"From round 2 on, only samples that had failed so far: {stopping}." if stopping else ""
@@ -233,7 +249,7 @@ def round_figures(runs: Runs) -> Iterator[Figure]:
 
 
 def _stops(run: ReportedRun) -> bool:
-    """Return whether later rounds cover fewer samples because passed samples ended early."""
+    """Return whether later rounds have fewer samples because samples ended when they passed."""
     n = run.metrics.rounds.n
     return any(count < n[min(n)] for count in n.values())
 
@@ -270,7 +286,10 @@ def _over_k(metrics: Metrics, shown_name: str, series: str) -> Iterator[Point]:
 
 
 def calibration_figure(found: JudgeValidation) -> Figure | None:
-    """Draw a judge's calibration curve (DeGroot and Fienberg 1983); None without probabilities."""
+    """Draw a judge's calibration curve (DeGroot and Fienberg 1983).
+
+    The result is None if the judge's probabilities are unknown.
+    """
     headings = ("probability of yes", "mean", "reference says yes", "95% interval", "n")
     sheet = Sheet(Runs.of([]), *headings)
     for one in found.calibration.bins:

@@ -1,7 +1,8 @@
-"""The attempts in the page: which ones it includes, their index, and their texts in chunks.
+"""The attempts in the page: their selection, their index, and their texts in chunks.
 
-The page decompresses the index when it opens, and a chunk (all texts of some instances) when one
-of its instances is opened or searched. Long texts are cut: ``{"text": …, "length": …}``.
+The page decompresses the index when it opens. A chunk holds all texts of some instances, and is
+decompressed when one of these instances is opened or searched. Long texts are cut: ``{"text": …,
+"length": …}``.
 """
 
 from __future__ import annotations
@@ -42,10 +43,11 @@ class Selection:
 
 
 def select(runs: Sequence[AttemptIndex], most: int | None) -> Selection:
-    """Return the attempts to include, by instance in order of first appearance, run by run.
+    """Return the attempts to include in the page.
 
-    At most ``most`` attempts per run are kept (None: all), but at least one instance. The same
-    pseudo-random choice of instances applies to all runs, which samples every group fairly.
+    They are sorted by instance, in order of first appearance. At most ``most`` attempts of each run
+    are included (None: all), but at least one instance. All runs show the same pseudo-random sample
+    of instances, in which every group is fairly represented.
     """
     digests = [run.attempts.instances.digest[run.attempts.instance] for run in runs]
     # In the order in which the instances first appear in the runs' files.
@@ -180,7 +182,7 @@ def _rows(instance: int, found: FoundAttempts) -> Iterator[tuple[object, ...]]:
 
 
 def snippet(text: str | None, error: str | None) -> str:
-    """Return the beginning of an answer (or of its error) on one line."""
+    """Return the beginning of an answer, or of the error if there is no answer, on one line."""
     shown = text if text is not None else error or ""
     # Twice the length, because runs of spaces are collapsed.
     return " ".join(shown[: 2 * LONGEST_SNIPPET].split())[:LONGEST_SNIPPET]
@@ -189,7 +191,8 @@ def snippet(text: str | None, error: str | None) -> str:
 def entry(found: FoundAttempts, extractions: Sequence[str] = ()) -> dict[str, Any]:
     """Return the prompts and attempts of an instance, as the page shows them.
 
-    ``extractions`` say how each run finds the answer in a reply, if it does not take all of it.
+    ``extractions`` says, for each run, how the answer is found in a reply ("" if the answer is the
+    whole reply).
     """
     prompts: dict[bytes, int] = {}
     told: list[list[tuple[str, Text]]] = []
@@ -208,7 +211,10 @@ def entry(found: FoundAttempts, extractions: Sequence[str] = ()) -> dict[str, An
 
 
 def _scores(runs: Sequence[ReportedRun], rows: NDArray[np.intp]) -> Iterator[dict[str, object]]:
-    """Yield each score's kind and values: 1, 0 or None if all are verdicts, else numbers."""
+    """Yield, for each score, its name, its kind and its values.
+
+    If all values are verdicts, they are 1, 0 or None. Otherwise they are numbers or None.
+    """
     for name in dict.fromkeys(name for run in runs for name in run.attempts.scores):
         having = [at for at, run in enumerate(runs) if name in run.attempts.scores]
         values = np.full(len(rows), np.nan)
@@ -226,14 +232,17 @@ def _scores(runs: Sequence[ReportedRun], rows: NDArray[np.intp]) -> Iterator[dic
 
 
 def _compact(values: NDArray[np.float64]) -> list[float]:
-    """Return numbers with 6 digits, and whole ones as integers, which take less room."""
+    """Return numbers rounded to 6 digits. Whole numbers become integers, which take less space."""
     return [int(v) if v.is_integer() else float(f"{v:.6g}") for v in values.tolist()]
 
 
 def _reasons(
     runs: Sequence[ReportedRun], rows: Sequence[tuple[int, int]]
 ) -> list[dict[str, object]]:
-    """Return each reason for failures, with the places in ``rows`` of the attempts that have it."""
+    """Return each reason for failures, with the attempts that have it.
+
+    The attempts are given by their positions in ``rows``.
+    """
     found: dict[str, list[int]] = {}
     for place, (run, row) in enumerate(rows):
         failures = runs[run].failures
@@ -284,7 +293,7 @@ def _packed(line: TextLine, prompt: int | None) -> dict[str, object]:
 
 
 def _raw(request: _Request) -> list[tuple[str, Text]] | None:
-    """Return what was sent in addition to the prompt, or None if that is nothing."""
+    """Return what was sent in addition to the prompt, or None if nothing else was sent."""
     sent = {"model": request.model, "decoding": request.decoding, "seed": request.seed}
     given = {key: value for key, value in sent.items() if value not in ("", {}, None)}
     if not given.keys() - {"seed"}:

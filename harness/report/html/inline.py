@@ -46,7 +46,7 @@ def built(name: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Return a text with escapes such as ``⟨U+202E⟩`` for its invisible characters."""
+    """Return text in which escapes such as ``⟨U+202E⟩`` replace invisible characters."""
     if text.isascii() and text.isprintable():
         return text
     return str(_HIDDEN.sub(lambda found: _escape(found[0]), text))
@@ -61,7 +61,10 @@ def marked(text: str) -> Markup:
 
 
 def all_visible(value: Any) -> Any:
-    """Return a JSON value with `visible` applied to all texts and keys, as charts refer to keys."""
+    """Return a JSON value with `visible` applied to all strings in it.
+
+    This includes the keys of mappings, because charts refer to them.
+    """
     return _each_text(value, visible)
 
 
@@ -80,7 +83,7 @@ def _escape(character: str) -> str:
 
 
 def block(name: str, data: bytes) -> str:
-    """Return a script element with id ``name`` and compressed data, for the page's script."""
+    """Return a script element that holds compressed data. ``name`` is the element's id."""
     packed = b64encode(gzip.compress(data, LEVEL, mtime=0)).decode("ascii")
     return f'<script type="application/octet-stream" id="{name}">{packed}</script>\n'
 
@@ -105,7 +108,8 @@ def policy(styles: Sequence[str], scripts: Sequence[str]) -> str:
 def source_hash(text: str) -> str:
     """Return a script's or style's hash for the content security policy.
 
-    Raises ValueError if the text could end or hide its element.
+    Raises:
+        ValueError: If the text could end or hide its element.
     """
     if "</script" in text.lower() or "</style" in text.lower() or "<!--" in text:
         raise ValueError("The text would end or hide the element that contains it.")

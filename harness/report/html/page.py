@@ -106,7 +106,10 @@ _HEAD = """\
 
 
 def drawable(told: Overview) -> Overview:
-    """Return the overview with hidden characters of its charts made visible, as Vega draws them."""
+    """Return the overview with all hidden characters in its charts made visible.
+
+    This is necessary because Vega, not the page's script, draws the charts.
+    """
     sections = [
         replace(one, parts=[
             replace(part, chart=all_visible(part.chart)) if isinstance(part, FigurePart) else part
