@@ -121,8 +121,8 @@ def refuses_constraint(error: CallError, request: Request) -> bool:
 class AnswerVerdict(NamedTuple):
     """An attempt's final verdict and its judgements.
 
-    ``passed`` says whether the attempt passed according to the rules and the deciding judges. None
-    if there is no verdict.
+    ``passed`` says whether the attempt passed according to the rules and the deciding judges. It is
+    None if there is no verdict.
     """
 
     passed: bool | None

@@ -135,6 +135,7 @@ def estimate_run(job: Job, before: Collection[str] = (), *, references: bool = T
     """Estimate a run's calls and cost.
 
     Args:
+        job: The run.
         before: Ids of calls that an earlier run will have made. They count as cached.
         references: Whether to score the reference answers too, which takes time.
     """
@@ -211,6 +212,7 @@ def count_work(
     """Count a plan's unfinished work, and estimate its cost.
 
     Args:
+        plan: The plan of a run.
         key: Returns a request's call id.
         cached: Returns whether the reply to a call is in the cache, given the call's id.
         price: Returns a call's cost in US dollars, or is None if the price is unknown.
@@ -276,7 +278,7 @@ def _cached(job: Job, before: Collection[str]) -> Iterator[Callable[[str], bool]
 def _check_references(plan: RunPlan) -> tuple[int, dict[str, str]]:
     """Score the reference answers by the rules.
 
-    Returns how many the rules can score and, by the instance's id, why the others fail.
+    Return how many the rules can score and, by instance id, why each of the others fails.
     """
     count, failed, task = 0, dict[str, str](), plan.task
     answer = task.expected_answer if isinstance(task, Targeted) else task.reference

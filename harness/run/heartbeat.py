@@ -103,9 +103,7 @@ class Heartbeat:
     def _keep(self, moment: Moment) -> None:
         """Add a moment to the session's traffic.
 
-        The longer the session, the fewer moments are kept.
-
-        The latest moment is always included.
+        The longer the session, the fewer moments are kept. The latest one is always kept.
         """
         kept = self._status.traffic
         if kept and self._beats % self._every and not self._status.ended:

@@ -324,7 +324,7 @@ async def _work(
 ) -> tuple[Ending, Tally]:
     """Make the missing judgements, and then finish the unfinished samples.
 
-    Returns how the session ended, and its progress counters.
+    Return how the session ended, and its progress counters.
     """
     stop, plan = session.stop, job.plan()
     workers = models.worker_count([job.model, *(judge.model for judge in job.judges)])
@@ -402,7 +402,7 @@ def _observed(job: Job, manifest: Manifest) -> ObservedRun:
 async def _caught_up(
     job: Job, plan: RunPlan, judging: Judging, session: Session, tally: Tally, workers: int
 ) -> RunPlan:
-    """Judge attempts that earlier sessions left unjudged. Returns the updated plan."""
+    """Judge attempts that earlier sessions left unjudged, and return the updated plan."""
     from harness.run.judges import judge_warnings
     from harness.store.index import AttemptIndex
 

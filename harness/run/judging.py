@@ -75,6 +75,8 @@ class BoundJudge:
         """Return the next requests that the judge needs to judge an attempt.
 
         Args:
+            instance: The attempt's instance.
+            attempt: The attempt.
             calls: The judge's calls about this attempt so far. Without any, its first questions are
                 returned. An empty result means that the judge has no further questions.
             redraw: The number of earlier judgements of the attempt, whose replies are not reused.
@@ -259,8 +261,9 @@ class Judging:
     async def catch_up(self, instances: Iterable[Instance[Any]], workers: int, stop: Stop) -> int:
         """Judge attempts that earlier sessions left unjudged.
 
-        Returns the number of attempts that no panel could judge because a member's judgement is
-        missing.
+        Returns:
+            The number of attempts that no panel could judge because a member's judgement is
+            missing.
         """
         if not len(self.late):
             return 0

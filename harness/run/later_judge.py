@@ -286,7 +286,7 @@ def _write_references(
 ) -> tuple[RunFolder, list[PanelSection]]:
     """Write the reference answers to a run's folder for references, and register the judges there.
 
-    Returns that folder, and the panels whose members have all judged the references.
+    Return that folder, and the panels whose members have all judged the references.
     """
     place, judge = references_folder(job.folder), job.judge
     judges = [] if judge is None else [judge]

@@ -46,10 +46,11 @@ class _Scored(msgspec.Struct, array_like=True):
 
 
 class LongAnswers:
-    """Assesses answers by the task's rules, long answers in a separate process. Thread-safe.
+    """Assesses answers by the task's rules. Thread-safe.
 
-    The process starts with the first long answer, and builds the task from the run file. If it
-    cannot (because the task exists only in this process), long answers are assessed here too.
+    Long answers are assessed in a separate process, which starts with the first of them and builds
+    the task from the run file. If it cannot (because the task exists only in this process), long
+    answers are assessed here too.
     """
 
     def __init__(
@@ -109,7 +110,7 @@ class LongAnswers:
     ) -> _Scored | None:
         """Have the process assess a reply or, given its assessment ``found``, write feedback on it.
 
-        Returns None if the process cannot be used, and an empty `_Scored` if it took too long.
+        Return None if the process cannot be used, and an empty `_Scored` if it took too long.
         """
         try:
             question = pickle.dumps((instance, reply, found))

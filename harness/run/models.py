@@ -270,7 +270,11 @@ def build_models(run: RunFile, builder: ModelBuilder) -> None:
 def refuse_other_address(
     tree: Mapping[str, Any], where: str, model: str, overrides: Sequence[str]
 ) -> None:
-    """Raise ConfigError if a model named on the command line would leave the file's server."""
+    """Raise ConfigError if another model would be called at another server.
+
+    ``model`` is the model that the command line names. It is refused if the run file ``tree`` sets
+    the URL of a server, unless ``overrides`` say which URL to use. ``where`` names the run file.
+    """
     section = tree.get("model")
     url = section.get("base_url") if isinstance(section, Mapping) else None
     if url and not any(one.startswith("model.base_url=") for one in overrides):

@@ -159,18 +159,21 @@ class Tally:
 
     @property
     def done(self) -> float:
-        """Number of finished samples. An unfinished one adds the fraction of its rounds done."""
+        """The number of finished samples.
+
+        An unfinished sample counts as the fraction of its rounds that are done.
+        """
         return self.finished + self._open / self.rounds
 
     @property
     def per_second(self) -> float:
-        """Mean number of samples finished per second since the session began."""
+        """The mean number of samples finished per second since the session began."""
         elapsed = self.clock() - self._started
         return self.finished / elapsed if elapsed > 0 else 0.0
 
     @property
     def eta_s(self) -> float | None:
-        """Estimated seconds until all samples are finished, or None if no round is done yet."""
+        """The estimated seconds until all samples are finished, or None if no round is done yet."""
         return (self.clock() - self._started) * (self.owed / self.done - 1) if self.done else None
 
 

@@ -190,9 +190,10 @@ class Samples:
         return rewritten, (rewriting,)
 
     def _refusal(self, error: CallError, request: Request, begun: Attempt) -> Call | None:
-        """Return a call that records that the provider refused the constraint.
+        """Return a call that records that the provider refused the decoding constraint.
 
-        Returns None if the error has another cause, or if the task does not measure such refusals.
+        The result is None if the error has another cause, or if the task does not measure such
+        refusals.
         """
         measures = isinstance(self.plan.task, ScoresRefusedConstraint)
         if not (measures and refuses_constraint(error, request)):
