@@ -219,7 +219,7 @@ class RegexExtraction:
     def filled(self, answer: str) -> str | None:
         """Return the first pattern's literal text, with the answer in place of its group.
 
-        Returns None if the pattern is not literal text around a single group.
+        Return None if the pattern is not literal text around a single group.
         """
         around = around_group(self.patterns[0].pattern)
         return answer.join(around) if around else None
@@ -397,7 +397,7 @@ def garbled(parser: Extraction, answer: str) -> str | None:
     """Return what a parser misreads in a reply that gives the answer in the parser's own pattern.
 
     This reply is the result of `RegexExtraction.filled`. Returns "" if the parser reads nothing.
-    Returns None if it reads the answer, if it has no such reply, or if it is too slow.
+    Return None if it reads the answer, if it has no such reply, or if it is too slow.
     """
     text = parser.filled(answer) if isinstance(parser, RegexExtraction) else None
     try:

@@ -184,7 +184,7 @@ def _verdict(score: Score) -> bool | None:
 def _probability(criterion: Mapping[str, Any]) -> float | None:
     """Return a criterion's probability of yes, if known, otherwise its verdict as 1 or 0.
 
-    Returns None if the criterion is undecided.
+    Return None if the criterion is undecided.
     """
     found, passed = criterion.get("probability"), criterion.get("passed")
     if isinstance(found, int | float):

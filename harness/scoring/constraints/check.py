@@ -112,7 +112,7 @@ _CLITIC = re.compile(r"(.+)('(?:[sSmMdD]|ll|LL|re|RE|ve|VE)|n't|N'T)")
 def plain_words(text: str) -> list[str] | None:
     """Return the words of plain English text, without periods at either end.
 
-    Returns None if the text is not plain enough to be split without NLTK.
+    Return None if the text is not plain enough to be split without NLTK.
     """
     if _NOT_PLAIN.search(text) or any(word in text.lower() for word in _JOINED):
         return None

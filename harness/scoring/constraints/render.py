@@ -91,7 +91,7 @@ def _asked(base: Base, target: Target) -> str:
 def asked_phrase(base: Base, measured: Transformation, nouns: Nouns, target: Target) -> str | None:
     """Return a short phrase for the required count or position, such as "exactly 6 sentences".
 
-    Returns None if ``measured``, the transformation, is neither, or the relation does not fit.
+    Return None if ``measured``, the transformation, is neither, or the relation does not fit.
     """
     if isinstance(measured, Count) and base.relation in AMOUNT:
         number = sole(target)
@@ -107,7 +107,7 @@ def asked_phrase(base: Base, measured: Transformation, nouns: Nouns, target: Tar
 def _containing(base: Base, target: Target, nouns: Nouns) -> str | None:
     """Return a short phrase for what the units must or must not contain.
 
-    Returns None if the constraint needs the general phrase of `_whose`.
+    Return None if the constraint needs the general phrase of `_whose`.
     """
     if base.transformation not in (grammar.Identity(), ForEach(grammar.Identity())):
         return None

@@ -68,7 +68,7 @@ class InfoBenchJudge(PublishedJudge):
     ) -> Sequence[Question]:
         """Return the next question of a conversation.
 
-        Returns none if the last reply is unclear, or if no question is left.
+        Return none if the last reply is unclear, or if no question is left.
         """
         criteria = self._task.criteria(instance)
         done = len(replies) >= len(criteria) or self._read(replies[-1].text) is None

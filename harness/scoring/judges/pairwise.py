@@ -68,7 +68,7 @@ class Pairwise(PromptJudge):
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
         """Return a question for each order of the two answers.
 
-        Returns none if there is no other answer, or if it equals the run's answer.
+        Return none if there is no other answer, or if it equals the run's answer.
         """
         other = self._others.text(instance) if self.judges(instance) else None
         if other is None or other == text:

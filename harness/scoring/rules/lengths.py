@@ -60,7 +60,7 @@ class Wording:
 def read(constraint: str) -> Wording | None:
     """Return the wording of a constraint, with its quotations set aside.
 
-    Returns None if the constraint is too long, or if a quotation is empty or is not closed.
+    Return None if the constraint is too long, or if a quotation is empty or is not closed.
     """
     if len(constraint) > LONGEST or "«" in constraint or "»" in constraint:
         return None
@@ -159,7 +159,7 @@ class CountBounds:
 def bounds_of(found: re.Match[str]) -> tuple[CountBounds, str] | None:
     """Return the bounds and the unit, as written, of an amount that a pattern has matched.
 
-    Returns None if the bounds make no sense, as in "9 to 2 words" or "less than one word".
+    Return None if the bounds make no sense, as in "9 to 2 words" or "less than one word".
     """
     group = found.groupdict()
     if group["b1"] or group["r1"]:

@@ -226,7 +226,7 @@ def follow(value: Any, path: Sequence[Any], missing: Any = None) -> Any:
 def resolve(fragment: str, schema: Any) -> tuple[tuple[str | int, ...], Any] | None:
     """Return the path and the value that a fragment (``/definitions/a``) points to in a schema.
 
-    Returns None if the fragment points to nothing.
+    Return None if the fragment points to nothing.
     """
     path: list[str | int] = []
     for token in map(_unescaped, unquote(fragment).split("/")[1:]):

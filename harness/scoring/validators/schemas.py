@@ -104,7 +104,7 @@ def measured(value: Any) -> tuple[int, int, int]:
 def keyword_at(path: Sequence[str | int]) -> str | None:
     """Return the keyword at the end of a path in a schema.
 
-    Returns None if the path ends in a user-defined name or an index.
+    Return None if the path ends in a user-defined name or an index.
     """
     keyword: str | None = None
     for token in path:

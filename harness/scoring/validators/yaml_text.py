@@ -175,7 +175,7 @@ class _Reader:
     def members(self, node: _Node, depth: int) -> tuple[list[_Node], Any]:
         """Fill the node of a mapping.
 
-        Returns the nodes of its keys and values, in turn, and the event that ends the mapping.
+        Return the nodes of its keys and values, in turn, and the event that ends the mapping.
         """
         own: dict[str, Node] = {}
         bases: deque[Node] = deque()  # of equal names, the later base's counts
