@@ -145,11 +145,10 @@ def rows_by(codes: NDArray[np.integer], n: int) -> Iterator[tuple[int, Ints]]:
 
 
 class RowsState(msgspec.Struct):
-    """What is saved of `Rows` besides their numbers.
+    """The saved state of `Rows`, except for the numbers.
 
-    These are the columns, and the size of the numbers in bytes.
-
-    The numbers themselves (`Rows.parts`) are in another part of the file.
+    It consists of the columns and the size of the numbers in bytes. The numbers themselves
+    (`Rows.parts`) are in another part of the file.
     """
 
     fields: dict[str, str]
@@ -174,7 +173,7 @@ class Rows:
         self._saved = memoryview(b"")  # rows before those of the blocks
 
     def state(self) -> RowsState:
-        """Return a description of the rows, which `restored` takes."""
+        """Return the state of the rows, from which `restored` restores them."""
         return RowsState(self._fields, sum(map(len, self.parts)))
 
     @classmethod
@@ -250,7 +249,7 @@ class TableLine(LineName, gc=False):
 
 
 class ScoresState(msgspec.Struct):
-    """What is saved of `ScoreColumns` besides their numbers."""
+    """The saved state of `ScoreColumns`, except for the numbers."""
 
     tables: list[tuple[list[tuple[str, bool]], RowsState]]
     table_of: RowsState
@@ -259,7 +258,7 @@ class ScoresState(msgspec.Struct):
 
 
 class TableState(msgspec.Struct):
-    """What is saved of a `TableBuilder` besides its numbers."""
+    """The saved state of a `TableBuilder`, except for the numbers."""
 
     rows: RowsState
     groupings: list[bytes]
@@ -276,11 +275,11 @@ class TableBuilder:
         self._scores = ScoreColumns()
 
     def state(self) -> TableState:
-        """Return a description of the builder, which `restored` takes."""
+        """Return the state of the builder, from which `restored` restores it."""
         return TableState(self._rows.state(), list(self._groupings), self._scores.state())
 
     def every_rows(self) -> Iterator[Rows]:
-        """Yield the numbers to save, in the order in which `restored` takes them."""
+        """Yield the tables whose numbers are saved, in the order in which `restored` reads them."""
         yield self._rows
         yield from self._scores.every_rows()
 
@@ -373,12 +372,12 @@ class ScoreColumns:
         self._n = 0
 
     def state(self) -> ScoresState:
-        """Return a description of the columns, which `restored` takes."""
+        """Return the state of the columns, from which `restored` restores them."""
         tables = [(list(kinds), rows.state()) for kinds, (_, rows) in self._tables.items()]
         return ScoresState(tables, self._table_of.state(), self._names, self._n)
 
     def every_rows(self) -> Iterator[Rows]:
-        """Yield the numbers to save, in the order in which `restored` takes them."""
+        """Yield the tables whose numbers are saved, in the order in which `restored` reads them."""
         yield from (rows for _, rows in self._tables.values())
         yield self._table_of
 

@@ -115,8 +115,8 @@ class _LinesState(msgspec.Struct):
 class AttemptLines:
     """The lines of a growing file, as an `AttemptIndex` needs them.
 
-    ``kind`` is "" to read what the rules' scores need, "judged" to read also what judges' scores
-    need, and "followed" to read the columns `CALLS` as well. The lines of kind "followed" can be
+    ``kind`` says what is read: "" only what the rules' scores need, "judged" also what judges'
+    scores need, and "followed" the columns `CALLS` as well. Only lines of kind "followed" can be
     saved, and restored by another process.
     """
 
@@ -132,7 +132,7 @@ class AttemptLines:
         return self._kind != ""
 
     def read_on(self, most: int | None = None) -> bool:
-        """Read the complete lines that were added since. Return whether there were any.
+        """Read complete lines that were added since the last call. Return whether there were any.
 
         At most about ``most`` bytes are read.
         """
@@ -155,7 +155,7 @@ class AttemptLines:
         return self.size > begun
 
     def save(self, path: Path) -> None:
-        """Replace a file with these lines. `restored` reads it."""
+        """Save the lines in a file, from which `restored` reads them."""
         modified = self.path.stat().st_mtime_ns
         table, rows = self.builder.state(), self.rows.state()
         state = _LinesState(self.size, modified, self._tail(), self.number, table, rows)
@@ -167,11 +167,10 @@ class AttemptLines:
 
     @classmethod
     def restored(cls, path: Path, saved: Path) -> AttemptLines:
-        """Return the lines that were saved from a file, if it has only grown since.
+        """Return the lines of the file ``path`` that were saved in the file ``saved``.
 
-        Otherwise, none.
-
-        A missing, damaged or outdated file of saved lines is ignored.
+        The result has no lines if ``saved`` is missing or damaged, or if ``path`` has changed since
+        in any other way than by growing.
         """
         lines, fresh = cls(path, "followed"), cls(path, "followed")
         with contextlib.suppress(*UNREADABLE, OSError, ValueError, struct.error):
@@ -258,7 +257,7 @@ class AttemptIndex:
 
     @property
     def size(self) -> int:
-        """Size in bytes of the complete lines that were read."""
+        """The size in bytes of the complete lines that were read."""
         if not len(self):
             return 0
         last = int(self.offset.max())
@@ -325,7 +324,10 @@ class AttemptIndex:
         return np.argsort(first[self.attempts.instance], kind="stable")
 
     def last_rounds(self, round_: int | None = None) -> NDArray[np.intp]:
-        """Return the row of each sample's last round (up to round ``round_``), as in `in_order`."""
+        """Return the row of each sample's last round, sorted as by `in_order`.
+
+        Rounds after ``round_`` are ignored if it is given.
+        """
         order = self.in_order()
         kept: NDArray[np.intp] = order[self.attempts.is_last_round(round_)[order]]
         return kept
@@ -410,7 +412,7 @@ def read_names(path: Path) -> dict[int, str]:
 
 
 def read_instance(path: Path, instance: str) -> list[Attempt]:
-    """Return an instance's attempts in order, as `JudgedAttempt` if judges score the outcome."""
+    """Return an instance's attempts in order. Those that judges score are `JudgedAttempt`s."""
     index = AttemptIndex(path)
     rows = np.array(index.rows_of(instance), np.intp)
     judged = index.judgements.register.judged if index.judgements else ()

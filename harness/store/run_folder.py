@@ -237,7 +237,7 @@ class RunFolder:
     def owed(self) -> int | None:
         """Return the number of unfinished samples.
 
-        It is None if unknown, for example after a kill.
+        The result is None if the number is unknown, for example after the run was killed.
         """
         manifest = self.read_manifest()
         sessions = manifest.get("sessions") or [{"ended": "killed"}]
@@ -403,7 +403,7 @@ def find_variants(root: Path, name: str) -> list[RunFolder]:
 def _of_file(run: RunFolder, base: str) -> bool:
     """Return whether a run is a variant of the run file named ``base``.
 
-    Renamed copies of a run are not, and neither are runs of a file named ``BASE.X.yaml``.
+    A renamed copy of a run is not a variant, and neither is a run of a file named ``BASE.X.yaml``.
     """
     variant = run.read_manifest().get("variant") or ""
     if not variant:  # named by hand, or by a version that did not record variants

@@ -67,7 +67,7 @@ class RunStatus(msgspec.Struct):
     traffic: list[Moment] = []
 
     def works(self, now: float | None = None) -> bool:
-        """Return whether the session is still at work."""
+        """Return whether the session is still in progress."""
         now = time.time() if now is None else now
         return not self.ended and now - self.at < SILENT_S
 
@@ -92,7 +92,7 @@ def write_status(folder: Path, status: RunStatus) -> None:
 
 
 def request_stop(folder: Path) -> bool:
-    """Ask the session at work on a run to stop, as by one Ctrl-C. Return whether there is one.
+    """Ask a run's session to stop, like a single Ctrl-C. Return whether a session is in progress.
 
     The request names the session, and no other session obeys it. It is therefore harmless if the
     session's process has ended.
@@ -105,7 +105,10 @@ def request_stop(folder: Path) -> bool:
 
 
 def stop_requested(folder: Path, session: str) -> bool:
-    """Return whether a session has been asked to stop. Any request is removed."""
+    """Return whether a session has been asked to stop.
+
+    A request is removed even if it names another session.
+    """
     path = folder / STOP
     with contextlib.suppress(*UNREADABLE, OSError):
         asked = msgspec.json.decode(path.read_bytes(), type=dict[str, str])
