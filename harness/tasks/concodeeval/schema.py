@@ -59,7 +59,7 @@ def marked(text: str, at: str) -> str:
 def unmarked(text: str) -> tuple[str, Spans]:
     """Remove the marks from a text.
 
-    Returns the text without marks, and the start and end of each keyword's first occurrence in it.
+    Return the text without marks, and the start and end of each keyword's first occurrence in it.
     """
     pieces: list[str] = []
     spans: Spans = {}
