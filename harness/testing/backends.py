@@ -166,7 +166,7 @@ def _body(check: PlugInCheck, backend: HttpBackend, request: Request) -> None:
 
 
 class _Refusing(ThreadingHTTPServer):
-    """A local server that answers every call with `status`. `sent` keeps what it receives."""
+    """A local server that answers all calls with ``status`` and keeps the requests in ``sent``."""
 
     daemon_threads = True
 
@@ -297,9 +297,9 @@ def _is(reply: Reply, expected: str) -> bool:
 async def _parameters(
     check: PlugInCheck, backend: ports.Backend, request: Request, whole: Reply
 ) -> None:
-    """Check a call with several messages, and with all parameters that the backend's features name.
+    """Check a call with several messages, and one with all parameters that the backend supports.
 
-    `whole` is the reply to a call with neither.
+    ``whole`` is the reply to a call with one message and no parameters.
     """
     every = {"temperature": 0.5, "top_p": 0.9, "stop": ("\n\n\n",), "max_tokens": 16}
     given: Any = {name: value for name, value in every.items() if name in backend.features}
