@@ -76,9 +76,10 @@ def _raised(error: Exception, name: str, instance: str, text: str) -> str:
 
 
 def source_sha256(plugin: Callable[..., Any]) -> str:
-    """Return a hash of a function's or class's source or, without source, a function's bytecode.
+    """Return a hash of the source of a function or class.
 
-    The result is "" if there is neither.
+    If a function's source is not available, its bytecode is hashed. If a class's source is not
+    available, the result is "".
     """
     plugin = inspect.unwrap(plugin)
     try:
