@@ -1,9 +1,9 @@
 """The live page of `harness view`: a server for one person, on this machine alone.
 
-- `runs`: all runs of a folder, and how far each one is
-- `followed`: one run's attempts, read on while the run works
-- `cases`: selections of cases by verdict, outcome, score, group, round and text
-- `chosen`: some runs together: overview, cases and entries, as the page asks for them
-- `timeline`: what a session did, second by second
-- `app`: the requests, and who may make them
+- `runs`: the list of all runs in some folders, with their progress
+- `followed`: reads a run's attempts while the run is in progress
+- `cases`: selects cases by verdict, outcome, score, group, round and text
+- `chosen`: the data that a page requests about some runs: overview, cases and entries
+- `timeline`: what happened during a session, per time bin
+- `app`: the requests that are answered, and the checks of who sent them
 """

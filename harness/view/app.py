@@ -1,8 +1,9 @@
 """The server of the live page, as an ASGI application on this machine's loopback address.
 
-Model output and other web pages are hostile. Every request needs the token, which the printed URL
-has and which becomes a cookie; its Host must be this server's own (DNS rebinding), and so must its
-Origin, if it has one. Nothing is changed but for `request_stop`, which needs an Origin.
+Model output and other web pages are treated as hostile. Every request needs the token, which is in
+the printed URL and is then kept in a cookie. The request's Host must be this server's own, against
+DNS rebinding, and so must its Origin if it has one. The only request that changes anything is the
+one that stops a run (`request_stop`), and it must have an Origin.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ _PAGE = """\
 
 
 class Refused(Exception):
-    """A request that gets no answer but a status and a reason."""
+    """A request that is answered only with an error status and a reason."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
@@ -83,7 +84,10 @@ class Refused(Exception):
 
 
 class LiveView:
-    """The ASGI application. ``port`` is the server's, which a request's Host must name."""
+    """The ASGI application of the live page.
+
+    ``port`` is the server's port, which the Host of every request must name.
+    """
 
     def __init__(self, roots: Iterable[Path], port: int) -> None:
         self.token = secrets.token_urlsafe(32)
@@ -93,7 +97,7 @@ class LiveView:
         self._chosen: dict[str, Chosen] = {}
 
     def url(self, names: Sequence[str] = ()) -> str:
-        """Return the address of the list of runs, or of some runs."""
+        """Return the URL of the list of runs or, if ``names`` are given, of these runs' page."""
         path = f"/runs/{'+'.join(names)}/" if names else "/"
         return f"http://{HOST}:{self._port}{path}?{TOKEN}={self.token}"
 
@@ -237,9 +241,10 @@ class _Reply:
 
 
 class _Events:
-    """Server-sent events. ``changes`` takes the last state and returns (state, data) if it is new.
+    """A stream of server-sent events.
 
-    The first call gets None.
+    ``changes`` takes the last state that was sent (at first None). It returns the new state and the
+    event's data, or None if nothing has changed.
     """
 
     def __init__(
@@ -280,7 +285,11 @@ async def _start(send: Send, status: int, headers: Mapping[str, str]) -> None:
 
 
 def _checked_headers(scope: Message, port: int) -> dict[str, str]:
-    """Return a request's headers, or raise Refused if it did not come from this server's page."""
+    """Return a request's headers.
+
+    Raises:
+        Refused: If the request did not come from this server's page.
+    """
     if scope["method"] not in ("GET", "POST"):
         raise Refused(405, "Only GET and POST are answered.")
     pairs = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]
@@ -315,9 +324,9 @@ def _number(query: Query, name: str, default: int) -> int:
 async def serve(
     listener: socket.socket, roots: Iterable[Path], opened: Callable[[LiveView], None]
 ) -> None:
-    """Serve until the task is cancelled, which ends all connections at once.
+    """Serve the live page of the runs in the folders ``roots`` until the task is cancelled.
 
-    ``opened`` is called when requests are accepted.
+    Cancelling closes all connections at once. ``opened`` is called when requests are accepted.
     """
     app = LiveView(roots, listener.getsockname()[1])
     settings = Config(
@@ -338,7 +347,13 @@ async def serve(
 
 
 def listen(port: int) -> socket.socket:
-    """Return a socket on the loopback address. Port 0 takes any free one."""
+    """Return a socket that listens on the loopback address.
+
+    If ``port`` is 0, the system chooses a free port.
+
+    Raises:
+        ConfigError: If the port cannot be used.
+    """
     try:
         return socket.create_server((HOST, port))
     except (OSError, OverflowError) as error:

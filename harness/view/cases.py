@@ -1,7 +1,8 @@
-"""The cases (an instance x a sample, with a cell per run) that the page's filters select.
+"""Selects the cases that the page's filters ask for.
 
-Everything here is columns: a million attempts are filtered without reading a text, except for
-searches, which go through the files in the background (`TextSearch`).
+A case is one sample of an instance, with a cell for each run. A million attempts can be filtered
+without reading any text, because only columns are used. Searches for text are the exception: they
+read the files in the background (`TextSearch`).
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ Ints = NDArray[np.int64]
 
 
 class CaseFilter(msgspec.Struct, frozen=True):
-    """The parameters of a link into the grid. Texts are empty where nothing is asked."""
+    """The filters in the URL of the page's grid. A filter that is not set is empty."""
 
     run: tuple[str, ...] = ()  # the columns that are shown
     where: str = ""
@@ -47,7 +48,7 @@ class CaseFilter(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, query: Mapping[str, Sequence[str]]) -> CaseFilter:
-        """Return the filter of a request, ignoring other parameters."""
+        """Return the filters in a request's query, ignoring all other parameters."""
         names = set(cls.__struct_fields__) - {"run", "groups"}
         texts = {name: query[name][-1] for name in names if name in query}
         groups = [(name[3:], values[-1]) for name, values in query.items() if name[:3] == "in."]
@@ -56,7 +57,10 @@ class CaseFilter(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What is known of runs besides their columns. Rows are named by their lines' offsets."""
+    """Facts about the runs' attempts that are not in their columns.
+
+    An attempt is identified by the byte offset of its line.
+    """
 
     reasons: Mapping[str, Sequence[Ints]] = field(default_factory=dict)  # of failures, by run
     changes: Mapping[str, Collection[int]] = field(default_factory=dict)  # "better:RUN": digests
@@ -65,7 +69,10 @@ class Findings:
 
 @dataclass(frozen=True, slots=True)
 class FoundCases:
-    """Cases in their order. ``cells`` has a row number per run, or `MISSING`."""
+    """The cases that a filter selects, in the order in which they are shown.
+
+    ``cells`` holds, for each run and case, the row number of the run's attempt, or `MISSING`.
+    """
 
     cells: NDArray[np.int32]  # (runs, n)
     matches: Sequence[Bools]  # by run and row
@@ -102,7 +109,10 @@ class CaseTable:
         self._last: dict[int | None, NDArray[np.int32]] = {}
 
     def find(self, asked: CaseFilter, known: Findings, default_round: int | None) -> FoundCases:
-        """Return the cases that a filter selects. What does not exist matches nothing."""
+        """Return the cases that a filter selects.
+
+        A filter for something that does not exist, such as an unknown outcome, selects nothing.
+        """
         runs = range(len(self.names))
         shown = [not asked.run or name in asked.run for name in self.names]
         scored = [self._scored(at, asked.score) for at in runs]
@@ -165,7 +175,12 @@ class CaseTable:
         return found
 
     def _cells(self, asked: str, matches: Sequence[Bools]) -> NDArray[np.int32]:
-        """Return each run's row in each case: of the round asked for, or of any that matches."""
+        """Return the row of each run in each case.
+
+        ``asked`` is "last", or a round: the row is then that of the sample's last round, up to this
+        one. If ``asked`` is "any", the row is that of the first round that is in ``matches`` or, if
+        there is none, of the last round.
+        """
         if asked != "any":
             up_to = int(asked) if asked.isdigit() else None
             if up_to not in self._last:
@@ -189,7 +204,10 @@ class CaseTable:
         return table.instances.digest[table.instance]
 
     def _any(self, cells: NDArray[np.int32], test: Any) -> Bools:
-        """Return for which cases any run's row passes a test, given per run as a mask of rows."""
+        """Return an (n,) mask of the cases in which the row of any run passes a test.
+
+        ``test`` takes the index of a run, and returns a mask of the run's rows.
+        """
         found = np.zeros(cells.shape[1], np.bool_)
         for at, own in enumerate(cells):
             has = own != MISSING
@@ -215,7 +233,12 @@ class CaseTable:
         shared: NDArray[np.float64],
         cells: NDArray[np.int32],
     ) -> NDArray[np.intp]:
-        """Return the order of cases: as in the file, most failures first, or by a run's value."""
+        """Return the indices that sort the cases.
+
+        ``sort`` is the name of a run, to sort by its values, or "fails", to show the cases with the
+        most failures first. A leading "-" reverses the order. Otherwise, cases are in the order of
+        the file.
+        """
         by = sort.removeprefix("-")
         if by in self.names:
             key = shared[self.names.index(by)]
@@ -229,7 +252,10 @@ class CaseTable:
 
 
 def _distinct(columns: Sequence[Ints]) -> Ints:
-    """Return the sorted distinct values. `numpy.unique` hashes, which takes four times as long."""
+    """Return the sorted distinct values of all columns.
+
+    `numpy.unique` is not used because it hashes, which takes four times as long.
+    """
     values = np.sort(np.concatenate([np.zeros(0, np.int64), *columns]))
     return values[changes(values)]
 
@@ -252,7 +278,10 @@ class _Searched(msgspec.Struct, gc=False):
     scores: dict[str, _Said] = {}
 
     def has(self, wanted: str) -> bool:
-        """Return whether one of the texts contains one in lower case."""
+        """Return whether any text of the attempt contains ``wanted``, ignoring case.
+
+        ``wanted`` must be in lower case.
+        """
         texts = (self.instance, self.text, self.reasoning, self.feedback, self.error)
         more = (message.content for message in self.request.messages)
         reasons = (score.reason for score in self.scores.values())
@@ -260,7 +289,10 @@ class _Searched(msgspec.Struct, gc=False):
 
 
 class TextSearch:
-    """Finds the lines with a text in a file, part by part, ignoring case."""
+    """Searches the lines of a file for a text, ignoring case.
+
+    Each call of `search_on` searches another part of the file.
+    """
 
     def __init__(self, path: Path, query: str) -> None:
         self._path, self._wanted = path, query.lower()
@@ -278,7 +310,7 @@ class TextSearch:
         return np.array(self._offsets, np.int64)
 
     def search_on(self, end: int) -> None:
-        """Search a part of the lines before the offset ``end``."""
+        """Search the next part of the lines before the offset ``end``."""
         with self._path.open("rb") as file:
             file.seek(self.size)
             block = file.read(min(SEARCH_BYTES, end - self.size))

@@ -1,4 +1,4 @@
-"""Some runs together, as the page shows them: overview, grid and entries."""
+"""The data of the live page about some runs: overview, grid of cases, and entries."""
 
 from __future__ import annotations
 
@@ -83,14 +83,14 @@ class Chosen:
 
     @property
     def version(self) -> tuple[int, ...]:
-        """Changes whenever a page should ask again."""
+        """A value that changes whenever the page should request the overview and cases again."""
         return (self._computed_n, *(one.version for one in self.followed))
 
     async def changes(self, seen: object) -> tuple[object, object] | None:
-        """Return the state, if it is another one than ``seen``, and what an event says of it.
+        """Return the current state and an event's data, or None if the state is still ``seen``.
 
-        The ``version`` is that of overview and cases; an event without a new one is about the
-        sessions at work.
+        The event contains the `version`. If the version is unchanged, the event means that the
+        status of a session in progress has changed.
         """
         self._refresh()
         paths = [one.folder.path / name for one in self.followed for name in FILES]
@@ -98,12 +98,15 @@ class Chosen:
         return None if seen == state else (state, {"version": self.version})
 
     async def ready(self) -> None:
-        """Wait until a part of each run is indexed."""
+        """Wait until the first part of each run is indexed."""
         for one in self.followed:
             await one.ready.wait()
 
     async def overview(self) -> Overview:
-        """Return the latest overview, and compute it again if it is outdated."""
+        """Return the latest overview.
+
+        If the overview is outdated, a new one is computed in the background.
+        """
         await self.ready()
         self._refresh()
         if self._computed is None and self._computing is not None:
@@ -121,12 +124,15 @@ class Chosen:
 
     @property
     def works(self) -> bool:
-        """Whether a session of one of the runs is at work."""
+        """Whether a session of one of the runs is in progress."""
         found = (read_status(one.folder.path) for one in self.followed)
         return any(status is not None and status.works() for status in found)
 
     def _refresh(self) -> None:
-        """Begin to compute the overview again, if it is outdated and not too soon."""
+        """Start computing a new overview if the latest one is outdated.
+
+        Nothing is started while an overview is being computed, or soon after a costly one.
+        """
         of = tuple(one.version for one in self.followed)
         busy = self._computing is not None and not self._computing.done()
         rests = self.works and time.monotonic() < self._rest_until
@@ -165,7 +171,7 @@ class Chosen:
         return self._table
 
     async def index(self) -> dict[str, object]:
-        """Return what the grid offers: columns, filters and their choices."""
+        """Return what the grid of cases offers: its columns, its filters, and their choices."""
         table = await self._cases()
         computed = self._computed
         tables = [index.attempts for index in table.indexes]
@@ -196,7 +202,10 @@ class Chosen:
         }
 
     async def cases(self, asked: CaseFilter, start: int, end: int) -> dict[str, object]:
-        """Return a page of the cases that a filter selects, and how many there are."""
+        """Return the cases ``start`` to ``end`` that a filter selects, and their total number.
+
+        At most 1,000 cases are returned.
+        """
         table = await self._cases()
         known = self._computed.findings if self._computed else Findings()
         done = 1.0
@@ -239,7 +248,12 @@ class Chosen:
         return {**counts, "done": done, "page": page}
 
     async def _search(self, query: str, indexes: Sequence[AttemptIndex]) -> tuple[Any, float]:
-        """Search for a short time. Returns the offsets found so far by run, and the share done."""
+        """Continue the search for a text for a short time.
+
+        Returns:
+            The offsets found so far in each run's file, and the fraction of the files searched so
+            far.
+        """
         searches = []
         for one, index in zip(self.followed, indexes, strict=True):
             name = (one.folder.name, query)

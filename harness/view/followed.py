@@ -1,4 +1,4 @@
-"""One run's attempts, read on while the run works."""
+"""Reads a run's attempts while the run is in progress."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ SHARE = 0.1  # of a processor's time, for indexing what is new
 
 
 async def in_thread(work: Callable[[], T], *, yielding: bool = False) -> T:
-    """Run a function in a thread that does not keep the program from ending.
+    """Run a function in a daemon thread, which does not keep the program from ending.
 
-    A ``yielding`` one gives way to other processes, such as the run that is followed (on Linux).
+    If ``yielding`` is true, the thread has a lower priority (on Linux), so that it does not slow
+    down other processes, such as the run that is followed.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
@@ -58,13 +59,16 @@ async def in_thread(work: Callable[[], T], *, yielding: bool = False) -> T:
 
 
 def timed(work: Callable[[], T]) -> tuple[T, float]:
-    """Return a function's result, and the processor time in seconds that its thread took."""
+    """Return a function's result and the processor time, in seconds, that its thread used."""
     began = time.thread_time()
     return work(), time.thread_time() - began
 
 
 class Followed:
-    """A run whose file is read on. ``index`` has the attempts so far, in a ``version``."""
+    """A run whose file of attempts is read while it grows.
+
+    ``index`` holds the attempts that have been indexed so far. ``version`` is its version number.
+    """
 
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
@@ -82,7 +86,7 @@ class Followed:
 
     @property
     def share(self) -> float:
-        """The share of the file that is indexed."""
+        """The fraction of the file (0 to 1) that is indexed."""
         return 1.0 if self._lines is None or not self.size else self._lines.size / self.size
 
     @property
@@ -102,7 +106,10 @@ class Followed:
             await asyncio.sleep(0 if behind else POLL_S)
 
     async def _look(self) -> bool:
-        """Read on, and index what is new unless that would take too long. Returns if more is."""
+        """Read the next part of the file, and update the index unless it was updated too recently.
+
+        Return whether there is more to read.
+        """
         path = self.folder.attempts
         self.size = path.stat().st_size if path.exists() else 0
         judgements = self.folder.path / JUDGEMENTS

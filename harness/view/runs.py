@@ -1,4 +1,4 @@
-"""All runs of some folders, and how far each one is."""
+"""The list of all runs in some folders, with their progress."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ State = Literal["running", "stopping", "complete", "interrupted", "failed", "unr
 
 
 class RunSummary(Struct, frozen=True, kw_only=True):
-    """A line of the list of runs."""
+    """A run's entry in the list of runs."""
 
     name: str
     task: str = ""
@@ -47,7 +47,10 @@ class RunSummary(Struct, frozen=True, kw_only=True):
 
 
 class RunList:
-    """The runs in some folders. Only the files that changed since the last look are read."""
+    """The runs in some folders.
+
+    Runs are read again only if their files have changed since the last look.
+    """
 
     def __init__(self, roots: Iterable[Path]) -> None:
         self._roots = list(dict.fromkeys(roots))
@@ -59,7 +62,7 @@ class RunList:
         self.revision = 0
 
     def look(self) -> None:
-        """Look at all folders again, unless that was just done. Thread-safe."""
+        """Look for changes in all folders, at most once in `SCAN_S` seconds. Thread-safe."""
         with self._lock:
             self._look()
 
@@ -102,7 +105,14 @@ class RunList:
 def summary(
     folder: RunFolder, status: RunStatus | None, line_at: float | None, revision: int = 0
 ) -> RunSummary:
-    """Return a run's line, given the status of the session at work, if there is one."""
+    """Return a run's entry in the list of runs.
+
+    Args:
+        folder: The run's folder.
+        status: The status of the session in progress, or None if there is none.
+        line_at: When the last attempt was written (epoch seconds), or None if unknown.
+        revision: The revision of the list in which this entry is new.
+    """
     manifest = folder.read_manifest()
     metrics: Metrics | None = None
     if folder.metrics.exists():
@@ -149,7 +159,10 @@ def _state(manifest: Mapping[str, Any]) -> State:
 
 
 def stamp(path: Path) -> tuple[int, int] | None:
-    """Return when a file was changed (nanoseconds) and its size, or None if there is none."""
+    """Return a file's time of modification (in nanoseconds) and its size in bytes.
+
+    The result is None if there is no such file.
+    """
     try:
         found = path.stat()
     except OSError:

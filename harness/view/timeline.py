@@ -1,4 +1,4 @@
-"""What a run's session did, bin by bin, with its slowest and its failed calls."""
+"""The timeline of a run's session: figures per time bin, and the slowest and failed calls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ MOST_LISTED = 10  # of the slowest, and of the latest failed calls
 
 
 class TimelineBins(Struct, frozen=True, kw_only=True):
-    """Columns with a value per bin of ``step_s`` seconds, from ``start`` (epoch seconds)."""
+    """The figures of a timeline: one list per figure, with a value for each time bin.
+
+    The first bin begins at ``start`` (epoch seconds), and each bin is ``step_s`` seconds long.
+    """
 
     start: float
     step_s: float
@@ -36,7 +39,7 @@ class TimelineBins(Struct, frozen=True, kw_only=True):
 
 
 class ListedCall(Struct, frozen=True):
-    """An attempt in a list, with its latency in seconds and its error, if any."""
+    """A slow or failed attempt, with its latency in seconds and its error, if any."""
 
     instance: str
     sample: int
@@ -47,7 +50,7 @@ class ListedCall(Struct, frozen=True):
 
 
 class Timeline(Struct, frozen=True, kw_only=True):
-    """A session of a run."""
+    """The timeline of a run's session."""
 
     run: str
     sessions: list[Mapping[str, Any]]  # of the manifest
@@ -59,7 +62,10 @@ class Timeline(Struct, frozen=True, kw_only=True):
 
 
 def timeline(folder: RunFolder, index: AttemptIndex, session: int = -1) -> Timeline:
-    """Return the timeline of a session of a run (default: the latest)."""
+    """Return the timeline of a session of a run.
+
+    ``session`` is the index of the session. The default is the latest one.
+    """
     sessions = list(folder.read_manifest().get("sessions") or [{}])
     at = range(len(sessions))[session] if -len(sessions) <= session < len(sessions) else -1
     ended_at = index.calls["ended_at"]
@@ -117,7 +123,11 @@ def _whole(values: NDArray[Any]) -> list[int]:
 def _quantiles(
     places: NDArray[np.intp], values: NDArray[Any], n: int
 ) -> tuple[list[float | None], list[float | None]]:
-    """Return the median and the 95th percentile of each bin's values, or None without values."""
+    """Return two lists: the median and the 95th percentile of the values in each bin.
+
+    ``places`` has the bin of each value, and ``n`` is the number of bins. A bin without values has
+    None.
+    """
     known = ~np.isnan(values)
     places, values = places[known], values[known]
     order = np.lexsort((values, places))
