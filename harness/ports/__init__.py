@@ -64,7 +64,7 @@ class Backend(Protocol):
         """The supported features, by name.
 
         - Decoding parameters: ``temperature``, ``top_p``, ``max_tokens``, ``stop``, ``extra``,
-          ``seed``. A run file that sets an unlisted one is refused before any call.
+          ``seed``. A run file that sets an unlisted parameter is refused before any call.
         - ``max_tokens_required``: the provider insists on ``max_tokens``.
         - ``json_schema``, ``regex``, ``choices``, ``grammar``: constrained decoding.
         - ``logprobs``, ``prompt_logprobs``: can return log-probabilities of the most likely tokens
@@ -86,7 +86,11 @@ class Backend(Protocol):
         """Whether to cache replies. Should be true if replies cost money or time."""
 
     async def generate(self, request: Request) -> Reply:
-        """Return the reply to a request. A failure raises a `harness.errors.CallError`."""
+        """Return the reply to a request.
+
+        Raises:
+            CallError: If the call fails (see `harness.errors` for its subclasses).
+        """
 
     async def aclose(self) -> None:
         """Close connections and end processes."""
@@ -162,21 +166,30 @@ class Measure(Protocol):
     """Computes a number from a text, for constraints with ``op: measure``."""
 
     def number(self, units: Sequence[str]) -> int:
-        """Return a text's number, given its units without spaces and periods. Must be pure."""
+        """Return the number that is computed from a text. Must be a pure function.
+
+        ``units`` are the text's units, such as its words, without periods and spaces around them.
+        """
 
     def phrase(self, units: str) -> str:
-        """Return the number's phrase for instructions, given the units' name, such as "words"."""
+        """Return a phrase for the number, to be used in instructions.
+
+        ``units`` is the name of the units, such as "words".
+        """
 
 
 @runtime_checkable
 class Loader(Protocol):
-    """A source of documents. If it cannot be read, it raises a `harness.errors.UserError`."""
+    """A source of documents. Its methods raise `harness.errors.UserError` if it cannot be read."""
 
     def names(self) -> Iterator[str]:
         """Yield the documents' names, always in the same order, without reading the documents."""
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
-        """Yield the documents in the order of `names`. Unreadable ones say why in ``problem``."""
+        """Yield the documents with the given names, in the same order as `names` yields them.
+
+        A document that cannot be read has the reason in its ``problem``.
+        """
 
 
 @runtime_checkable
@@ -213,13 +226,14 @@ class Task(Protocol[D]):
         """Return the messages of round 1.
 
         ``shots`` are other instances to show, with their reference answers, in the task's own
-        format. There are some only if the run file has ``shots: {form: task}``.
+        format. It is empty unless the run file has ``shots: {form: task}``.
         """
 
     def score(self, instance: Instance[D], text: str) -> Mapping[str, Score]:
-        """Return an answer's scores by name.
+        """Return an answer's scores by name. Must be a pure function.
 
-        Must be pure. Raises `Unparseable` if the answer cannot be read.
+        Raises:
+            Unparseable: If the answer cannot be read.
         """
 
     def feedback(self, instance: Instance[D], text: str, scores: Mapping[str, Score]) -> str:
@@ -314,8 +328,11 @@ class Parsed(Protocol[D]):
     def score_parsed(self, instance: Instance[D], answer: str) -> Mapping[str, Score]:
         """Return the scores, by name, of the answer that a judge extracted ("" if it found none).
 
-        Must be pure. The scores have no verdict (``passed`` is None), because the task's own parser
-        decides. Raises `Unparseable` if the text cannot be a final answer.
+        Must be a pure function. The scores have no verdict (``passed`` is None), because the task's
+        own parser decides.
+
+        Raises:
+            Unparseable: If the text cannot be a final answer.
         """
 
 

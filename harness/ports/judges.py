@@ -38,7 +38,8 @@ class Conversing(Protocol):
         """Return the questions that follow these replies, or none if `parse` can read them.
 
         Must be a pure function. There is one reply per sample of each question so far, in order.
-        `parse` gets all of them in the end. If a call fails, nothing more is asked.
+        When there are no more questions, `parse` gets all replies. If a call fails, nothing more is
+        asked.
         """
 
 

@@ -324,10 +324,7 @@ class AttemptIndex:
         return np.argsort(first[self.attempts.instance], kind="stable")
 
     def last_rounds(self, round_: int | None = None) -> NDArray[np.intp]:
-        """Return the row of each sample's last round, sorted as by `in_order`.
-
-        Rounds after ``round_`` are ignored if it is given.
-        """
+        """Return the row of each sample's last round up to ``round_``, as sorted by `in_order`."""
         order = self.in_order()
         kept: NDArray[np.intp] = order[self.attempts.is_last_round(round_)[order]]
         return kept
