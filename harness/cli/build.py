@@ -22,9 +22,10 @@ from harness.builders.wildifeval.pipeline import StageEstimate
 from harness.builders.workers import Workers, cores
 from harness.cli.console import ExactOutput, Limit, Overrides, VerbGroup, messages, say, show, write
 from harness.cli.live import Display, attended, early_end
+from harness.cli.published import fetch_prompts
 from harness.config.curation import load_curation
 from harness.config.settings import Settings
-from harness.datasets.folder import DataFolder
+from harness.datasets.folder import CURATION_PROMPTS, DataFolder
 from harness.report.table import Cell, Column, table
 from harness.report.text import printable, usd
 from harness.run.curation import CurationJob, curate, estimate_curation, prepare_curation
@@ -177,7 +178,10 @@ def wildifeval(
         dry_run: Print the calls and their estimated cost without making any.
     """
     curation = load_curation(config, overrides or [])
-    job = prepare_curation(curation, chats, out, Resources(Settings()))
+    settings = Settings()
+    if curation.by_authors:
+        fetch_prompts([CURATION_PROMPTS], settings)
+    job = prepare_curation(curation, chats, out, Resources(settings))
     if dry_run:
         _show_estimate(job, estimate_curation(job, say))
         return

@@ -20,6 +20,7 @@ from harness.cli.completion import judge_words
 from harness.cli.confirm import confirm_judging
 from harness.cli.console import RUN, By, JsonFormat, Runs, outcomes, say, show
 from harness.cli.live import Display, attended, early_end
+from harness.cli.published import fetch_prompts
 from harness.config.loading import read, refuse_secrets
 from harness.config.sections import JudgeSection, PanelSection
 from harness.config.settings import Settings
@@ -29,6 +30,7 @@ from harness.report.figure import PICTURES
 from harness.report.judges import judges_document, validation_document
 from harness.report.run_tables import run_document
 from harness.run import later_judge
+from harness.run.judges import published_prompts
 from harness.store.index import AttemptIndex
 from harness.store.judgements import JudgementOutcome
 from harness.store.run_folder import RunFolder, find_run, find_runs
@@ -68,6 +70,8 @@ def judge(
     retried = outcomes(retry, REDRAWN)
     folder = find_run(settings.runs_dir, run)
     section = _judge_section(folder, judge)
+    if isinstance(section, JudgeSection):
+        fetch_prompts(published_prompts([section]), settings)
     job = (
         later_judge.prepare_panel(folder, section, settings, references=gold)
         if isinstance(section, PanelSection)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from harness.cli.console import say
 from harness.config.run_file import RunFile
+from harness.config.settings import Settings
 from harness.errors import DataMissing, HarnessError
 from harness.run.models import ModelBuilder, Resources, build_models
 from harness.store.run_folder import RunFolder, run_name
@@ -16,13 +17,13 @@ if TYPE_CHECKING:
 
 
 def fetch_published(runs: Mapping[str, RunFile], base: str, resources: Resources) -> None:
-    """Download the published data sets that the runs' tasks read, unless they are installed.
+    """Download the published data sets and prompts that the runs need, unless they are installed.
 
-    Before a download, the runs' models are built, so that a missing key is reported first. If a
-    data set needs other data (`DataSet.needs`), that is downloaded with it. If it is already
-    installed without that data, the other data is downloaded only if none of the runs has begun,
-    because a begun run must keep its verdicts. Failing to download the other data only prints a
-    warning. Nothing is downloaded if HARNESS_FETCH is false.
+    Before a data set is downloaded, the runs' models are built, so that a missing key is reported
+    first. If a data set needs other data (`DataSet.needs`), that is downloaded with it. If it is
+    already installed without that data, the other data is downloaded only if none of the runs has
+    begun, because a begun run must keep its verdicts. Failing to download the other data only
+    prints a warning. Nothing is downloaded if HARNESS_FETCH is false.
 
     Args:
         runs: The runs by variant.
@@ -32,6 +33,10 @@ def fetch_published(runs: Mapping[str, RunFile], base: str, resources: Resources
     settings = resources.settings
     asked = {(run.task.name, run.task.options.get("dataset", "builtin")) for run in runs.values()}
     named = {pair for pair in asked if pair[1] != "builtin"}
+    if judges := [judge for run in runs.values() for judge in run.judges]:
+        from harness.run.judges import published_prompts  # not imported for a run without judges
+
+        fetch_prompts(published_prompts(judges), settings)
     if not named or not settings.fetch:
         return
     from harness.cli.data import install  # not needed for a built-in set
@@ -63,3 +68,23 @@ def fetch_published(runs: Mapping[str, RunFile], base: str, resources: Resources
                 remedy = f"{error.remedy} {own_data}".strip()
                 raise DataMissing(error.message, remedy) from None
             say(f"{error.message} To try again: harness data fetch {found.name}", "yellow")
+
+
+def fetch_prompts(names: Iterable[str], settings: Settings) -> None:
+    """Download the published prompts in these data sets, unless they are installed.
+
+    Nothing is downloaded if HARNESS_FETCH is false.
+    """
+    if not settings.fetch:
+        return
+    from harness.cli.data import install
+    from harness.datasets.fetch import data_set, summary
+
+    for found in map(data_set, names):
+        if summary(found, settings.data_dir) != "yes":
+            say(f"Fetching {found.name} ({found.licence}) from {found.home}")
+            try:
+                install(found, settings.data_dir)
+            except DataMissing as error:
+                command = f"Or, when there is a network: harness data fetch {found.name}."
+                raise DataMissing(error.message, f"{error.remedy} {command}") from None

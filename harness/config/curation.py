@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from harness.config import sections
 from harness.config.loading import override, parse_override, read, refuse_secrets
@@ -23,6 +23,10 @@ StageName = Literal["toxicity", "filter", "decompose", "categories", "domains"]
 PromptName = Literal[
     "toxic", "constrained", "decompose", "category", "propose_domains", "merge_domains", "domain"
 ]
+AUTHORS = "authors"  # as ``prompts``, or as one of them: the published prompt, which is downloaded
+PUBLISHED: tuple[PromptName, ...] = (
+    *("constrained", "decompose", "category", "propose_domains", "merge_domains", "domain"),
+)
 FORM = "It needs at least a model: {backend: …, name: …} (docs/wildifeval_build.md)."
 
 
@@ -82,6 +86,16 @@ class Curation(Section):
     limits: sections.LimitsSection = Field(default_factory=sections.LimitsSection)
     budget: sections.BudgetSection = Field(default_factory=sections.BudgetSection)
     seed: Annotated[int, Field(strict=True, ge=0, lt=2**63)] = 0
+
+    @field_validator("prompts", mode="before")
+    @classmethod
+    def _all_by_the_authors(cls, raw: Any) -> Any:
+        return dict.fromkeys(PUBLISHED, AUTHORS) if raw == AUTHORS else raw
+
+    @property
+    def by_authors(self) -> list[PromptName]:
+        """The names of the prompts that are to be the published ones."""
+        return [name for name, path in self.prompts.items() if path == Path(AUTHORS)]
 
 
 def load_curation(path: Path | None, overrides: Iterable[str] = ()) -> Curation:

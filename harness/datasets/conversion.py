@@ -8,11 +8,12 @@ names in an archive are only compared, never used as paths, and the sizes in it 
 
 from __future__ import annotations
 
+import ast
 import json
 import pickle
 import re
 import zlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
@@ -318,3 +319,71 @@ def member(archive: Path, name: str, limit: int = 2**26) -> Iterator[bytes]:
     # RuntimeError: a password is needed; its subclass NotImplementedError: unknown compression.
     except (BadZipFile, zlib.error, EOFError, ValueError, RuntimeError) as error:
         raise DataInvalid(f"{archive}: {name} cannot be unpacked ({error}).") from None
+
+
+def prompt(code: Path, fields: Mapping[str, str]) -> Iterator[bytes]:
+    """Yield a template made from a prompt in a Python file, which is parsed but not run.
+
+    Args:
+        code: The Python file.
+        fields: Parts of the prompt, such as ``{request}``, and what replaces them in the template.
+            A variable that the code inserts is such a part, too.
+
+    Raises:
+        DataInvalid: If no text in the file has all these parts.
+    """
+    try:
+        nodes = ast.walk(ast.parse(code.read_text(encoding="utf-8")))  # outer expressions first
+        text = next(text for text in map(_text, nodes) if text and all(f in text for f in fields))
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise DataInvalid(f"{code}: it is not Python code ({error}).") from None
+    except StopIteration:
+        raise DataInvalid(f"{code}: it has no prompt with {', '.join(fields)}.") from None
+    for part, replacement in fields.items():
+        text = text.replace(part, replacement)
+    yield f"{text}\n".encode()
+
+
+def category_prompt(code: Path, categories: Path, fields: Mapping[str, str]) -> Iterator[bytes]:
+    """Yield the template of WildIFEval's prompt that assigns a category; see `prompt`.
+
+    ``categories`` is a JSON file with the categories' names, descriptions and examples.
+    """
+    try:
+        found = msgspec.json.decode(categories.read_bytes(), type=list[_Category])
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise DataInvalid(f"{categories}: not a list of categories ({error}).") from None
+    listed = [
+        "\n - ".join([f"\n{n}. *{of.name}*: {of.description}\nExamples: ", *of.examples])
+        for n, of in enumerate(found)
+    ]
+    yield from prompt(code, {"{categories_str}": "".join(listed), **fields})
+
+
+class _Category(msgspec.Struct):
+    name: str
+    description: str
+    examples: list[str]
+
+
+def _text(node: ast.AST) -> str | None:
+    """Return the text of an expression, with ``{name}`` where it inserts a variable.
+
+    The result is None if it is not a text, or more than literals, variables, ``+`` and ``strip()``.
+    """
+    match node:
+        case ast.Constant(value=str() as text):
+            return text
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return f"{{{name}}}"
+        case ast.FormattedValue(value=ast.Name() as variable):
+            return _text(variable)
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            texts = [_text(left), _text(right)]
+        case ast.JoinedStr(values=parts):
+            texts = [_text(part) for part in parts]
+        case ast.Call(func=ast.Attribute(value=inner, attr="strip"), args=[]):
+            return (_text(inner) or "").strip()
+        case _:
+            return None
+    return None if None in texts else "".join(map(str, texts))

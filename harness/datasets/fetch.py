@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path, PurePath
 from typing import Any
@@ -45,14 +45,20 @@ class Original(msgspec.Struct, frozen=True):
 class Product(msgspec.Struct, frozen=True):
     """A file in the data folder, made from an original.
 
-    ``make`` yields the file's bytes, given the path of the ``original``. If ``sha256`` is None, the
-    content is not checked: the original's URL then names a commit, which determines the content.
+    ``make`` yields the file's bytes, given the paths of the ``originals``. If ``sha256`` is None,
+    the content is not checked: the original's URL then names a commit, which determines it.
     """
 
     path: str
     original: str
-    make: Callable[[Path], Iterator[bytes]]
+    make: Callable[..., Iterator[bytes]]
     sha256: str | None = None
+    also: str = ""  # a second original
+
+    @property
+    def originals(self) -> list[str]:
+        """The names of the originals that it is made from."""
+        return [self.original, *filter(None, [self.also])]
 
 
 class DataSet(msgspec.Struct, frozen=True):
@@ -105,6 +111,19 @@ def data_set(name: str) -> DataSet:
     if name not in CATALOGUE:
         raise DataMissing(f"There is no data set {name!r} to fetch.", nearest(name, CATALOGUE))
     return CATALOGUE[name]
+
+
+def prompt_files(name: str, root: Path) -> dict[str, Path]:
+    """Return the files of a data set that consists of prompts, by the prompts' names.
+
+    Raises DataMissing if a file is not in the data folder ``root``.
+    """
+    found = {Path(product.path).stem: root / product.path for product in data_set(name).products}
+    for path in found.values():
+        if not path.is_file():
+            problem = f"The authors' prompts are not installed: there is no file {path}."
+            raise DataMissing(problem, f"Run 'harness data fetch {name}'.")
+    return found
 
 
 def summary(found: DataSet, root: Path) -> str:
@@ -165,7 +184,8 @@ def fetch(
     try:
         _make_folder(downloads)
         with FileLock(downloads / ".lock", timeout=0):
-            needed, arrived = {product.original for product in missing}, set()
+            needed = {name for product in missing for name in product.originals}
+            arrived = set()
             for original in (each for each in found.originals if each.name in needed):
                 url = original.url
                 if mirror:
@@ -178,11 +198,11 @@ def fetch(
                     said = f"{file} {difference}."
                     raise DataInvalid(said, "Remove it, and run the command again.")
             for product in missing:
-                file = downloads / product.original
+                files = [downloads / name for name in product.originals]
                 try:
-                    _make(product, file, root / product.path)
+                    _make(product, files, root / product.path)
                 except DataInvalid:
-                    if file in arrived:  # never a file that the user has put there
+                    for file in arrived & {*files}:  # never a file that the user has put there
                         file.unlink()
                     raise
     except Timeout:
@@ -195,21 +215,22 @@ def fetch(
     return [product.path for product in missing]
 
 
-def _make(product: Product, original: Path, path: Path) -> None:
+def _make(product: Product, originals: Sequence[Path], path: Path) -> None:
     _make_folder(path.parent)
     new, digest = path.with_name(f".{path.name}.new"), hashlib.sha256()
     try:
         # Writable only by its owner, whatever the umask: NLTK requires that.
         with open(new, "wb", opener=lambda path, flags: os.open(path, flags, 0o644)) as opened:
-            for piece in product.make(original):
+            for piece in product.make(*originals):
                 digest.update(piece)
                 opened.write(piece)
             opened.flush()
             os.fsync(opened.fileno())
         if product.sha256 not in (None, digest.hexdigest()):
             made = f"{product.path} gets the sha256 {digest.hexdigest()} and not {product.sha256}"
-            remedy = f"Remove {original} if you put it there yourself, and run the command again."
-            raise DataInvalid(f"From {original}, {made}; it is not used.", remedy)
+            named = " and ".join(map(str, originals))
+            remedy = f"Remove {named} if you put it there yourself, and run the command again."
+            raise DataInvalid(f"From {named}, {made}; it is not used.", remedy)
         new.replace(path)
     finally:
         new.unlink(missing_ok=True)

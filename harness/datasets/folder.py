@@ -18,6 +18,10 @@ from harness.errors import DataInvalid, DataMissing
 # Published without a licence, or on request only: docs/NAME.md names the source.
 NOT_FETCHED = frozenset({"concodeeval", "infobench", "last_letter", "wildifeval"})
 
+# Data sets that consist of prompts: of WildIFEval's curation, and of judges by the prompt's name.
+CURATION_PROMPTS = "wildifeval_prompts"
+JUDGE_PROMPTS = {"wildifeval": "wildifeval_judge"}
+
 
 @dataclass(frozen=True, slots=True)
 class DataFolder:

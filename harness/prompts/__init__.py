@@ -170,12 +170,14 @@ def _join(values: Iterable[Any], between: str = "") -> str:
     return str(between).join(parts)
 
 
-# Replacements for Jinja filters that are not bounded.
+# Bounded replacements for Jinja filters, and our own.
 _OWN: Mapping[str, Callable[..., Any]] = {
     "replace": _replace,
     "join": _join,
     "tojson": functools.partial(json.dumps, ensure_ascii=False),  # no HTML escapes
     "round": lambda value, digits=0: round(value, digits),
+    # Without the tags that are put around untrusted text; for prompts that were published so.
+    "untagged": lambda text: re.sub(r"\A<(\w+)>\n(.*)\n</\1>\Z", r"\2", str(text), flags=re.S),
 }
 
 

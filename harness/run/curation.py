@@ -28,6 +28,7 @@ from harness.calls.calls import provider_seed
 from harness.calls.signals import Notices, Stop, Stopping
 from harness.config.curation import Curation, StageName
 from harness.config.settings import Settings
+from harness.datasets.folder import CURATION_PROMPTS
 from harness.errors import (
     CallError,
     ConfigError,
@@ -58,6 +59,7 @@ class CurationJob:
     """
 
     curation: Curation
+    prompts: CurationPrompts
     sources: tuple[Path, ...]
     out: Path
     models: Mapping[StageName, Model]
@@ -90,7 +92,16 @@ def prepare_curation(
         if not source.is_file():
             raise DataMissing(f"There is no file {source}.", "Check the path.")
     refuse_other(out, KIND, FILES)
-    CurationPrompts(curation.prompts)
+    own = dict(curation.prompts)
+    if published := curation.by_authors:
+        from harness.datasets.fetch import prompt_files  # reading the catalogue takes a while
+
+        files = prompt_files(CURATION_PROMPTS, resources.settings.data_dir)
+        if missing := [name for name in published if name not in files]:
+            problem = f"prompts.{missing[0]}: the authors published no such prompt."
+            raise ConfigError(problem, "Remove it, or name your own file.")
+        own |= {name: files[name] for name in published}
+    prompts = CurationPrompts(own)
     builder = ModelBuilder(resources, curation.limits, stages_folder(out) / "servers")
     built: dict[str, Model] = {}
     models: dict[StageName, Model] = {}
@@ -107,16 +118,15 @@ def prepare_curation(
             raise ConfigError(message, "Give the stage a model.")
     if curation.budget.usd is not None:
         check_prices(built.values(), resources)
-    return CurationJob(curation, tuple(sources), out, models, resources.settings)
+    return CurationJob(curation, prompts, tuple(sources), out, models, resources.settings)
 
 
 def estimate_curation(job: CurationJob, status: Callable[[str], None]) -> list[StageEstimate]:
     """Estimate the calls of each stage. This screens the chats but calls no model."""
     with locked_stages(stages_folder(job.out), job.out) as stages:
         found = screened(job.sources, job.curation, stages, status)
-    prompts = CurationPrompts(job.curation.prompts)
     gives = {stage: "logprobs" in job.models[stage].backend.features for stage in job.models}
-    return estimate(job.curation, found.chats, prompts, gives.__getitem__)
+    return estimate(job.curation, found.chats, job.prompts, gives.__getitem__)
 
 
 async def curate(
@@ -134,7 +144,9 @@ async def curate(
         async with open_session(models, job.settings, name, usd=usd) as session:
             asking = StageCalls(job.models, session, job.curation.seed, listener)
             try:
-                built = await build(job.curation, job.sources, job.out, asking, stages, status)
+                built = await build(
+                    job.curation, job.prompts, job.sources, job.out, asking, stages, status
+                )
             except Stopping:
                 return CurationEnd(session.ended, None, session.budget)
             return CurationEnd("finished", built, session.budget)

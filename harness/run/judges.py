@@ -8,6 +8,7 @@ from typing import Any
 
 from harness.config.run_file import RunFile
 from harness.config.sections import JudgeSection, PanelSection
+from harness.datasets.folder import JUDGE_PROMPTS
 from harness.errors import ConfigError
 from harness.plugins import kind
 from harness.ports import (
@@ -60,6 +61,12 @@ class JudgeModel:
         return found
 
 
+def published_prompts(sections: Iterable[JudgeSection]) -> list[str]:
+    """Return the names of the data sets of published prompts that judges use."""
+    prompts = [section.options.get("prompt") for section in sections]
+    return [name for prompt, name in JUDGE_PROMPTS.items() if prompt in prompts]
+
+
 def build_judge(
     section: JudgeSection, task_name: str, task: Task[Any], builder: ModelBuilder
 ) -> JudgeModel:
@@ -73,10 +80,16 @@ def build_judge(
 
     simulates = isinstance(plugins.load(section.name), Simulatable)
     model = builder.build(section.model, f"{where}.model", reply if simulates else None)
+    options = dict(section.options)
+    if published := published_prompts([section]):
+        from harness.datasets.fetch import prompt_files  # reading the catalogue takes a while
+
+        [file] = prompt_files(published[0], builder.resources.settings.data_dir).values()
+        options["prompt"] = str(file)
     try:
         judge: Judge = plugins.build(
             section.name,
-            section.options,
+            options,
             task=task.for_judge(section.as_) if isinstance(task, JudgeRouting) else task,
             model=section.model.name,
             features=model.backend.features,

@@ -18,7 +18,7 @@ def test_an_entry_is_complete(found: DataSet) -> None:
     assert found.about
     names = [original.name for original in found.originals]
     assert len(set(names)) == len(names)
-    assert {product.original for product in found.products} == set(names)
+    assert {name for product in found.products for name in product.originals} == set(names)
     for original in found.originals:
         assert original.url.startswith("https://")
         assert original.url.endswith("/" + original.name)

@@ -65,6 +65,7 @@ def screened(
 
 async def build(
     curation: Curation,
+    prompts: CurationPrompts,
     sources: Sequence[Path],
     out: Path,
     asking: Asking,
@@ -75,6 +76,7 @@ async def build(
 
     Args:
         curation: The settings.
+        prompts: The prompt templates.
         sources: The files with the chat logs.
         out: The folder to write.
         asking: Calls the models.
@@ -91,7 +93,6 @@ async def build(
         Stopping: If the build was stopped or its budget is spent.
     """
     folder.refuse_other(out, KIND, FILES)
-    prompts = CurationPrompts(curation.prompts)
     result = await curated(curation, prompts, asking, screened(sources, curation, stages, status))
     rows = result.rows
     constraints = [one for row in rows for one in row.constraints]

@@ -213,6 +213,12 @@ SIMULATED = {
     "numbered list": "1. Letters\n2. Stories\n3. Advice",
     "one kind": "Ensure Quality",
     "one domain": "1",
+    # The last lines of the published prompts.
+    "Answer:": "Yes",
+    "List of": "1. Letters\n2. Stories\n3. Advice",
+    "Your response:": "1",
+    "Translated Task:": "Write a text. Translated Context:\nTranslated Constraints:\n"
+    "1. The text should be complete.",
     "": "Task: Write a text.\nContext: none\nConstraints:\n"
     "1. The text should be what the message asks for.\n2. The text should be complete.",
 }

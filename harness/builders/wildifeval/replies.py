@@ -20,6 +20,7 @@ _FENCE_OR_RULE = re.compile(r" *(?:```|~~~|(?:- *){3,}$|(?:\* *){3,}$|(?:_ *){3,
 _NOTHING = re.compile(r"\W*(?:none|nothing|n/a|no (?:context|constraints))?\W*", re.I)
 _LISTED = re.compile(r"^\W{0,8}(\d{1,3})[.):\]][ \t]{0,4}(.{1,200})", re.M)
 _ITEM = re.compile(r"^[ \t]{0,8}(?:\d{1,3}[.):]|[-*•])[ \t]+(.{1,200})$", re.M)
+_PLAIN = re.compile(r"[^.:;!?\n]{1,60}")
 _NUMBER = re.compile(r"\W{0,4}(\d{1,3})\W{0,4}")
 _PREFIX = re.compile(r"\W{0,4}\d{1,3}[.):]\s{0,4}")
 _OTHER = re.compile(r"\W{0,4}other\b\W{0,8}(.{0,200})", re.I | re.S)
@@ -131,12 +132,14 @@ class Category(Struct, frozen=True):
 
 
 def numbered_names(reply: str) -> list[str]:
-    """Return the names in a numbered or bulleted list.
+    """Return the names in a numbered or bulleted list, or in a reply with one name on each line.
 
     Repetitions (ignoring case) and names that are too long are omitted.
     """
     found: dict[str, str] = {}
-    for item in _ITEM.findall(reply):
+    lines = [line for line in reply.splitlines() if line.strip()]
+    plain = len(lines) > 1 and all(map(_PLAIN.fullmatch, lines))
+    for item in _ITEM.findall(reply) or (lines if plain else []):
         name = _bare(_head(item))
         if name and len(name) <= LONGEST_NAME:
             found.setdefault(name.casefold(), name)

@@ -205,6 +205,8 @@ def test_lists_of_names() -> None:
     assert numbered_names(said) == ["Sports", "Travel", "Art"]
     assert numbered_names("Sports, Travel") == []
     assert numbered_names("1. " + "x" * 100) == []
+    assert numbered_names("Sports\n\nArt & Music\nsports\n") == ["Sports", "Art & Music"]
+    assert numbered_names("Sports\nI cannot name more.") == []
 
 
 def test_what_is_chosen_from_a_list() -> None:
