@@ -6,9 +6,11 @@ import gzip
 import hashlib
 import os.path
 import zlib
+from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import msgspec
@@ -87,8 +89,14 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
     for number, line in numbered_lines(path):
         try:
             found = decoder.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise DataInvalid(f"{path}, line {number}: not a JSON object ({error}).") from None
+        except UnicodeDecodeError:
+            raise not_utf8(path, line, number) from None
+        except (msgspec.MsgspecError, RecursionError) as error:
+            if line.startswith(UTF_16):
+                raise not_utf8(path, line, number) from None
+            remedy = "Write a list into a .json file." if line.lstrip().startswith(b"[") else ""
+            problem = f"{path}, line {number}: not a JSON object ({error})."
+            raise DataInvalid(problem, remedy) from None
         yield found
 
 
@@ -105,6 +113,8 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), start=1):
+                if number == 1:
+                    line = line.removeprefix(BOM_UTF8)
                 if not line.strip():
                     continue
                 if len(line) == LONGEST_LINE:
@@ -114,6 +124,28 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
         raise DataInvalid(f"{path}, after line {number}: not complete gzip ({error}).") from None
     except OSError as error:
         raise cannot_read(path, error) from None
+
+
+UTF_16 = (BOM_UTF16_LE, BOM_UTF16_BE)
+
+
+def not_utf8(path: Path, content: bytes, line: int = 1) -> DataInvalid:
+    """Return the DataInvalid to raise if a file's content is not UTF-8.
+
+    ``line`` is the number of the content's first line.
+    """
+    encoding, problem = "WINDOWS-1252", f"{path} is not UTF-8 text."
+    if content.startswith(UTF_16):
+        encoding, problem = "UTF-16", f"{path} is UTF-16 text, not UTF-8."
+    else:
+        try:
+            content.decode()
+        except UnicodeDecodeError as error:
+            line += content.count(b"\n", 0, error.start)
+            byte = f"byte 0x{content[error.start]:02x}"
+            problem = f"{path}, line {line}: not UTF-8 text ({byte}); perhaps Latin-1."
+    command = f"iconv -f {encoding} -t UTF-8 {quote(str(path))} > utf8{path.suffix}"
+    return DataInvalid(problem, f"Save the file as UTF-8, or convert it: {command}")
 
 
 def cannot_read(path: Path, error: OSError) -> DataMissing:

@@ -19,12 +19,15 @@ import msgspec
 import yaml
 
 from harness.config.loading import parse_yaml
-from harness.datasets.folder import cannot_read, read_jsonl
+from harness.datasets.folder import cannot_read, not_utf8, read_jsonl
 from harness.errors import DataInvalid, nearest
 from harness.records import Message, encodable
 
 MAX_DEPTH = 100
 TABLES = {".csv": ",", ".tsv": "\t"}
+_TABLE = "Write the names of the columns in the first line, and one item in each line below it."
+_LIST = "Write a list of mappings, one per item."
+_FORMS = {".csv": _TABLE, ".tsv": _TABLE, ".json": _LIST, ".yaml": _LIST, ".yml": _LIST}
 
 Row = dict[str, Any]
 
@@ -59,7 +62,8 @@ def rows(path: Path) -> Iterator[tuple[str, Row]]:
         _refuse_depth(row, where)
         yield where, row
     if not number:
-        raise DataInvalid(f"{path} contains no items.", "Write one JSON object per line.")
+        what = "contains no items" if path.stat().st_size else "is empty: it contains no items"
+        raise DataInvalid(f"{path} {what}.", _FORMS.get(suffix, "Write one JSON object per line."))
 
 
 class _Turn(msgspec.Struct, forbid_unknown_fields=True):
@@ -136,6 +140,8 @@ def converted(row: Row, kind: type[S], where: str, ignored: Collection[str] | No
 def _listed(path: Path) -> Iterator[Row]:
     """Yield the items in a JSON or YAML file, including BIG-bench's ``{"examples": […]}``."""
     content, kind = _text(path), "JSON" if path.suffix.lower() == ".json" else "YAML"
+    if not content.strip():
+        return
     try:
         json = kind == "JSON"
         tree = msgspec.json.decode(content) if json else parse_yaml(content, _loader())
@@ -172,6 +178,9 @@ def _table(path: Path, delimiter: str) -> Iterator[Row]:
     reader = csv.reader(StringIO(_text(path), newline=""), delimiter=delimiter, strict=True)
     try:
         names = next(reader, [])
+        if other := next((one for one in ";\t" if len(names) == 1 and one in names[0]), ""):
+            problem = f"{path}, line 1: the columns are separated by {other!r}, not {delimiter!r}."
+            raise DataInvalid(problem, "Save it with commas, or as .tsv with tabs.")
         if len(set(names)) < len(names) or not all(names):
             raise DataInvalid(f"{path}, line 1: every column needs a unique name.")
         for values in filter(None, reader):
@@ -185,11 +194,10 @@ def _table(path: Path, delimiter: str) -> Iterator[Row]:
 
 def _text(path: Path) -> str:
     try:
-        # Spreadsheets write a byte order mark.
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            return file.read()
-    except UnicodeDecodeError as error:
-        raise DataInvalid(f"{path}: not UTF-8 text ({error.reason}).") from None
+        content = path.read_bytes()
+        return content.decode("utf-8-sig")  # spreadsheets write a byte order mark
+    except UnicodeDecodeError:
+        raise not_utf8(path, content) from None
     except OSError as error:
         raise cannot_read(path, error) from None
 

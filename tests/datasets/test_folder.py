@@ -100,19 +100,22 @@ def test_the_last_line_needs_no_end(tmp_path: Path) -> None:
     assert list(read_jsonl(file)) == [{"a": 1}, {"a": 2}]
 
 
+NOT_OBJECTS = [
+    *(b"nonsense", b"[1]", b"3", b"null", b'"text"', b'{"a": 1', b'{"a": 1} {}', b"{1: 2}"),
+    *(b'{"a": NaN}', b'{"a": "\\ud800"}', b'{"a": ' + b"[" * 100_000),
+]
+
+
 @pytest.mark.parametrize(
-    "line",
-    [
-        *(b"nonsense", b"[1]", b"3", b"null", b'"text"', b'{"a": 1', b'{"a": 1} {}', b"{1: 2}"),
-        *(b'{"a": NaN}', b'{"a": "\xff"}', b'{"a": "\\ud800"}', b'{"a": ' + b"[" * 100_000),
-    ],
-)  # fmt: skip
-def test_a_damaged_line_is_named_with_its_number(tmp_path: Path, line: bytes) -> None:
+    ("line", "what"),
+    [(b'{"a": "\xff"}', "UTF-8 text"), *((line, "a JSON object") for line in NOT_OBJECTS)],
+)
+def test_a_damaged_line_is_named_with_its_number(tmp_path: Path, line: bytes, what: str) -> None:
     file = tmp_path / "x.jsonl"
     file.write_bytes(b'{"a": 1}\n\n' + line + b"\n")
     rows = read_jsonl(file)
     assert next(rows) == {"a": 1}
-    with pytest.raises(DataInvalid, match=r"x\.jsonl, line 3: not a JSON object"):
+    with pytest.raises(DataInvalid, match=rf"x\.jsonl, line 3: not {what}"):
         next(rows)
 
 

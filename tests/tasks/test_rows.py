@@ -40,27 +40,29 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "\n".join(
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.jsonl", "", "contains no items"),
+        ("a.jsonl", "", "is empty: .* Write one JSON object per line"),
         ("a.jsonl", "\n\n", "contains no items"),
-        ("a.jsonl", "[1]", "line 1: not a JSON object"),
+        ("a.jsonl", "[1]", r"line 1: not a JSON object .* Write a list into a .json file"),
         ("a.jsonl", '{"a": 1}\n{"a"', "line 2: not a JSON object"),
         ("a.jsonl", '{"a":' * 9999, "line 1: not a JSON object"),
         ("a.jsonl", '{"a":' + "[" * 200 + "]" * 200 + "}", "nested more than"),
         ("a.json", "{}", "must be a list"),
         ("a.json", "[", "not JSON"),
         ("a.json", "[]", "contains no items"),
+        ("a.json", "", "is empty: .* Write a list of mappings"),
         ("a.json", "[1]", "item 1: must be a mapping"),
         ("a.yaml", "a: 1", "must be a list"),
         ("a.yaml", "- a\n", "item 1: must be a mapping"),
         ("a.yaml", "- {1: a}", "item 1: must be a mapping of names"),
         ("a.yaml", "- [", "not YAML"),
         ("a.yaml", "- !!python/object:os.system {}", "not YAML"),
-        ("a.yaml", "", "must be a list"),
+        ("a.yaml", "", "is empty: .* Write a list"),
         ("a.yaml", "- x: &x [*x]", "nested more than"),
         ("a.yaml", "-\n  " + BOMB.replace("\n", "\n  "), "aliases .* repeat too many values"),
         ("a.yaml", f"- &row {{a: {'x' * 10_000}}}\n" + "- *row\n" * 20, "repeat too many"),
-        ("a.csv", "", "contains no items"),
+        ("a.csv", "", "is empty: .* Write the names of the columns in the first line"),
         ("a.csv", "a,b\n", "contains no items"),
+        ("a.csv", "a;b\n1;2", "line 1: the columns are separated by ';', not ','"),
         ("a.csv", "a,a\n1,2", "line 1: every column needs a unique name"),
         ("a.csv", "a,\n1,2", "line 1: every column needs a unique name"),
         ("a.csv", "a,b\n1", "line 2: 1 values for 2 columns"),
@@ -75,6 +77,31 @@ def test_what_is_malformed_is_refused_with_its_place(
     with pytest.raises(DataInvalid, match=message) as refused:
         list(rows(path))
     assert str(path) in str(refused.value)
+
+
+TEXTS = {
+    "a.jsonl": '{"q": "x"}\n{"q": "Café"}\n',
+    "a.json": '[{"q": "x"},\n{"q": "Café"}]',
+    "a.yaml": "- {q: x}\n- {q: Café}\n",
+    "a.csv": "q\nCafé\n",
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_another_encoding_is_named_with_the_line_and_the_command_that_converts_it(
+    name: str, tmp_path: Path
+) -> None:
+    path = tmp_path / name
+    path.write_text(TEXTS[name], encoding="utf-8-sig")
+    assert [*rows(path)][-1][1] == {"q": "Café"}
+    path.write_text(TEXTS[name], encoding="latin-1")
+    with pytest.raises(DataInvalid, match=f"{name}, line 2: not UTF-8 text .byte 0xe9.") as refused:
+        list(rows(path))
+    assert f"iconv -f WINDOWS-1252 -t UTF-8 {path} > utf8" in refused.value.remedy
+    path.write_text(TEXTS[name], encoding="utf-16")
+    with pytest.raises(DataInvalid, match="UTF-16 text, not UTF-8") as refused:
+        list(rows(path))
+    assert "iconv -f UTF-16 -t UTF-8" in refused.value.remedy
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.yaml", "a.jsonl", "a.json"])
