@@ -29,8 +29,11 @@ def mock(
     retry_after: Annotated[float, typer.Option(min=0)] = 1.0,
     reasoning: Annotated[str | None, typer.Option(metavar="FORM")] = None,
     refuse: Annotated[list[str] | None, typer.Option(metavar="PARAMETER")] = None,
+    batch_latency: str = "0",
+    batch_fault: Annotated[list[str] | None, typer.Option(metavar="NAME=PROBABILITY")] = None,
+    enqueued_tokens: Limit = None,
 ) -> None:
-    """Serve a simulated provider on this machine: OpenAI chat and completions, Anthropic messages.
+    """Serve a simulated provider on this machine: OpenAI's and Anthropic's calls and batches.
 
     Once it listens, it prints its base URL: use it as model.base_url in a run file (without /v1
     for the backend anthropic). GET /stats returns counters and peak_per_minute, the most requests
@@ -58,6 +61,10 @@ def mock(
             (reasoning_content and reasoning of a chat message) or blocks (Anthropic's).
         refuse: A parameter that the model rejects with a 400, or schema:KEYWORD for schemas
             (decoding.constraint) with this keyword; repeatable.
+        batch_latency: Time until a batch has ended, like --latency.
+        batch_fault: Make a share of batches fail; repeatable. Names: lost_id, poll_500, expired,
+            duplicated (docs/mock.md). --fault fails single requests of a batch.
+        enqueued_tokens: Maximum input tokens in OpenAI's unfinished batches.
     """
     # Imported here: uvicorn is slow to import, and --help needs none of it.
     from harness.mock import MockError, MockServer
@@ -83,6 +90,9 @@ def mock(
             retry_after=retry_after or None,
             reasoning=reasoning,
             refuse=refuse or (),
+            batch_faults=parse_shares(batch_fault or []),
+            batch_latency=batch_latency,
+            enqueued_tokens=enqueued_tokens,
         )
         with server:
             typer.echo(server.base_url)

@@ -6,18 +6,15 @@ latency, the answer is sent or the drawn fault happens.
 
 Control requests use paths that no real provider has, and are not counted: ``GET /stats``,
 ``GET /stats/bodies``, ``POST /stats/reset``, ``GET /faults``, ``POST /faults`` (see `Conditions`).
+`batches` serves the endpoints of batches, whose requests take the same steps.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import socket
-import struct
 import zlib
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from hashlib import blake2b
-from typing import Any, get_args
+from typing import get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -25,24 +22,20 @@ from msgspec.structs import replace
 from harness.mock import wire
 from harness.mock.answers import Answer, Answers, answerer, endless, positions, thought, truncate
 from harness.mock.anthropic import AnthropicMessages
+from harness.mock.anthropic_batches import AnthropicBatches
+from harness.mock.batches import Answered, BatchEndpoints, BatchSettings, Reset
+from harness.mock.connection import SPACES, Connection, Message, Receive, Send
 from harness.mock.faults import ANSWERS, STATUSES, Fault, FaultMix, Latency, draw
 from harness.mock.openai import OpenAIChat, OpenAICompletions, error_object
+from harness.mock.openai_batches import OpenAIBatches
 from harness.mock.openai_responses import OpenAIResponses
 from harness.mock.stats import BodyCount, Limits, MockRateLimits, Stats
 from harness.mock.wire import Headers, MockRequest, ReplyChoice
-
-Message = dict[str, Any]  # each kind of ASGI message has its own keys
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
 
 Wire = OpenAIChat | OpenAICompletions | OpenAIResponses | AnthropicMessages
 WIRE_FORMATS: tuple[type[Wire], ...] = get_args(Wire)
 CONSTRAINTS = ("response_format", "text", "structured_outputs", "output_config")
 DEFAULT_MODEL = "mock-model"  # the only model listed by a server that accepts any model
-TRICKLE_S = 1.0  # seconds between a trickling answer's bytes: less than any client's read timeout
-
-_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
-_SPACES = b" " * 1_000_000
 _FALSE_USAGE: Mapping[Fault | None, int] = {"usage_zero": 0, "usage_huge": 1_000_000}
 _FALSE_LEVEL = wire.Level("requests", limit=10, used=10, reset_s=60)
 # Well-formed answers that are not what was requested.
@@ -63,6 +56,8 @@ class Conditions(msgspec.Struct, forbid_unknown_fields=True):
     faults: dict[str, float] | None = None
     latency: float | str | None = None
     limits: Limits | None = None
+    batch_faults: dict[str, float] | None = None
+    batch_latency: float | str | None = None
 
 
 class Provider:
@@ -82,7 +77,10 @@ class Provider:
             none.
         refuse: Names of request parameters that every model rejects with a 400. ``schema:KEYWORD``
             rejects each decoding constraint that is a JSON schema with this keyword.
-        limits: Rate limits per model, as the fields of `Limits`.
+        batch_faults: Probability (0 to 1) of each fault of batches (see `batches.BATCH_FAULTS`).
+        batch_latency: Time until a batch has ended, like ``latency``.
+        enqueued_tokens: Maximum number of input tokens in OpenAI's unfinished batches.
+        limits: Rate limits per model, as the fields of `Limits`. They do not apply to batches.
     """
 
     def __init__(
@@ -97,6 +95,9 @@ class Provider:
         retry_after: float | None = 1.0,
         reasoning: str | None = None,
         refuse: Collection[str] = (),
+        batch_faults: Mapping[str, float] | None = None,
+        batch_latency: float | str = 0.0,
+        enqueued_tokens: int | None = None,
         **limits: int | None,
     ) -> None:
         if reasoning not in (None, *wire.REASONING):
@@ -110,19 +111,27 @@ class Provider:
         self._answerer = answerer(answers)
         self._vendors = {kind.path: kind(reasoning) for kind in WIRE_FORMATS}
         self._encode = msgspec.json.Encoder().encode
+        self._batching = BatchSettings(seed)
+        self._batching.change(batch_faults, batch_latency)
+        self._batching.enqueued_tokens = enqueued_tokens
+        given = self._batching, self._process, self.stats
+        self._batches = BatchEndpoints(
+            [AnthropicBatches(*given), OpenAIBatches(*given, self._admit_entry)], api_key
+        )
 
     def change(self, conditions: Conditions) -> None:
         """Apply new settings to all future requests. A setting that is None stays as it is."""
         faults = self._faults if conditions.faults is None else FaultMix(conditions.faults)
         if conditions.latency is not None:
             self._latency = Latency(conditions.latency)
+        self._batching.change(conditions.batch_faults, conditions.batch_latency)
         self._faults = faults  # only now: an invalid latency changes nothing
         if conditions.limits is not None:
             self._limits = MockRateLimits(conditions.limits)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Serve one ASGI request."""
-        connection, headers = _Connection(scope, receive, send), scope["headers"]
+        connection, headers = Connection(scope, receive, send), scope["headers"]
         body = await connection.body()
         route = f"{scope['method']} {scope['path']}"
         if body is None:
@@ -131,12 +140,14 @@ class Provider:
             await self._serve(vendor, headers, body, connection)
         elif route == "GET /v1/models":
             await self._list_models(headers, connection)
+        elif await self._serve_batch(scope, body, connection):
+            return
         else:
             status, answer = self._control(route, body)
             await connection.answer(status, self._encode(answer), [])
 
     async def _serve(
-        self, vendor: Wire, headers: Headers, body: bytes, connection: _Connection
+        self, vendor: Wire, headers: Headers, body: bytes, connection: Connection
     ) -> None:
         digest = blake2b(body, digest_size=8).hexdigest()
         count = self.stats.arrive(digest, vendor.path)
@@ -178,6 +189,47 @@ class Provider:
             await connection.answer(200, reply, sent)
         else:
             await self._break(fault, reply, sent, connection)
+
+    async def _serve_batch(self, scope: Message, body: bytes, connection: Connection) -> bool:
+        """Answer a request for files and batches. Return False if it has another path."""
+        asked = scope["method"], scope["path"], scope["query_string"], scope["headers"]
+        try:
+            found = self._batches.serve(*asked, body)
+        except Reset:
+            await connection.reset()
+            return True
+        if found is None:
+            return False
+        vendor, answer = found
+        status, headers = 200, vendor.headers("req_batch")
+        if isinstance(answer, wire.ApiError):
+            status, answer = answer.status, vendor.error(answer, "req_batch")
+        content = answer if isinstance(answer, bytes) else self._encode(answer)
+        await connection.answer(status, content, headers)
+        return True
+
+    def _admit_entry(self, path: str, body: bytes, headers: Headers) -> tuple[str, int]:
+        request = self._admit(self._vendors[path], headers, body, "")
+        return request.model, request.prompt_tokens
+
+    def _process(self, path: str, body: bytes, headers: Headers) -> Answered:
+        """Answer a request of a batch, or fail it with a drawn fault that has a status."""
+        vendor, digest = self._vendors[path], blake2b(body, digest_size=8).hexdigest()
+        count = self.stats.arrive(digest, path)
+        fault = self._faults.pick(draw(self._seed, digest, count.requests)[0])
+        key = wire.header(headers, b"x-api-key") or wire.bearer(headers) or ""
+        try:
+            request = self._admit(vendor, headers, body, digest)
+            self.stats.counts.by_model[request.model] += 1
+            choices = self._choices(vendor, request, fault, key)
+            if fault is not None:
+                self.stats.counts.by_fault[fault] += 1
+                self._raise_status(fault, vendor, request, key)
+        except wire.ApiError as error:
+            self.stats.leave(error.status)
+            return error.status, vendor.error(error, f"req_{digest}")
+        self._count_answer(request, choices, count)
+        return 200, vendor.answer(request, choices)
 
     def _admit(self, vendor: Wire, headers: Headers, body: bytes, digest: str) -> MockRequest:
         if self._api_key is not None:
@@ -255,7 +307,7 @@ class Provider:
             self.stats.counts.answered += 1
 
     async def _break(
-        self, fault: Fault, reply: bytes, headers: Headers, connection: _Connection
+        self, fault: Fault, reply: bytes, headers: Headers, connection: Connection
     ) -> None:
         status, half = 200, reply[: len(reply) // 2]
         match fault:
@@ -277,7 +329,7 @@ class Provider:
                 await connection.begin(len(reply), headers, half)
                 return await connection.close()
             case "huge_body":
-                await connection.begin(len(reply) + 1024 * len(_SPACES), headers, reply)
+                await connection.begin(len(reply) + 1024 * len(SPACES), headers, reply)
                 await connection.flood(1024)
                 return self.stats.leave(200)
             case "invalid_json":
@@ -290,12 +342,12 @@ class Provider:
             case "huge_headers":
                 headers += [(b"x-padding-%d" % n, b"x" * 4000) for n in range(1000)]
             case "gzip_bomb":
-                reply = zlib.compress(reply + 100 * _SPACES, wbits=zlib.MAX_WBITS | 16)
+                reply = zlib.compress(reply + 100 * SPACES, wbits=zlib.MAX_WBITS | 16)
                 headers.append((b"content-encoding", b"gzip"))
         self.stats.leave(status)
         await connection.answer(status, reply, headers)
 
-    async def _list_models(self, headers: Headers, connection: _Connection) -> None:
+    async def _list_models(self, headers: Headers, connection: Connection) -> None:
         # Both vendors list models at the same path; only Anthropic's clients send this header.
         anthropic = wire.header(headers, b"anthropic-version") is not None
         vendor = self._vendors[AnthropicMessages.path if anthropic else OpenAIChat.path]
@@ -320,95 +372,8 @@ class Provider:
                     return 200, self.stats.by_body()
                 case "GET /faults" | "POST /faults":
                     now = self._faults.shares, self._latency.spec, self._limits.limits
-                    return 200, Conditions(*now)
+                    ours = self._batching
+                    return 200, Conditions(*now, ours.faults, ours.latency.spec)
         except (wire.MockError, msgspec.MsgspecError) as error:
             return 400, {"error": error_object(str(error))}
         return 404, {"error": error_object(f"Invalid URL ({route})")}
-
-
-class _Connection:
-    def __init__(self, scope: Message, receive: Receive, send: Send) -> None:
-        self._scope = scope
-        # ASGI cannot reset or close a connection: `server._Protocol` passes its transport.
-        self._transport: asyncio.Transport = scope["state"]["transport"]
-        self._receive, self._send = receive, send
-
-    async def body(self) -> bytes | None:
-        """Return the request's body, or None if the client disconnected while sending it."""
-        event = await self._receive()
-        body: bytes = event.get("body", b"")
-        while event.get("more_body"):
-            event = await self._receive()
-            body += event.get("body", b"")
-        return None if event["type"] == "http.disconnect" else body
-
-    async def answer(self, status: int, body: bytes, headers: Headers) -> None:
-        await self._start(status, len(body), headers)
-        await self._send({"type": "http.response.body", "body": body})
-
-    async def begin(self, length: int, headers: Headers, part: bytes) -> None:
-        """Send a reply with status 200 and only the first part of its body.
-
-        The headers announce a body of ``length`` bytes.
-        """
-        await self._start(200, length, headers)
-        await self._send({"type": "http.response.body", "body": part, "more_body": True})
-
-    async def flood(self, times: int) -> None:
-        """Send ``times`` megabytes of spaces as the rest of the body.
-
-        Stop if the client disconnects.
-        """
-        for left in reversed(range(times)):
-            await self._send({"type": "http.response.body", "body": _SPACES, "more_body": left > 0})
-            if self._transport.is_closing():
-                return
-
-    def elsewhere(self) -> bytes:
-        """Return this request's URL with the other name of this host: localhost or 127.0.0.1."""
-        own = dict(self._scope["headers"])[b"host"].startswith(b"localhost")
-        host = "127.0.0.1" if own else "localhost"
-        return f"http://{host}:{self._scope['server'][1]}{self._scope['path']}".encode()
-
-    async def trickle(self, body: bytes, headers: Headers) -> None:
-        """Send status 200, then the body slowly, byte by byte, until the client disconnects.
-
-        The last byte is never sent.
-        """
-        await self._start(200, len(body), headers)
-        for at in range(len(body) - 1):
-            byte = body[at : at + 1]
-            await self._send({"type": "http.response.body", "body": byte, "more_body": True})
-            if await self.left_within(TRICKLE_S):
-                return
-        await self.gone()
-
-    async def close(self) -> None:
-        self._transport.close()
-        await self.gone()
-
-    async def reset(self) -> None:
-        """Break the connection in such a way that the client sees a connection reset."""
-        raw = self._transport.get_extra_info("socket")
-        if raw.fileno() >= 0:  # Otherwise the client has already left.
-            raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
-        self._transport.abort()
-        await self.gone()
-
-    async def gone(self) -> None:
-        """Wait until the client has disconnected or the server is stopped."""
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
-
-    async def left_within(self, seconds: float) -> bool:
-        """Wait for at most ``seconds``. Return whether the client has disconnected by then."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self.gone()
-                return True
-        return False
-
-    async def _start(self, status: int, length: int, headers: Headers) -> None:
-        own = [(b"content-type", b"application/json"), (b"content-length", b"%d" % length)]
-        start = {"type": "http.response.start", "status": status, "headers": own + headers}
-        await self._send(start)

@@ -53,6 +53,10 @@ class Snapshot(Struct):
     by_status: dict[int, int] = field(default_factory=Counter)
     by_fault: dict[str, int] = field(default_factory=Counter)
     by_path: dict[str, int] = field(default_factory=Counter)
+    batches: int = 0  # that were created, also those whose id was lost
+    open_batches: int = 0  # that have not ended
+    batch_requests: int = 0  # in all batches; those that were worked on are counted above, too
+    batch_answered: int = 0
     # Requests with a valid key, body and model, even if a rate limit rejected them
     by_model: dict[str, int] = field(default_factory=Counter)
     # The maximum admitted in any 60 seconds, over all models. A drawn fault counts: without tokens
@@ -72,12 +76,14 @@ class Stats:
         self.reset()
 
     def reset(self) -> None:
-        """Clear all counters except the number of requests in flight.
+        """Clear all counters except the numbers of requests in flight and of open batches.
 
         This also restarts the draws of faults and latencies for each body.
         """
         in_flight = self.counts.in_flight
-        self.counts = Snapshot(in_flight=in_flight, max_in_flight=in_flight)
+        self.counts = Snapshot(
+            in_flight=in_flight, max_in_flight=in_flight, open_batches=self.counts.open_batches
+        )
         self.peak = Peak()
         self._bodies: dict[str, BodyCount] = {}
 

@@ -318,6 +318,7 @@ async def test_outage_that_ends(client: httpx2.AsyncClient) -> None:
         down = {"faults": {"503": 1}, "latency": "uniform:0:0.01"}
         changed = await client.post(f"{server.url}/faults", json=down)
         weather = {"faults": {"503": 1.0}, "latency": "uniform:0:0.01", "limits": {}}
+        weather |= {"batch_faults": {}, "batch_latency": "0.0"}
         assert changed.json() == weather
         with pytest.raises(httpx2.HTTPStatusError):
             await post(client, server)

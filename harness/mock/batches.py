@@ -1,0 +1,271 @@
+"""Batches of requests: the common part of OpenAI's and Anthropic's endpoints.
+
+A batch is worked on when its latency has passed, whether or not a client polls it. Each request
+that it completes is then counted (billed) once, like a request of its own. Results are in random
+order. Files and batches live in memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from time import time
+from typing import Any, ClassVar, Literal
+from urllib.parse import parse_qs
+
+import msgspec
+
+from harness.mock.anthropic import AnthropicMessages
+from harness.mock.faults import Latency, draw
+from harness.mock.openai import OpenAIChat
+from harness.mock.stats import Stats
+from harness.mock.wire import ApiError, Headers, MockError
+
+BatchFault = Literal["lost_id", "poll_500", "expired", "duplicated"]
+BATCH_FAULTS: Mapping[str, str] = {
+    "lost_id": "the batch is created, and the connection is reset before the reply",
+    "poll_500": "a 500 in answer to a question about a batch",
+    "expired": "the batch expires after half of its requests",
+    "duplicated": "a result is listed twice",
+}
+WINDOW_S = 24 * 3600
+
+Answered = tuple[int, Any]  # status and body of an entry's answer
+Process = Callable[[str, bytes, Headers], Answered]
+Admit = Callable[[str, bytes, Headers], tuple[str, int]]  # returns model and prompt tokens
+Wire = OpenAIChat | AnthropicMessages
+Given = Mapping[str, str]  # the query of a URL
+Ending = Literal["failed", "cancelled", "expired", "completed"]
+
+
+class Reset(Exception):
+    """The connection is to be reset instead of sending a reply."""
+
+
+@dataclass
+class BatchedRequest:
+    """A request of a batch."""
+
+    custom_id: str
+    path: str
+    body: bytes
+    tokens: int = 0  # of the prompt
+
+
+@dataclass
+class MockBatch:
+    """A batch, and the outcomes of its requests once it has ended."""
+
+    id: str
+    entries: list[BatchedRequest]
+    headers: Headers
+    created: float
+    seconds: float  # until it is worked on
+    about: dict[str, Any]  # what the vendor keeps with it
+    status: Literal[Ending, "in_progress"] = "in_progress"
+    ended: float | None = None
+    outcomes: list[tuple[str, str, Answered | None]] = field(default_factory=list)
+    timer: asyncio.TimerHandle | None = None
+
+    @property
+    def counts(self) -> Counter[str]:
+        """The number of requests by outcome."""
+        return Counter(kind for _, kind, _ in self.outcomes)
+
+
+class BatchSettings:
+    """Faults and latency of batches, shared by both vendors, and their draws."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.faults: dict[str, float] = {}
+        self.latency = Latency(0.0)
+        self.enqueued_tokens: int | None = None
+        self._drawn = 0
+
+    def change(self, faults: Mapping[str, float] | None, latency: float | str | None) -> None:
+        """Set the probabilities of faults and the latency. None leaves one as it is."""
+        for name, share in (faults or {}).items():
+            if name not in BATCH_FAULTS:
+                raise MockError(f"Unknown batch fault {name!r}. Faults: {', '.join(BATCH_FAULTS)}.")
+            if not 0 <= share <= 1:
+                raise MockError(f"The probability of fault {name} must be in 0..1, not {share}.")
+        if latency is not None:
+            self.latency = Latency(latency)
+        if faults is not None:
+            self.faults = dict(faults)
+
+    def happens(self, fault: BatchFault) -> bool:
+        """Draw whether a fault happens."""
+        share = self.faults.get(fault, 0.0)
+        return share > 0 and self.draw(fault) < share
+
+    def draw(self, what: str) -> float:
+        """Return the next pseudo-random number in [0, 1)."""
+        self._drawn += 1
+        return draw(self.seed, what, self._drawn)[0]
+
+
+class VendorBatches(ABC):
+    """The batches of one vendor.
+
+    Args:
+        settings: Faults and latency.
+        process: Works on the body of a request, and counts it.
+        stats: The counters.
+    """
+
+    wire: Wire
+    prefix: ClassVar[str]  # of the batches' ids
+    root: ClassVar[str]  # path of the endpoints
+    files: ClassVar[str] = "/none"  # path of the endpoints for files
+    most_listed: ClassVar[int]  # on a page
+
+    def __init__(self, settings: BatchSettings, process: Process, stats: Stats) -> None:
+        self.settings, self._process, self._stats = settings, process, stats
+        self.known: dict[str, MockBatch] = {}
+
+    @abstractmethod
+    def create(self, headers: Headers, body: bytes) -> MockBatch:
+        """Create the batch that a request's body describes, or raise ApiError."""
+
+    @abstractmethod
+    def view(self, batch: MockBatch, headers: Headers) -> dict[str, Any]:
+        """Return a batch as a JSON object."""
+
+    def serve(
+        self, method: str, path: str, given: Given, headers: Headers, body: bytes
+    ) -> dict[str, Any] | bytes | None:
+        """Return the JSON object or the file that answers a request, or None for another path.
+
+        Raises:
+            ApiError: If the request is rejected.
+            Reset: If the connection is to be reset.
+        """
+        rest = path.removeprefix(self.root).strip("/")
+        if method == "GET" and self.settings.happens("poll_500"):
+            raise self.wire.fail(500, self.wire.failures[500])
+        match method, rest.split("/"):
+            case "POST", [""]:
+                batch = self.create(headers, body)
+                if self.settings.happens("lost_id"):
+                    raise Reset
+                return self.view(batch, headers)
+            case "GET", [""]:
+                return self._page(given, headers)
+            case "GET", [name]:
+                return self.view(self.find(name), headers)
+            case "POST", [name, "cancel"]:
+                return self.view(self.cancel(self.find(name)), headers)
+        return self.other(method, rest)
+
+    def other(self, method: str, rest: str) -> bytes | None:
+        """Answer a request for another path below `root`."""
+        return None
+
+    def cancel(self, batch: MockBatch) -> MockBatch:
+        """Cancel a batch that has not ended."""
+        if batch.ended is None:
+            self.end(batch, "cancelled")
+        return batch
+
+    def begin(
+        self, entries: list[BatchedRequest], headers: Headers, about: dict[str, Any]
+    ) -> MockBatch:
+        """Create a batch, which ends when its latency has passed."""
+        number = f"{self.settings.seed}/{len(self.known)}"
+        name = f"{self.prefix}_{blake2b(number.encode(), digest_size=8).hexdigest()}"
+        seconds = self.settings.latency.seconds(self.settings.draw("latency"))
+        batch = self.known[name] = MockBatch(name, entries, headers, time(), seconds, about)
+        self._stats.counts.batches += 1
+        self._stats.counts.batch_requests += len(entries)
+        self._stats.counts.open_batches += 1
+        how: Ending = "expired" if self.settings.happens("expired") else "completed"
+        batch.timer = asyncio.get_running_loop().call_later(seconds, self.end, batch, how)
+        return batch
+
+    def end(self, batch: MockBatch, how: Ending) -> None:
+        """Work on a batch: on all of it, on half if it expires, else on what time has allowed."""
+        assert batch.timer is not None
+        batch.timer.cancel()
+        gone = min(1.0, (time() - batch.created) / batch.seconds) if batch.seconds else 1.0
+        done = {"completed": 1.0, "expired": 0.5}.get(how, gone) * len(batch.entries)
+        for place, entry in enumerate(batch.entries):
+            if place >= done:
+                batch.outcomes.append((entry.custom_id, how, None))
+                continue
+            answered = self._process(entry.path, entry.body, batch.headers)
+            kind = "succeeded" if answered[0] == 200 else "errored"
+            batch.outcomes.append((entry.custom_id, kind, answered))
+        random.Random(batch.id).shuffle(batch.outcomes)
+        batch.status, batch.ended = how, time()
+        self._stats.counts.open_batches -= 1
+        self._stats.counts.batch_answered += batch.counts["succeeded"]
+
+    def lines(self, batch: MockBatch, line: Callable[..., Any], kinds: Iterable[str]) -> bytes:
+        """Return the outcomes of some kinds as JSON lines."""
+        lines = []
+        for place, (custom_id, kind, answered) in enumerate(batch.outcomes):
+            if kind in kinds:
+                one = msgspec.json.encode(line(place, custom_id, kind, answered)) + b"\n"
+                lines.append(2 * one if self.settings.happens("duplicated") else one)
+        return b"".join(lines)
+
+    def find(self, name: str) -> MockBatch:
+        """Return a batch, or raise ApiError (404)."""
+        if name not in self.known:
+            raise self.wire.fail(404, f"No batch found with id '{name}'.")
+        return self.known[name]
+
+    def _page(self, given: Given, headers: Headers) -> dict[str, Any]:
+        newest = list(reversed(self.known.values()))
+        after = given.get("after") or given.get("after_id")
+        if after is not None:
+            newest = newest[1 + newest.index(self.find(after)) :]
+        size = max(1, min(self.most_listed, int(given.get("limit", 20))))
+        data = [self.view(one, headers) for one in newest[:size]]
+        ends = {f"{end}_id": data[at]["id"] if data else None for end, at in _ENDS.items()}
+        return {"object": "list", "data": data, **ends, "has_more": len(newest) > size}
+
+
+_ENDS = {"first": 0, "last": -1}
+
+
+def check_unique(entries: Iterable[BatchedRequest]) -> str:
+    """Return a custom id that two entries share, or ""."""
+    counts = Counter(entry.custom_id for entry in entries)
+    return next((name for name, count in counts.items() if count > 1), "")
+
+
+class BatchEndpoints:
+    """The endpoints of several vendors. ``api_key`` is the only valid key, or None for any."""
+
+    def __init__(self, vendors: Iterable[VendorBatches], api_key: str | None) -> None:
+        self._vendors, self._api_key = list(vendors), api_key
+
+    def serve(
+        self, method: str, path: str, query: bytes, headers: Headers, body: bytes
+    ) -> tuple[Wire, dict[str, Any] | bytes | ApiError] | None:
+        """Return the wire format, with what answers a request. None for any other path.
+
+        Raises:
+            Reset: If the connection is to be reset.
+        """
+        given = {name: values[-1] for name, values in parse_qs(query.decode()).items()}
+        for vendor in self._vendors:
+            if not re.match(rf"{vendor.root}(?:/|$)|{vendor.files}(?:/|$)", path):
+                continue
+            try:
+                if self._api_key is not None:
+                    vendor.wire.check_key(headers, self._api_key)
+                if (found := vendor.serve(method, path, given, headers, body)) is not None:
+                    return vendor.wire, found
+            except ApiError as error:
+                return vendor.wire, error
+        return None
