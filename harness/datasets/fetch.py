@@ -116,7 +116,8 @@ def data_set(name: str) -> DataSet:
 def prompt_files(name: str, root: Path) -> dict[str, Path]:
     """Return the files of a data set that consists of prompts, by the prompts' names.
 
-    Raises DataMissing if a file is not in the data folder ``root``.
+    Raises:
+        DataMissing: If a file is not in the data folder ``root``.
     """
     found = {Path(product.path).stem: root / product.path for product in data_set(name).products}
     for path in found.values():
