@@ -51,7 +51,11 @@ class OpenAIResponses(OpenAI):
     constants: ClassVar = {"object": "response"}
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
-        """Decode a request. Raises ApiError (400) if its body is invalid."""
+        """Decode a request.
+
+        Raises:
+            ApiError: With status 400, if its body is invalid.
+        """
         request = self.decode(body, _ResponseRequest)
         for name in ("stop", "seed"):
             if getattr(request, name) is not None:
