@@ -51,7 +51,8 @@ class Check(Struct, frozen=True):
 def read_checks(raw: object, where: str) -> list[Check]:
     """Parse a list of checks from a run file or a row.
 
-    Raises ConfigError, with a message that begins with ``where``, if the list is invalid.
+    Raises:
+        ConfigError: If the list is invalid. The message begins with ``where``.
     """
     if not isinstance(raw, list):
         raise ConfigError(f"{where} must be a list.", "Write '- exact_match', one per line.")
@@ -67,7 +68,8 @@ def read_checks(raw: object, where: str) -> list[Check]:
 def checks_of(row: Mapping[str, Any], shared: Sequence[Check]) -> Sequence[Check]:
     """Return a row's checks: its own checks, or the run file's (``shared``) with the row's changes.
 
-    Raises DataInvalid if the row's ``checks`` are invalid, name a Python file, or leave no check.
+    Raises:
+        DataInvalid: If the row's ``checks`` are invalid, name a Python file, or leave no check.
     """
     raw = row.get("checks")
     try:
@@ -100,9 +102,12 @@ def is_file(checker: object) -> bool:
 
 
 def from_row(row: Mapping[str, Any], name: str, check: str) -> Any:
-    """Return the value of the row's field ``name``, or raise DataInvalid if the row lacks it.
+    """Return the value of the row's field ``name``.
 
     ``check`` is the name of the check that needs the field.
+
+    Raises:
+        DataInvalid: If the row lacks the field.
     """
     if name not in row:
         raise DataInvalid(
@@ -160,8 +165,8 @@ def _judge_entry(entry: Mapping[Any, Any], taken: Sequence[str]) -> Check:
 def _changed(checks: Sequence[Check], changes: Mapping[Any, Any]) -> list[Check]:
     """Return the checks after applying a row's ``changes``.
 
-    ``changes`` maps the name of a check to options that replace its own, or to None to drop it.
-    Raises ConfigError if no check has that name, or if the change is anything else.
+    ``changes`` maps the name of a check to options that replace its own, or to None to drop the
+    check. Raises ConfigError if there is no check of that name, or if the change is anything else.
     """
     found = {check.name: check for check in checks}
     for name, change in changes.items():
@@ -178,7 +183,7 @@ def _changed(checks: Sequence[Check], changes: Mapping[Any, Any]) -> list[Check]
 
 
 class Rules:
-    """Builds the checkers that checks name, and caches them.
+    """Builds and caches the checkers that the checks name.
 
     The constructor builds the checkers of the run file's checks (``shared``), and raises
     ConfigError if their options are wrong.
@@ -201,8 +206,9 @@ class Rules:
     def of(self, checks: Sequence[Check], row: Mapping[str, Any]) -> tuple[Check, ...]:
         """Return the checks that need no judge, with the row's values filled into their options.
 
-        Raises DataInvalid if the row lacks a field, its options are wrong, or it names a file to
-        read.
+        Raises:
+            DataInvalid: If the row lacks a field, its options are wrong, or it names a file to
+                read.
         """
         found = []
         for check in checks:
@@ -260,7 +266,7 @@ def _resolved(check: Check, row: Mapping[str, Any]) -> Check:
 
 @lru_cache
 def _parameters(checker: str) -> tuple[list[str], str, list[str]]:
-    """Return what resolving a check requires to know about its checker.
+    """Return the facts about a checker that are needed to resolve a check.
 
     Returns:
         The names of its options, the option that ``field:`` sets ("" if it has no options), and its

@@ -56,7 +56,11 @@ class BlockExtraction:
             raise ConfigError(f"There is no extraction {name!r}.", nearest(name, names))
 
     def read(self, text: str) -> str:
-        """Return the text of the block, or raise NoAnswerBlock if the reply has none."""
+        """Return the text of the block.
+
+        Raises:
+            NoAnswerBlock: If the reply has no such block.
+        """
         if not self._tags:
             return _BLOCKS[self._kind](text)
         start, end = self._tags
@@ -200,7 +204,11 @@ class RegexExtraction:
         return min(found, key=lambda one: sign * one.start, default=None)
 
     def read(self, text: str) -> str:
-        """Return the answer that `find` returns, or raise Unparseable if it is missing or empty."""
+        """Return the answer that `find` returns.
+
+        Raises:
+            Unparseable: If there is no answer, or it is empty.
+        """
         if (found := self.find(text)) and found.answer:
             return found.answer
         patterns = ", ".join(f"{pattern.pattern!r:.60}" for pattern in self.patterns)
@@ -233,7 +241,11 @@ class NumberExtraction:
     expects: ClassVar[tuple[str, ...]] = ()
 
     def read(self, text: str) -> str:
-        """Return the number as text, or raise Unparseable if there is none."""
+        """Return the number as text.
+
+        Raises:
+            Unparseable: If the reply has no number.
+        """
         if (found := one_number(text, self.take)) is None:
             raise Unparseable("The answer contains no number.")
         return format(found, "f") if abs(found.adjusted()) < 100 else str(found)
@@ -256,8 +268,9 @@ class JsonExtraction:
     def read(self, text: str) -> str:
         """Return the value of the key: a string unchanged, any other value as JSON.
 
-        Raises Unparseable if the reply has no JSON object, if the key is missing, or if the value
-        is too large.
+        Raises:
+            Unparseable: If the reply has no JSON object, if the key is missing, or if the value is
+                too large.
         """
         found: Any = json_object(text)
         for key in self._path:
@@ -294,7 +307,9 @@ _KEYS: Mapping[str, tuple[str, ...]] = {"regex": ("take", "ignore_case"), "numbe
 def extraction(raw: object, where: str = "extraction") -> Extraction:
     """Build an extraction from the name of a block, or from a mapping with one of `_KEYS`.
 
-    Raises ConfigError if it is neither. ``where`` is the option's name, for the messages.
+    Raises:
+        ConfigError: If ``raw`` is neither of these. The message begins with ``where``, the option's
+            name.
     """
     if isinstance(raw, str):
         return BlockExtraction(raw)
@@ -332,8 +347,10 @@ _FENCED = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
 def json_object(text: str) -> dict[str, Any]:
     """Return the first JSON object in a reply.
 
-    The reply's first fence is searched first, and then the whole reply. Raises Unparseable if there
-    is no object, or if one has a repeated key.
+    The reply's first fence is searched first, and then the whole reply.
+
+    Raises:
+        Unparseable: If there is no object, or if an object has a repeated key.
     """
     fence = _FENCED.search(text)
     for candidate in (fence[1] if fence else text, text):
@@ -394,10 +411,11 @@ def faults(messages: Sequence[str], answers: Sequence[str], parser: Extraction) 
 
 
 def garbled(parser: Extraction, answer: str) -> str | None:
-    """Return what a parser misreads in a reply that gives the answer in the parser's own pattern.
+    """Return what a parser reads instead of the answer in a reply that should be easy to read.
 
-    This reply is the result of `RegexExtraction.filled`. Returns "" if the parser reads nothing.
-    Return None if it reads the answer, if it has no such reply, or if it is too slow.
+    This reply has the parser's own format (`RegexExtraction.filled`). The result is "" if the
+    parser reads nothing. It is None if the parser reads the answer or is too slow, or if there is
+    no such reply.
     """
     text = parser.filled(answer) if isinstance(parser, RegexExtraction) else None
     try:

@@ -2,7 +2,8 @@
 
 Each measure takes an answer and its references and returns the best value over the references, a
 number from 0 to 1 or a bool. A base model only completes text, so it goes on to write another input
-after its answer. Where the answer is cut changes ROUGE-L by ten points, so tasks make it a setting.
+after its answer. The place at which the answer is cut changes ROUGE-L by ten points, so tasks have
+an option for it.
 
 >>> exact_match(" Yes.", ["yes"]), token_f1("the cat sat", ["A cat sat down"])
 (True, 0.8)

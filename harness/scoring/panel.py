@@ -74,7 +74,8 @@ class Panel:
     def combine(self, judged: JudgeScores) -> Mapping[str, Score]:
         """Return the panel's scores by name, or {} if no judge was asked.
 
-        Raises Unparseable if no score has enough verdicts for the quorum.
+        Raises:
+            Unparseable: If no score has enough verdicts for the quorum.
         """
         asked = sum(scores is None or bool(scores) for scores in judged.values())
         given = {judge: scores for judge, scores in judged.items() if scores}

@@ -66,15 +66,15 @@ class Pattern:
 
     @property
     def groups(self) -> int:
-        """Number of capturing groups in the pattern."""
+        """The number of capturing groups in the pattern."""
         return int(self._compiled.groups)
 
     def search(self, text: str) -> Any:
         """Return the leftmost match, or None.
 
         Raises:
-            PatternTooSlow: The search takes longer than the time limit.
-            ConfigError: Searches for this pattern have done so `MOST_TIMEOUTS` times.
+            PatternTooSlow: If the search takes longer than the time limit.
+            ConfigError: If that has happened to searches for this pattern `MOST_TIMEOUTS` times.
         """
         return self._bounded(self._compiled.search, text)
 
@@ -121,9 +121,9 @@ _READ_DIFFERENTLY = re.compile(r"\[:|\(\?[a-zA-Z]*x|\{(?!\d*,?\d*\})")
 
 
 def parts(pattern: str) -> float:
-    """Return an upper bound on the number of parts of a compiled pattern, which take up memory.
+    """Return an upper bound on the number of parts that a pattern has when it is compiled.
 
-    A repetition ``x{n}`` counts as n + 1 times the parts of x.
+    Each part takes up memory. A repetition ``x{n}`` has n + 1 times as many parts as x.
     """
     errors = (re.error, RecursionError, OverflowError, ValueError)
     if not _READ_DIFFERENTLY.search(pattern):

@@ -114,7 +114,10 @@ class Punkt(PunktSentenceTokenizer):  # type: ignore[misc]  # NLTK has no types
 def english(folder: Path | None = None) -> Punkt | None:
     """Return NLTK's English sentence splitter, or None if its data is not installed.
 
-    NLTK's paths and ``folder`` are searched. Raises DataInvalid if the data cannot be read.
+    NLTK's paths and ``folder`` are searched.
+
+    Raises:
+        DataInvalid: If the data cannot be read.
     """
     known = list(data.path)
     data.path += [str(folder)] if folder else []  # NLTK opens no files elsewhere

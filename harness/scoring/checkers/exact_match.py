@@ -1,4 +1,4 @@
-"""Checks whether the text equals an expected text."""
+"""Checks whether the text equals the expected text."""
 
 from __future__ import annotations
 

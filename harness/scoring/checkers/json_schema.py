@@ -45,8 +45,10 @@ class JsonSchemaChecker:
     def check(self, text: str, instance: Instance[Any]) -> Score:
         """Return a score of True or False. If False, its reason lists violations of the schema.
 
-        The score has no value if validation takes too long. Raises Unparseable if the reply
-        contains no answer in the expected format.
+        The score has no value if validation takes too long.
+
+        Raises:
+            Unparseable: If the reply contains no answer in the expected format.
         """
         return self._score(self._extraction.read(text))["valid"]
 

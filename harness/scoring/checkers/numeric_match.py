@@ -42,7 +42,11 @@ class NumericMatchChecker:
         self._take: Take = take
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Return a score of True or False, or raise Unparseable if the text has no number."""
+        """Return a score of True or False.
+
+        Raises:
+            Unparseable: If the text has no number.
+        """
         found = one_number(text, self._take)
         if found is None:
             raise Unparseable("The answer contains no number.")

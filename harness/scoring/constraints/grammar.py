@@ -157,7 +157,8 @@ def measure_name(base: Base) -> str | None:
 def read(raw: object, where: str = "the constraint") -> Specification:
     """Parse a specification from dicts and lists.
 
-    Raises DataInvalid, with a message that begins with ``where``, if it is invalid.
+    Raises:
+        DataInvalid: If the specification is invalid. The message begins with ``where``.
     """
     refuse_excess(raw, where)
     plain = _converted(raw, _Plain, where)
@@ -211,7 +212,8 @@ def read_constraint(raw: object, where: str) -> Constraint:
 def read_targets(raw: object, where: str) -> Target:
     """Return a target, or a list of targets, with lists converted to tuples.
 
-    Raises DataInvalid if a target is neither a whole number nor a string.
+    Raises:
+        DataInvalid: If a target is neither a whole number nor a string.
     """
     if isinstance(raw, list | tuple):
         return tuple(read_targets(part, f"{where}.{n}") for n, part in enumerate(raw, 1))
@@ -233,7 +235,8 @@ Shape: TypeAlias = Literal["number", "text"] | Several
 def observed_shape(base: Base, where: str) -> Shape:
     """Return the type of the value that a base constraint compares with its target.
 
-    Raises DataInvalid if the transformation does not fit the units.
+    Raises:
+        DataInvalid: If the transformation does not fit the units.
     """
     units = Several("text")
     return outcome(base.transformation, Several(units) if base.input_level else units, where)
@@ -242,8 +245,9 @@ def observed_shape(base: Base, where: str) -> Shape:
 def outcome(transformation: Transformation, units: Shape, where: str) -> Shape:
     """Return the type of a transformation's result, given the type of its input (``units``).
 
-    Raises DataInvalid if the transformation does not apply to that type, or if it uses a measure
-    that is not installed.
+    Raises:
+        DataInvalid: If the transformation does not apply to that type, or uses a measure that is
+            not installed.
     """
     if isinstance(transformation, Identity):
         return units

@@ -91,7 +91,8 @@ def _asked(base: Base, target: Target) -> str:
 def asked_phrase(base: Base, measured: Transformation, nouns: Nouns, target: Target) -> str | None:
     """Return a short phrase for the required count or position, such as "exactly 6 sentences".
 
-    Return None if ``measured``, the transformation, is neither, or the relation does not fit.
+    Return None if the transformation (``measured``) is neither a count nor a position, or if the
+    relation does not fit it.
     """
     if isinstance(measured, Count) and base.relation in AMOUNT:
         number = sole(target)
@@ -172,7 +173,7 @@ def unit_nouns(base: Base) -> Nouns:
 
 
 def inside(nouns: Nouns) -> Nouns:
-    """Return the nouns without the first. If no noun is left, return only ``character``."""
+    """Return all nouns but the first or, if there is only one, ``character``."""
     return nouns[1:] or ("character",)
 
 

@@ -74,7 +74,8 @@ class VerifiableInstruction(Struct, frozen=True):
     def check(self, text: str) -> str:
         """Return why the text does not follow the instruction, or "" if it does.
 
-        Raises PatternTooSlow if a keyword is a pattern whose search takes too long.
+        Raises:
+            PatternTooSlow: If a keyword is a pattern whose search takes too long.
         """
         if not text.strip():
             return BLANK
@@ -117,7 +118,9 @@ def instruction(
     """Build an instruction from its id, such as ``keywords:existence``, and its arguments.
 
     ``verdicts`` selects the published check or the corrected one; most instructions have only one.
-    Raises DataInvalid if the id or an argument is unknown or wrong.
+
+    Raises:
+        DataInvalid: If the id or an argument is unknown or wrong.
     """
     if name not in CHECKS:
         raise DataInvalid(f"there is no instruction {name!r:.80}.", nearest(name, CHECKS))

@@ -81,14 +81,19 @@ def _beside(module: str, file: str) -> str:
 
 @cache
 def stopwords() -> frozenset[str]:
-    """Return NLTK's English stop words, or raise DataMissing if they are not installed."""
+    """Return NLTK's English stop words.
+
+    Raises:
+        DataMissing: If they are not installed.
+    """
     return frozenset(_file(STOPWORDS).read_text("utf-8").split())
 
 
 def first_tag(words: list[str]) -> str:
     """Return the Penn Treebank tag of the first word, such as ``VB`` for a verb.
 
-    Raises DataMissing if NLTK's tagger is not installed.
+    Raises:
+        DataMissing: If NLTK's tagger is not installed.
     """
     # The tagger goes from left to right, and looks at most two words ahead.
     (_, tag), *_ = _tagger().tag(words[:3])
@@ -116,7 +121,8 @@ def _tagger() -> Any:
 def sha256(name: str) -> str:
     """Return the SHA-256 hash of the NLTK data file ``name``, a path relative to a data folder.
 
-    Raises DataMissing if there is no such file.
+    Raises:
+        DataMissing: If there is no such file.
     """
     return hashlib.sha256(_file(name).read_bytes()).hexdigest()
 

@@ -133,9 +133,10 @@ def require_count(
 def require_relation(
     count: int, relation: Relation, wanted: int, what: str, where: str = ""
 ) -> None:
-    """Raise NotFollowed unless ``count`` is "less than" or "at least" ``wanted``, per ``relation``.
+    """Raise NotFollowed unless ``count`` is "less than" or "at least" ``wanted``.
 
-    ``what`` and ``where`` are as in `require_count`.
+    ``relation`` says which of the two is required. ``what`` and ``where`` are as in
+    `require_count`.
     """
     holds = count < wanted if relation == "less than" else count >= wanted
     said = f"{relation.replace('less', 'fewer')} {wanted:,}"
@@ -156,8 +157,10 @@ def expression(keyword: str, within: str = "{}") -> Any:
     """Compile a keyword as a pattern that ignores case.
 
     ``within`` is a pattern in which the keyword replaces ``{}``. If the keyword has repetitions, a
-    search has a time limit and may raise PatternTooSlow. Raises ConfigError if the keyword is not a
-    valid pattern.
+    search has a time limit and may raise PatternTooSlow.
+
+    Raises:
+        ConfigError: If the keyword is not a valid pattern.
     """
     pattern = within.replace("{}", keyword)
     if _QUANTIFIERS.isdisjoint(keyword):  # such a pattern takes linear time

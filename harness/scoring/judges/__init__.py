@@ -186,9 +186,10 @@ def mean(values: Sequence[float | None]) -> float | None:
 
 
 def graded(value: float | None, mark: float | None, reason: str, details: Any) -> Score:
-    """Return a score that passes if ``value`` is at least ``mark``.
+    """Return a score with the given value, which passes if the value is at least ``mark``.
 
-    If either is None, the score has no verdict. The reason is kept only if the score fails.
+    If ``value`` or ``mark`` is None, the score has no verdict. The reason is kept only if the score
+    fails.
     """
     passed = None if mark is None or value is None else value >= mark
     return Score(value, passed, reason if passed is False else "", details)

@@ -65,7 +65,8 @@ class AIParser:
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
         """Return the task's scores of the extracted answer by name, without verdicts.
 
-        Raises Unparseable if the reply was cut off.
+        Raises:
+            Unparseable: If the reply was cut off.
         """
         if replies[0].finish_reason == "length":
             raise Unparseable("The reply was cut off.", "Raise the judge's max_tokens.")

@@ -94,7 +94,8 @@ class Choice(PromptJudge):
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
         """Return one score per question by name, or none if the instance is skipped.
 
-        Raises Unparseable if no reply to any question names a choice.
+        Raises:
+            Unparseable: If no reply to any question names a choice.
         """
         if not self.judges(instance):
             return {}

@@ -83,8 +83,10 @@ class FollowBenchJudge(PublishedJudge):
     ) -> Mapping[str, Score]:
         """Return the scores ``hard`` (whether all constraints are met) and ``soft`` (the share).
 
-        If a rule decides, ``hard`` has no verdict and ``soft`` is omitted. Raises Unparseable if
-        the judge decides and the reply is unclear.
+        If a rule decides, ``hard`` has no verdict and ``soft`` is omitted.
+
+        Raises:
+            Unparseable: If the judge decides and the reply is unclear.
         """
         if not replies:
             return {}

@@ -84,7 +84,10 @@ class InfoBenchJudge(PublishedJudge):
         """Return the scores ``strict``, ``soft`` (see `criteria_scores`), ``met`` and ``decided``.
 
         ``met`` is the number of requirements met, and ``decided`` the number of requirements with a
-        clear reply. Raises Unparseable if no reply is clear.
+        clear reply.
+
+        Raises:
+            Unparseable: If no reply is clear.
         """
         found = [self._read(reply.text) for reply in replies]
         if all(passed is None for passed in found):

@@ -84,7 +84,10 @@ class Pairwise(PromptJudge):
         """Return ``preferred``: 1 if the run's answer is better, 0 if worse, 0.5 for a tie.
 
         Unless the two answers are equal, also return ``consistent``: the share of samples whose
-        verdict is the same in both orders. Raises Unparseable if there is no verdict.
+        verdict is the same in both orders.
+
+        Raises:
+            Unparseable: If no reply contains a verdict.
         """
         if not self.judges(instance):
             return {}

@@ -83,7 +83,8 @@ class NumberJudge(PromptJudge):
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
         """Return ``score``, the mean of the valid numbers, or {} if the instance is skipped.
 
-        Raises Unparseable if no reply has a valid number.
+        Raises:
+            Unparseable: If no reply has a valid number.
         """
         if not self.judges(instance):
             return {}

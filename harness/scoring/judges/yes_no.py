@@ -88,8 +88,11 @@ class YesNo(PromptJudge):
     ) -> Mapping[str, Score]:
         """Return the scores ``strict`` and ``soft`` (see `criteria_scores`).
 
-        ``text`` is the answer, which rules check. Raises Unparseable if there are no criteria, if a
-        reply lacks the log-probabilities to read, or if a rule is to decide but ``text`` is None.
+        ``text`` is the answer, which rules check.
+
+        Raises:
+            Unparseable: If there are no criteria, if a reply lacks the log-probabilities to read,
+                or if a rule is to decide but ``text`` is None.
         """
         criteria = self._task.criteria(instance)
         if not criteria:

@@ -81,7 +81,7 @@ def word_or_text(quoted: str, *, is_word: bool) -> str | None:
     """Return the word or text that a quotation means, or None if that is unclear.
 
     A final period or comma is dropped from a word, because American typesetting puts it inside the
-    quotes. If it is not a word, the period may belong to the quotation, so the meaning is unclear.
+    quotes. If the quotation is not a word, the period may belong to it, so the meaning is unclear.
     """
     bare = quoted.strip().rstrip(".,").strip()
     return bare or None if is_word or bare == quoted.strip() else None
@@ -204,7 +204,7 @@ class Length:
 
     @property
     def name(self) -> str:
-        """Name of the rule, such as ``word_count``."""
+        """The name of the rule, such as ``word_count``."""
         return f"{self.unit.partition(' ')[0]}_count"
 
     def check(self, text: str) -> str:

@@ -46,7 +46,9 @@ def read(text: str, format: Format = "json", *, mode: Mode = "strict", schema: A
     """Return the value of a document.
 
     In mode ``strict``, ``schema`` determines the types of XML elements that do not state a type.
-    Raises UnparseableDocument if the document is not in the format, or exceeds a limit.
+
+    Raises:
+        UnparseableDocument: If the document is not in the format, or exceeds a limit.
     """
     if mode == "strict":
         return xml_text.read(text, schema) if format == "xml" else _MODULES[format].read(text)
@@ -59,8 +61,11 @@ def read(text: str, format: Format = "json", *, mode: Mode = "strict", schema: A
 def render(value: Any, format: Format = "json", *, indent: int | None = 4) -> str:
     """Return a value as a document in the given format. `read` restores the value exactly.
 
-    Raises DataInvalid if the value is not JSON, exceeds the limits, or has a character that XML
-    does not allow. If ``indent`` is None, JSON is written on one line.
+    If ``indent`` is None, JSON is written on one line.
+
+    Raises:
+        DataInvalid: If the value is not JSON, exceeds the limits, or has a character that XML does
+            not allow.
     """
     try:
         limits.check_json(value)
@@ -97,7 +102,11 @@ class Validator(Protocol):
     """A schema compiled for validation."""
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
-        """Return the violations in a value, or raise Undecided if validation takes too long."""
+        """Return the violations in a value.
+
+        Raises:
+            Undecided: If validation takes too long.
+        """
 
 
 def validator(schema: Any, *, mode: Engine = "strict", draft: Draft = "2020-12") -> Validator:
@@ -109,9 +118,9 @@ def validator(schema: Any, *, mode: Engine = "strict", draft: Draft = "2020-12")
         draft: The draft of a schema without ``$schema``, in mode ``strict``.
 
     Raises:
-        DataInvalid: This is not a schema. In mode ``strict``, also if it breaks the rules of its
-            draft or refers to something outside it. (In mode ``official``, all documents are then
-            invalid.)
+        DataInvalid: If ``schema`` is not a schema. In mode ``strict``, also if it breaks the rules
+            of its draft or refers to something outside it. (In mode ``official``, all documents are
+            then invalid.)
     """
     try:
         written = json.dumps(schema, default=lambda value: {"\0": repr(value)})
@@ -157,8 +166,8 @@ def score_document(
     if validation takes too long.
 
     Raises:
-        UnparseableDocument: The document cannot be read.
-        DataInvalid: The schema is invalid.
+        UnparseableDocument: If the document cannot be read.
+        DataInvalid: If the schema is invalid.
     """
     compiled = validator(schema, mode=mode, draft=draft)
     value = read(text, format, mode=mode, schema=schema)

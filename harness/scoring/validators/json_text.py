@@ -23,7 +23,9 @@ _TOKEN = re.compile(r'[\[\]{}:,]|"[^"\\]*(?:\\.[^"\\]*)*"|[^\s\[\]{}:,"]+', re.D
 def read(text: str) -> Any:
     """Return the value of a JSON document.
 
-    Raises UnparseableDocument. For syntax errors, the message states line and column.
+    Raises:
+        UnparseableDocument: If the text is not a valid document. For a syntax error, the message
+            states line and column.
     """
     limits.check_length(text)
     value = _decoded(_DECODER, text)
@@ -36,7 +38,11 @@ def read(text: str) -> Any:
 
 
 def read_as_paper(text: str) -> Any:
-    """Return the value that ``json.loads`` reads, or raise UnparseableDocument if it fails."""
+    """Return the value that ``json.loads`` reads.
+
+    Raises:
+        UnparseableDocument: If this function fails.
+    """
     try:
         return _decoded(json.JSONDecoder(), text)
     except ValueError as error:  # an integer of more digits than Python converts

@@ -63,7 +63,8 @@ def check_length(text: str) -> None:
 def levels(value: object, most: float = MOST_NODES) -> Iterator[list[Any]]:
     """Yield a list of the values at each depth, beginning with the value itself.
 
-    Raises UnparseableDocument if there are more than ``most`` values at one depth.
+    Raises:
+        UnparseableDocument: If there are more than ``most`` values at one depth.
     """
     level = [value]
     while level:
@@ -82,8 +83,9 @@ def levels(value: object, most: float = MOST_NODES) -> Iterator[list[Any]]:
 def check_size(value: object) -> int:
     """Count a value and all values nested in it.
 
-    Raises UnparseableDocument if there are too many, if they are nested too deeply, or if an
-    integer is too long.
+    Raises:
+        UnparseableDocument: If there are too many values, if they are nested too deeply, or if an
+            integer is too long.
     """
     nodes = 0
     for depth, level in enumerate(levels(value)):
@@ -100,7 +102,9 @@ def check_size(value: object) -> int:
 def check_json(value: object) -> int:
     """Count a value and all values nested in it, as `check_size` does.
 
-    Also raises UnparseableDocument if something in it cannot be written as JSON.
+    Raises:
+        UnparseableDocument: As in `check_size`, and if something in the value cannot be written as
+            JSON.
     """
     nodes = check_size(value)
     for one in chain.from_iterable(levels(value)):
@@ -144,7 +148,8 @@ _JSON_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 def whole(text: str, base: int = 10) -> int:
     """Parse an integer. If ``base`` is 0, its prefix (0o or 0x) states the base.
 
-    Raises UnparseableDocument if it has more than `MOST_DIGITS` digits.
+    Raises:
+        UnparseableDocument: If the integer has more than `MOST_DIGITS` digits.
     """
     if len(text) > MOST_DIGITS:
         raise _too_long(text)
@@ -154,7 +159,8 @@ def whole(text: str, base: int = 10) -> int:
 def exact(text: str) -> float | Decimal:
     """Parse a number with a point or an exponent: as a float if that is exact, else as a Decimal.
 
-    Raises UnparseableDocument if it has too many digits or too large an exponent.
+    Raises:
+        UnparseableDocument: If the number has too many digits or too large an exponent.
     """
     number = float(text)
     if repr(number) == text:  # nearly all numbers that models write

@@ -39,7 +39,8 @@ missing, every value passes as its format."""
 def versions() -> dict[str, str]:
     """Return the versions of the libraries on which verdicts depend.
 
-    Raises ConfigError if one of them is missing.
+    Raises:
+        ConfigError: If a library is missing.
     """
     for module in LIBRARIES.values():
         import_extra(module, "jsonschemabench")
@@ -64,7 +65,11 @@ def is_json(text: str) -> bool:
 
 
 def read(text: str) -> Any:
-    """Return the value that lm-eval validates, or raise UnparseableDocument if there is none."""
+    """Return the value that lm-eval validates.
+
+    Raises:
+        UnparseableDocument: If there is none.
+    """
     limits.check_length(text)
     value = json_text.read_as_paper(json_in(text))
     limits.check_size(value)

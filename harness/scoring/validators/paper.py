@@ -254,8 +254,8 @@ class PaperValidator:
         """Return all violations in a value in the engine's order, or () if it is valid.
 
         Raises:
-            Undecided: Validation takes too long, or the engine fails.
-            DataInvalid: The schema has a wrong reference or pattern.
+            Undecided: If validation takes too long, or the engine fails.
+            DataInvalid: If the schema has a wrong reference or pattern.
         """
         schemas.check_work(self._values, value, MOST_WORK)
         CLOCK.start(self._seconds)

@@ -43,7 +43,8 @@ class Undecided(HarnessError):
 def draft_of(schema: Any, default: Draft) -> Draft:
     """Return the draft that ``$schema`` names, or ``default`` for a schema without it.
 
-    Raises DataInvalid if the draft is not supported.
+    Raises:
+        DataInvalid: If the draft is not supported.
     """
     uri = schema.get("$schema") if isinstance(schema, dict) else None
     if uri is None:
@@ -60,7 +61,8 @@ def draft_of(schema: Any, default: Draft) -> Draft:
 def check_schema(schema: Any) -> int:
     """Return the number of values in a schema.
 
-    Raises DataInvalid if it is too large, is not JSON, or is neither an object nor a boolean.
+    Raises:
+        DataInvalid: If the schema is too large, is not JSON, or is neither an object nor a boolean.
     """
     try:
         if not isinstance(schema, (dict, bool)):
@@ -90,7 +92,8 @@ def check_work(values: int, value: Any, most: int) -> None:
 def measured(value: Any) -> tuple[int, int, int]:
     """Return a document's number of values, its number of characters (with keys), and its depth.
 
-    Raises Undecided if it is nested too deeply.
+    Raises:
+        Undecided: If the document is nested too deeply.
     """
     nodes = characters = depth = 0
     for depth, level in enumerate(limits.levels(value, math.inf)):

@@ -198,8 +198,8 @@ def _inside(schema: dict[str, Any], words: Sequence[str]) -> tuple[list[Any], li
 class Routes:
     """Counts the ways ("routes") in which one place in a document can violate a schema.
 
-    Listing the violations takes as much time as there are routes. There are a billion in a chain of
-    thirty ``allOf: [{$ref: a}, {$ref: a}]``.
+    Listing the violations takes as much time as there are routes. A chain of thirty ``allOf:
+    [{$ref: a}, {$ref: a}]`` has a billion of them.
     """
 
     def __init__(self, schema: Any) -> None:

@@ -114,7 +114,8 @@ def read(text: str, schema: Any = True) -> Any:
 def read_as_paper(text: str) -> Any:
     """Return the value that ``xmltodict.parse`` reads.
 
-    Raises UnparseableDocument if it fails, or if the document exceeds a limit.
+    Raises:
+        UnparseableDocument: If this function fails, or if the document exceeds a limit.
     """
     import xmltodict
 

@@ -42,7 +42,9 @@ _NOT_A_NUMBER = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 def read(text: str) -> Any:
     """Return the value of the only document in YAML text.
 
-    Raises UnparseableDocument. For syntax errors, the message states line and column.
+    Raises:
+        UnparseableDocument: If the text is not such a document. For a syntax error, the message
+            states line and column.
     """
     limits.check_length(text)
     return _Reader(text).document().value
@@ -51,7 +53,8 @@ def read(text: str) -> Any:
 def read_as_paper(text: str) -> Any:
     """Return the value that ``yaml.safe_load`` reads.
 
-    Raises UnparseableDocument if it fails, or if the document exceeds a limit.
+    Raises:
+        UnparseableDocument: If this function fails, or if the document exceeds a limit.
     """
     try:
         _Reader(text, paper=True).document()
