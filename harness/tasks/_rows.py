@@ -46,8 +46,10 @@ S = TypeVar("S", bound=msgspec.Struct)
 def rows(path: Path) -> Iterator[tuple[str, Row]]:
     """Yield (location, row) for each row of a file.
 
-    The location, such as ``tasks.jsonl, item 3``, is for error messages. Raises DataInvalid if the
-    file is malformed, has no rows, or nests values too deeply.
+    The location, such as ``tasks.jsonl, item 3``, is for error messages.
+
+    Raises:
+        DataInvalid: If the file is malformed, has no rows, or nests values too deeply.
     """
     suffix = path.suffix.lower()
     if suffix in (".yaml", ".yml", ".json"):
@@ -92,7 +94,8 @@ def turns_of(row: Row) -> tuple[Message, ...]:
 def read_all(path: Path, item: Callable[[Row, str], T]) -> Iterator[T]:
     """Yield ``item(row, location)`` for each row of a file.
 
-    Raises DataInvalid if two items have the same id.
+    Raises:
+        DataInvalid: If two items have the same id.
     """
     return unique((where, item(row, where)) for where, row in rows(path))
 
@@ -100,7 +103,8 @@ def read_all(path: Path, item: Callable[[Row, str], T]) -> Iterator[T]:
 def unique(found: Iterable[tuple[str, T]]) -> Iterator[T]:
     """Yield the items of (location, item) pairs.
 
-    Raises DataInvalid if two items have the same id.
+    Raises:
+        DataInvalid: If two items have the same id.
     """
     seen: set[str] = set()
     for where, item in found:

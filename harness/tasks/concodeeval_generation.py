@@ -238,7 +238,8 @@ class ConCodeEvalGeneration(ConCodeEval):
     def constraint_kind(self) -> ConstraintKind:
         """The kind of decoding constraint, which is always ``json_schema``.
 
-        Raises ConfigError unless the answers are samples in JSON without a code block.
+        Raises:
+            ConfigError: Unless the answers are samples in JSON without a code block.
         """
         if list(self.outputs) != ["json"] or self._extraction.name not in ("whole", "json"):
             raise ConfigError(

@@ -155,7 +155,7 @@ class ConCodeEvalValidation(ConCodeEval):
         return "no" if instance.data.label == "yes" else "yes"
 
     def leaks(self, instance: One, shot: One) -> bool:
-        """Return whether shot and instance have the same schema: the shot would be a hint."""
+        """Return whether shot and instance have the same schema, so that the shot is a hint."""
         return instance.data.row.digest == shot.data.row.digest
 
     def constraint(self, instance: One) -> DecodingConstraint:
@@ -166,8 +166,10 @@ class ConCodeEvalValidation(ConCodeEval):
 def yes_or_no(text: str) -> Label:
     """Return the answer (yes or no) in a reply.
 
-    The module's docstring says where it is looked for. Raises Unparseable if the reply has neither
-    yes nor no, or both.
+    The module's docstring says where the answer is looked for.
+
+    Raises:
+        Unparseable: If the reply has neither yes nor no, or both.
     """
     text = _QUESTION.sub("", _THOUGHT.sub("", text[-LONGEST:])).strip()
     last_line = text.rpartition("\n")[2]

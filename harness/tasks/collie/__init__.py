@@ -260,7 +260,10 @@ read_items = partial(read_all, item=_item)  # yields the items of a file
 def read_words(path: Path) -> frozenset[str]:
     """Return the words in a file, in lower case, together with those in `LONG_WORDS`.
 
-    The file has one word per line. Raises DataInvalid if it is not UTF-8 text, or has no words.
+    The file has one word per line.
+
+    Raises:
+        DataInvalid: If the file is not UTF-8 text, or has no words.
     """
     try:
         words = {line.strip().lower() for line in path.read_text(encoding="utf-8").splitlines()}

@@ -48,8 +48,9 @@ def render(
 ) -> str:
     """Return a schema in a representation. ``wording`` is that of the natural-language sentences.
 
-    Raises DataInvalid if the schema contains noncharacters that the harness uses as marks or, for
-    XML, characters that XML 1.0 does not allow.
+    Raises:
+        DataInvalid: If the schema contains noncharacters that the harness uses as marks or, for
+            XML, characters that XML 1.0 does not allow.
     """
     return rendered(schema, representation, wording)[0]
 

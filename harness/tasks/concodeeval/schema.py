@@ -57,7 +57,7 @@ def marked(text: str, at: str) -> str:
 
 
 def unmarked(text: str) -> tuple[str, Spans]:
-    """Remove the marks from a text.
+    """Remove the marks that `marked` put into text.
 
     Return the text without marks, and the start and end of each keyword's first occurrence in it.
     """

@@ -231,7 +231,10 @@ class ConCodeEval:
         """Return the conversation that asks about an instance.
 
         ``fields`` are the values of the template's fields for the instance, and ``shots`` those for
-        each shot. Raises ConfigError if there are shots but the prompt has no place for them.
+        each shot.
+
+        Raises:
+            ConfigError: If there are shots but the prompt has no place for them.
         """
         given = {**fields, "input": NAMES[self.representation], "shots": list(shots)}
         if shots:

@@ -196,8 +196,10 @@ def read_items(
 ) -> Iterator[FollowBenchItem]:
     """Yield the items of ``categories`` at levels 1 to 5.
 
-    ``path`` is a file, or a folder with the authors' files. Raises DataInvalid if a row is
-    malformed or a level is missing.
+    ``path`` is a file, or a folder with the authors' files.
+
+    Raises:
+        DataInvalid: If a row is malformed or a level is missing.
     """
     evolutions = defaultdict[tuple[Category, int], tuple[str, ...]](tuple)
     for where, raw in _rows(path, categories):

@@ -87,8 +87,10 @@ class IFEvalTask:
         """Return what scores depend on besides the answers.
 
         This is the data's name and hash, the kind of verdicts, and the versions of checks and
-        libraries. Raises ConfigError or DataMissing if an instruction needs a library or data that
-        is missing.
+        libraries.
+
+        Raises:
+            ConfigError, DataMissing: If an instruction needs a library or data that is missing.
         """
         found = {
             "dataset": self.dataset,
@@ -188,7 +190,10 @@ def read_item(raw: Row, where: str, verdicts: Verdicts) -> IFEvalItem:
     """Return the item of a row in the published format.
 
     ``verdicts`` says which version of the checks its instructions use. Error messages begin with
-    ``where``. Raises DataInvalid if the row is malformed or names an unknown instruction.
+    ``where``.
+
+    Raises:
+        DataInvalid: If the row is malformed or names an unknown instruction.
     """
     row = converted(raw, _Row, where)
     try:

@@ -75,7 +75,7 @@ class InfoBenchTask:
         return {"dataset": self.dataset, "dataset_sha256": sha256(self.path)}
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return the instruction and the input as one message, in the authors' form."""
+        """Return the instruction and the input as one message, in the authors' format."""
         return (Message("user", f"{instance.data.instruction}\n\n{instance.data.input}\n"),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
@@ -91,7 +91,7 @@ class InfoBenchTask:
         return instance.data.answer
 
     def instruction(self, instance: One) -> str:
-        """Return the instruction and the input as one text, for a judge."""
+        """Return the instruction and the input in one string, for a judge."""
         item = instance.data
         return f"{item.instruction}\n\n{item.input}" if item.input else item.instruction
 

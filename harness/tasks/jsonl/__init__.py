@@ -163,7 +163,11 @@ class JsonlTask:
         }
 
     def _checkers(self) -> set[str]:
-        """Return the checkers of the run file and, if any is registered, those of the rows."""
+        """Return the names of the checkers that the fingerprint must cover.
+
+        They are those of the run file. If the program has registered checkers, those that rows name
+        are included, too.
+        """
         found = {check.checker for check in self._shared}
         if kind("checkers").registered():
             found |= {rule.checker for one in self.instances() for rule in one.data.rules}
@@ -223,7 +227,10 @@ class JsonlTask:
         return next((text for text in found if self._passes(instance, text)), None)
 
     def expected_answer(self, instance: One) -> str | None:
-        """Return the reference answer or, if the row's target passes in no form, a readable one."""
+        """Return the reference answer, even if it does not pass the row's checks.
+
+        If there is no passing answer, it is preferably one in a form in which it can be scored.
+        """
         found = list(self._candidates(instance.data.row))
         readable = [text for text in found if self._scores(instance, text) is not None]
         return self.reference(instance) or next(iter(readable or found), None)
@@ -252,8 +259,9 @@ class JsonlTask:
     def constraint(self, instance: One) -> DecodingConstraint:
         """Return the schema of the row's check ``json_schema`` as the decoding constraint.
 
-        Raises DataInvalid if the row has no such check or several, or if the check does not read
-        the whole reply as JSON.
+        Raises:
+            DataInvalid: If the row has no such check or several, or if the check does not read the
+                whole reply as JSON.
         """
         rules = [rule for rule in instance.data.rules if rule.checker == "json_schema"]
         checkers: list[Any] = [self._rules.checker(rule) for rule in rules]
@@ -271,7 +279,7 @@ class JsonlTask:
         return DecodingConstraint(json_schema=schema)
 
     def instruction(self, instance: One) -> str:
-        """Return the row's conversation as one text, for a judge."""
+        """Return the row's conversation as one string, for a judge."""
         turns = instance.data.messages
         several = "\n\n".join(f"{turn.role}: {turn.content}" for turn in turns)
         return several if len(turns) > 1 else turns[0].content

@@ -47,8 +47,10 @@ def groups_of(row: Row, labels: Sequence[str]) -> dict[str, str]:
     """Return a row's groups by label.
 
     These are the row's fields that ``labels`` name, and the mapping in its field ``groups``, which
-    takes precedence. Raises DataInvalid if a field is missing, or is not text, a number or a truth
-    value.
+    takes precedence.
+
+    Raises:
+        DataInvalid: If a field is missing, or is not text, a number or a truth value.
     """
     own = row.get("groups", {})
     if not isinstance(own, Mapping):
@@ -115,8 +117,9 @@ class JudgeChecks:
     def of(self, checks: Sequence[Check], row: Row) -> ByJudge:
         """Return the criteria of each judge that a row's checks name, by judge.
 
-        Raises DataInvalid if a check is invalid or names an unknown judge, or if a judge that
-        judges criteria has none for the row.
+        Raises:
+            DataInvalid: If a check is invalid or names an unknown judge, or if a judge that judges
+                criteria has none for the row.
         """
         found: dict[str, tuple[str, ...]] = {}
         for check in (one for one in checks if one.checker == JUDGE):

@@ -153,7 +153,8 @@ class JSONSchemaBenchTask:
     def fingerprint(self) -> Mapping[str, str]:
         """Return hashes of data and prompts, and the versions of the validators.
 
-        Raises ConfigError if a library that decides the official verdicts is not installed.
+        Raises:
+            ConfigError: If a library that decides the official verdicts is not installed.
         """
         texts = [template.text for template in (self._system, self._user) if template]
         found = {
@@ -230,7 +231,7 @@ class JSONSchemaBenchTask:
             return validators.read(block)
 
     def _is_json(self, text: str) -> bool:
-        """Return whether the official code counts an answer as JSON that it cannot read."""
+        """Return whether an unreadable answer counts as JSON, as it may under official verdicts."""
         if self._verdicts == "strict":
             return False
         from harness.scoring.validators import official

@@ -147,7 +147,10 @@ class LastLetterTask:
         """Return the score ``correct``, which alone decides, and a score for each parser.
 
         ``correct`` says whether the parser of the run file (``task.parser``) reads the right
-        letters. Raises Unparseable if it reads none.
+        letters.
+
+        Raises:
+            Unparseable: If the parser reads no letters.
         """
         others = self._by_reader(instance, text)
         try:
@@ -173,7 +176,10 @@ class LastLetterTask:
     def score_parsed(self, instance: One, answer: str) -> Mapping[str, Score]:
         """Return the score ``correct`` of the letters that a judge found in a reply.
 
-        It has no verdict. Raises Unparseable if ``answer`` is not a sequence of letters.
+        It has no verdict.
+
+        Raises:
+            Unparseable: If ``answer`` is not a sequence of letters.
         """
         words = WORD.findall(answer)
         if answer.strip() and len(words) != 1 and not (words and max(map(len, words)) == 1):

@@ -111,7 +111,11 @@ class RegexParser:
         self._extraction = RegexExtraction(patterns, "last_letter")
 
     def read(self, text: str) -> Reading:
-        """Return the letters in a text, or raise Unparseable if no pattern matches."""
+        """Return the letters in a text.
+
+        Raises:
+            Unparseable: If no pattern matches.
+        """
         if (found := self._extraction.find(text)) is None:
             raise Unparseable("The answer could not be read.", self._remedy)
         return Reading(re.sub(r"[^a-z]", "", found.answer.lower()), found.pattern)
@@ -123,7 +127,11 @@ class JsonParser:
     patterns = (json.dumps(SCHEMA, sort_keys=True),)
 
     def read(self, text: str) -> Reading:
-        """Return the letters in a text's JSON object, or raise Unparseable if none is valid."""
+        """Return the letters in a text's JSON object.
+
+        Raises:
+            Unparseable: If no object is valid.
+        """
         found = json_object(text)
         try:
             problems = [violation.message for violation in validator(SCHEMA).violations(found)]

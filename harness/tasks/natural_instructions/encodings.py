@@ -55,8 +55,10 @@ def fields_of(encoding: str | Sequence[str]) -> tuple[str, ...]:
     """Return the fields of an encoding.
 
     It is given by the name of a known encoding, as a list of fields, or in the authors' notation
-    ``_Definition_Prompt``. Raises ConfigError if the encoding or a field is unknown, or a field is
-    named twice.
+    ``_Definition_Prompt``.
+
+    Raises:
+        ConfigError: If the encoding or a field is unknown, or a field is named twice.
     """
     if isinstance(encoding, str):
         if encoding in ENCODINGS:

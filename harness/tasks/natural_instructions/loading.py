@@ -128,7 +128,8 @@ _JSON_KEYS = {**TEXT_FIELDS, **{key.title().replace("_", " "): key for key in _O
 def task_files(path: Path) -> dict[str, Path]:
     """Return the files of the tasks in a folder (or of a single file) by task name, sorted.
 
-    Raises DataInvalid if there is no task, or two tasks have the same name.
+    Raises:
+        DataInvalid: If there is no task, or two tasks have the same name.
     """
     try:
         files = [path] if path.is_file() else sorted(f for f in path.iterdir() if f.is_file())
@@ -147,7 +148,11 @@ def task_files(path: Path) -> dict[str, Path]:
 
 
 def read_task(path: Path) -> NaturalTask:
-    """Read a task from a JSON or YAML file. Raises DataInvalid if the file is malformed."""
+    """Read a task from a JSON or YAML file.
+
+    Raises:
+        DataInvalid: If the file is malformed.
+    """
     tree = _from_json(path) if path.suffix == ".json" else _from_yaml(path)
     raw = converted(tree, _Task, str(path))
     if isinstance(raw.definition, list):

@@ -139,7 +139,8 @@ class WildIFEvalTask:
     def instances(self) -> Iterator[One]:
         """Yield the tasks in file order.
 
-        Raises DataInvalid if conversations are missing, unless their tasks are to be left out.
+        Raises:
+            DataInvalid: If conversations are missing, unless their tasks are to be left out.
         """
         for item in self._joined[0] if self._chats else read_items(self.path):
             groups = {"n_constraints": str(len(item.constraints))}
