@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Literal
@@ -20,6 +21,7 @@ from harness.report.cross_table import suite_document
 from harness.report.figure import Figure, image
 from harness.report.runs import report_on, run_title
 from harness.report.text import printable
+from harness.run.task_answers import task_of
 from harness.store.files import check_output, replacing
 from harness.store.run_folder import REPORT, RunFolder, find_runs, run_path
 
@@ -59,6 +61,10 @@ def report(
     asked = ComparisonOptions(score=score, round=round_, by=by)
     with messages.status("Reading"):
         found = report_on(folders, asked, baseline and run_path(root, baseline).name)
+        runs_ = zip(found.runs, folders, strict=True)
+        found = found._replace(
+            runs=[replace(run, answers=task_of(folder, Settings())) for run, folder in runs_]
+        )
     if empty := next((run.name for run in found.runs if not len(run.attempts)), None):
         problem = f"The run {empty!r} has no attempts to report."
         raise ConfigError(problem, "Run its run file again.")

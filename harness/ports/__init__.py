@@ -26,6 +26,7 @@ from harness.ports.papers import DataTable as DataTable
 from harness.ports.papers import Described as Described
 from harness.ports.papers import Effect as Effect
 from harness.ports.papers import Explained as Explained
+from harness.ports.papers import Extracting as Extracting
 from harness.ports.papers import PaperTable as PaperTable
 from harness.ports.papers import Pictured as Pictured
 from harness.ports.papers import Tabled as Tabled
@@ -369,9 +370,8 @@ class PromptChecked(Protocol):
 CAPABILITIES: Mapping[str, tuple[Any, ...]] = {
     "tasks": (
         *(Task, ScoresNoAnswer, ScoresRefusedConstraint, Measured, Paraphrasable, LeakAware),
-        *(Fallible, Constraining, Targeted),
-        *(Parsed, Judged, JudgeRouting, PromptChecked, Claiming, Pictured, Explained),
-        *(Tabled, Described),
+        *(Fallible, Constraining, Targeted, Parsed, Extracting, Judged, JudgeRouting),
+        *(PromptChecked, Claiming, Pictured, Explained, Tabled, Described),
     ),
     "backends": (
         *(Backend, Startable, PreferredConcurrency, Resumable, KeyedByRequest, Fingerprinted),

@@ -1,10 +1,14 @@
-"""What a task declares about its paper: claims, figures and tables to reproduce."""
+"""What a task declares for reports: claims, figures and tables of its paper, and more."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, TypeVar, runtime_checkable
+
+from harness.records import Instance
+
+D = TypeVar("D")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,3 +153,14 @@ class Described(Protocol):
 
     def describe(self) -> Iterator[DataTable]:
         """Yield tables about the data set, such as counts and lengths."""
+
+
+@runtime_checkable
+class Extracting(Protocol[D]):
+    """A task that scores a part of a reply, such as its last number or its first code block."""
+
+    def extracted(self, instance: Instance[D], text: str) -> str | None:
+        """Return the part of a reply that is scored, for reports.
+
+        Must be pure. Returns None if the whole reply is scored, or if it has no such part.
+        """

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from os.path import commonprefix
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from msgspec.structs import replace as replaced
 
@@ -41,6 +41,16 @@ from harness.store.run_folder import RunFolder
 MOST_NAMED = 4  # runs named in a title
 
 
+class TaskAnswers(Protocol):
+    """What a run's task says of answers."""
+
+    def reference(self, instance: str) -> str | None:
+        """Return an instance's reference answer, or None if none is known."""
+
+    def extracted(self, instance: str, text: str) -> str | None:
+        """Return the part of a reply that is scored, or None if that is all of it, or none."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedRun:
     """A run in a report: its metrics, attempts, settings and constraint findings."""
@@ -59,6 +69,7 @@ class ReportedRun:
     panels: Sequence[PanelFindings] = ()
     validations: Sequence[JudgeValidation] = ()  # of its judges, against rules
     explanations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by label, group
+    answers: TaskAnswers | None = None
 
     @property
     def attempts(self) -> AttemptTable:

@@ -151,6 +151,13 @@ class ConCodeEvalGeneration(ConCodeEval):
         met = item.constraints.met(violations, value, sample, item.output, self.mode)
         return {"valid": replace(valid, details={**valid.details, "constraints": met}), **counted}
 
+    def extracted(self, instance: One, text: str) -> str | None:
+        """Return the sample in a reply, or None if it has none."""
+        try:
+            return self._extraction.read(text)
+        except NoAnswerBlock:
+            return None
+
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
         """Return the scores of a reply that contains no sample. Such a reply fails."""
         return _unread(no_block=True)

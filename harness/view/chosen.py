@@ -19,7 +19,8 @@ from harness.errors import HarnessError
 from harness.plugins import import_extra
 from harness.records import OUTCOMES, Outcome
 from harness.report.answer import Headline
-from harness.report.html.archive import TextLine, entry, snippet
+from harness.report.html.archive import snippet
+from harness.report.html.entries import entry, read_texts
 from harness.report.html.page import drawable
 from harness.report.overview import Overview, overview, score_kind
 from harness.report.runs import Reported, common_start, report_on, run_title
@@ -274,7 +275,7 @@ class Chosen:
         found = []
         for run, index in enumerate(table.indexes):
             rows = np.array(index.rows_of(instance), np.intp)
-            found += [(run, *pair) for pair in zip(index.read(TextLine, rows), rows, strict=True)]
+            found += [(run, *pair) for pair in zip(read_texts(index, rows), rows, strict=True)]
         found.sort(key=lambda one: (one[1].sample, one[0], one[1].round))
         if not found:
             return None

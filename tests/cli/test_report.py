@@ -6,6 +6,7 @@ import re
 import stat
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -175,3 +176,45 @@ def test_an_unwritable_folder_for_pictures(quick: Path, tmp_path: Path) -> None:
     tmp_path.chmod(stat.S_IRUSR | stat.S_IXUSR)
     said = mistake(harness("report", "weak", "--images", tmp_path / "p", env=on(quick)))
     assert "Cannot write" in said
+
+
+def test_a_case_has_its_reference_what_was_scored_and_what_the_judge_said(tmp_path: Path) -> None:
+    rows, check = tmp_path / "rows.jsonl", tmp_path / "check.py"
+    row = {"id": "oslo", "prompt": "Where?", "target": "Oslo", "criteria": ["It is short."]}
+    rows.write_text(f"{json.dumps(row)}\n")
+    simulated = {"backend": "simulated", "accuracy": 1}
+    task = {"name": "jsonl", "path": str(rows), "extract": {"regex": r"is (\w+)"},
+            "gold": "It is Oslo", "checks": ["exact_match"]}  # fmt: skip
+    judge = {"name": "yes_no", "as": "brief", "votes": 2, "model": simulated}
+    run = {"task": task, "model": simulated, "judges": [judge]}
+    file, page = tmp_path / "one.yaml", tmp_path / "one.html"
+
+    def entry() -> dict[str, Any]:
+        assert harness("report", "one", "-o", page, env=on(tmp_path)).returncode == 0
+        found: dict[str, Any] = data(page, "chunk-0")[0]
+        return found
+
+    file.write_text(json.dumps(run))
+    assert harness("run", file, env=on(tmp_path)).returncode == 0
+    told = entry()
+    (attempt,) = told["attempts"]
+    assert told["references"] == ["It is Oslo"]
+    assert attempt["extracted"] == "Oslo"
+    (strict,) = [score for score in attempt["scores"] if score["name"] == "brief.strict"]
+    assert strict["constraints"] == [["It is short.", True, "", "", "2 of 2 yes"]]
+    replies = [["It is short.", "Yes"]] * 2
+    assert attempt["judges"] == [{"name": "brief", "replies": replies}]
+    assert data(page, "index")["runs"][0]["judges"] == {"brief": "yes_no, simulated"}
+
+    rows.write_text(rows.read_text().replace("Where?", "Where is it?"))
+    assert "references" not in entry()  # the data set has changed
+
+    check.write_text(
+        f"open({str(tmp_path / 'executed')!r}, 'a').close()\ndef check(text): return True\n"
+    )
+    run["task"] = task | {"checks": [str(check)]}
+    file.write_text(json.dumps(run))
+    assert harness("run", file, "--fresh", "--name", "one", env=on(tmp_path)).returncode == 0
+    (tmp_path / "executed").unlink()
+    assert "references" not in entry()
+    assert not (tmp_path / "executed").exists()  # a report must not execute what a run names

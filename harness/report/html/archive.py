@@ -1,8 +1,7 @@
 """The attempts in the page: their selection, their index, and their texts in chunks.
 
 The page decompresses the index when it opens. A chunk holds all texts of some instances, and is
-decompressed when one of these instances is opened or searched. Long texts are cut: ``{"text": …,
-"length": …}``.
+decompressed when one of these instances is opened or searched.
 """
 
 from __future__ import annotations
@@ -12,22 +11,20 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-import msgspec
 import numpy as np
-from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from harness.analysis.breakdown import is_verdict
 from harness.analysis.run_comparison import RunComparison
-from harness.records import OUTCOMES, Message, Score
+from harness.records import OUTCOMES
+from harness.report.html.entries import FoundAttempts, entry, judges_of, read_texts
 from harness.report.html.inline import block, to_json
 from harness.report.overview import score_kind
 from harness.report.provenance import extraction_of
 from harness.report.runs import ReportedRun
 from harness.store.columns import NOT_JUDGED, name_digest
-from harness.store.index import AttemptIndex, AttemptLine
+from harness.store.index import AttemptIndex
 
-LONGEST_TEXT = 200_000  # maximum characters of a text in the page
 LONGEST_SNIPPET = 160  # maximum characters of an answer in the list
 CHUNK_BYTES = 1 << 19  # a chunk ends with the instance that reaches this size
 ROW = ("instance", "run", "sample", "round", "last", "outcome", "passed", "snippet")  # of the index
@@ -69,34 +66,6 @@ def select(runs: Sequence[AttemptIndex], most: int | None) -> Selection:
     return Selection(every[taken], rows, [of[taken] for of in counts])
 
 
-class Cut(Struct, frozen=True):
-    """The beginning of a text, and the length of the full text in characters."""
-
-    text: str
-    length: int
-
-
-Text = str | Cut
-
-
-class _Request(Struct, gc=False):
-    messages: list[Message] = []
-    model: str = ""
-    decoding: dict[str, Any] = {}
-    seed: int | None = None
-
-
-class TextLine(AttemptLine, kw_only=True, gc=False):
-    """An attempt with its texts."""
-
-    request: _Request
-    scores: dict[str, Score] = field(default_factory=dict)
-
-
-FoundAttempts = Sequence[tuple[int, TextLine, int]]
-"""An instance's attempts, each with the number of its run and its row in the run's index."""
-
-
 def write_chunks(
     runs: Sequence[ReportedRun],
     selection: Selection,
@@ -115,14 +84,14 @@ def write_chunks(
     every: list[tuple[int, int]] = []  # the run and its row, for each row of the index
     chunk: list[bytes] = []
     size = number = 0
-    extractions = list(map(extraction_of, runs))
+    extractions, answers = list(map(extraction_of, runs)), [run.answers for run in runs]
     for instance, found in enumerate(_instances(runs, selection)):
         names.append(found[0][1].instance)
         groups.append(found[0][1].groups)
         rows += _rows(instance, found)
         every += [(run, row) for run, _, row in found]
         places.append((number, len(chunk)))
-        chunk.append(to_json(entry(found, extractions)))
+        chunk.append(to_json(entry(found, extractions, answers)))
         size += len(chunk[-1])
         if size >= CHUNK_BYTES or len(names) == len(selection.digest):
             write(block(f"chunk-{number}", b"[" + b",".join(chunk) + b"]"))
@@ -132,7 +101,12 @@ def write_chunks(
     return to_json(
         {
             "runs": [
-                {"name": run.name, "marks": list(run.marks), "recorded": run.recorded}
+                {
+                    "name": run.name,
+                    "marks": list(run.marks),
+                    "recorded": run.recorded,
+                    "judges": judges_of(run.index),
+                }
                 for run in runs
             ],
             "outcomes": OUTCOMES,
@@ -153,7 +127,7 @@ def write_chunks(
 
 def _instances(runs: Sequence[ReportedRun], selection: Selection) -> Iterator[FoundAttempts]:
     lines = [
-        zip(run.index.read(TextLine, rows), rows.tolist(), strict=True)
+        zip(read_texts(run.index, rows), rows.tolist(), strict=True)
         for run, rows in zip(runs, selection.rows, strict=True)
     ]
     for place in range(len(selection.digest)):
@@ -186,28 +160,6 @@ def snippet(text: str | None, error: str | None) -> str:
     shown = text if text is not None else error or ""
     # Twice the length, because runs of spaces are collapsed.
     return " ".join(shown[: 2 * LONGEST_SNIPPET].split())[:LONGEST_SNIPPET]
-
-
-def entry(found: FoundAttempts, extractions: Sequence[str] = ()) -> dict[str, Any]:
-    """Return the prompts and attempts of an instance, as the page shows them.
-
-    ``extractions`` says, for each run, how the answer is found in a reply ("" if the answer is the
-    whole reply).
-    """
-    prompts: dict[bytes, int] = {}
-    told: list[list[tuple[str, Text]]] = []
-    attempts = []
-    for run, line, _ in found:
-        prompt = None
-        if messages := line.request.messages:
-            prompt = prompts.setdefault(to_json(messages), len(told))
-            if prompt == len(told):
-                told.append([(each.role, _text(each.content)) for each in messages])
-        packed = _packed(line, prompt)
-        if run < len(extractions) and extractions[run]:
-            packed["extraction"] = extractions[run]
-        attempts.append(packed)
-    return {"prompts": told, "attempts": attempts}
 
 
 def _scores(runs: Sequence[ReportedRun], rows: NDArray[np.intp]) -> Iterator[dict[str, object]]:
@@ -273,72 +225,3 @@ def _changes(
         }
         for one in comparison.others
     ]
-
-
-def _packed(line: TextLine, prompt: int | None) -> dict[str, object]:
-    texts = ("text", "reasoning", "feedback", "error")
-    every = {
-        **{name: _text(text) for name in texts if (text := getattr(line, name)) is not None},
-        "prompt": prompt,
-        "scores": [_packed_score(name, score) for name, score in line.scores.items()] or None,
-        "finish": line.finish_reason,
-        "call": line.call_id,
-        "usage": line.usage,
-        "cost": line.cost_usd,
-        "latency": line.latency_s,
-        "cached": line.cached or None,
-        "raw": _raw(line.request),
-    }
-    return {name: value for name, value in every.items() if value is not None}
-
-
-def _raw(request: _Request) -> list[tuple[str, Text]] | None:
-    """Return what was sent in addition to the prompt, or None if nothing else was sent."""
-    sent = {"model": request.model, "decoding": request.decoding, "seed": request.seed}
-    given = {key: value for key, value in sent.items() if value not in ("", {}, None)}
-    if not given.keys() - {"seed"}:
-        return None
-    text = msgspec.json.format(to_json(given), indent=1).decode()
-    return [("Request, without the prompt", _text(text))]
-
-
-def _packed_score(name: str, score: Score) -> dict[str, object]:
-    details = dict(score.details)
-    constraints = details.get("constraints")
-    found: dict[str, object] = {"name": name, "value": score.value}
-    if score.passed is not None:
-        found["passed"] = score.passed
-    if score.reason:
-        found["reason"] = _text(score.reason)
-    if isinstance(constraints, list) and all(
-        isinstance(each, dict) and isinstance(each.get("constraint"), str) for each in constraints
-    ):
-        del details["constraints"]
-        found["constraints"] = [
-            (
-                _text(each["constraint"]),
-                passed if isinstance(passed := each.get("passed"), bool) else None,
-                _value(each.get("observed")),
-                _value(each.get("target")),
-            )
-            for each in constraints
-        ]
-    if details:
-        found["details"] = _text(to_json(details).decode())
-    return found
-
-
-def _value(found: Any) -> Text:
-    if isinstance(found, list):
-        return _text("\n".join(map(_plain, found)))
-    return _text(_plain(found))
-
-
-def _plain(found: Any) -> str:
-    if isinstance(found, str):
-        return found
-    return "" if found is None else to_json(found).decode()
-
-
-def _text(text: str) -> Text:
-    return text if len(text) <= LONGEST_TEXT else Cut(text[:LONGEST_TEXT], len(text))

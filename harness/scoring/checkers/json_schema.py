@@ -32,13 +32,13 @@ class JsonSchemaChecker:
         draft: Draft = "2020-12",
         extraction: str = "whole",
     ) -> None:
-        self._extraction = BlockExtraction(extraction)
+        self.extraction = BlockExtraction(extraction)
         try:
             loaded = _load(schema) if isinstance(schema, str) else schema
             validators.validator(loaded, mode=mode, draft=draft)
         except DataInvalid as error:
             raise ConfigError(f"The checker 'json_schema': {error.message}", error.remedy) from None
-        self.constrains = format == "json" and self._extraction.name == "whole"
+        self.constrains = format == "json" and self.extraction.name == "whole"
         self.schema: dict[str, Any] | bool = loaded
         self._score = partial(score_document, schema=loaded, format=format, mode=mode, draft=draft)
 
@@ -50,7 +50,7 @@ class JsonSchemaChecker:
         Raises:
             Unparseable: If the reply contains no answer in the expected format.
         """
-        return self._score(self._extraction.read(text))["valid"]
+        return self._score(self.extraction.read(text))["valid"]
 
 
 def _load(name: str) -> Any:

@@ -27,6 +27,7 @@ from harness.records import (
     encodable,
     verdict,
 )
+from harness.scoring.checkers.json_schema import JsonSchemaChecker
 from harness.scoring.checks import FROM_ROW, Rules, checks_of, read_checks
 from harness.scoring.extraction import Extraction, extraction, faults, garbled
 from harness.scoring.patterns import PatternTooSlow
@@ -201,6 +202,21 @@ class JsonlTask:
             for rule in instance.data.rules
             if rule.of == "answer"
         }
+
+    def extracted(self, instance: One, text: str) -> str | None:
+        """Return the part of a reply that checks read, or None if that is all of it, or none.
+
+        This is what the option ``extract`` finds or, without it, what a check ``json_schema`` does.
+        """
+        found = self._extraction
+        if found is None:
+            checkers = map(self._rules.checker, instance.data.rules)
+            own = (one.extraction for one in checkers if isinstance(one, JsonSchemaChecker))
+            found = next(own, None)
+        try:
+            return None if found is None else found.read(text)
+        except (Unparseable, PatternTooSlow):
+            return None
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
         """Return the reasons for failed checks.

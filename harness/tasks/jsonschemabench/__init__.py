@@ -10,6 +10,7 @@ little.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections import Counter, defaultdict
@@ -224,11 +225,14 @@ class JSONSchemaBenchTask:
         try:
             return validators.read(text)
         except UnparseableDocument:
-            try:
-                block = BlockExtraction("fence").read(text)
-            except NoAnswerBlock:
-                block = text
-            return validators.read(block)
+            return validators.read(_first_block(text) or text)
+
+    def extracted(self, instance: One, text: str) -> str | None:
+        """Return the code block that is scored, or None if that is all of the answer."""
+        with contextlib.suppress(UnparseableDocument):
+            validators.read(text)
+            return None
+        return _first_block(text) if self._verdicts == "strict" else None
 
     def _is_json(self, text: str) -> bool:
         """Return whether an unreadable answer counts as JSON, as it may under official verdicts."""
@@ -358,6 +362,13 @@ def deciding_keyword(schema: Any, value: Any, verdicts: Verdicts) -> str:
         if found:
             return found[0].keyword
     return ""
+
+
+def _first_block(text: str) -> str | None:
+    try:
+        return BlockExtraction("fence").read(text)
+    except NoAnswerBlock:
+        return None
 
 
 def _accepted(*, json: bool) -> dict[str, Score]:

@@ -163,6 +163,13 @@ class LastLetterTask:
         details = {"read": read.letters, "pattern": read.pattern}
         return {"correct": Score(right, right, reason, details), **others}
 
+    def extracted(self, instance: One, text: str) -> str | None:
+        """Return the letters that the run file's parser reads in a reply, or None if none."""
+        try:
+            return self._parser.read(text).letters
+        except Unparseable:
+            return None
+
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
         """Return the scores of an empty answer, which are all False."""
         return {"correct": Score(False, False, "read no answer"), **self._by_reader(instance, "")}

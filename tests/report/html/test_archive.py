@@ -9,7 +9,8 @@ from msgspec import Struct
 
 from harness.records import Score
 from harness.report.html import archive
-from harness.report.html.archive import LONGEST_TEXT, Selection, select, write_chunks
+from harness.report.html.archive import Selection, select, write_chunks
+from harness.report.html.entries import LONGEST_TEXT
 from harness.report.runs import ReportedRun
 from harness.store.columns import name_digest
 from harness.store.index import AttemptLine
@@ -101,7 +102,7 @@ def test_a_long_text_is_cut_and_says_so(tmp_path: Path) -> None:
     assert entry["prompts"] == [[["user", cut]]]
     assert [told[name] for name in ("text", "feedback", "error")] == [cut] * 3
     assert told["scores"][0]["reason"] == cut
-    assert told["scores"][0]["constraints"] == [[cut, None, cut, ""]]
+    assert told["scores"][0]["constraints"] == [[cut, None, cut, "", ""]]
 
 
 def test_details_that_are_no_constraints_are_told_as_they_are(tmp_path: Path) -> None:

@@ -263,6 +263,19 @@ def test_where_extraction_takes_too_long_nothing_is_judged(made: Made) -> None:
     assert verdict(scores) is None
 
 
+def test_the_part_of_a_reply_that_is_scored(made: Made) -> None:
+    fenced = {"checks": [{"json_schema": {"schema": {}, "extraction": "fence"}}]}
+    for options, reply, part in (
+        ({"extract": {"number": "last"}, **CHECKED}, "2 + 2 = 4", "4"),
+        ({"extract": {"number": "last"}, **CHECKED}, "four", None),
+        ({"extract": {"regex": SLOW}, **CHECKED}, "a" * 40 + "!", None),
+        (fenced, "So:\n```\n[1]\n```", "[1]\n"),
+        (CHECKED, "4", None),
+    ):
+        task = made(ROW, **options)
+        assert task.extracted(next(task.instances()), reply) == part, reply
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -1,0 +1,60 @@
+"""What a run's task says of answers: the references, and the part of a reply that is scored."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from harness.config.settings import Settings
+from harness.errors import HarnessError
+from harness.ports import Extracting, Task
+from harness.records import Instance
+from harness.run.models import build_task
+from harness.run.other_runs import data_difference
+from harness.scoring.checks import is_file
+from harness.store.run_folder import RunFolder
+
+
+class RecordedTask:
+    """The task of a run, whose data are read when they are first asked for."""
+
+    def __init__(self, task: Task[Any]) -> None:
+        self._task = task
+
+    @cached_property
+    def _instances(self) -> dict[str, Instance[Any]]:
+        try:
+            return {one.id: one for one in self._task.instances()}
+        except HarnessError:  # the data cannot be read any more
+            return {}
+
+    def reference(self, instance: str) -> str | None:
+        """Return an instance's reference answer, or None if none is known."""
+        known = self._instances.get(instance)
+        return None if known is None else self._task.reference(known)
+
+    def extracted(self, instance: str, text: str) -> str | None:
+        """Return the part of a reply that is scored, or None if that is all of it, or none."""
+        known = self._instances.get(instance)
+        if known is None or not isinstance(self._task, Extracting):
+            return None
+        part = self._task.extracted(known, text)
+        return None if part is None or part.strip() == text.strip() else part
+
+
+def task_of(folder: RunFolder, settings: Settings) -> RecordedTask | None:
+    """Return the task of a run, to read its data and not to score.
+
+    Returns None if the data or a plug-in is missing or has changed, or if the run file names Python
+    files, which reading a run must not execute.
+    """
+    try:
+        run = folder.read_config()
+        checks = run.task.options.get("checks") or []
+        named = [key for check in checks for key in ([check] if isinstance(check, str) else check)]
+        if any(is_file(str(name)) for name in (run.task.name, *named)):
+            return None
+        task = build_task(run.model_copy(update={"judges": []}), settings, judged=False)
+        return None if data_difference(folder, task) else RecordedTask(task)
+    except HarnessError:
+        return None
