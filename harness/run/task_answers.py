@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.config.settings import Settings
 from harness.errors import HarnessError
-from harness.ports import Extracting, Task
+from harness.ports import Extracting, Targeted, Task
 from harness.records import Instance
 from harness.run.models import build_task
 from harness.run.other_runs import data_difference
@@ -30,8 +30,10 @@ class RecordedTask:
 
     def reference(self, instance: str) -> str | None:
         """Return an instance's reference answer, or None if none is known."""
-        known = self._instances.get(instance)
-        return None if known is None else self._task.reference(known)
+        task, known = self._task, self._instances.get(instance)
+        if known is None:
+            return None
+        return task.expected_answer(known) if isinstance(task, Targeted) else task.reference(known)
 
     def extracted(self, instance: str, text: str) -> str | None:
         """Return the part of a reply that is scored, or None if that is all of it, or none."""
