@@ -42,6 +42,7 @@ class Lookup(Section):
     """How the value of a table's cell is computed: the run, the samples, the score and the mean."""
 
     run: str = Field("", description="A name under runs, or RUN.VARIANT; {row} is the row's name.")
+    model: str = Field("", description="The model of the published value, if not that of the run.")
     score: str = Field(PASS_RATE, description="A score, pass_rate, pass@K, pass^K or any@K.")
     weight: str = Field("", description="A score that weights the mean, such as a number of items.")
     f1_of: str = Field("", description="For a Macro-F1 of the score: the label with the classes.")
@@ -58,6 +59,7 @@ class StudyRun(Section):
     """The run files of a study: one replays recorded answers, the other asks a model."""
 
     model: str = Field("", description="The model whose values were published.")
+    needs: dict[str, Any] = Field({}, description="Keys of the run file, and the paper's values.")
     recorded: str = Field("", description="The run file that replays recorded answers.")
     live: str = Field("", description="The run file that asks a model.")
     offline: list[str] = Field([], description="Overrides of live for a simulated model.")
@@ -158,15 +160,17 @@ def findings(study: Study, runs: Mapping[str, Run]) -> list[Finding]:
 
 def _finding(study: Study, exhibit: Exhibit, cell: Cell, runs: Mapping[str, Run]) -> Finding:
     row, column, lookup, published = cell
-    run, model = runs.get(lookup.run), study.runs[lookup.run.partition(".")[0]].model
+    run, source = runs.get(lookup.run), study.runs[lookup.run.partition(".")[0]]
+    if run is not None and lookup.model not in ("", run[0].metrics.model):
+        run = None
     found = SampleStatistic() if run is None else look_up(run[1], lookup)
     scale = {"fraction": 1.0, "percent": 100.0, "count": float(found.n)}[exhibit.unit]
     ours = None if found.mean is None else found.mean * scale
     ci95 = None if found.ci95 is None else (found.ci95[0] * scale, found.ci95[1] * scale)
-    why = _incomparable(run, model, exhibit.not_comparable)
+    why = _incomparable(run, source, exhibit.not_comparable)
     verdict: Verdict = "outside"
     if why or ours is None or published is None:
-        why = why or ("no such figure" if ours is None else "no published value")
+        why = why or ("no value in the run" if ours is None else "no published value")
         verdict = "not comparable"
     elif abs(ours - published) <= 0.5 * 10**-exhibit.digits * (1 + 1e-9):
         verdict = "equal"
@@ -186,8 +190,8 @@ def _finding(study: Study, exhibit: Exhibit, cell: Cell, runs: Mapping[str, Run]
     )
 
 
-def _incomparable(run: Run | None, model: str, known: str) -> str:
-    """Return why a run cannot be compared with the published ``model``, or "" if it can."""
+def _incomparable(run: Run | None, source: StudyRun, known: str) -> str:
+    """Return why a run cannot be compared with the paper's, or "" if it can."""
     if run is None:
         return "not run"
     metrics = run[0].metrics
@@ -195,8 +199,14 @@ def _incomparable(run: Run | None, model: str, known: str) -> str:
         return "simulated"
     if known:
         return known
-    if model and metrics.model != model:
-        return f"answers of {metrics.model}; the published ones are those of {model}"
+    if source.model and metrics.model != source.model:
+        return f"answers of {metrics.model}; the published ones are those of {source.model}"
+    settings = dict(run[0].settings)
+    for value in run[0].settings.values():  # judges and panels have their own mappings
+        settings |= value if isinstance(value, dict) else {}
+    for key, value in source.needs.items():
+        if settings.get(key) != value:
+            return f"{key} is {settings.get(key)}; for the published values it is {value}"
     return "" if metrics.complete else f"incomplete: {metrics.progress}"
 
 

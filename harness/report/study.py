@@ -115,6 +115,11 @@ def _rows(exhibit: Exhibit, found: Sequence[Finding]) -> Iterator[tuple[str, lis
     def at(value: float | None) -> str:
         return "" if value is None else f"{2 + 96 * (value - low) / width:.2f}%"
 
+    def precision(one: Finding) -> str:
+        if one.ci95:
+            return interval(one.ci95, exhibit.digits)
+        return f"n = {one.n}" if one.ours is not None else ""
+
     for row in exhibit.published:
         yield (
             row,
@@ -122,7 +127,7 @@ def _rows(exhibit: Exhibit, found: Sequence[Finding]) -> Iterator[tuple[str, lis
                 {
                     "finding": one,
                     "ours": number(one.ours, exhibit.digits),
-                    "interval": interval(one.ci95, exhibit.digits) if one.ci95 else "",
+                    "precision": precision(one),
                     "published": number(one.published, exhibit.digits),
                     "dot": at(one.ours),
                     "mark": at(one.published),

@@ -1,5 +1,6 @@
 """What each cell of a study is, and how it is compared with the published value."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from harness.errors import ConfigError, UserError
 from tests.analysis.conftest import Make, TableOf
 from tests.analysis.variants import variant
 
-RUNS = {"toy": {"model": "m", "recorded": "toys"}}
+RUNS: dict[str, dict[str, Any]] = {"toy": {"model": "m", "recorded": "toys"}}
 
 
 @pytest.fixture
@@ -74,7 +75,30 @@ def test_a_cell_says_why_it_is_not_comparable(run: Any, changes: dict[str, Any],
     assert found.why.startswith(why)
     assert one(None).why == "not run"
     assert one(run, not_comparable="other prompts").why == "other prompts"
-    assert one(run, of={"run": "toy", "score": "f9"}).why == "no such figure"
+    assert one(run, of={"run": "toy", "score": "f9"}).why == "no value in the run"
+
+
+def test_other_settings_than_the_papers_are_not_comparable(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    variant_, attempts = run
+    judged = {"judges.yes_no": {"judges.yes_no.prompt": "wildifeval"}, "task.dataset": "public"}
+    made = replace(variant_, settings=judged), attempts
+    for key, value, why in (
+        ("task.dataset", "public", ""),
+        ("judges.yes_no.prompt", "wildifeval", ""),
+        ("task.dataset", "v2", "task.dataset is public; for the published values it is v2"),
+        ("judges.b.prompt", "x", "judges.b.prompt is None; for the published values it is x"),
+    ):
+        monkeypatch.setitem(RUNS["toy"], "needs", {key: value})
+        assert one(made).why == why
+
+
+def test_a_row_of_another_model_has_no_value_of_the_run(run: Any) -> None:
+    own = one(run, rows={"r": {"model": "m"}})
+    assert (own.ours, own.verdict) == (0.75, "equal")
+    other = one(run, rows={"r": {"model": "m2"}})
+    assert (other.ours, other.why) == (None, "not run")
 
 
 @pytest.mark.parametrize(
