@@ -33,7 +33,7 @@ from harness.ports import Claim, Claiming
 
 
 class AblationOptions(Struct, frozen=True, kw_only=True):
-    """The baseline of an ablation, and the labels that define the groups of its table."""
+    """The options of an ablation: the baseline, and the labels whose groups are compared."""
 
     baseline: str = ""  # name of a variant; empty for the first
     over: str = ""  # label of the groups to average over; empty for the first common label

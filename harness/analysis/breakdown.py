@@ -64,7 +64,7 @@ def are_fractions(samples: AttemptTable, score: str) -> bool:
 
 
 def explained(scores: str) -> list[str]:
-    """Return a note that explains scores of k samples, such as ``pass@4``, in a list.
+    """Return a list with a note on scores of k samples, such as ``pass@4``.
 
     The list is empty if ``scores``, for example "pass@4 and pass_rate", contains no such score.
     """

@@ -71,7 +71,10 @@ class Pairs:
 
     @property
     def difference(self) -> Floats:
-        """The second run's values minus the first's, (n,). Rounding errors are set to 0."""
+        """The (n,) differences: the second run's values minus the first's.
+
+        Differences that may be due to rounding are set to 0.
+        """
         difference = self.second - self.first
         return np.where(np.abs(difference) > self.rounding, difference, 0.0)
 
@@ -198,7 +201,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
 
 
 def compare(pairs: Pairs) -> Comparison:
-    """Return a comparison of the second run with the first: means, difference, test and power."""
+    """Compare the second run with the first: means, difference, test and power."""
     differences, rounding = pairs.difference, pairs.rounding
     estimate = clustered_mean(differences, pairs.cluster)
     # A sum of thirds that should be 0 may come out as 1e-17, which would then look very certain.

@@ -178,7 +178,7 @@ class RunPair(Struct, frozen=True):
 
 
 class PairMatrix(Struct, frozen=True, kw_only=True):
-    """Comparisons of all pairs of runs. Round and cluster are as in `ComparisonOptions`."""
+    """Comparisons of all pairs of runs. Their round and cluster are as in `ComparisonOptions`."""
 
     task: str
     score: str  # different scores of the rows are joined by "and"
