@@ -79,7 +79,10 @@ def finish(reason: object) -> str:
 
 
 def counted(usage: object, shape: type[T]) -> T | None:
-    """Return a reply's token counts as an object of type ``shape``, or None if unusable."""
+    """Return a reply's token counts as an object of type ``shape``.
+
+    The result is None if the counts are unusable.
+    """
     try:
         return msgspec.convert(usage, shape)
     except msgspec.ValidationError:
@@ -167,7 +170,10 @@ def logprobs_in(given: object) -> records.Logprobs | None:
 
 
 def prompt_logprobs_in(given: object) -> records.PromptLogprobs | None:
-    """Return a prompt's tokens and log-probabilities, as listed by vLLM, or None if missing."""
+    """Return a prompt's tokens and log-probabilities, as listed by vLLM.
+
+    The result is None if they are missing.
+    """
     return tuple(map(_own, given)) if isinstance(given, list) else None
 
 
@@ -196,7 +202,7 @@ def tokens(pairs: Pairs) -> Iterator[records.TokenLogprob]:
 def _own(position: object) -> records.TokenLogprob | None:
     """Return the prompt's own token at a position, which vLLM lists first.
 
-    Return None if it is missing or invalid.
+    The result is None if the token is missing or invalid.
     """
     own = next(iter(position.values()), None) if isinstance(position, dict) else None
     own = own if isinstance(own, dict) else {}

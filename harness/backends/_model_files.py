@@ -68,7 +68,10 @@ class Hashes:
 
 
 def model_identity(name: str, hashes: Hashes) -> str:
-    """Return what identifies a model: a hash of its files if local, else its name on the hub."""
+    """Return what identifies a model.
+
+    This is a hash of the model's files if it is local, and otherwise its name on the hub.
+    """
     found = place(name)
     return files_identity(found, hashes) if isinstance(found, Path) else found
 

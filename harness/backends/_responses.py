@@ -86,7 +86,10 @@ class CallContext:
 
 
 def from_exception(error: Exception, asked: CallContext) -> CallError | None:
-    """Convert an exception of an SDK or transport to a CallError, or return None for any other."""
+    """Convert an exception of an SDK or transport to a CallError.
+
+    The result is None for any other exception.
+    """
     names = (kind.__name__ for kind in type(error).__mro__)
     treatment = next((EXCEPTIONS[name] for name in names if name in EXCEPTIONS), None)
     if treatment is None:

@@ -141,7 +141,7 @@ class VLLMModel:
 
 
 def _exists(name: str) -> bool:
-    """Return whether a path exists. A string that is too long for a path does not."""
+    """Return whether a path exists. A string that is too long for a path counts as missing."""
     try:
         return Path(name).exists()
     except (OSError, ValueError):

@@ -129,9 +129,9 @@ class AnthropicBackend(HttpBackend):
 def _usage(given: object) -> Usage | None:
     """Return a message's token counts, or None if they are invalid.
 
-    Anthropic counts cached input separately. Here it is added to the input. Tokens written to the
-    cache for an hour cost more than others, so a call with such tokens has no counts, and thereby
-    no cost that would be too low.
+    Anthropic counts cached input separately. Here it is added to the input. Tokens that are cached
+    for an hour cost more than other tokens. A call with such tokens has no counts, because its
+    computed cost would be too low.
     """
     usage = counted(given, _Usage)
     if usage is None or (usage.cache_creation and usage.cache_creation.ephemeral_1h_input_tokens):

@@ -39,7 +39,10 @@ POLICIES = {
 
 
 class _Content(msgspec.Struct):
-    """A part of an output item. Its fields are untyped, so that a reply is not lost."""
+    """A part of an output item.
+
+    Its fields are untyped, so that a reply with an invalid field is not lost.
+    """
 
     type: str = ""
     text: Any = None
