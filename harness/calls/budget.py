@@ -116,7 +116,7 @@ class Budget:
 
     @property
     def _own(self) -> float:
-        """Upper bound on the run's cost so far, over all its sessions (US dollars)."""
+        """An upper bound on the run's cost so far, over all its sessions (US dollars)."""
         return self.spent - self._shared + self._reserved
 
     async def _raise(self, record: Record) -> None:

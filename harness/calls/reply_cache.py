@@ -162,7 +162,7 @@ class ReplyCache:
             self.notify(said)
 
     def check_room(self) -> None:
-        """Raise StoreFailed if the disk has no room for replies. Called before paying for any."""
+        """Raise StoreFailed if the disk has no room for replies. Call this before paying."""
         room = "INSERT OR REPLACE INTO replies VALUES (x'', zeroblob(?), '', '', 0)"
         try:
             self._writer.execute(room, [ROOM_BYTES])

@@ -43,7 +43,7 @@ class Stop:
         return self._event.is_set()
 
     def request(self) -> None:
-        """Ask the run to stop. The first call runs the functions registered by `on_stop`."""
+        """Ask the run to stop. The first call runs the functions registered with `on_stop`."""
         if not self.requested:
             self._event.set()
             for callback in self._callbacks:
