@@ -102,7 +102,10 @@ def report(
 
 
 def page_path(folders: Sequence[RunFolder]) -> Path:
-    """Return a report's default path: in the run's folder, or here if there are several runs."""
+    """Return a report's default path.
+
+    It is in the run's folder or, if there are several runs, in the working folder.
+    """
     return (folders[0].path if len(folders) == 1 else Path()) / REPORT
 
 
