@@ -94,7 +94,7 @@ class Curation(Section):
 
     @property
     def by_authors(self) -> list[PromptName]:
-        """The names of the prompts that are to be the published ones."""
+        """The names of the prompts for which the published text is to be used."""
         return [name for name, path in self.prompts.items() if path == Path(AUTHORS)]
 
 
