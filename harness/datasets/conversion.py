@@ -326,8 +326,8 @@ def prompt(code: Path, fields: Mapping[str, str]) -> Iterator[bytes]:
 
     Args:
         code: The Python file.
-        fields: Parts of the prompt, such as ``{request}``, and what replaces them in the template.
-            A variable that the code inserts is such a part, too.
+        fields: Maps parts of the prompt, such as ``{request}``, to their replacements in the
+            template. A variable that the code inserts is such a part, too.
 
     Raises:
         DataInvalid: If no text in the file has all these parts.
@@ -369,7 +369,8 @@ class _Category(msgspec.Struct):
 def _text(node: ast.AST) -> str | None:
     """Return the text of an expression, with ``{name}`` where it inserts a variable.
 
-    The result is None if it is not a text, or more than literals, variables, ``+`` and ``strip()``.
+    The result is None if the expression has any parts other than strings, variables, ``+`` and
+    ``strip()``.
     """
     match node:
         case ast.Constant(value=str() as text):

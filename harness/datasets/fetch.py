@@ -57,7 +57,7 @@ class Product(msgspec.Struct, frozen=True):
 
     @property
     def originals(self) -> list[str]:
-        """The names of the originals that it is made from."""
+        """The names of the originals from which the product is made."""
         return [self.original, *filter(None, [self.also])]
 
 
