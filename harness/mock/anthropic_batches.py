@@ -45,7 +45,7 @@ class AnthropicBatches(VendorBatches):
         self.wire = self._messages = AnthropicMessages()
 
     def create(self, headers: Headers, body: bytes) -> MockBatch:
-        """Create a batch. The requests themselves are checked when they are worked on."""
+        """Create a batch. Its requests are not checked before they are processed."""
         if len(body) > MOST_BYTES:
             raise self._messages.fail(413, "Request exceeds the maximum size")
         asked = self._messages.decode(body, _Create).requests
@@ -62,7 +62,10 @@ class AnthropicBatches(VendorBatches):
         return self.begin(entries, headers, {})
 
     def view(self, batch: MockBatch, headers: Headers) -> dict[str, Any]:
-        """Return a batch as a JSON object. It counts outcomes only once the batch has ended."""
+        """Return a batch as a JSON object.
+
+        Its requests are counted by outcome only when the batch has ended.
+        """
         counts, ended = batch.counts, batch.ended
         host = wire.header(headers, b"host")
         results = f"http://{host}{self.root}/{batch.id}/results"

@@ -130,7 +130,7 @@ class Provider:
             self._limits = MockRateLimits(conditions.limits)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Serve one ASGI request."""
+        """Answer one ASGI request."""
         connection, headers = Connection(scope, receive, send), scope["headers"]
         body = await connection.body()
         route = f"{scope['method']} {scope['path']}"
@@ -191,7 +191,10 @@ class Provider:
             await self._break(fault, reply, sent, connection)
 
     async def _serve_batch(self, scope: Message, body: bytes, connection: Connection) -> bool:
-        """Answer a request for files and batches. Return False if it has another path."""
+        """Answer a request about files or batches.
+
+        Return False if the request's path is not about these.
+        """
         asked = scope["method"], scope["path"], scope["query_string"], scope["headers"]
         try:
             found = self._batches.serve(*asked, body)
@@ -213,7 +216,10 @@ class Provider:
         return request.model, request.prompt_tokens
 
     def _process(self, path: str, body: bytes, headers: Headers) -> Answered:
-        """Answer a request of a batch, or fail it with a drawn fault that has a status."""
+        """Answer a request in a batch.
+
+        If a fault with an HTTP status is drawn, the request fails with this status.
+        """
         vendor, digest = self._vendors[path], blake2b(body, digest_size=8).hexdigest()
         count = self.stats.arrive(digest, path)
         fault = self._faults.pick(draw(self._seed, digest, count.requests)[0])

@@ -1,8 +1,8 @@
 """Batches of requests: the common part of OpenAI's and Anthropic's endpoints.
 
-A batch is worked on when its latency has passed, whether or not a client polls it. Each request
-that it completes is then counted (billed) once, like a request of its own. Results are in random
-order. Files and batches live in memory.
+A batch is processed when its latency has passed, whether or not a client polls it. Each completed
+request is then counted (billed) once, like a request outside a batch. Results are in random order.
+Files and batches are kept in memory.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Ending = Literal["failed", "cancelled", "expired", "completed"]
 
 
 class Reset(Exception):
-    """The connection is to be reset instead of sending a reply."""
+    """Raised to reset the connection instead of sending a reply."""
 
 
 @dataclass
@@ -80,7 +80,7 @@ class MockBatch:
 
 
 class BatchSettings:
-    """Faults and latency of batches, shared by both vendors, and their draws."""
+    """The faults and the latency of batches, for both vendors. Draws them at random."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -90,7 +90,10 @@ class BatchSettings:
         self._drawn = 0
 
     def change(self, faults: Mapping[str, float] | None, latency: float | str | None) -> None:
-        """Set the probabilities of faults and the latency. None leaves one as it is."""
+        """Set the probabilities of faults and the latency.
+
+        A setting that is None stays as it is.
+        """
         for name, share in (faults or {}).items():
             if name not in BATCH_FAULTS:
                 raise MockError(f"Unknown batch fault {name!r}. Faults: {', '.join(BATCH_FAULTS)}.")
@@ -102,7 +105,7 @@ class BatchSettings:
             self.faults = dict(faults)
 
     def happens(self, fault: BatchFault) -> bool:
-        """Draw whether a fault happens."""
+        """Return whether a fault happens, drawn at random with the fault's probability."""
         share = self.faults.get(fault, 0.0)
         return share > 0 and self.draw(fault) < share
 
@@ -116,8 +119,8 @@ class VendorBatches(ABC):
     """The batches of one vendor.
 
     Args:
-        settings: Faults and latency.
-        process: Works on the body of a request, and counts it.
+        settings: The faults and the latency.
+        process: Answers the body of a request, and counts the request.
         stats: The counters.
     """
 
@@ -133,7 +136,11 @@ class VendorBatches(ABC):
 
     @abstractmethod
     def create(self, headers: Headers, body: bytes) -> MockBatch:
-        """Create the batch that a request's body describes, or raise ApiError."""
+        """Create the batch that a request's body describes.
+
+        Raises:
+            ApiError: If the body is invalid.
+        """
 
     @abstractmethod
     def view(self, batch: MockBatch, headers: Headers) -> dict[str, Any]:
@@ -166,7 +173,7 @@ class VendorBatches(ABC):
         return self.other(method, rest)
 
     def other(self, method: str, rest: str) -> bytes | None:
-        """Answer a request for another path below `root`."""
+        """Return the answer to a request for any other path below `root`, or None."""
         return None
 
     def cancel(self, batch: MockBatch) -> MockBatch:
@@ -191,7 +198,11 @@ class VendorBatches(ABC):
         return batch
 
     def end(self, batch: MockBatch, how: Ending) -> None:
-        """Work on a batch: on all of it, on half if it expires, else on what time has allowed."""
+        """Process a batch, and end it with the given status.
+
+        All requests are answered if the batch is completed, and half of them if it expires. In
+        other cases, the fraction answered is the fraction of the latency that has passed.
+        """
         assert batch.timer is not None
         batch.timer.cancel()
         gone = min(1.0, (time() - batch.created) / batch.seconds) if batch.seconds else 1.0
@@ -209,7 +220,7 @@ class VendorBatches(ABC):
         self._stats.counts.batch_answered += batch.counts["succeeded"]
 
     def lines(self, batch: MockBatch, line: Callable[..., Any], kinds: Iterable[str]) -> bytes:
-        """Return the outcomes of some kinds as JSON lines."""
+        """Return the results whose outcome is one of ``kinds``, as JSON lines."""
         lines = []
         for place, (custom_id, kind, answered) in enumerate(batch.outcomes):
             if kind in kinds:
@@ -218,7 +229,11 @@ class VendorBatches(ABC):
         return b"".join(lines)
 
     def find(self, name: str) -> MockBatch:
-        """Return a batch, or raise ApiError (404)."""
+        """Return the batch with this id.
+
+        Raises:
+            ApiError: With status 404, if there is no such batch.
+        """
         if name not in self.known:
             raise self.wire.fail(404, f"No batch found with id '{name}'.")
         return self.known[name]
@@ -238,13 +253,16 @@ _ENDS = {"first": 0, "last": -1}
 
 
 def check_unique(entries: Iterable[BatchedRequest]) -> str:
-    """Return a custom id that two entries share, or ""."""
+    """Return a custom id that several entries have, or "" if all ids are unique."""
     counts = Counter(entry.custom_id for entry in entries)
     return next((name for name, count in counts.items() if count > 1), "")
 
 
 class BatchEndpoints:
-    """The endpoints of several vendors. ``api_key`` is the only valid key, or None for any."""
+    """The endpoints of several vendors for files and batches.
+
+    ``api_key`` is the only valid key, or None to accept any key.
+    """
 
     def __init__(self, vendors: Iterable[VendorBatches], api_key: str | None) -> None:
         self._vendors, self._api_key = list(vendors), api_key
@@ -252,7 +270,9 @@ class BatchEndpoints:
     def serve(
         self, method: str, path: str, query: bytes, headers: Headers, body: bytes
     ) -> tuple[Wire, dict[str, Any] | bytes | ApiError] | None:
-        """Return the wire format, with what answers a request. None for any other path.
+        """Return the answer to a request, and the wire format that encodes it.
+
+        The result is None if the path is not about files or batches.
 
         Raises:
             Reset: If the connection is to be reset.

@@ -1,4 +1,4 @@
-"""One request's connection: reading its body, and answering or breaking off in many ways."""
+"""The connection of one request: reads the body, and answers or breaks off in many ways."""
 
 from __future__ import annotations
 

@@ -274,7 +274,10 @@ def _stops(stop: str | list[str] | None) -> tuple[str, ...]:
 
 
 def token_logprobs(choice: ReplyChoice) -> list[dict[str, Any]] | None:
-    """Return the log-probabilities at each position of an answer, or None if not requested."""
+    """Return the log-probabilities at each position of an answer.
+
+    The result is None if they were not requested.
+    """
     if choice.positions is None:
         return None
     return [

@@ -42,7 +42,7 @@ class _Create(msgspec.Struct):
 
 
 class OpenAIBatches(VendorBatches):
-    """OpenAI's batches. ``admit`` checks the body of an entry."""
+    """OpenAI's files and batches. ``admit`` checks the body of each request in a batch."""
 
     prefix, root, files, most_listed = "batch", "/v1/batches", "/v1/files", 100
 
@@ -57,7 +57,7 @@ class OpenAIBatches(VendorBatches):
     def serve(
         self, method: str, path: str, given: Given, headers: Headers, body: bytes
     ) -> dict[str, Any] | bytes | None:
-        """Return what answers a request for a file or a batch, or None for another path."""
+        """Return the answer to a request about files or batches, or None for any other path."""
         if (method, path) == ("POST", self.files):
             return self._upload(headers, body)
         if method == "GET" and (found := re.fullmatch(r"/v1/files/([^/]+)/content", path)):
@@ -65,7 +65,10 @@ class OpenAIBatches(VendorBatches):
         return super().serve(method, path, given, headers, body)
 
     def create(self, headers: Headers, body: bytes) -> MockBatch:
-        """Create a batch. If its file is invalid, the batch fails instead of this request."""
+        """Create a batch.
+
+        If the input file is invalid, the batch is created with the status ``failed``.
+        """
         asked = self._chat.decode(body, _Create)
         metadata = asked.metadata or {}
         if len(metadata) > 16 or any(len(k) > 64 or len(v) > 512 for k, v in metadata.items()):
@@ -80,13 +83,20 @@ class OpenAIBatches(VendorBatches):
         return batch
 
     def cancel(self, batch: MockBatch) -> MockBatch:
-        """Cancel a batch, or raise ApiError (409) if it has ended."""
+        """Cancel a batch.
+
+        Raises:
+            ApiError: With status 409, if the batch has ended.
+        """
         if batch.ended is not None:
             raise self._chat.fail(409, f"Cannot cancel a batch with status '{batch.status}'.")
         return super().cancel(batch)
 
     def view(self, batch: MockBatch, headers: Headers) -> dict[str, Any]:
-        """Return a batch as a JSON object. The files of its results are written on first use."""
+        """Return a batch as a JSON object.
+
+        When the batch has ended, the first call writes the files of its results.
+        """
         about, counts = batch.about, batch.counts
         if batch.ended is not None and "files" not in about:
             kinds = (["succeeded"], ["errored", "expired"])  # cancelled ones are in neither file
@@ -138,7 +148,7 @@ class OpenAIBatches(VendorBatches):
     def _read(
         self, lines: list[bytes], endpoint: str, headers: Headers
     ) -> tuple[list[BatchedRequest], dict[str, Any] | None]:
-        """Return the entries of a file, and what is wrong with it."""
+        """Return the entries of an input file and, if it is invalid, what is wrong with it."""
         if not 1 <= len(lines) <= MOST_REQUESTS:
             return [], _problem("too_many_tasks" if lines else "empty_file")
         entries: list[BatchedRequest] = []
@@ -188,7 +198,7 @@ def _problem(code: str, line: int | None = None) -> dict[str, Any]:
 
 
 def _multipart(body: bytes, content_type: str) -> dict[str, bytes]:
-    """Return the parts of a form by name (empty if it is none)."""
+    """Return the parts of a multipart form by name, or {} if the body is not such a form."""
     found = re.search(r'boundary="?([^";]+)', content_type)
     parts = {}
     for part in body.split(b"--" + found[1].encode())[1:-1] if found else ():
