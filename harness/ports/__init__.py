@@ -198,7 +198,7 @@ class Filter(Protocol):
     """Decides which paragraphs and sentences of a corpus are not natural text."""
 
     def __call__(self, text: str) -> bool:
-        """Return whether to drop a text. Must be pure, and fast for any text."""
+        """Return whether to drop the text. Must be a pure function, and fast for any text."""
 
 
 @runtime_checkable
@@ -206,7 +206,7 @@ class PostProcessor(Protocol):
     """Cleans the paragraphs of a corpus that have passed its filters."""
 
     def __call__(self, text: str) -> str:
-        """Return the cleaned text. Must be pure, and fast for any text."""
+        """Return the cleaned text. Must be a pure function, and fast for any text."""
 
 
 @runtime_checkable
@@ -249,7 +249,10 @@ class Targeted(Protocol[D]):
     """A task whose data gives expected answers, some of which may not pass its own checks."""
 
     def expected_answer(self, instance: Instance[D]) -> str | None:
-        """Return the data's answer to an instance, whether or not it passes, or None."""
+        """Return the data's answer to an instance, whether or not it passes.
+
+        The result is None if the data has no answer.
+        """
 
 
 @runtime_checkable

@@ -160,7 +160,7 @@ class Extracting(Protocol[D]):
     """A task that scores a part of a reply, such as its last number or its first code block."""
 
     def extracted(self, instance: Instance[D], text: str) -> str | None:
-        """Return the part of a reply that is scored, for reports.
+        """Return the part of a reply that is scored, for reports. Must be a pure function.
 
-        Must be pure. Returns None if the whole reply is scored, or if it has no such part.
+        The result is None if the whole reply is scored, or if it has no such part.
         """
