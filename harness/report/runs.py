@@ -1,4 +1,4 @@
-"""The runs in a report. Tables of runs for `harness ls`, for costs and for the HTML page."""
+"""The runs in a report, and tables of runs for `harness ls`, for costs and for the HTML page."""
 
 from __future__ import annotations
 
@@ -42,13 +42,16 @@ MOST_NAMED = 4  # runs named in a title
 
 
 class TaskAnswers(Protocol):
-    """What a run's task says of answers."""
+    """A source of facts about answers: a run's task."""
 
     def reference(self, instance: str) -> str | None:
         """Return an instance's reference answer, or None if none is known."""
 
     def extracted(self, instance: str, text: str) -> str | None:
-        """Return the part of a reply that is scored, or None if that is all of it, or none."""
+        """Return the part of a reply that is scored.
+
+        The result is None if the whole reply is scored, or if it has no such part.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -131,9 +131,9 @@ def usd(cost: float | None) -> str:
 
 
 def which_round(round_: int | None) -> str:
-    """Describe the round that is used.
+    """Describe the round that a result is based on.
 
-    This is "last round" for None, "first answer" for 1, and "last round up to N" for any other N.
+    This is "last round" for None, "first answer" for 1, and "last round up to N" for a number N.
     """
     return {None: "last round", 1: "first answer"}.get(round_, f"last round up to {round_}")
 

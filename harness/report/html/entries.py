@@ -1,4 +1,4 @@
-"""The texts of an instance as the page shows them: prompts, answers, scores, what judges replied.
+"""The texts of an instance as the page shows them: prompts, answers, scores and judges' replies.
 
 Long texts are cut: ``{"text": …, "length": …}``.
 """
@@ -40,7 +40,7 @@ class _Request(Struct, gc=False):
 
 
 class JudgeReplies(Struct, gc=False):
-    """What a judge replied about an attempt."""
+    """A judge's replies about an attempt."""
 
     judge: str
     outcome: str
@@ -49,7 +49,7 @@ class JudgeReplies(Struct, gc=False):
 
 
 class TextLine(AttemptLine, kw_only=True, gc=False):
-    """An attempt with its texts, and what the run's judges replied about it."""
+    """An attempt with its texts, and with the replies of the run's judges about it."""
 
     request: _Request
     scores: dict[str, Score] = field(default_factory=dict)
@@ -159,14 +159,17 @@ def _packed_score(name: str, score: Score) -> dict[str, object]:
 
 
 def _in_words(details: Mapping[str, Any]) -> str:
-    """Return names and values, such as ``words 41``, if all values are short, else JSON."""
+    """Return details as names and values, such as ``words 41``, if all values are short.
+
+    Otherwise, return them as JSON.
+    """
     brief = all(value is None or isinstance(value, int | float | str) for value in details.values())
     said = ", ".join(f"{name} {_plain(value)}" for name, value in details.items())
     return said if brief and len(said) < BRIEF else to_json(details).decode()
 
 
 def _votes(constraint: Mapping[str, Any]) -> str:
-    """Return how judges decided on a criterion: their votes, or the probability of yes."""
+    """Return how the judges decided on a criterion: their votes, or the probability of yes."""
     told = []
     votes, panel = constraint.get("votes"), constraint.get("panel")
     if isinstance(panel, dict):
@@ -206,7 +209,7 @@ def judges_of(index: AttemptIndex) -> dict[str, str]:
 
 
 def _packed_judge(found: JudgeReplies, scores: Mapping[str, Score]) -> dict[str, object]:
-    """Return a judge's replies, each with the criterion that it is about, if that is known."""
+    """Return a judge's replies, each with its criterion if that is known."""
     about = [
         each["constraint"]
         for name, score in scores.items()

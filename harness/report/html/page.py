@@ -133,7 +133,6 @@ def _noscript(told: Overview) -> str:
 
 
 def _results(told: Overview) -> Table:
-    """Build a table of each run's primary metric and cost."""
     column = Column("95%", rate=True)
     rows = []
     for run in told.runs:
