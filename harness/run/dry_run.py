@@ -69,7 +69,7 @@ class DryRun:
 
     @property
     def total_usd(self) -> EstimateRange | None:
-        """The cost of the run's model and of its judges. None if a price is unknown."""
+        """The cost of the run's model and of its judges, or None if a price is unknown."""
         parts = [self.usd, *(judge.usd for judge in self.judges.values())]
         known = [part for part in parts if part is not None]
         return sum(known, EstimateRange()) if len(known) == len(parts) else None
@@ -123,7 +123,7 @@ class _Calls:
     def add_questions(
         self, questions: Sequence[Question], *, certain: bool = True, further: float = 0
     ) -> None:
-        """Add a judge's calls for one answer. For the arguments, see `add`."""
+        """Add a judge's calls for one answer. The arguments are as in `add`."""
         for asked in questions:
             self.limit(asked.decoding.max_tokens)
             size = sum(len(message.content) for message in asked.messages)
@@ -165,10 +165,11 @@ def estimate_judge(
 
 
 def _judge_calls(job: Job, plan: RunPlan) -> dict[str, CallEstimate]:
-    """Estimate the calls of each judge. Questions that follow from its replies are not counted.
+    """Estimate the calls of each judge.
 
-    The answers to come are unknown. The references stand in for them, and may be as long as
-    ``max_tokens`` allows. Calls whose replies are cached are included.
+    The reference answers stand in for the future answers, which may be as long as ``max_tokens``
+    allows. Questions that follow from a judge's replies are not counted. Calls whose replies are
+    cached are.
     """
     from harness.run.judges import routed_to
     from harness.run.judging import OwedJudgements

@@ -29,7 +29,10 @@ MAX_HELD = 20_000  # data sets of up to this many instances are kept in memory o
 
 
 class HeldInstances:
-    """A task's instances, kept in memory once read unless there are more than ``most``."""
+    """A task's instances.
+
+    Once they have been read, they are kept in memory unless there are more than ``most``.
+    """
 
     def __init__(self, task: Task[Any], most: int = MAX_HELD) -> None:
         self._task = task

@@ -1,4 +1,4 @@
-"""What a run's task says of answers: the references, and the part of a reply that is scored."""
+"""Facts that a run's task knows about answers: references, and the scored part of a reply."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.store.run_folder import RunFolder
 
 
 class RecordedTask:
-    """The task of a run, whose data are read when they are first asked for."""
+    """The task of a run. Its data is read when it is first needed."""
 
     def __init__(self, task: Task[Any]) -> None:
         self._task = task
@@ -36,7 +36,10 @@ class RecordedTask:
         return task.expected_answer(known) if isinstance(task, Targeted) else task.reference(known)
 
     def extracted(self, instance: str, text: str) -> str | None:
-        """Return the part of a reply that is scored, or None if that is all of it, or none."""
+        """Return the part of a reply that is scored.
+
+        The result is None if the whole reply is scored, or if it has no such part.
+        """
         known = self._instances.get(instance)
         if known is None or not isinstance(self._task, Extracting):
             return None
@@ -45,10 +48,10 @@ class RecordedTask:
 
 
 def task_of(folder: RunFolder, settings: Settings) -> RecordedTask | None:
-    """Return the task of a run, to read its data and not to score.
+    """Return the task of a run, for reading its data but not for scoring.
 
-    Returns None if the data or a plug-in is missing or has changed, or if the run file names Python
-    files, which reading a run must not execute.
+    The result is None if the data or a plug-in is missing or has changed, or if the run file names
+    Python files, because reading a run must not execute them.
     """
     try:
         run = folder.read_config()
