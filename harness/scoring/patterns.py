@@ -201,7 +201,7 @@ _BARE_FRACTION = re.compile(r"(?<![\w.])([-+\u2212]?)(\.[0-9]+)")
 def numbers(text: str) -> list[Decimal]:
     """Return the numbers in the text as Decimals, in order.
 
-    Finds ``1,234.0``, ``$42`` and ``-3.5%``.
+    Notations such as ``1,234.0``, ``$42`` and ``-3.5%`` are recognised.
     """
     found: list[tuple[int, Decimal]] = []
     for match in _NUMERAL.finditer(text):

@@ -162,7 +162,7 @@ def square_brackets(text: str) -> None:
 
 @training("detectable_format:bigram_wrapping")
 def bigram_wrapping(text: str) -> None:
-    """Check that each pair of words is in ``<<`` and ``>>``; a single last word passes."""
+    """Check that each pair of words is enclosed in ``<<`` and ``>>``, except a single last word."""
     found = text.split()
     for one, other in zip(found[::2], found[1::2], strict=False):
         wrapped = one.startswith("<<") and other.endswith(">>")

@@ -207,7 +207,10 @@ _NO = re.compile(f"{_AROUND}no{_AROUND}", re.IGNORECASE)
 
 
 class YesProbability(NamedTuple):
-    """The probability of yes, the deciding position (from 0), and the likeliest tokens there."""
+    """The probability of yes that a reply's tokens express.
+
+    It is read at ``position`` (from 0). ``tokens`` are the likeliest tokens at this position.
+    """
 
     probability: float
     position: int
