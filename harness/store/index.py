@@ -303,7 +303,7 @@ class AttemptIndex:
         return None
 
     def answers(self, instance: str, sample: int, round_: int) -> int:
-        """Return how often a round was answered since an earlier round was redone."""
+        """Return how often a round was answered after earlier rounds were last repeated."""
         row = self._row(instance, sample, round_)
         return 0 if row is None else int(self._answers[row])
 
@@ -324,7 +324,7 @@ class AttemptIndex:
         return np.argsort(first[self.attempts.instance], kind="stable")
 
     def last_rounds(self, round_: int | None = None) -> NDArray[np.intp]:
-        """Return the row of each sample's last round up to ``round_``, as sorted by `in_order`."""
+        """Return the row of each sample's last round up to ``round_``, sorted like `in_order`."""
         order = self.in_order()
         kept: NDArray[np.intp] = order[self.attempts.is_last_round(round_)[order]]
         return kept

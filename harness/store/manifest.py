@@ -96,7 +96,7 @@ class Manifest:
         self._write()
 
     def left(self, owed: int) -> None:
-        """Set the number of unfinished samples. It is written when the session ends."""
+        """Set the number of unfinished samples, which is written when the session ends."""
         self._content["owed"] = owed
 
     def end(self, how: str) -> None:
