@@ -124,10 +124,13 @@ def text_id(row: Row, default: int | str, where: str) -> str:
 
 
 def converted(row: Row, kind: type[S], where: str, ignored: Collection[str] | None = None) -> S:
-    """Convert a row to the struct ``kind``, or raise DataInvalid if a key or a value is wrong.
+    """Convert a row to the struct ``kind``.
 
-    A row may have keys that are not fields of ``kind`` if they are in ``ignored``. If that is None,
-    any such keys are accepted.
+    A row may have keys that are not fields of ``kind`` if they are in ``ignored``. If ``ignored``
+    is None, any such keys are accepted.
+
+    Raises:
+        DataInvalid: If a key or a value is wrong.
     """
     for key in row:
         if ignored is not None and key not in (*kind.__struct_fields__, *ignored):

@@ -240,7 +240,7 @@ _FLAT |= {"format", "minLength", "maxLength"}
 
 
 def _is_flat(schema: Any) -> bool:
-    """Return whether the authors' text covers this schema as that of a property or an item."""
+    """Return whether the authors' text can describe this schema as a property or an item."""
     kind = schema.get("type") if isinstance(schema, dict) and schema.keys() <= _FLAT else None
     return schema == {} or (isinstance(kind, str) and kind not in ("array", "object"))
 

@@ -48,7 +48,10 @@ class SchemaRow(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of the schema's content: 48 of the authors' 300 schemas are duplicates."""
+        """The SHA-256 of the schema's content.
+
+        It identifies duplicates: 48 of the authors' 300 schemas are duplicates.
+        """
         text = msgspec.json.encode(self.schema, order="deterministic")
         return hashlib.sha256(text).hexdigest()
 

@@ -204,9 +204,10 @@ class JsonlTask:
         }
 
     def extracted(self, instance: One, text: str) -> str | None:
-        """Return the part of a reply that checks read, or None if that is all of it, or none.
+        """Return the part of a reply that checks read.
 
-        This is what the option ``extract`` finds or, without it, what a check ``json_schema`` does.
+        It is found by the option ``extract`` or, without this option, by a check ``json_schema``.
+        The result is None if the checks read the whole reply, or if it has no such part.
         """
         found = self._extraction
         if found is None:

@@ -228,7 +228,7 @@ class JSONSchemaBenchTask:
             return validators.read(_first_block(text) or text)
 
     def extracted(self, instance: One, text: str) -> str | None:
-        """Return the code block that is scored, or None if that is all of the answer."""
+        """Return the code block that is scored, or None if the whole answer is scored."""
         with contextlib.suppress(UnparseableDocument):
             validators.read(text)
             return None

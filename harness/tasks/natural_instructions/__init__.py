@@ -258,7 +258,7 @@ class NaturalInstructionsTask:
         return overlap.before_stop(text, self._stops) if self._stops else text
 
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
-        """Return the scores of an empty text, which fails in the authors' evaluation too."""
+        """Return the scores of an empty answer, which fails in the authors' evaluation too."""
         return {
             name: score if score.passed is None else Score(False, False, score.reason)
             for name, score in self.score(instance, "").items()
