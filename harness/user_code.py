@@ -67,7 +67,7 @@ def checker_of(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def _raised(error: Exception, name: str, instance: str, text: str) -> str:
-    """Describe an exception of a check, with the last line in the check's own file."""
+    """Describe an exception raised by a check, with the line in the check's own file."""
     frames = traceback.extract_tb(error.__traceback__)[1:]
     own = [frame for frame in frames if frame.filename == frames[0].filename]
     place = f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
