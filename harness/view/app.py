@@ -102,7 +102,7 @@ class LiveView:
         return f"http://{HOST}:{self._port}{path}?{TOKEN}={self.token}"
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Answer one ASGI request."""
         try:
             reply = await self._answer(scope)
         except Refused as refused:
