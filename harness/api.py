@@ -32,8 +32,9 @@ from harness.config.settings import Settings
 from harness.errors import ConfigError, nearest
 from harness.plugins import register
 from harness.results import ComparisonResult, EvaluationResult, RunResult
-from harness.run.job import execute, prepare_all, read_runs
+from harness.run.job import execute, prepare_all
 from harness.run.models import Resources
+from harness.run.run_files import read_runs
 from harness.run.suite import evaluation, write_suite
 from harness.store.run_folder import RunFolder, find_run, fresh_base
 from harness.user_code import checker_of

@@ -68,7 +68,7 @@ class RunFileCollector(pytest.File):
         """Yield a test for each run. Errors in the file are reported before any call is made."""
         from harness.cli.check import bound, section
         from harness.errors import HarnessError
-        from harness.run.job import read_runs
+        from harness.run.run_files import read_runs
 
         option = self.config.getoption
         try:

@@ -57,7 +57,7 @@ def fetch_published(runs: Mapping[str, RunFile], base: str, resources: Resources
     if missing:
         for name, run in runs.items():
             logs = RunFolder(settings.runs_dir, run_name(base, name)).servers
-            build_models(run, ModelBuilder(resources, run.limits, logs))
+            build_models(run, ModelBuilder(resources, run.limits, logs, beside=run.folder))
     for found, required in missing.values():
         say(f"Fetching {found.name} ({found.licence}) from {found.home}")
         try:

@@ -27,8 +27,9 @@ from harness.plugins import kind
 from harness.ports import Conversing, PromptChecked
 from harness.records import OUTCOMES, Outcome
 from harness.report.text import inert_text, usd
-from harness.run.job import Job, execute, prepare_all, read_runs
+from harness.run.job import Job, execute, prepare_all
 from harness.run.models import Resources
+from harness.run.run_files import read_runs
 from harness.store.run_folder import RunFolder, fresh_base
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import Field, field_validator, model_validator
@@ -52,6 +53,7 @@ class RunFile(Section):
     measure: str | None = None  # such as pass@4; None: the task's primary metric
     rounds: RoundsSection = Field(default_factory=RoundsSection)  # answers after feedback
     seed: Seed | None = 0  # for the order, the provider and simulations; None sends none
+    folder: Path | None = None  # where relative paths are looked up too: the run file's folder
     limit: Count | None = None  # maximum number of instances, round-robin over groups
     limits: LimitsSection = Field(default_factory=LimitsSection)  # load, timeouts, retries
     budget: BudgetSection = Field(default_factory=BudgetSection)  # a hard cap on the cost

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import filecmp
 import gzip
 import hashlib
 import os.path
 import zlib
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
@@ -15,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from harness.errors import DataInvalid, DataMissing
+from harness.errors import ConfigError, DataInvalid, DataMissing
 
 # Published without a licence, or on request only: docs/NAME.md names the source.
 NOT_FETCHED = frozenset({"concodeeval", "infobench", "last_letter", "wildifeval"})
@@ -27,42 +28,74 @@ JUDGE_PROMPTS = {"wildifeval": "wildifeval_judge"}
 
 @dataclass(frozen=True, slots=True)
 class DataFolder:
-    """The data folder. Each data set has its own folder in it, for example ``collie``."""
+    """The data folder. Each data set has its own folder in it, for example ``collie``.
+
+    ``beside`` is the folder of the run file. Files that it names may also be there.
+    """
 
     root: Path
+    beside: Path | None = None
 
     def file(self, name: str) -> Path:
-        """Return the path of a file in the data folder, or else at the path ``name``.
+        """Return the path of a file in the data folder, next to the run file or at ``name``.
 
         If the name ends in ``.jsonl``, the file may also be compressed (``.jsonl.gz``).
 
         Raises:
+            ConfigError: If there is one next to the run file, and a different one elsewhere.
             DataMissing: If there is no such file.
         """
         names = [name, f"{name}.gz"] if name.endswith(".jsonl") else [name]
         return self._found(names, os.path.isfile, "file")
 
     def place(self, name: str) -> Path:
-        """Return the path of a file or folder in the data folder, or else at the path ``name``.
+        """Return the path of a file or folder, in the first place of those of `file` that has one.
 
         Raises:
+            ConfigError: If there is a file next to the run file, and a different one elsewhere.
             DataMissing: If there is no such file or folder.
         """
         return self._found([name], is_there, "file or folder")
 
+    def own(self, name: str) -> str:
+        """Return the path of a file or folder next to the run file, or ``name`` if there is none.
+
+        Raises:
+            ConfigError: If there also is a different one at ``name``.
+        """
+        places = list(filter(is_there, self._own(name)))
+        _refuse_others(name, places)
+        return name if not places or own_path(name) in places else str(places[0])
+
+    def _own(self, name: str) -> list[Path]:
+        beside = [] if self.beside is None else [self.beside / own_path(name)]
+        return [*beside, own_path(name)]
+
     def _found(self, names: list[str], suits: Callable[[Path], bool], what: str) -> Path:
         for name in names:
-            for path in (self.root / name, own_path(name)):
-                if suits(path):
-                    return path
+            if found := list(filter(suits, [self.root / name, *self._own(name)])):
+                if self.beside is not None and self.beside / own_path(name) in found:
+                    _refuse_others(name, list(filter(os.path.isfile, found)))
+                return found[0]
         own, remedy = own_path(names[0]), "Check the path."
         if len(own.parts) > 1 and not own.is_absolute():
             remedy = f"Run 'harness data fetch {own.parts[0]}', or set HARNESS_DATA_DIR."
         if own.parts[:1] and own.parts[0] in NOT_FETCHED:
             remedy = f"The harness cannot fetch it: docs/{own.parts[0]}.md says where to get it."
-        places = f"in the data folder {self.root} or in {Path.cwd()}"
+        beside = "" if self.beside is None else f"next to the run file in {self.beside}, "
+        places = f"{beside}in the data folder {self.root} or in {Path.cwd()}"
         problem = f"There is no {what} {names[0]!r} {places}."
         raise DataMissing(problem, remedy)
+
+
+def _refuse_others(name: str, places: Sequence[Path]) -> None:
+    """Raise ConfigError if several places have a file or folder of this name, and they differ."""
+    for other in places[1:]:
+        first = places[0]
+        both = first.is_file() and other.is_file()
+        if not (first.samefile(other) or (both and filecmp.cmp(first, other, shallow=False))):
+            problem = f"There are two different files {name!r}: {first} and {other}."
+            raise ConfigError(problem, "Write the whole path of the one that is meant.")
 
 
 def own_path(name: str) -> Path:

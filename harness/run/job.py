@@ -8,19 +8,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import harness
-from harness.config import shipped
-from harness.config.loading import expand, read
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
-from harness.errors import ConfigError
+from harness.errors import ConfigError, DataInvalid, DataMissing
 from harness.plugins import kind
 from harness.ports import Fingerprinted, Measured, Observer, Task
 from harness.records import Attempt, Instance, ObservedRun, Outcome
@@ -36,7 +32,7 @@ from harness.run.session import Session, open_session
 from harness.store.files import write_whole
 from harness.store.json_lines import JsonLinesWriter
 from harness.store.manifest import Manifest
-from harness.store.run_folder import JUDGEMENTS, RunFolder, in_run_name, run_name
+from harness.store.run_folder import JUDGEMENTS, RunFolder, run_name
 
 if TYPE_CHECKING:
     from harness.analysis.metrics import Metrics
@@ -137,52 +133,6 @@ class Result:
     tally: Tally
 
 
-def read_runs(
-    file: str | Path | Mapping[str, Any],
-    *,
-    model: str = "",
-    overrides: Sequence[str] = (),
-    further: Mapping[str, Any] | None = None,
-    limit: int | None = None,
-) -> tuple[str, dict[str, RunFile]]:
-    """Read a run file, and return a base name for its runs and the runs by variant.
-
-    Args:
-        file: A run file's path, the name of a shipped run file, or a run file's content.
-        model: Replaces the file's model (see `harness.run.models.named_model`) and is added to
-            the base name.
-        overrides: ``KEY=VALUE`` overrides.
-        further: More overrides: values by dotted key.
-        limit: Overrides the file's limit.
-
-    Raises:
-        ConfigError: If there is no such file, or it is invalid.
-    """
-    changes = [f"model={json.dumps(models.named_model(model))}"] if model else []
-    further = {**(further or {}), **({} if limit is None else {"limit": limit})}
-    if isinstance(file, Mapping):
-        base, where, tree = "run", "the run file", dict(file)
-    else:
-        path = _found(str(file))
-        base, where, tree = path.stem, str(path), read(path)
-    suffix = f".{in_run_name(model)}" if model else ""
-    if model:
-        models.refuse_other_address(
-            tree, where, model, [*overrides, *(f"{key}=" for key in further)]
-        )
-    return base + suffix, expand(tree, where, [*changes, *overrides], further)
-
-
-def _found(file: str) -> Path:
-    try:
-        return shipped.find(file, "configs")
-    except ConfigError as error:
-        if file not in kind("tasks").names():
-            raise
-        remedy = f"It is a task: harness eval {file} --model MODEL, or task: {{name: {file}}}."
-        raise ConfigError(error.message, remedy) from None
-
-
 def prepare(
     run: RunFile,
     name: str,
@@ -206,7 +156,7 @@ def prepare(
     task = models.build_task(run, settings)
     data = HeldInstances(task)
     asked = run_instances(run, data)
-    builder = models.ModelBuilder(resources, run.limits, folder.servers, task, asked)
+    builder = models.ModelBuilder(resources, run.limits, folder.servers, task, asked, run.folder)
     model = builder.build(run.model)
     check_supported(run, model, task)
     paraphraser = builder.build(run.polish, "polish") if run.polish else None
@@ -271,8 +221,19 @@ def prepare_all(
 async def execute(job: Job, listener: Listener | None = None) -> Result:
     """Do a run's unfinished work, and return how it ended.
 
-    The metrics are written even if the run fails or is interrupted.
+    The metrics are written even if the run fails or is interrupted. Nothing is left of a new run
+    that is refused before its first call.
     """
+    new = not job.folder.path.exists()
+    try:
+        return await _execute(job, listener)
+    except (ConfigError, DataInvalid, DataMissing):
+        if new:
+            job.folder.remove_unbegun()
+        raise
+
+
+async def _execute(job: Job, listener: Listener | None) -> Result:
     run, folder, runs = job.run, job.folder, job.settings.runs_dir
     async with open_session(
         job.models,

@@ -169,7 +169,7 @@ def prepare_judge(
             raise RunConflict(f"{section.as_!r} is a panel of the run {folder.name!r}.", RENAME)
         old = resolved_judge(_registered(folder, before, JudgeSection))
         differing += judge_conflicts(old, section)
-    builder = ModelBuilder(resources, run.limits, folder.servers, task, data)
+    builder = ModelBuilder(resources, run.limits, folder.servers, task, data, run.folder)
     judge = build_judge(section, run.task.name, task, builder)
     if before is not None and before.fingerprint:
         hashes = before.fingerprint.items() ^ judge.fingerprint.items()

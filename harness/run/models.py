@@ -162,6 +162,7 @@ class ModelBuilder:
     # Simulated models answer with the references and wrong answers of a task.
     task: Task[Any] | None = None
     instances: Iterable[Instance[Any]] = ()
+    beside: Path | None = None  # the folder of the run file
 
     def build(
         self,
@@ -178,7 +179,9 @@ class ModelBuilder:
                 answers the task's instances.
         """
         resources, settings = self.resources, self.resources.settings
-        data, limits = DataFolder(settings.data_dir), self._limits(section)
+        data, limits = DataFolder(settings.data_dir, self.beside), self._limits(section)
+        path = section.options.get("path")
+        own = {"path": data.own(path)} if isinstance(path, str) else {}
 
         def observe(found: tuple[Allowance, ...]) -> None:
             rates.observe(found)
@@ -186,7 +189,7 @@ class ModelBuilder:
         wrong_answer = self.task.wrong_answer if isinstance(self.task, Fallible) else None
         backend: Backend = kind("backends").build(
             section.backend,
-            section.options,
+            {**section.options, **own},
             secret=resources.secret,
             read=lambda name: read_jsonl(data.file(name)),
             gold=_answers(self.instances, self.task.reference if self.task else None),
@@ -333,7 +336,7 @@ def build_task(
     task: Task[Any] = kind("tasks").build(
         run.task.name,
         {**run.task.options, **(options or {})},
-        data=DataFolder(settings.data_dir),
+        data=DataFolder(settings.data_dir, run.folder),
         judges=judges if judged else None,
         panels={panel.as_: panel.of for panel in run.panels},
     )

@@ -9,7 +9,7 @@ the checks that it names, or drops those whose value is null, as in
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain, count
@@ -96,6 +96,32 @@ def field_of(value: object) -> str | None:
     return None
 
 
+def located(checks: object, own: Callable[[str], str]) -> object:
+    """Return a list of checks with the paths of their files as ``own`` gives them.
+
+    These are the Python files of checkers, and the files that `MAY_NAME_A_FILE` lists.
+    """
+    if not isinstance(checks, list):
+        return checks
+    return [
+        {_own(key, own): _with_file(key, options, own) for key, options in entry.items()}
+        if isinstance(entry, Mapping)
+        else _own(entry, own)
+        for entry in checks
+    ]
+
+
+def _own(checker: Any, own: Callable[[str], str]) -> Any:
+    return own(checker) if is_file(checker) else checker
+
+
+def _with_file(checker: Any, options: Any, own: Callable[[str], str]) -> Any:
+    option = MAY_NAME_A_FILE.get(checker)
+    if option and isinstance(options, Mapping) and isinstance(named := options.get(option), str):
+        return {**options, option: own(named)}
+    return options
+
+
 def is_file(checker: object) -> bool:
     """Return whether the name of a checker is the path of a Python file."""
     return isinstance(checker, str) and checker.endswith(FILE)
@@ -180,6 +206,11 @@ def _changed(checks: Sequence[Check], changes: Mapping[Any, Any]) -> list[Check]
         else:
             raise ConfigError(f"'checks', {name}: must be options, or null to drop it.")
     return list(found.values())
+
+
+def files(checks: Sequence[Check]) -> set[str]:
+    """Return the paths of the files that the options of checks name."""
+    return {file[1] for check in checks if (file := _file(check))}
 
 
 class Rules:

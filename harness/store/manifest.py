@@ -53,7 +53,8 @@ class Manifest:
         self._content = folder.read_manifest()
         self._sessions: list[dict[str, Any]] = self._content.setdefault("sessions", [])
         self._content.setdefault("id", run_id or uuid4().hex)
-        config = run.model_dump_json(exclude={"limits", "budget", "measure", "variants", "matrix"})
+        free = {"folder", "limits", "budget", "measure", "variants", "matrix"}
+        config = run.model_dump_json(exclude=free)
         self._content |= {
             "schema_version": SCHEMA_VERSION,
             "run": folder.name,

@@ -132,6 +132,11 @@ class RunFolder:
                 problem = f"Cannot delete {error.filename or self.path}: {error.strerror}."
                 raise StoreFailed(problem, "Fix its permissions, then delete the rest.") from None
 
+    def remove_unbegun(self) -> None:
+        """Delete the folder of a run that has no attempt, payment or log of a server."""
+        if not (self.begun() or self.spending.exists() or self.servers.exists()):
+            self.remove()
+
     def rename(self, name: str) -> RunFolder:
         """Rename the run: its folder, and its name in the files. Return the new folder.
 

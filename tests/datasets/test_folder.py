@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.datasets.folder import DataFolder, read_jsonl, sha256
-from harness.errors import DataInvalid, DataMissing
+from harness.errors import ConfigError, DataInvalid, DataMissing
 
 
 @pytest.fixture
@@ -158,3 +158,28 @@ def test_a_line_without_end_is_refused_before_it_fills_the_memory(tmp_path: Path
             file.write(b" " * 2**19 + b"x" * 2**19)
     with pytest.raises(DataInvalid, match=r"line 2: more than 67,108,864 bytes"):
         list(read_jsonl(path))
+
+
+def test_files_next_to_the_run_file_are_found_and_a_different_one_elsewhere_is_refused(
+    data: DataFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    beside, here = tmp_path / "beside", tmp_path / "here"
+    for folder in (beside, here):
+        folder.mkdir()
+    monkeypatch.chdir(here)
+    data = DataFolder(data.root, beside)
+    (beside / "rows.jsonl").write_text("{}")
+    (beside / "check.py").write_text("1")
+    assert data.file("rows.jsonl") == beside / "rows.jsonl"
+    assert data.own("./check.py") == str(beside / "check.py")
+    assert data.own("missing.py") == "missing.py"
+    for copy in (here / "rows.jsonl", here / "check.py", data.root / "rows.jsonl"):
+        copy.write_text("{}" if copy.suffix == ".jsonl" else "1")
+    assert data.file("rows.jsonl").read_text() == "{}"
+    assert data.own("./check.py") == "./check.py"
+    (data.root / "rows.jsonl").write_text("{ }")
+    with pytest.raises(ConfigError, match=r"two different files 'rows\.jsonl': .*data.* and .*"):
+        data.file("rows.jsonl")
+    (here / "check.py").write_text("2")
+    with pytest.raises(ConfigError, match=r"two different files './check\.py'"):
+        data.own("./check.py")

@@ -28,7 +28,7 @@ from harness.records import (
     verdict,
 )
 from harness.scoring.checkers.json_schema import JsonSchemaChecker
-from harness.scoring.checks import FROM_ROW, Rules, checks_of, read_checks
+from harness.scoring.checks import FROM_ROW, Rules, checks_of, files, located, read_checks
 from harness.scoring.extraction import Extraction, extraction, faults, garbled
 from harness.scoring.patterns import PatternTooSlow
 from harness.tasks._rows import Row, rows, text_id, turns_of, unique
@@ -91,7 +91,13 @@ class JsonlTask:
         self._judge: str | None = None
         self._extraction = None if extract is None else extraction(extract, "task.extract")
         self._gold = None if gold is None else Template(gold, "task.gold")
-        self._shared = read_checks(checks or [], "task.checks")
+        self._written: dict[str, str] = {}  # files of checks, as the run file names them, by path
+
+        def own(name: str) -> str:
+            self._written[path := data.own(name)] = name
+            return path
+
+        self._shared = read_checks(located(checks or [], own), "task.checks")
         self._rules = Rules(self._shared)
         self._judges = JudgeChecks(
             self._shared, judges, panels, lambda: (row for _, row in rows(self.path))
@@ -151,16 +157,18 @@ class JsonlTask:
     def fingerprint(self) -> Mapping[str, str]:
         """Return what scores depend on besides the answers.
 
-        This is the file's name, hashes of the data, of the task's options and of checkers in Python
-        files and registered ones, and the version of the library ``regex``.
+        This is the file's name, hashes of the data, of the task's options, of checkers in Python
+        files and registered ones and of files that checks read, and the version of the library
+        ``regex``.
         """
         hashes = {name: kind("checkers").own_sha256(name) for name in self._checkers()}
+        hashes |= {path: sha256(Path(path)) for path in files(self._shared)}
         return {
             "dataset": self.path.name,
             "dataset_sha256": sha256(self.path),
             "prompt_sha256": self._prompt_hash,
             "regex": version("regex"),
-            **{f"{name}_sha256": digest for name, digest in hashes.items() if digest},
+            **{f"{self._written.get(key, key)}_sha256": one for key, one in hashes.items() if one},
         }
 
     def _checkers(self) -> set[str]:

@@ -409,3 +409,13 @@ def test_rows_of_a_large_file_are_not_kept_in_memory(
     first, again = list(task.instances()), list(task.instances())
     assert first == again
     assert all(one is not other for one, other in zip(first, again, strict=True))
+
+
+def test_the_content_of_a_named_schema_is_in_the_fingerprint(made: Made, tmp_path: Path) -> None:
+    schema = tmp_path / "schema.json"
+    schema.write_text('{"type": "object"}')
+    rows, checks = {"prompt": "a"}, [{"json_schema": {"schema": str(schema)}}]
+    before = made(rows, checks=checks).fingerprint()
+    schema.write_text('{"type": "array"}')
+    after = made(rows, checks=checks).fingerprint()
+    assert [key for key in after if after[key] != before[key]] == [f"{schema}_sha256"]
