@@ -84,7 +84,7 @@ class Estimate:
 
     @property
     def p_value(self) -> float | None:
-        """Two-sided p value of the hypothesis that the mean is 0.
+        """The two-sided p value of the hypothesis that the mean is 0.
 
         It is None if the standard error is unknown or 0.
         """

@@ -230,8 +230,8 @@ def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: st
     """Raise RunConflict if a variant's task or data set differs from the baseline's.
 
     Some tasks record a hash of each group's data. Their runs may have different groups, provided
-    that the data of the common groups is the same. If the label ``over`` is given, it must then be
-    the label of these groups.
+    that the data of the common groups is the same. If the label ``over`` is given, these must be
+    its groups.
     """
     ours, task = _parts(baseline), baseline.metrics.task
     for variant in variants:

@@ -153,8 +153,8 @@ def judges_with_verdicts(path: Path, *, of_criteria: bool = False) -> list[str]:
 def _said(line: _Judgement) -> Said:
     """Return the verdicts in a judgement.
 
-    They are those on the criteria listed in the first score that lists any. If no score does, each
-    score is a verdict.
+    They are the verdicts on the criteria that the first score with criteria lists. If no score
+    lists criteria, each score is a verdict.
     """
     for score in line.scores.values():
         verdicts = tuple(
@@ -196,9 +196,9 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class VerdictPairs:
-    """Pairs of verdicts, by a judge and a reference, on the n criteria that both decided on.
+    """Pairs of verdicts, by a judge and a reference, on n criteria.
 
-    A verdict is 1, 0 or `NOT_JUDGED` if its judge abstained.
+    A verdict is 1, 0 or `NOT_JUDGED` if it is an abstention.
     """
 
     judge: NDArray[np.int8]

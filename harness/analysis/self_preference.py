@@ -73,8 +73,8 @@ def families(name: str) -> frozenset[str]:
 def common_family(judge: str, model: str) -> str | None:
     """Return what the names of a judge and a model have in common, or None.
 
-    This is the families that both belong to, joined by ", ". If no family is known but the names
-    denote the same model, it is the judge's name.
+    The result has the families that both belong to, joined by ", ". If no family is known but the
+    names denote the same model, it is the judge's name.
     """
     common = families(judge) & families(model)
     if common:
