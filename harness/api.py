@@ -85,7 +85,8 @@ class EvaluateOptions(TypedDict, total=False):
 def _strict(options: Any) -> Callable[[F], F]:
     """Return a decorator that refuses keywords other than those of ``options``, a TypedDict.
 
-    The function's signature lists them. A misspelt ``limit`` would otherwise cost money.
+    The valid keywords are listed in the decorated function's signature. Without this check, a
+    misspelt ``limit`` would cost money.
     """
 
     def decorated(function: F) -> F:
