@@ -265,7 +265,7 @@ class SDKClient(HttpClient):
 class HttpBackend(ABC):
     """A backend that makes each call with one POST request.
 
-    Subclasses define its path and bodies.
+    Subclasses define the path and the bodies of requests.
     """
 
     cacheable = True
