@@ -140,7 +140,7 @@ class RateLimits:
     def exclusive(self) -> Iterator[bool]:
         """Lock the shared windows for this process within a ``with`` block.
 
-        Yields False if another process holds the lock.
+        Yield False if another process holds the lock.
         """
         file = self._file
         if file is None or not self._stated:

@@ -128,9 +128,9 @@ class ReplyCache:
             return file
 
     def _connect(self, *, wal: bool) -> sqlite3.Connection:
-        """Return a connection.
+        """Return a connection to the cache's file.
 
-        If ``wal`` is False or the write-ahead log fails, use the safe mode.
+        It uses a write-ahead log, or the safe mode if ``wal`` is False or the log fails.
         """
         why = "it cannot be turned on"
         if wal:
@@ -246,8 +246,9 @@ class ReplyCache:
     ) -> asyncio.Future[None]:
         """Queue a reply and its payment to be committed. The claim is released after the commit.
 
-        Return a future that completes after the commit, or fails with StoreFailed. Cancelling the
-        future does not stop the commit.
+        Returns:
+            A future that completes after the commit, or fails with StoreFailed. Cancelling it does
+            not stop the commit.
         """
         name, now = bytes.fromhex(key), time.time()
         row = name, _sealed(name, reply, run), encodable(backend), encodable(model), now
@@ -393,7 +394,7 @@ _CHECKSUM = b"\xa3crc\xc4\x04"
 def _sealed(key: bytes, reply: Reply, run: str) -> bytes:
     """Encode a reply, with the run that paid for it and a checksum.
 
-    Both are additional fields, which earlier versions ignore.
+    The run and the checksum are additional fields, which earlier versions ignore.
     """
     plain = encoded(reply)
     fields = bytes([plain[0] + 2]) + plain[1:]  # a map of fewer than 16 keys
