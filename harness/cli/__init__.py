@@ -164,10 +164,7 @@ def _imported(name: str) -> Any:
 
 
 def _hide_types(command: Any) -> Any:
-    """Change a command so that its ``--help`` shows arguments without Python types.
-
-    Return the command.
-    """
+    """Hide the Python types of arguments in a command's ``--help``, and return the command."""
     for parameter in command.params:
         if parameter.param_type_name == "argument":
             parameter.display_type_rich = lambda ctx: ""

@@ -140,7 +140,7 @@ def attended(work: Coroutine[Any, Any, T], display: Display, again: str) -> T:
 def early_end(ended: Ending, budget: Budget | None, key: str, again: str) -> int:
     """Print why a session ended early, and the command ``again`` that resumes it.
 
-    ``key`` is the setting to raise if the budget is spent. Returns the exit code, which is 0 if the
+    ``key`` is the setting to raise if the budget is spent. Return the exit code, which is 0 if the
     session is complete.
     """
     if ended == "budget" and budget is not None:
