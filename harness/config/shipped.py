@@ -58,7 +58,7 @@ def find(name: str, folder: Folder) -> Path:
 def summary(path: Path) -> str:
     """Return the first sentence of the comment at the beginning of a file, without its full stop.
 
-    Returns "" if there is no such comment.
+    The result is "" if there is no such comment.
     """
     lines = takewhile(lambda line: line.startswith("#"), path.read_text("utf-8").splitlines())
     comment = " ".join(line[1:].strip() for line in lines)
