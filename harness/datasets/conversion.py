@@ -55,8 +55,8 @@ class Record:
 class _InertUnpickler(pickle._Unpickler):
     """Reads plain values and ``...``, and turns objects of the classes in `CLASSES` into records.
 
-    It extends the unpickler written in Python. The one in C can be made to allocate any amount of
-    memory: as much as an index in the file says.
+    It extends the unpickler that is written in Python, because an index in a file can make the
+    unpickler written in C allocate any amount of memory.
     """
 
     dispatch: ClassVar[dict[int, Any]] = dict(pickle._Unpickler.dispatch)

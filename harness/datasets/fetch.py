@@ -46,7 +46,8 @@ class Product(msgspec.Struct, frozen=True):
     """A file in the data folder, made from an original.
 
     ``make`` yields the file's bytes, given the paths of the ``originals``. If ``sha256`` is None,
-    the content is not checked: the original's URL then names a commit, which determines it.
+    the content is not checked: the original's URL then names a commit, which determines the
+    content.
     """
 
     path: str
