@@ -122,9 +122,9 @@ def prompt(rounds: Sequence[Attempt]) -> list[Turn]:
 
 
 def conversation(rounds: Sequence[Attempt]) -> list[Turn]:
-    """Return the messages that led to a sample's last answer, from the prompt on.
+    """Return the messages that led to a sample's last answer.
 
-    After the prompt, they are the earlier answers and the feedback on them.
+    These are the prompt, the earlier answers, and the feedback on each of them.
     """
     turns = prompt(rounds)
     for attempt in rounds[:-1]:

@@ -298,7 +298,7 @@ def _usage(sample: EvalSample, where: str) -> tuple[Usage | None, float | None]:
 def _is_accuracy(header: EvalLog) -> Callable[[str], bool]:
     """Return a function that says whether the score with a given name is an accuracy.
 
-    It returns True for a score of which the log lists no metrics.
+    The function returns True if the log does not list the score's metrics.
     """
     metrics: dict[str, set[str]] = {}
     for score in header.results.scores if header.results else ():
