@@ -1,4 +1,4 @@
-"""Requests and answers independent of a protocol, and the common parts of the wire formats.
+"""Requests and answers independent of any protocol, and the common parts of the wire formats.
 
 To add a wire format, write a class with the methods of `openai.OpenAIChat` and list it in `app`.
 """
