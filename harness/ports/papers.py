@@ -48,9 +48,9 @@ class Claiming(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """A figure in a benchmark's paper that compares levels.
+    """A figure in a benchmark's paper that compares groups of instances, arranged in levels.
 
-    Each level is made of several groups.
+    ``levels`` maps the name of each level to the groups of ``label`` that belong to it.
     """
 
     name: str  # file name and title
