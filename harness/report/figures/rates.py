@@ -125,7 +125,7 @@ def _as_numbers(groups: list[str]) -> dict[str, float]:
 
 
 def effect_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw the figures of a benchmark's paper: groups arranged by the factors that differ."""
+    """Draw the figures of a benchmark's paper that compare groups arranged in levels."""
     for effect in {effect.name: effect for run in runs.every for effect in run.effects}.values():
         measured = by_group(runs, effect.label)
         known = {group for groups in measured.values() for group in groups}
