@@ -153,9 +153,9 @@ def estimate_judge(
 ) -> tuple[int, EstimateRange]:
     """Return the number and the cost in US dollars of a judge's missing calls.
 
-    Counts the judge's first questions about each answer that it has yet to judge, but not the
-    questions that follow from its replies. Calls whose replies are cached are included, and an
-    unknown price counts as 0.
+    These are the judge's first questions about each answer that it has yet to judge. The questions
+    that follow from its replies are not counted. Calls whose replies are cached are included, and
+    an unknown price counts as 0.
     """
     price = job.judge.model.price if job.judge else None
     total = _Calls(price.cost if price else None, None)

@@ -103,7 +103,7 @@ class BoundJudge:
     ) -> Mapping[str, Score]:
         """Return the scores in the judge's replies.
 
-        There are none if the task does not let this judge score the instance.
+        The result is empty if the task does not let this judge score the instance.
         """
         if not self.routed(instance):
             return {}

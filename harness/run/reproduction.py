@@ -114,7 +114,8 @@ def record(study: Study, folders: Mapping[str, RunFolder], made_at: float) -> St
 def differences(path: Path, runs_dir: Path) -> Iterator[str]:
     """Describe each difference between a study's record and the current state of its runs.
 
-    Compares replies, scores, data, findings and the harness's code. ``path`` is the record's file.
+    Replies, scores, data, findings and the harness's code are compared. ``path`` is the record's
+    file.
     """
     kept = read_record(path)
     study = Study.model_validate(kept.study)

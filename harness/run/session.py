@@ -253,7 +253,8 @@ def recorded_replies(runs_dir: Path) -> Iterator[tuple[bytes, bytes, str, str, f
     """Yield the replies in all runs' attempts, as rows for a new cache.
 
     A row holds the call's key, encoded reply, backend, model and Unix time. Replies with
-    log-probabilities are skipped, since attempts do not record these. So are unreadable files.
+    log-probabilities are skipped, since attempts do not record these. Unreadable files are skipped
+    as well.
     """
     decoder = msgspec.json.Decoder(Attempt)
     for folder in all_runs(runs_dir):

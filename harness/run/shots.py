@@ -257,7 +257,7 @@ class Shots:
     ) -> Iterator[int]:
         """Yield the numbers of the candidates that are suitable shots for an instance.
 
-        Skips candidates whose own answer fails, and those that leak the instance's answer.
+        A candidate is skipped if its own answer fails, or if it leaks the instance's answer.
         """
         for number in candidates:
             found = self._candidates[number]
@@ -270,7 +270,7 @@ class Shots:
 
     @cached_property
     def _groups(self) -> Mapping[LabelValues, Mapping[str | None, Sequence[int]]]:
-        """The candidates' numbers, by the values of the ``within`` labels, and then of ``across``.
+        """The candidates' numbers, by the values of the labels ``within`` and then of ``across``.
 
         The inner key is None if no label ``across`` is set.
         """

@@ -157,7 +157,8 @@ def _axis(
 ) -> dict[str, dict[str, Any]]:
     """Return one axis of the matrix, for example its models.
 
-    Maps each name, in its form for run names, to its changes to the run file.
+    The result maps each name, in the form that it has in runs' names, to its changes to the run
+    file.
     """
     axis: dict[str, dict[str, Any]] = {}
     for name in names:
