@@ -193,7 +193,8 @@ class RegexExtraction:
     def find(self, text: str) -> Found | None:
         """Return the answer and where it was found, or None if no pattern matches.
 
-        Raises the same errors as `Pattern.find`.
+        Raises:
+            PatternTooSlow, ConfigError: As in `Pattern.search`.
         """
         found = [
             Found(answer_in(match).strip(), number, match.start())

@@ -161,8 +161,8 @@ _AROUND = re.compile(
 def around_group(pattern: str) -> tuple[str, str] | None:
     r"""Return the literal text before and after the only group of a pattern.
 
-    Anchors and optional parts (``:?``, ``\s*``) are dropped. Returns None if the pattern has no
-    such form.
+    Anchors and optional parts (``:?``, ``\s*``) are dropped. The result is None if the pattern has
+    no such form.
 
     >>> around_group(r"answer is:? \(([A-E])\)")
     ('answer is (', ')')

@@ -225,8 +225,8 @@ def satisfied(base: Base, observed: Observed, target: Target) -> bool:
 def outcomes(base: Base, observed: Observed, target: Target) -> list[bool] | None:
     """Return, for each observed item, whether it meets its target.
 
-    A single target applies to every item. Returns None if there are no items because the value is
-    missing, or if the numbers of items and targets differ.
+    A single target applies to every item. The result is None if the value is missing, or if the
+    numbers of items and targets differ.
     """
     if not isinstance(observed, tuple):  # a missing value
         return None

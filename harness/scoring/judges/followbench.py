@@ -81,9 +81,10 @@ class FollowBenchJudge(PublishedJudge):
     def parse(
         self, instance: Instance[Any], replies: Sequence[Reply], *, text: str | None = None
     ) -> Mapping[str, Score]:
-        """Return the scores ``hard`` (whether all constraints are met) and ``soft`` (the share).
+        """Return the scores ``hard`` and ``soft``.
 
-        If a rule decides, ``hard`` has no verdict and ``soft`` is omitted.
+        ``hard`` says whether all constraints are met, and ``soft`` is the share of constraints that
+        are met. If a rule decides, ``hard`` has no verdict and ``soft`` is omitted.
 
         Raises:
             Unparseable: If the judge decides and the reply is unclear.

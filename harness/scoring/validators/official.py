@@ -50,7 +50,7 @@ def versions() -> dict[str, str]:
 def json_in(text: str) -> str:
     """Return the part of an answer that lm-eval parses as JSON.
 
-    It strips back-quotes and then the letters j, s, o and n, so that ``null`` becomes ``ull``.
+    lm-eval strips back-quotes and then the letters j, s, o and n, so that ``null`` becomes ``ull``.
     """
     return text.strip().strip("`").strip("jnos")
 

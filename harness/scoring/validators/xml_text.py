@@ -56,7 +56,8 @@ class _Element:
 def _parse(text: str, *, doctype: bool) -> _Element:
     """Parse XML, and return its root element.
 
-    A document type is an error unless ``doctype`` is set. Raises UnparseableDocument.
+    Raises UnparseableDocument if this fails, or if there is a document type and ``doctype`` is not
+    set.
     """
     limits.check_length(text)
     parser = expat.ParserCreate("utf-8")

@@ -205,8 +205,8 @@ class _Reader:
     def name(self, key: _Node, event: Any) -> str | None:
         """Return a key as a string, for pointers.
 
-        In paper mode, returns None if ``yaml.safe_load`` refuses the key. Otherwise, a key that is
-        not a string raises UnparseableDocument.
+        In paper mode, the result is None if ``yaml.safe_load`` refuses the key. Otherwise, a key
+        that is not a string raises UnparseableDocument.
         """
         if not self.paper:
             name = event.value if isinstance(event, yaml.ScalarEvent) else key.value
