@@ -74,8 +74,10 @@ def decoded(
 ) -> Iterator[tuple[int, int, L]]:
     """Decode the complete lines of a file as ``shape``. The file need not exist.
 
-    Yields each line's number (from 1), its byte offset and the decoded content. The first
-    ``before`` lines, which end at the byte offset ``start``, are skipped.
+    The first ``before`` lines, which end at the byte offset ``start``, are skipped.
+
+    Yields:
+        Each line's number (from 1), its byte offset and the decoded content.
 
     Raises:
         DataInvalid: If a line is damaged or has an unknown schema version.
@@ -113,7 +115,7 @@ def decoded_at(
 def reading(path: Path) -> Iterator[None]:
     """Convert an `OSError` that occurs while reading a run's file to a `StoreFailed`.
 
-    To be used as a ``with`` block.
+    Use it in a ``with`` statement.
     """
     try:
         yield

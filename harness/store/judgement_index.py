@@ -120,7 +120,8 @@ class JudgementIndex:
     ) -> Iterator[list[S | None]]:
         """Read the judgements in an (n, k) array of rows, as returned by `match`.
 
-        Yields n lists of k decoded judgements. A judgement is None if its row is `NONE`.
+        Yields:
+            n lists of k decoded judgements. A judgement is None if its row is `NONE`.
         """
         offsets = self._offset[rows[rows != NONE]].tolist()
         found = decoded_at(self._path, offsets, decode, judgements.JUDGEMENT)

@@ -85,7 +85,7 @@ class Manifest:
     def begin(self, retried: Sequence[str] = ("error",)) -> None:
         """Record the start of a session.
 
-        ``retried`` are the outcomes of attempts that it retries.
+        ``retried`` are the outcomes of attempts that the session retries.
         """
         session = {"started_at": self._clock(), "ended_at": None, "ended": "killed"}
         self._sessions.append(session | {"retried": list(retried)})

@@ -222,7 +222,7 @@ class RunFolder:
     def read_spending(self) -> Spending:
         """Read the maximum amount that the run may have cost (US dollars).
 
-        It is 0 if unrecorded.
+        The amount is 0 if none is recorded.
         """
         remedy = "Remove it: the cost is then taken from the run's attempts and the cache."
         return read_json(self.spending, Spending, remedy)
