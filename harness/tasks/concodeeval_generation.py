@@ -113,7 +113,7 @@ class ConCodeEvalGeneration(ConCodeEval):
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
         """Return the conversation that asks for a sample of the instance's schema.
 
-        With shots, it is the few-shot prompt.
+        Shots whose schema has a valid sample are shown with it. Other shots are omitted.
         """
         item = instance.data
         shown = [

@@ -147,7 +147,7 @@ class CollieTask:
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
         """Return one user message with the shots, if any, followed by the prompt.
 
-        Shots are written as the published one-shot prompts show their example.
+        Shots have the form in which the published one-shot prompts show their example.
         """
         shown = []
         for shot in shots:

@@ -77,9 +77,9 @@ def _all(*checks: Check) -> Check:
 
 
 def _in_form(template: str) -> Check:
-    """Return a check that an answer has the form of a template.
+    r"""Return a check that an answer has the form of a template.
 
-    A template is a text such as ``{instruction}\\nAnswer: {answer}``. Doubled braces stand for
+    A template is a string such as ``{instruction}\nAnswer: {answer}``. Doubled braces stand for
     single braces. The answer may be empty, but has no line break.
     """
     plain = template.replace("{instruction}\n", "").replace("{{", "{").replace("}}", "}")
@@ -221,8 +221,8 @@ def _no_word(word: str) -> Check:
 def _in_sentence(number: int, check: Check, *, if_missing: str = "") -> Check:
     """Return a check that applies ``check`` to one sentence of a text, numbered from 1.
 
-    If the text has no such sentence, it fails with the reason ``if_missing`` or, if this is empty,
-    passes.
+    If the text has no such sentence, the check fails with the reason ``if_missing`` or, if this is
+    empty, passes.
     """
 
     def checked(text: str) -> str:

@@ -157,9 +157,8 @@ class JsonlTask:
     def fingerprint(self) -> Mapping[str, str]:
         """Return what scores depend on besides the answers.
 
-        This is the file's name, hashes of the data, of the task's options, of checkers in Python
-        files and registered ones and of files that checks read, and the version of the library
-        ``regex``.
+        This includes the file's name, the version of the library ``regex``, and hashes of the data,
+        of the task's options, and of checkers that are registered or in Python files.
         """
         hashes = {name: kind("checkers").own_sha256(name) for name in self._checkers()}
         hashes |= {path: sha256(Path(path)) for path in files(self._shared)}

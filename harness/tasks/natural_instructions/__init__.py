@@ -202,7 +202,7 @@ class NaturalInstructionsTask:
     def fingerprint(self) -> Mapping[str, str]:
         """Return what scores depend on besides the answers.
 
-        This is hashes of the tasks and their categories, the version of the stemmer, and the
+        This includes hashes of the tasks and their categories, the version of the stemmer, and the
         fingerprints of further metrics.
         """
         hashes = {name: sha256(path) for name, path in self._files.items()}
