@@ -213,7 +213,7 @@ async def _refused(
 ) -> None:
     """Check what the backend sends to a server that refuses all calls.
 
-    Also check that it raises the right error for each status.
+    Also check that the backend raises the right error for each status.
     """
     try:
         async with asyncio.timeout(timeout_s):

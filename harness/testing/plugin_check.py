@@ -243,8 +243,8 @@ def _time_limit() -> Iterator[None]:
 def misfit(value: object, kind: Any) -> str:
     """Return why a value does not match a type, or "" if it does.
 
-    A value matches if it is the same after conversion to plain data and back. A numpy number, for
-    example, is not.
+    A value matches if it is the same after conversion to plain data and back. A NumPy number, for
+    example, does not match.
     """
     origin = get_origin(kind)
     if origin is Mapping and isinstance(value, Mapping):
