@@ -12,6 +12,7 @@ import typer
 from harness.analysis.study import Study, read_study
 from harness.cli.console import Overrides, say, show
 from harness.cli.live import Display, attended, early_end
+from harness.cli.published import fetch_published
 from harness.config import shipped
 from harness.config.settings import Settings
 from harness.errors import ConfigError
@@ -19,7 +20,7 @@ from harness.report.study import study_document, study_page
 from harness.run import reproduction
 from harness.run.job import execute
 from harness.run.models import Resources
-from harness.run.reproduction import StudyRecord, facts, record, study_jobs
+from harness.run.reproduction import StudyRecord, cautions, facts, record, study_jobs
 from harness.store.files import check_output, write_json, write_whole
 
 MOST = 20  # maximum number of differences to print
@@ -59,7 +60,14 @@ def reproduce(
     check_output(page)
     loaded = read_study(path)
     with Resources(settings) as resources:
-        jobs, reasons = study_jobs(loaded, name or path.stem, resources, model, option or [])
+        jobs, reasons = study_jobs(
+            loaded,
+            name or path.stem,
+            resources,
+            model,
+            option or [],
+            partial(fetch_published, resources=resources),
+        )
         for reason in reasons:
             say(reason, "yellow")
         again = f"harness reproduce {study}"
@@ -77,7 +85,8 @@ def reproduce(
 
 
 def _page(made: StudyRecord) -> str:
-    return study_page(Study.model_validate(made.study), made.findings, facts(made), made.made_at)
+    study = Study.model_validate(made.study)
+    return study_page(study, made.findings, facts(made), cautions(made), made.made_at)
 
 
 def _verify(page: Path, runs_dir: Path) -> int:

@@ -62,7 +62,11 @@ def _count(counts: Counter[str], verdict: Verdict) -> Cell:
 
 
 def study_page(
-    study: Study, found: Sequence[Finding], facts: Mapping[str, str], made_at: float
+    study: Study,
+    found: Sequence[Finding],
+    facts: Mapping[str, str],
+    cautions: Sequence[str],
+    made_at: float,
 ) -> str:
     """Return a study as an HTML page.
 
@@ -70,6 +74,7 @@ def study_page(
         study: The study.
         found: The findings on all cells.
         facts: Further facts to show, by name.
+        cautions: Sentences to show at the top.
         made_at: When the page was made (epoch seconds).
     """
     return _template("study.html.j2").render(
@@ -81,6 +86,7 @@ def study_page(
         verdicts=VERDICTS,
         exhibits=[(one, one.columns or ["value"], [*_rows(one, found)]) for one in study.exhibits],
         facts=facts,
+        cautions=cautions,
     )
 
 

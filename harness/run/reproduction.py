@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from harness.analysis.comparable import read_run
 from harness.analysis.study import Finding, Study, findings
 from harness.config import shipped
 from harness.config.loading import load
+from harness.config.run_file import RunFile
 from harness.errors import ConfigError, DataInvalid, DataMissing
 from harness.records import Attempt, content_hash
 from harness.run.job import Job, prepare_all
@@ -25,6 +26,7 @@ from harness.store.manifest import package_versions
 from harness.store.run_folder import RunFolder, in_run_name
 
 RECORD_VERSION = 1
+OWN_ABBREVIATIONS = "own abbreviations"  # in the name of a splitter without NLTK's parameters
 
 
 class Replies(Struct, frozen=True):
@@ -48,8 +50,17 @@ class StudyRecord(Struct, frozen=True, kw_only=True):
     findings: Sequence[Finding]
 
 
+# Called with the runs of a run file and the first part of their names, before they are prepared.
+Fetch = Callable[[Mapping[str, RunFile], str], None]
+
+
 def study_jobs(
-    study: Study, name: str, resources: Resources, model: str = "", overrides: Sequence[str] = ()
+    study: Study,
+    name: str,
+    resources: Resources,
+    model: str = "",
+    overrides: Sequence[str] = (),
+    fetch: Fetch = lambda runs, base: None,
 ) -> tuple[dict[str, Job], list[str]]:
     """Prepare the runs of a study.
 
@@ -60,6 +71,7 @@ def study_jobs(
         model: The model to use (see `named_model`). If empty, recorded answers are used or, where
             there are none, a simulated model.
         overrides: ``KEY=VALUE`` overrides for all runs.
+        fetch: Downloads published data for runs that are not simulated.
 
     Returns:
         The jobs by the runs' names in the study, and notes on simulated and omitted runs.
@@ -69,7 +81,7 @@ def study_jobs(
     for key, run in study.runs.items():
         if not model and run.recorded:
             try:
-                jobs |= _jobs(key, run.recorded, f"{name}-{key}", resources, overrides)
+                jobs |= _jobs(key, run.recorded, f"{name}-{key}", resources, overrides, fetch)
                 continue
             except DataMissing as error:
                 reason = f"{error.message} {error.remedy}"
@@ -84,18 +96,28 @@ def study_jobs(
         if not model:
             changes += run.offline
         base = f"{name}-{key}-{in_run_name(asked)}"
-        jobs |= _jobs(key, run.live, base, resources, [*changes, *overrides])
+        jobs |= _jobs(
+            key, run.live, base, resources, [*changes, *overrides], fetch if model else None
+        )
     return jobs, reasons
 
 
 def _jobs(
-    key: str, file: str, base: str, resources: Resources, overrides: Sequence[str]
+    key: str,
+    file: str,
+    base: str,
+    resources: Resources,
+    overrides: Sequence[str],
+    fetch: Fetch | None,
 ) -> dict[str, Job]:
     """Prepare the runs of one run file, and return the jobs by the runs' names in the study.
 
     ``key`` is the first part of these names. The names of the runs' folders begin with ``base``.
     """
-    jobs = prepare_all(load(shipped.find(file, "configs"), overrides), base, resources)
+    runs = load(shipped.find(file, "configs"), overrides)
+    if fetch:
+        fetch(runs, base)
+    jobs = prepare_all(runs, base, resources)
     return {f"{key}.{variant}" if variant else key: job for variant, job in jobs.items()}
 
 
@@ -161,6 +183,21 @@ def read_record(path: Path) -> StudyRecord:
         raise DataInvalid(
             f"{path}: not the record of a study ({error}).", "Reproduce it again."
         ) from None
+
+
+def cautions(made: StudyRecord) -> list[str]:
+    """Return what may have changed values on a study's page besides the answers."""
+    simulated = {one.run for one in made.findings if one.why == "simulated"}
+    splitters = {name: run.fingerprint.get("splitter", "") for name, run in made.runs.items()}
+    own = {name for name, splitter in splitters.items() if OWN_ABBREVIATIONS in splitter}
+    named = sorted(own - simulated)
+    if not named:
+        return []
+    return [
+        f"NLTK's sentence parameters were not installed, so a few verdicts of {', '.join(named)} "
+        "may differ from those of the published code. To repeat the study with them, run harness "
+        "data fetch punkt, and reproduce it under another --name."
+    ]
 
 
 def facts(made: StudyRecord) -> dict[str, str]:

@@ -1,0 +1,27 @@
+"""What the page of a study says besides its tables."""
+
+from harness.analysis.study import Finding, Study
+from harness.report.study import study_page
+from harness.run.reproduction import Replies, StudyRecord, cautions
+from harness.scoring.punkt import own
+
+
+def test_a_page_names_the_runs_whose_sentences_were_split_without_nltks_data() -> None:
+    names = {"plain": own().name, "guess": own().name, "exact": "nltk 3.10 punkt_tab english"}
+    finding = Finding(
+        exhibit="T", row="r", column="c", run="guess", published=None,
+        verdict="not comparable", why="simulated",
+    )  # fmt: skip
+    record = StudyRecord(
+        made_at=0.0,
+        packages={},
+        code_sha256="",
+        study={},
+        runs={name: Replies(name, "", {"splitter": of}, {}) for name, of in names.items()}
+        | {"other": Replies("other", "", {}, {})},
+        findings=[finding],
+    )
+    [caution] = cautions(record)
+    assert "a few verdicts of plain may differ" in caution
+    study = Study(title="<T>", source="S", runs={}, exhibits=[])
+    assert caution.replace("'", "&#39;") in study_page(study, [], {}, [caution], 0.0)
