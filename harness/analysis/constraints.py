@@ -94,7 +94,7 @@ class _Scored(Struct, gc=False):
 
 @dataclass(slots=True)
 class Misses:
-    """Counts the reasons for failures, and the differences between observed and target values."""
+    """Counts of the reasons for failures, and of how observed values differ from targets."""
 
     off_by: Counter[float] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)

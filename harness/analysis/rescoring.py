@@ -45,7 +45,7 @@ VerdictCounts = Counter[tuple[bool | None, bool | None]]  # Counts of (verdict b
 
 
 class VerdictChanges:
-    """Counts verdicts before and after re-scoring, overall and in each label's groups.
+    """Counts of verdicts before and after re-scoring, overall and in each label's groups.
 
     ``left`` counts failed calls, which are not re-scored. ``gone`` counts attempts whose instance
     is no longer in the data set. ``otherwise`` counts attempts that keep their verdict although
