@@ -26,7 +26,7 @@ Known = dict[str, tuple[list[int], str]]
 
 
 class Hashes:
-    """Computes hashes of files.
+    """The hashes of files, computed on request.
 
     The hashes of large files are cached in the file ``memory``, unless it is None.
     """

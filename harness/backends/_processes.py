@@ -33,7 +33,7 @@ def _started(command: Sequence[str], stdin: int, output: BinaryIO | int) -> Pope
 
 
 class Guard:
-    """Kills the watched processes when this process dies, even by kill -9."""
+    """A guard that kills the watched processes when this process dies, even by kill -9."""
 
     def __init__(self) -> None:
         program = [sys.executable, "-I", str(Path(__file__).with_name("_guard.py"))]

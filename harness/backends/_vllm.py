@@ -152,7 +152,7 @@ DEATHS = 2  # number of crashes with a prompt in flight after which it is sent a
 
 
 class DeadlyPrompts:
-    """Tracks which prompts were in flight when a model's engine died.
+    """A record of the prompts that were in flight when a model's engine died.
 
     Some prompts crash an engine every time. After a prompt has been in flight in two crashes, its
     requests are sent alone. If the engine dies again, the prompt is abandoned with all its samples.

@@ -35,7 +35,7 @@ _NUMBERS = itertools.count()  # the names of requests, unique within this proces
 
 
 class EngineThread:
-    """Loads an engine in a thread with its own event loop, and keeps it until `end` is called.
+    """A thread that loads an engine in its own event loop, and keeps it until `end` is called.
 
     An engine takes minutes to load and is bound to its event loop, but each variant of a run file
     runs in a new loop. While the engine loads, only the thread's loop is blocked. The display and
