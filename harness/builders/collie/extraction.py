@@ -69,7 +69,7 @@ class Yield(Struct):
 
 
 class Segmenter:
-    """Cuts documents of a source into words, sentences, paragraphs and passages."""
+    """A splitter of a source's documents into words, sentences, paragraphs and passages."""
 
     def __init__(self, source: Source, units: Splitter, seed: int) -> None:
         self._source, self._units, self._seed = source, units, seed

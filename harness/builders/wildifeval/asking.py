@@ -48,7 +48,7 @@ Look = Callable[[Sequence[StageAnswer]], None]
 
 
 class Asking(Protocol):
-    """Asks the models of a build. Implemented in `harness.run.curation`."""
+    """The interface by which a build asks its models, implemented in `harness.run.curation`."""
 
     def gives_logprobs(self, stage: str) -> bool:
         """Return whether the model of a stage, such as ``filter``, returns log-probabilities."""

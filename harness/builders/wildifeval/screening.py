@@ -136,7 +136,7 @@ class ScreeningExample(Struct, frozen=True):
 
 
 class Step(Struct):
-    """Counts the messages that a step dropped, by reason.
+    """Counts of the messages that a step dropped, by reason.
 
     ``before`` is the number of messages that reached the step.
     """
