@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Batches(Generic[T]):
-    """Queues items for a background thread, which passes all queued items to ``do`` together."""
+    """A queue whose items a background thread passes to ``do``, all queued items together."""
 
     def __init__(self, do: Callable[[list[T]], None], name: str) -> None:
         self._do = do

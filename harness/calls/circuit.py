@@ -48,7 +48,7 @@ def _wait(state: tenacity.RetryCallState) -> float:
 
 
 class Retry:
-    """Retries a call after transient failures, with exponential backoff.
+    """The layer that retries a call after transient failures, with exponential backoff.
 
     Args:
         ask: The layer below.

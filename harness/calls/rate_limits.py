@@ -398,7 +398,7 @@ class _Mean:
 
 
 class TokenEstimate:
-    """Predicts how many tokens a model's calls will use, based on earlier calls.
+    """A forecast of how many tokens a model's calls will use, based on earlier calls.
 
     For the first `LEARNED` calls, the estimate is a generous bound. Later it is the mean of recent
     calls, and the spread of their use determines a margin for all calls in flight.

@@ -60,7 +60,7 @@ class Payment(NamedTuple):
 
 
 class ReplyCache:
-    """Stores complete replies by key, and the payments for them.
+    """A store of complete replies by key, and of the payments for them.
 
     Args:
         path: The database file.

@@ -31,7 +31,7 @@ class CircuitOpen(NotSent):
 
 
 class Stop:
-    """Asks a run to stop. No new work is started, and work in flight is finished."""
+    """A switch that stops a run: no new work is started, and work in flight is finished."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
