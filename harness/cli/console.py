@@ -55,7 +55,7 @@ def agreed(question: str) -> bool:
 
 
 class ExactOutput:
-    """Writes exact data to stdout. Control characters are escaped only if stdout is a terminal."""
+    """A writer of exact data to stdout. It escapes control characters only for a terminal."""
 
     def write(self, text: str) -> int:
         """Write text, which is escaped if stdout is a terminal.

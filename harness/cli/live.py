@@ -37,7 +37,7 @@ BUSY = 0.9  # share of a core from which the CPU limits a run
 
 
 class Display:
-    """Shows the progress of runs that are executed one after another.
+    """A display of the progress of runs that are executed one after another.
 
     ``runs`` maps the names of the runs to the titles to show.
     """
@@ -202,7 +202,7 @@ def _calls(tally: Tally) -> str:
 
 
 class _Cpu:
-    """Measures the CPU use of this process, as a share of one core, over a second or more."""
+    """A meter of this process's CPU use, as a share of one core, over a second or more."""
 
     def __init__(self) -> None:
         self._share = 0.0
