@@ -53,7 +53,7 @@ class Record:
 
 
 class _InertUnpickler(pickle._Unpickler):
-    """Reads plain values and ``...``, and turns objects of the classes in `CLASSES` into records.
+    """An unpickler of plain values and ``...``, which turns objects of `CLASSES` into records.
 
     It extends the unpickler that is written in Python, because an index in a file can make the
     unpickler written in C allocate any amount of memory.

@@ -30,7 +30,7 @@ JUDGE_PROMPTS = {"wildifeval": "wildifeval_judge"}
 class DataFolder:
     """The data folder. Each data set has its own folder in it, for example ``collie``.
 
-    ``beside`` is the folder of the run file. Files that it names may also be there.
+    ``beside`` is the folder of the run file, in which files are looked up, too.
     """
 
     root: Path
@@ -42,17 +42,19 @@ class DataFolder:
         If the name ends in ``.jsonl``, the file may also be compressed (``.jsonl.gz``).
 
         Raises:
-            ConfigError: If there is one next to the run file, and a different one elsewhere.
+            ConfigError: If the file is next to the run file, and a different file is in another
+                place.
             DataMissing: If there is no such file.
         """
         names = [name, f"{name}.gz"] if name.endswith(".jsonl") else [name]
         return self._found(names, os.path.isfile, "file")
 
     def place(self, name: str) -> Path:
-        """Return the path of a file or folder, in the first place of those of `file` that has one.
+        """Return the path of a file or folder, which is looked up in the same places as by `file`.
 
         Raises:
-            ConfigError: If there is a file next to the run file, and a different one elsewhere.
+            ConfigError: If a file is next to the run file, and a different file is in another
+                place.
             DataMissing: If there is no such file or folder.
         """
         return self._found([name], is_there, "file or folder")
@@ -61,7 +63,7 @@ class DataFolder:
         """Return the path of a file or folder next to the run file, or ``name`` if there is none.
 
         Raises:
-            ConfigError: If there also is a different one at ``name``.
+            ConfigError: If there is also a different file or folder at ``name``.
         """
         places = list(filter(is_there, self._own(name)))
         _refuse_others(name, places)
