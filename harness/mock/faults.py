@@ -44,7 +44,7 @@ ANSWERS: tuple[Fault, ...] = (*get_args(FaultyAnswer), *get_args(FalseAnswer))
 
 
 class FaultMix:
-    """Chooses at most one fault for each request.
+    """A mix of faults, of which at most one is chosen for each request.
 
     ``shares`` has the probability (0 to 1) of each fault, by name.
     """

@@ -26,7 +26,7 @@ _KEEP_ALIVE_S = 3600
 
 
 class MockServer:
-    """Serves a provider on a loopback port, in a thread. Use it as a context manager.
+    """A simulated provider on a loopback port, in a thread. Use it as a context manager.
 
     Port 0 stands for any free port. After a stop, the server can be started again; it then has the
     same port only if one was given. For other options, see `app.Provider`.

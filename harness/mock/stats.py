@@ -65,7 +65,7 @@ class Snapshot(Struct):
 
 
 class Stats:
-    """Counts requests. Only the server's thread writes the counters; any thread may read them.
+    """Counters of requests. Only the server's thread writes them; any thread may read them.
 
     A request is counted before the last byte of its answer is sent, so that a client that has an
     answer finds its request counted.
@@ -124,7 +124,7 @@ class Stats:
 
 
 class Peak:
-    """Records the maximum number of requests, and of tokens, in any 60 seconds.
+    """A meter of the maximum number of requests, and of tokens, in any 60 seconds.
 
     Only one thread may write; any thread may read.
     """
@@ -196,7 +196,7 @@ class _SlidingWindow:
 
 
 class MockRateLimits:
-    """Enforces `Limits` for each model separately."""
+    """Rate limiters that enforce `Limits` for each model separately."""
 
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits = limits
