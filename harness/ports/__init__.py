@@ -58,7 +58,7 @@ OWN_DRAWS = "own_draws"
 
 @runtime_checkable
 class Backend(Protocol):
-    """Answers requests, by calling a provider or by running a model."""
+    """An API of a provider, or a local model, that answers requests."""
 
     @property
     def features(self) -> frozenset[str]:
@@ -164,7 +164,7 @@ class Metric(Protocol):
 
 @runtime_checkable
 class Measure(Protocol):
-    """Computes a number from a text, for constraints with ``op: measure``."""
+    """A number that is computed from a text, for constraints with ``op: measure``."""
 
     def number(self, units: Sequence[str]) -> int:
         """Return the number that is computed from a text. Must be a pure function.
@@ -195,7 +195,7 @@ class Loader(Protocol):
 
 @runtime_checkable
 class Filter(Protocol):
-    """Decides which paragraphs and sentences of a corpus are not natural text."""
+    """A rule that decides which paragraphs and sentences of a corpus are not natural text."""
 
     def __call__(self, text: str) -> bool:
         """Return whether to drop the text. Must be a pure function, and fast for any text."""
@@ -203,7 +203,7 @@ class Filter(Protocol):
 
 @runtime_checkable
 class PostProcessor(Protocol):
-    """Cleans the paragraphs of a corpus that have passed its filters."""
+    """A rule that cleans the paragraphs of a corpus that have passed its filters."""
 
     def __call__(self, text: str) -> str:
         """Return the cleaned text. Must be a pure function, and fast for any text."""

@@ -10,7 +10,7 @@ from harness.records import Instance, Question, Reply, Request, Score
 
 @runtime_checkable
 class Judge(Protocol):
-    """Scores answers by asking a model. Its calls use the run's cache, limits and budget."""
+    """A scorer of answers that asks a model. Its calls use the run's cache, limits and budget."""
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
         """Return all questions to ask the judge's model about an answer. Must be a pure function.

@@ -10,7 +10,7 @@ from harness.records import Attempt, ObservedRun
 
 @runtime_checkable
 class Observer(Protocol):
-    """Follows one session of a run, to report it to another system.
+    """A follower of one session of a run, which reports the session to another system.
 
     The run waits for each call, so methods must return at once and queue slow work. An observer
     that raises is not called again in this session: the user is warned, and the run continues.

@@ -1,4 +1,4 @@
-"""What a task declares for reports: claims, figures and tables of its paper, and more."""
+"""What a task declares for reports: its paper's claims, figures and tables, and explanations."""
 
 from __future__ import annotations
 
