@@ -153,7 +153,7 @@ async def curate(
 
 
 class StageCalls:
-    """Calls the models of the stages (implements `harness.builders.wildifeval.asking.Asking`)."""
+    """The calls to the models of the stages (see `harness.builders.wildifeval.asking.Asking`)."""
 
     def __init__(
         self,

@@ -168,7 +168,7 @@ class OwedJudgements:
 
 
 class Judging:
-    """Runs a run's judges on attempts, and writes their judgements.
+    """The part of a session that judges attempts and writes the judgements.
 
     Judgements that failed or have one of the ``retried`` outcomes are made again.
     """

@@ -46,7 +46,7 @@ class _Scored(msgspec.Struct, array_like=True):
 
 
 class LongAnswers:
-    """Assesses answers by the task's rules. Thread-safe.
+    """An assessor of answers by the task's rules. Thread-safe.
 
     Long answers are assessed in a separate process, which starts with the first of them and builds
     the task from the run file. If it cannot (because the task exists only in this process), long

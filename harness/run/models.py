@@ -154,7 +154,7 @@ def _answers(
 
 @dataclass(frozen=True, slots=True)
 class ModelBuilder:
-    """Builds the models of a run or of a data-set build."""
+    """A builder of the models of a run or of a data-set build."""
 
     resources: Resources
     limits: LimitsSection  # the run's; a second model's section may override them

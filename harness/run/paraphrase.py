@@ -34,7 +34,7 @@ def keeps(text: str, values: Iterable[str]) -> bool:
 
 
 class Paraphraser:
-    """Rewrites instructions and feedback with a second model."""
+    """A second model that rewrites instructions and feedback."""
 
     def __init__(self, task: Task[Any], bound: BoundModel, prompt: str = "own") -> None:
         assert isinstance(task, Paraphrasable), "refused before any work"

@@ -141,7 +141,7 @@ class Opening(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RunPlan:
-    """Determines a run's unfinished samples, and builds their prompts and requests."""
+    """The plan of a run: its unfinished samples, with their prompts and requests."""
 
     task: Task[Any]
     run: RunFile

@@ -46,7 +46,7 @@ Rewritings = tuple[Rewriting, ...]
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """Takes unfinished samples through their rounds. One object serves all workers of a run."""
+    """A runner of the rounds of unfinished samples, which serves all workers of a run."""
 
     plan: RunPlan
     bound: BoundModel

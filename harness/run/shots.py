@@ -126,7 +126,7 @@ class ShotCandidate(NamedTuple):
 
 
 class Shots:
-    """Chooses each instance's shots deterministically, and adds them to its prompt."""
+    """The shots of each instance, chosen deterministically and added to its prompt."""
 
     def __init__(
         self,
