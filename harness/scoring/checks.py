@@ -214,7 +214,7 @@ def files(checks: Sequence[Check]) -> set[str]:
 
 
 class Rules:
-    """Builds and caches the checkers that the checks name.
+    """A cache of the checkers that the checks name. It builds them on first use.
 
     The constructor builds the checkers of the run file's checks (``shared``), and raises
     ConfigError if their options are wrong.

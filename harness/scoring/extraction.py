@@ -40,7 +40,7 @@ class NoAnswerBlock(Unparseable):
 
 
 class BlockExtraction:
-    """Extracts a named kind of block from a reply, such as ``last_fence`` or ``tags:answer``."""
+    """An extraction of a named kind of block from a reply, such as ``last_fence``."""
 
     expects: tuple[str, ...] = ()
 
@@ -172,7 +172,7 @@ def answer_in(match: Any) -> str:
 
 
 class RegexExtraction:
-    """Extracts the first or the last match of any of several patterns in a reply.
+    """An extraction of the first or the last match of any of several patterns in a reply.
 
     If two patterns match at the same offset, the earlier pattern in the list wins.
     """
@@ -236,7 +236,7 @@ class RegexExtraction:
 
 @dataclass(frozen=True)
 class NumberExtraction:
-    """Extracts the first or last number of a reply, without currency signs and commas."""
+    """An extraction of a reply's first or last number, without currency signs and commas."""
 
     take: Take
     expects: ClassVar[tuple[str, ...]] = ()
@@ -257,7 +257,7 @@ class NumberExtraction:
 
 
 class JsonExtraction:
-    """Extracts the value of a key in the reply's JSON object.
+    """An extraction of the value of a key in the reply's JSON object.
 
     In a nested object, ``a.b`` names the key ``b`` of the object at ``a``.
     """
@@ -412,11 +412,10 @@ def faults(messages: Sequence[str], answers: Sequence[str], parser: Extraction) 
 
 
 def garbled(parser: Extraction, answer: str) -> str | None:
-    """Return what a parser reads instead of the answer in a reply that should be easy to read.
+    """Return what a parser reads in a reply in the parser's own format, if it is not the answer.
 
-    This reply has the parser's own format (`RegexExtraction.filled`). The result is "" if the
-    parser reads nothing. It is None if the parser reads the answer or is too slow, or if there is
-    no such reply.
+    The reply is the result of `RegexExtraction.filled`. The result is "" if the parser reads
+    nothing. It is None if the parser reads the answer or is too slow, or if there is no such reply.
     """
     text = parser.filled(answer) if isinstance(parser, RegexExtraction) else None
     try:

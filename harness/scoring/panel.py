@@ -54,7 +54,7 @@ def criteria_scores(
 
 @dataclass(frozen=True)
 class Panel:
-    """Combines the verdicts of several judges into one.
+    """A panel that combines the verdicts of several judges into one.
 
     Args:
         of: Names of the judges.

@@ -33,7 +33,7 @@ MEMORABLE = 8_000  # maximum characters of a text whose units are cached
 
 
 class Splitter:
-    """Splits text into paragraphs, sentences, words or characters, and caches recent results."""
+    """A splitter of text into paragraphs, sentences, words or characters, with a cache."""
 
     def __init__(self, sentences: Punkt, word_tokens: Callable[[str], list[str]]) -> None:
         self.name = sentences.name

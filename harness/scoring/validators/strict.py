@@ -196,7 +196,7 @@ def _inside(schema: dict[str, Any], words: Sequence[str]) -> tuple[list[Any], li
 
 
 class Routes:
-    """Counts the ways ("routes") in which one place in a document can violate a schema.
+    """The number of ways ("routes") in which one place in a document can violate a schema.
 
     Listing the violations takes as much time as there are routes. A chain of thirty ``allOf:
     [{$ref: a}, {$ref: a}]`` has a billion of them.
@@ -208,7 +208,7 @@ class Routes:
 
     @cached_property
     def _names(self) -> dict[str, Any]:
-        """Maps each anchor, and the last part of each id, to its subschema."""
+        """A mapping from each anchor, and the last part of each id, to its subschema."""
         return {
             schemas.last_name(schema[word]).lstrip("#"): schema
             for _, schema in reversed([*schemas.parts(self.schema)])  # the first of a name counts

@@ -91,7 +91,7 @@ class _Node(Node):
 
 
 class _Reader:
-    """Builds the nodes of a document from its events, within the limits.
+    """A reader that builds the nodes of a document from its events, within the limits.
 
     Aliases share the node of their anchor. PyYAML's composer is not used, because it would crash on
     text that is nested too deeply.
@@ -310,7 +310,7 @@ _NUMBER_1_2 = re.compile(rf"(?:{_FLOAT.pattern}|{_BASED.pattern})$")
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes values without aliases, with exact numbers, and quotes that suit YAML 1.1 and 1.2."""
+    """A dumper that writes no aliases, exact numbers, and quotes that suit YAML 1.1 and 1.2."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
