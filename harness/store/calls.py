@@ -43,7 +43,7 @@ NO_CALLS = CallTotals()  # of a run without calls, or whose calls were not read
 
 
 class CallCounter:
-    """Adds up the recorded calls of a run, counting each call once.
+    """A counter that adds up the recorded calls of a run, each of them once.
 
     The same call may be recorded by several lines with different values: by one as paid for, and by
     others as cached. The largest values count. The run has paid for the call if any line says so.

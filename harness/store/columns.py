@@ -266,7 +266,7 @@ class TableState(msgspec.Struct):
 
 
 class TableBuilder:
-    """Builds an `AttemptTable` line by line."""
+    """A builder of an `AttemptTable`, line by line."""
 
     def __init__(self) -> None:
         wide, narrow = {"digest": "q", "cluster": "q"}, {"outcome": "b", "passed": "b"}
@@ -359,7 +359,7 @@ def _decoded(groups: bytes) -> dict[str, str]:
 
 
 class ScoreColumns:
-    """Collects the scores of each line. A verdict takes one byte, and a number eight bytes.
+    """The scores of each line, as columns. A verdict takes one byte, and a number eight bytes.
 
     Lines whose scores have the same names and types share a table. In most runs, almost all lines
     do.

@@ -156,7 +156,7 @@ def encode(record: object, *, order: Literal["deterministic"] | None = None) -> 
 
 
 class JsonLinesWriter:
-    """Appends records to a file, one per line. The run's lock keeps out other writers.
+    """A writer that appends records to a file, one per line. The run's lock keeps out others.
 
     Opening the file removes an incomplete last line. If a line cannot be written, StoreFailed is
     raised, and the file still ends with the last complete line.
