@@ -71,7 +71,7 @@ def render(schema: Schema) -> str:
 
 
 class _Classes:
-    """Collects the source of the classes that a schema needs, with inner classes first."""
+    """The source of the classes that a schema needs, with inner classes first."""
 
     def __init__(self) -> None:
         self.written: list[str] = []

@@ -50,7 +50,7 @@ def groups_of(row: Row, labels: Sequence[str]) -> dict[str, str]:
     takes precedence.
 
     Raises:
-        DataInvalid: If a field is missing, or is not text, a number or a truth value.
+        DataInvalid: If a field is missing, or is not text, a number or a boolean.
     """
     own = row.get("groups", {})
     if not isinstance(own, Mapping):
@@ -93,7 +93,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = yaml.safe_load(_PRESETS)  # by preset
 
 
 class JudgeChecks:
-    """Determines which of the run's judges judge a row, and by which criteria.
+    """The assignment of a run's judges to rows, with the criteria by which they judge.
 
     ``judges`` maps each of the run's judges to whether it judges criteria, or is None if the judges
     are unknown. ``panels`` maps each panel to its judges. ``rows`` returns all rows of the file.

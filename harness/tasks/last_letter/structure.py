@@ -104,7 +104,7 @@ READERS: tuple[ParserName, ...] = ("strict", "flexible")  # read every answer, w
 
 
 class RegexParser:
-    """Reads letters with regular expressions. The leftmost match counts."""
+    """A parser that reads letters with regular expressions. The leftmost match counts."""
 
     def __init__(self, patterns: tuple[str, ...], remedy: str) -> None:
         self.patterns, self._remedy = patterns, remedy
@@ -122,7 +122,7 @@ class RegexParser:
 
 
 class JsonParser:
-    """Reads letters from a JSON object that is valid under `SCHEMA`."""
+    """A parser that reads letters from a JSON object that is valid under `SCHEMA`."""
 
     patterns = (json.dumps(SCHEMA, sort_keys=True),)
 
