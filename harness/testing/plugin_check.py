@@ -39,7 +39,7 @@ WRONG = "This sentence of harness.testing is not an answer to anything."
 
 
 class PlugInCheck:
-    """Calls the members of a plug-in, and keeps the first problem found with each member."""
+    """A check that calls the members of a plug-in, and keeps the first problem of each member."""
 
     def __init__(self, kind: str, plugin: Any) -> None:
         self.plugin = plugin
