@@ -289,7 +289,7 @@ class _Searched(msgspec.Struct, gc=False):
 
 
 class TextSearch:
-    """Searches the lines of a file for a text, ignoring case.
+    """A search for a text in the lines of a file, ignoring case.
 
     Each call of `search_on` searches another part of the file.
     """
