@@ -31,6 +31,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="SCORE=BOUND",
         help="minimum of a score, instead of the run file's check: (repeatable)",
     )
+    group.addoption(
+        "--harness-max",
+        action="append",
+        default=[],
+        metavar="SCORE=BOUND",
+        help="maximum of a score, cost, cost_per_sample or latency_p95 (repeatable)",
+    )
     group.addoption("--harness-baseline", default="", metavar="RUN", help="run to compare with")
     group.addoption(
         "--harness-max-drop",
@@ -46,9 +53,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--harness-too-few",
-        choices=["fail", "skip"],
-        default="fail",
-        help="result of a run that has too few instances to tell (default: fail)",
+        choices=["fail", "skip", "pass"],
+        help="result of a run with too few instances to tell (default: the run file's, or fail)",
     )
 
 
@@ -66,17 +72,20 @@ class RunFileCollector(pytest.File):
 
     def collect(self) -> Iterator[pytest.Item]:
         """Yield a test for each run. Errors in the file are reported before any call is made."""
-        from harness.cli.check import bound, section
+        from harness.cli.check import bounds, section
         from harness.errors import HarnessError
         from harness.run.run_files import read_runs
 
         option = self.config.getoption
+        too_few = option("harness_too_few")
         try:
             given = {
-                "min": dict(map(bound, option("harness_min"))),
+                "min": bounds("--harness-min", option("harness_min")),
+                "max": bounds("--harness-max", option("harness_max")),
                 "baseline": option("harness_baseline"),
                 "max_drop": option("harness_max_drop"),
                 "max_unjudged": option("harness_max_unjudged"),
+                "too_few": "pass" if too_few == "skip" else too_few,
             }
             base, runs = read_runs(self.path)
             for run in runs.values():
@@ -100,14 +109,13 @@ class RunItem(pytest.Item):
 
         ended = run(self.path, variant=self.variant, progress=False)
         found = ended.check(**self.given)
+        if not found:
+            raise Broken(repr(found))
         if (
             found.outcome == "too few to tell"
-            and all(one.allowed for one in found.found.unjudged)
             and self.config.getoption("harness_too_few") == "skip"
         ):
             pytest.skip(repr(found))
-        if not found:
-            raise Broken(repr(found))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Describe a failure.

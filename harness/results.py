@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from harness.analysis.comparable import read_run
-from harness.analysis.gate import Decision, Gate, Outcome, check_run
+from harness.analysis.gate import Decision, Gate, Outcome, check_runs
 from harness.analysis.metrics import Metrics
 from harness.analysis.run_comparison import RunComparison
 from harness.analysis.suite import suite
@@ -94,22 +94,27 @@ class RunResult:
         self,
         min: Mapping[str, float] | None = None,
         *,
+        max: Mapping[str, float] | None = None,
         baseline: RunResult | str = "",
         max_drop: float | None = None,
         score: str = "",
         by: str = "",
         max_unjudged: float | None = None,
+        too_few: Literal["pass", "fail"] | None = None,
     ) -> GateResult:
         """Return the decisions on the run's bounds, as ``harness check`` does.
 
         Args:
             min: Minimum values by score, such as ``{"pass_rate": 0.9}``. Without any bound,
                 those of the run file's ``check:`` are used.
+            max: Maximum values by score, or of ``cost`` and ``cost_per_sample`` (US dollars) and
+                ``latency_p95`` or another percentile (seconds).
             baseline: The run to compare with, or its name.
             max_drop: How much the score may fall below the baseline's, such as 0.02.
             score: The compared score (default: the pass rate).
             by: Label whose groups must also meet the bounds.
             max_unjudged: The largest share of samples without a verdict, such as 0.02 (default: 0).
+            too_few: What "too few to tell" counts as. By default, the object is false then.
 
         Returns:
             The decisions; the object is true if all bounds are kept.
@@ -125,10 +130,12 @@ class RunResult:
             'too few to tell'
         """
         path = str(baseline.path) if isinstance(baseline, RunResult) else baseline
-        given = {"min": dict(min or {}), "baseline": path, "max_drop": max_drop}
-        given |= {"score": score, "by": by, "max_unjudged": max_unjudged}
+        given: dict[str, Any] = {"min": dict(min or {}), "max": dict(max or {}), "baseline": path}
+        given |= {"max_drop": max_drop, "score": score, "by": by}
+        given |= {"max_unjudged": max_unjudged, "too_few": too_few}
         asked = section(self.config.check, given)
-        return GateResult(check_run(self.folder, asked, Settings().runs_dir))
+        [gate] = check_runs([(self.folder, asked)], Settings().runs_dir)
+        return GateResult(gate)
 
     def __repr__(self) -> str:
         overall = self.metrics.overall
@@ -201,7 +208,11 @@ class EvaluationResult(_TableResult):
 
 @dataclass(frozen=True)
 class GateResult:
-    """The decisions on a run's bounds. The object is true if all bounds are kept."""
+    """The decisions on a run's bounds.
+
+    The object is true if all bounds are kept, or if there are too few instances to tell and
+    ``too_few`` is "pass".
+    """
 
     found: Gate
 
@@ -222,13 +233,13 @@ class GateResult:
         return self.found.decisions
 
     def __bool__(self) -> bool:
-        return self.outcome == "passed"
+        return self.found.result == "passed"
 
     def __repr__(self) -> str:
         return gate_line(self.found)
 
     def _repr_html_(self) -> str:
-        return _text(gate_document(self.found), html=True)
+        return _text(gate_document([self.found]), html=True)
 
 
 def _frame(rows: Sequence[Sequence[Any]], columns: Mapping[str, str | None]) -> Any:

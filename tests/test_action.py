@@ -27,8 +27,10 @@ esac
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
-    ended = harness("run", "quickstart", "--limit", "52", env=os.environ | variables(folder))
-    assert ended.returncode == 0, ended.stderr
+    for name in ("quickstart", "other"):
+        asked = ("run", "quickstart", "--limit", "52", "--name", name)
+        ended = harness(*asked, env=os.environ | variables(folder))
+        assert ended.returncode == 0, ended.stderr
     return folder
 
 
@@ -96,14 +98,34 @@ def test_too_few_may_pass_and_a_comment_is_replaced(runs: Path, tmp_path: Path) 
     given = {"run": "quickstart", "min": "pass_rate=0.83", "too-few": "pass"}
     job = Job(tmp_path, runs, found="12\n34", **given)
     assert job.failed == [], job.output
-    assert "::warning::harness check: too few" in job.output
+    summary = (tmp_path / "summary").read_text()
+    assert summary.startswith("**quickstart: too few to tell, which counts as passed")
+    assert 'skipped="1"' in (tmp_path / "harness-check.xml").read_text()
     assert "-X PATCH repos/us/ours/issues/comments/12 -F" in job.log.read_text()
+
+
+def test_several_runs_and_maximums(runs: Path, tmp_path: Path) -> None:
+    given = {
+        "run": "  quickstart\n\nother \n",
+        "min": "pass_rate=0.5",
+        "max": "cost=1 pass_rate=0.99",
+    }
+    job = Job(tmp_path, runs, **given)
+    assert job.failed == [], job.output
+    assert (tmp_path / "summary").read_text().startswith("**2 runs: passed")
+    assert "harness check quickstart_other" in (tmp_path / "harness-check.md.comment").read_text()
+
+
+def test_too_few_blocks_by_default(runs: Path, tmp_path: Path) -> None:
+    job = Job(tmp_path, runs, run="quickstart", min="pass_rate=0.83")
+    assert job.failed == ["Block"]
+    assert "::error::harness check: too few to tell." in job.output
 
 
 def test_a_mistake_blocks_and_no_value_is_code(runs: Path, tmp_path: Path) -> None:
     touched = tmp_path / "touched"
     code = f'$(touch {touched})`touch {touched}`"; touch {touched}; #'
-    given = dict.fromkeys(("run", "baseline", "score", "by"), code)
+    given = dict.fromkeys(("run", "baseline", "score", "by", "max", "too-few"), code)
     job = Job(tmp_path, runs, token="bad", **given, **{"min": f"*={code}", "max-drop": "0.1"})
     assert job.failed == ["Block"]
     assert "::error::harness check: error." in job.output

@@ -111,8 +111,13 @@ def test_a_run_is_true_to_its_bounds() -> None:
     assert (bool(broken), broken.outcome) == (False, "failed")
     assert repr(broken).startswith("quickstart: failed: pass_rate 0.")
     assert "failed" in broken._repr_html_()
-    same = run.check(baseline=run, max_drop=0.0)
-    assert (same.outcome, same.decisions[0].value) == ("too few to tell", 0.0)
+    unsure = run.check({"pass_rate": run.metrics.pass_rate or 0.0})
+    assert (bool(unsure), unsure.outcome) == (False, "too few to tell")
+    assert run.check({"pass_rate": run.metrics.pass_rate or 0.0}, too_few="pass")
+    assert not run.check({"pass_rate": 0.5}, max={"pass_rate": 0.1, "cost": 1})
+    own = run.check(baseline=run, max_drop=0.0)
+    assert (own.outcome, list(own.decisions)) == ("passed", [])
+    assert "the run is the baseline" in repr(own)
     with pytest.raises(ConfigError, match="no bound"):
         run.check()
     with pytest.raises(ConfigError, match="need each other"):

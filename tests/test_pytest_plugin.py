@@ -102,6 +102,12 @@ def test_options_replace_the_bounds_of_a_file(project: Path) -> None:
     options = (*options, "--harness-too-few", "skip")
     code, output = ran(project, "--harness", *options, "unbounded.yaml", "-k", "good or few")
     assert (code, "1 passed, 1 skipped" in output) == (0, True), output
+    options = (*options[:-1], "pass", "--harness-max", "cost=1")
+    code, output = ran(project, "--harness", *options, "unbounded.yaml", "-k", "good or few")
+    assert (code, "2 passed" in output) == (0, True), output
+    options = ("--harness-max", "pass_rate=0.1", "unbounded.yaml", "-k", "good")
+    code, output = ran(project, "--harness", *options)
+    assert (code, "bound ≤ 0.1000" in output) == (1, True), output
 
 
 def test_a_run_whose_calls_failed_is_not_skipped(project: Path) -> None:

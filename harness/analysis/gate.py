@@ -1,28 +1,32 @@
-"""A gate decides whether a run meets its bounds, given the uncertainty of its figures.
+"""A gate decides whether runs meet their bounds, given the uncertainty of their figures.
 
-A bound is kept if the whole interval of the figure is at or above it, and broken if the whole
-interval is below it. Otherwise there are too few instances to tell. With 95% intervals, a figure
-that is exactly at its bound is called broken in at most 5% of runs. With several decisions, the
-intervals are widened (Bonferroni) to keep this guarantee for all of them together.
+A minimum is kept if the whole interval of the figure is at or above it, and broken if the whole
+interval is below it. A maximum is the reverse. Otherwise there are too few instances to tell. With
+95% intervals, a figure that is exactly at its bound is called broken in at most 5% of runs. With
+several decisions, the intervals are widened (Bonferroni) to keep this guarantee for all of them
+together. Costs are known exactly, and so is the change between runs with the same answers.
 
 Samples without a verdict do not count in a figure. A run that has too many of them does not pass.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import dataclasses
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from math import ceil, sqrt
+from functools import partial
+from math import ceil, floor, sqrt
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 from msgspec import Struct
 from msgspec.json import Decoder
 from msgspec.structs import replace
 
-from harness.analysis.breakdown import instances_by, values_by
-from harness.analysis.clustered import Interval, wilson_size
+from harness.analysis.breakdown import has_score, instances_by, values_by
+from harness.analysis.clustered import Interval, rate, wilson_size
 from harness.analysis.comparable import (
     Run,
     Variant,
@@ -33,26 +37,33 @@ from harness.analysis.comparable import (
 )
 from harness.analysis.comparison import ALPHA, POWER, Method, compare, pair
 from harness.analysis.distributions import normal_quantile
+from harness.analysis.metrics import PASS_RATE
+from harness.config.run_file import of_k
 from harness.config.sections import CheckSection
-from harness.errors import ConfigError, RunConflict
+from harness.errors import ConfigError, RunConflict, nearest
 from harness.records import OUTCOMES
+from harness.store.calls import answers, read_calls, timed_calls
 from harness.store.columns import AttemptTable, Bools
 from harness.store.index import AttemptIndex
 from harness.store.judgements import FAILED, Judgement
 from harness.store.run_folder import RunFolder, find_run
 
-Outcome = Literal["passed", "failed", "too few to tell"]
+Outcome = Literal["failed", "too few to tell", "passed"]  # worst first
+
+COST, COST_PER_SAMPLE = "cost", "cost_per_sample"  # US dollars, of judges too
+LATENCY = re.compile(r"latency_p([1-9]\d?)")  # a percentile of the calls' durations in seconds
 
 
 class Decision(Struct, frozen=True, kw_only=True):
-    """The decision on one figure of a run: a score's mean, or its change from a baseline."""
+    """The decision on one figure: a score's mean or its change from a baseline, cost or latency."""
 
-    what: str  # the score's name; "change of …" against a baseline
+    what: str  # the name of the score or figure; "change of …" against a baseline
     group: str = ""  # the group of the label that was asked for; empty for the whole run
     value: float | None
     ci95: Interval | None = None  # 95%, over all decisions together
-    method: Method | Literal["clustered mean"] = "clustered mean"
+    method: Method | Literal["clustered mean", "exact"] = "clustered mean"
     bound: float
+    at_most: bool = False  # whether the bound is a maximum
     n: int  # instances; with a baseline, those that both runs have
     outcome: Outcome = "too few to tell"
     needed: int | None = None  # instances that would tell in 80% of cases if this value is true
@@ -76,6 +87,7 @@ class Gate:
     baseline: Variant | None
     decisions: Sequence[Decision]
     unjudged: Sequence[Unjudged] = ()  # of the run and its baseline, where there are such samples
+    too_few: Literal["pass", "fail"] | None = None  # what "too few to tell" counts as
 
     @property
     def outcome(self) -> Outcome:
@@ -84,34 +96,156 @@ class Gate:
         It is not ``passed`` if too many samples have no verdict.
         """
         found = {one.outcome for one in self.decisions}
-        if not all(one.allowed for one in self.unjudged):
-            found.add("too few to tell")
-        return next(one for one in ("failed", "too few to tell", "passed") if one in found)
+        return worst(found if self._judged else {*found, "too few to tell"})
+
+    @property
+    def result(self) -> Outcome:
+        """The outcome, with "too few to tell" counted as ``too_few`` says.
+
+        Too many samples without a verdict never count as passed.
+        """
+        if self.outcome != "too few to tell" or self.too_few is None:
+            return self.outcome
+        if self.too_few == "fail":
+            return "failed"
+        return "passed" if self._judged else self.outcome
+
+    @property
+    def _judged(self) -> bool:
+        return all(one.allowed for one in self.unjudged)
 
 
-def check_run(folder: RunFolder, asked: CheckSection, runs: Path) -> Gate:
-    """Return the decisions on the bounds of a recorded run.
+def worst(outcomes: Collection[Outcome]) -> Outcome:
+    """Return the worst of several outcomes, or "passed" if there are none."""
+    return next((one for one in get_args(Outcome) if one in outcomes), "passed")
+
+
+def check_runs(asked: Sequence[tuple[RunFolder, CheckSection]], runs: Path) -> list[Gate]:
+    """Return the decisions on the bounds of recorded runs.
+
+    The intervals are widened for the number of decisions on all of these runs.
 
     Args:
-        folder: The run's folder.
-        asked: The bounds and, optionally, the name of a baseline.
-        runs: The folder with the baseline's run folder.
+        asked: Each run's folder, with its bounds and, optionally, the name of a baseline.
+        runs: The folder with the baselines' run folders.
 
     Raises:
-        ConfigError: If a score or the label is unknown.
+        ConfigError: If a score, a label or the cost of a call is unknown.
         DataMissing: If there is no such baseline.
-        RunConflict: If a run is unfinished, or cannot be compared with the baseline.
+        RunConflict: If a run is unfinished, or cannot be compared with its baseline.
     """
+    measured = [_measure(folder, one, runs) for folder, one in asked]
+    n = sum(len(decisions) for _, decisions in measured)
+    return [
+        dataclasses.replace(gate, decisions=[*(one(n) for one in decisions), *gate.decisions])
+        for gate, decisions in measured
+    ]
+
+
+ToDecide = Callable[[int], Decision]
+"""A function that returns a decision, given the number of decisions."""
+
+
+def _measure(folder: RunFolder, asked: CheckSection, runs: Path) -> tuple[Gate, list[ToDecide]]:
+    """Return a gate with the exact decisions, and the other decisions on the run."""
     base = find_run(runs, asked.baseline) if asked.baseline else None
+    if base and base.path.resolve() == folder.path.resolve():
+        base = None  # the baseline among the runs that are compared with it
     before = read_run(base) if base else None
     run = read_run(folder)
-    decisions = decide(run, asked, before)
-    scores = [*asked.min, *([asked.score] if before else [])]
-    found = [_unjudged(folder, run, scores, asked.max_unjudged)]
+    for variant, _ in filter(None, (run, before)):
+        if not variant.metrics.complete:
+            said = f"The run {variant.name!r} is not finished: {variant.metrics.progress} samples."
+            raise RunConflict(said, "Run its run file again.")
+    refuse_unknown_label("--by", asked.by, {run[0].name: run[1]})
+    scores, exact = list(asked.min), []
+    figures = [
+        one for name, least in asked.min.items() for one in _means(run, name, least, asked.by)
+    ]
+    latencies: list[ToDecide] = []
+    for name, most in asked.max.items():
+        if name in (COST, COST_PER_SAMPLE):
+            exact.append(_cost(folder, run[0], name, most))
+        elif found := LATENCY.fullmatch(name):
+            latencies.append(_latency(folder, run[1], int(found[1]), most))
+        else:
+            _refuse_unknown_figure(run, name)
+            figures += (replace(one, at_most=True) for one in _means(run, name, most, asked.by))
+            scores.append(name)
+    if base and before and asked.max_drop is not None:
+        changes = list(_changes(before, run, asked.score, -asked.max_drop, asked.by))
+        if all(one.value == 0 for one in changes) and _same_answers(base, folder):
+            passed = {"method": "exact", "ci95": None, "outcome": "passed"}
+            exact += (replace(one, **passed) for one in changes)
+        else:
+            figures += changes
+        scores.append(asked.score)
+    lacking = [_unjudged(folder, run, scores, asked.max_unjudged)]
     if base and before:
-        found.append(_unjudged(base, before, [asked.score], asked.max_unjudged))
-    unjudged = [one for one in found if one.failed_calls or one.no_judgement]
-    return Gate(run[0], before[0] if before else None, decisions, unjudged)
+        lacking.append(_unjudged(base, before, [asked.score], asked.max_unjudged))
+    unjudged = [one for one in lacking if one.failed_calls or one.no_judgement]
+    gate = Gate(run[0], before[0] if before else None, exact, unjudged, asked.too_few)
+    return gate, [*(partial(decided, one) for one in figures), *latencies]
+
+
+def _refuse_unknown_figure(run: Run, name: str) -> None:
+    variant, table = run
+    if not has_score(table, name) and not of_k(name)[1]:
+        known = [PASS_RATE, *table.scores, COST, COST_PER_SAMPLE, "latency_p50", "latency_p95"]
+        said = f"The run {variant.name!r} has no score or figure {name!r}."
+        raise ConfigError(said, nearest(name, known))
+
+
+def _cost(folder: RunFolder, run: Variant, name: str, most: float) -> Decision:
+    calls = read_calls(folder.attempts)
+    if calls.n_without_cost:
+        unknown = f"{calls.n_without_cost:,} of {calls.n:,} calls"
+        said = f"The cost of the run {run.name!r} is unknown: that of {unknown} is."
+        raise ConfigError(said, "Set the model's price, and run again (docs/prices.md).")
+    value = calls.known_cost_usd / (1 if name == COST else max(run.metrics.n_samples, 1))
+    return Decision(
+        what=name,
+        value=value,
+        method="exact",
+        bound=most,
+        at_most=True,
+        n=run.metrics.n_instances,
+        outcome="passed" if value <= most else "failed",
+    )
+
+
+def _same_answers(one: RunFolder, other: RunFolder) -> bool:
+    """Return whether all answers of two runs are the same replies to the same requests."""
+    return answers(AttemptIndex(one.attempts)) == answers(AttemptIndex(other.attempts))
+
+
+def _latency(folder: RunFolder, table: AttemptTable, percentile: int, most: float) -> ToDecide:
+    """Return the decision on a percentile of the durations of a run's calls.
+
+    The percentile q is at most the bound exactly if a share q of the calls or more takes no longer
+    than the bound. The decision is the one on this share. The interval in seconds is that of order
+    statistics, with the same effective number of calls.
+    """
+    timed = list(timed_calls(AttemptIndex(folder.attempts)))
+    instance = table.instance[[row for row, _ in timed]]
+    seconds, q = np.array([each for _, each in timed]), percentile / 100
+    within = rate(seconds <= most, table.instances.cluster[instance])
+    share = Decision(what="", value=within.mean, ci95=within.ci95, bound=q, n=len(set(instance)))
+    order = np.sort(seconds)
+
+    def decide(decisions: int) -> Decision:
+        one, ci95 = decided(share, decisions), None
+        if within.mean is not None and within.ci95 is not None:
+            size = wilson_size(within.mean, (within.ci95[1] - within.ci95[0]) / 2)
+            reach = _z(decisions) * sqrt(q * (1 - q) / size)
+            first, last = floor((q - reach) * len(order)), ceil((q + reach) * len(order)) - 1
+            if first >= 0 and last < len(order):
+                ci95 = float(order[first]), float(order[last])
+        value = float(np.percentile(seconds, percentile)) if timed else None
+        what = f"latency_p{percentile}"
+        return replace(one, what=what, value=value, ci95=ci95, bound=most, at_most=True)
+
+    return decide
 
 
 def _unjudged(folder: RunFolder, run: Run, scores: Sequence[str], allowed: float) -> Unjudged:
@@ -149,24 +283,6 @@ def _lacks(folder: RunFolder, table: AttemptTable, score: str) -> Bools:
         absent[rows[kept]] = False
         return absent
     return absent & ~table.judged
-
-
-def decide(run: Run, asked: CheckSection, baseline: Run | None = None) -> list[Decision]:
-    """Return a decision on each bound, for the whole run and then for each group.
-
-    Raises:
-        ConfigError: If a score or the label is unknown.
-        RunConflict: If a run is unfinished, or cannot be compared with the baseline.
-    """
-    for variant, _ in filter(None, (run, baseline)):
-        if not variant.metrics.complete:
-            said = f"The run {variant.name!r} is not finished: {variant.metrics.progress} samples."
-            raise RunConflict(said, "Run its run file again.")
-    refuse_unknown_label("--by", asked.by, {run[0].name: run[1]})
-    found = [one for name, least in asked.min.items() for one in _means(run, name, least, asked.by)]
-    if baseline is not None and asked.max_drop is not None:
-        found += _changes(baseline, run, asked.score, -asked.max_drop, asked.by)
-    return [decided(one, len(found)) for one in found]
 
 
 def _means(run: Run, score: str, least: float, by: str) -> Iterator[Decision]:
@@ -213,15 +329,18 @@ def decided(one: Decision, decisions: int) -> Decision:
     """
     if one.value is None or one.ci95 is None:
         return one
-    z = normal_quantile(1 - ALPHA / 2 / decisions)
-    wider = z / normal_quantile(1 - ALPHA / 2)
+    z = _z(decisions)
+    wider = z / _z(1)
     low, high = (one.value + (end - one.value) * wider for end in one.ci95)
     fraction = one.method == "clustered mean" and one.ci95[0] >= 0 and one.ci95[1] <= 1
     if fraction:
         low, high = max(low, 0.0), min(high, 1.0)
     outcome: Outcome = "too few to tell"
-    if low >= one.bound or high < one.bound:
-        outcome = "passed" if low >= one.bound else "failed"
+    above, below = low >= one.bound, high < one.bound
+    if one.at_most:
+        above, below = low > one.bound, high <= one.bound
+    if above or below:
+        outcome = "passed" if above != one.at_most else "failed"
     distance, needed = abs(one.value - one.bound), None
     if outcome == "too few to tell" and distance:
         z_power, reach = normal_quantile(POWER), (one.ci95[1] - one.ci95[0]) / 2
@@ -234,3 +353,7 @@ def decided(one: Decision, decisions: int) -> Decision:
         else:
             needed = ceil(one.n * (reach * wider * (1 + z_power / z) / distance) ** 2 + correction)
     return replace(one, ci95=(low, high), outcome=outcome, needed=needed)
+
+
+def _z(decisions: int) -> float:
+    return normal_quantile(1 - ALPHA / 2 / decisions)

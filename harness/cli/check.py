@@ -4,79 +4,89 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 from xml.etree import ElementTree
 
 import typer
 
-from harness.analysis.gate import Gate, check_run
-from harness.cli.console import By, Run, show
+from harness.analysis.gate import Gate, Outcome, check_runs, worst
+from harness.cli.console import By, Runs, show
 from harness.config.sections import CheckSection
 from harness.config.settings import Settings
 from harness.config.validation import validated
 from harness.errors import ConfigError
 from harness.report.gate import decision_line, gate_document, unjudged_line
 from harness.report.text import printable
-from harness.store.run_folder import find_run
+from harness.store.run_folder import find_runs
 
-CODES = {"passed": 0, "failed": 4, "too few to tell": 5}
+CODES: Mapping[Outcome, int] = {"passed": 0, "failed": 4, "too few to tell": 5}
+EXAMPLES = {"min": "pass_rate=0.9", "max": "latency_p95=2"}
 
 
 def check(
-    run: Run,
-    least: Annotated[
-        list[str] | None, typer.Option("--min", metavar="SCORE=BOUND", help="")
-    ] = None,
+    runs: Runs,
+    least: Annotated[list[str] | None, typer.Option("--min", metavar="SCORE=BOUND")] = None,
+    most: Annotated[list[str] | None, typer.Option("--max", metavar="SCORE=BOUND")] = None,
     baseline: Annotated[str, typer.Option(metavar="RUN")] = "",
     max_drop: Annotated[float | None, typer.Option(min=0.0, metavar="DROP")] = None,
     score: Annotated[str, typer.Option(metavar="NAME")] = "",
     by: By = "",
     max_unjudged: Annotated[float | None, typer.Option(min=0.0, max=1.0, metavar="SHARE")] = None,
+    too_few: Annotated[Literal["pass", "fail"] | None, typer.Option()] = None,
     form: Annotated[
         Literal["table", "markdown", "json", "junit"], typer.Option("--format")
     ] = "table",
 ) -> None:
-    """Does a finished run meet its bounds, given the uncertainty of its figures?
+    """Do finished runs meet their bounds, given the uncertainty of their figures?
 
-    No model is called. A bound is broken if the whole 95% interval is below it, and kept if the
+    No model is called. A minimum is broken if the whole 95% interval is below it, and kept if the
     whole interval is at or above it. Without a bound, those of the run file's `check:` are used.
-    Exit codes: 0 kept, 4 broken, 5 too few instances or verdicts to tell, 1 failed.
+    Exit codes, by the worst run: 0 kept, 4 broken, 5 too few instances or verdicts to tell, 1
+    failed.
 
     Args:
         least: Minimum of a score, such as pass_rate=0.9; repeatable.
+        most: Maximum of a score, of cost or cost_per_sample (US dollars), or of latency_p95 or
+            another percentile (seconds); repeatable.
         baseline: The run to compare with, paired by instance.
         max_drop: Maximum drop of the score below the baseline's, such as 0.02.
         score: The compared score (default: the pass rate).
         max_unjudged: Maximum share of samples without a verdict, such as 0.02 (default: 0).
+        too_few: Count "too few instances to tell" as passed (0) or failed (4), instead of 5.
         form: Output format; junit is XML for CI systems.
     """
-    bounds = dict(map(bound, least or []))
+    given: dict[str, Any] = {"min": bounds("--min", least), "max": bounds("--max", most)}
     if bool(baseline) != (max_drop is not None):
         raise ConfigError("--baseline and --max-drop need each other.", "Give both, or neither.")
+    given |= {"baseline": baseline, "max_drop": max_drop, "score": score, "by": by}
+    given |= {"max_unjudged": max_unjudged, "too_few": too_few}
     root = Settings().runs_dir
-    folder = find_run(root, run)
-    given: dict[str, Any] = {"min": bounds, "baseline": baseline, "max_drop": max_drop}
-    given |= {"score": score, "by": by, "max_unjudged": max_unjudged}
-    asked = section(folder.read_config().check, given)
-    gate = check_run(folder, asked, root)
+    folders = find_runs(root, runs)
+    gates = check_runs([(one, section(one.read_config().check, given)) for one in folders], root)
+    if not any(gate.decisions for gate in gates):
+        raise ConfigError("The baseline is compared with itself.", "Name another run.")
     if form == "junit":
-        sys.stdout.write(junit(gate))
+        sys.stdout.write(junit(gates))
     else:
-        show(gate_document(gate), form)
-    raise typer.Exit(CODES[gate.outcome])
+        show(gate_document(gates), form)
+    raise typer.Exit(CODES[worst({gate.result for gate in gates})])
 
 
-def bound(text: str) -> tuple[str, float]:
-    """Parse ``SCORE=BOUND``, and return the score's name and the number.
+def bounds(option: str, given: Iterable[str] | None) -> dict[str, float]:
+    """Parse the values of a repeatable option, ``SCORE=BOUND``.
 
     Raises:
-        ConfigError: If the text does not have this form.
+        ConfigError: If a value does not have this form.
     """
-    name, _, value = text.partition("=")
-    if not name or not re.fullmatch(r"-?\d*\.?\d+", value):
-        raise ConfigError(f"--min {text!r:.60} is not a bound.", "Write --min pass_rate=0.9.")
-    return name, float(value)
+    found = {}
+    for text in given or ():
+        name, _, value = text.partition("=")
+        if not name or not re.fullmatch(r"-?\d*\.?\d+", value):
+            remedy = f"Write {option} {EXAMPLES[option[-3:]]}."
+            raise ConfigError(f"{option} {text!r:.60} is not a bound.", remedy)
+        found[name] = float(value)
+    return found
 
 
 def section(own: CheckSection | None, given: Mapping[str, Any]) -> CheckSection:
@@ -89,45 +99,46 @@ def section(own: CheckSection | None, given: Mapping[str, Any]) -> CheckSection:
         ConfigError: If neither sets a bound.
     """
     given = {key: value for key, value in given.items() if value not in ("", None, {})}
-    if not given.keys() & {"min", "baseline"}:
+    if not given.keys() & {"min", "max", "baseline"}:
         if own is None:
-            remedy = "Set --min pass_rate=0.9, or --baseline and --max-drop (docs/check.md)."
+            remedy = "Set --min pass_rate=0.9, --max, or --baseline and --max-drop (docs/check.md)."
             raise ConfigError("There is no bound to check.", remedy)
         given = own.model_dump() | given
     return validated(CheckSection, given, "check")
 
 
-def junit(gate: Gate) -> str:
-    """Return the decisions as JUnit XML.
+def junit(gates: Sequence[Gate]) -> str:
+    """Return the decisions as JUnit XML, with a test suite per run.
 
-    In the XML, the decision "too few to tell" is an error, and so are too many samples without a
-    verdict.
+    The decision "too few to tell" becomes an error there, or what ``too_few`` says: a failure or a
+    skipped test. Too many samples without a verdict are an error.
     """
-    tags = {"failed": "failure", "too few to tell": "error"}
-    found = [
-        (f"{one.what} {one.group}".strip(), one.outcome, decision_line(one))
-        for one in gate.decisions
-    ]
-    lacking = [unjudged_line(one, gate) for one in gate.unjudged if not one.allowed]
+    root = ElementTree.Element("testsuites")
+    for gate in gates:
+        cases = list(_cases(gate, len(gates) > 1))
+        kinds = [kind for _, kind, _, _ in cases]
+        counts = {kind: str(kinds.count(kind)) for kind in ("failure", "error", "skipped")}
+        run = printable(gate.run.name)
+        head = {"name": run, "tests": str(len(cases)), "failures": counts["failure"]}
+        head |= {"errors": counts["error"], "skipped": counts["skipped"]}
+        suite = ElementTree.SubElement(root, "testsuite", head)
+        for name, kind, outcome, message in cases:
+            named = {"classname": run, "name": printable(name), "time": "0"}
+            case = ElementTree.SubElement(suite, "testcase", named)
+            if kind:
+                ElementTree.SubElement(case, kind, {"message": message, "type": outcome})
+    ElementTree.indent(root)
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, "unicode")}\n'
+
+
+def _cases(gate: Gate, named: bool) -> Iterator[tuple[str, str, Outcome, str]]:
+    """Yield each test's name, the element that says why it did not pass, the outcome and a line."""
+    unsure = {"pass": "skipped", "fail": "failure", None: "error"}[gate.too_few]
+    kinds: Mapping[Outcome, str] = {"passed": "", "failed": "failure", "too few to tell": unsure}
+    for one in gate.decisions:
+        name = f"{one.what} {one.group}".strip()
+        yield name, kinds[one.outcome], one.outcome, decision_line(one)
+    lacking = [unjudged_line(one, gate, named) for one in gate.unjudged if not one.allowed]
     if lacking:
-        found.append(("verdicts", "too few to tell", " ".join(lacking)))
-    outcomes = [outcome for _, outcome, _ in found]
-    run = printable(gate.run.name)
-    suite = ElementTree.Element(
-        "testsuite",
-        {
-            "name": run,
-            "tests": str(len(found)),
-            "failures": str(outcomes.count("failed")),
-            "errors": str(outcomes.count("too few to tell")),
-        },
-    )
-    for name, outcome, message in found:
-        case = ElementTree.SubElement(
-            suite, "testcase", {"classname": run, "name": printable(name), "time": "0"}
-        )
-        if outcome != "passed":
-            said = {"message": message, "type": outcome}
-            ElementTree.SubElement(case, tags[outcome], said)
-    ElementTree.indent(suite)
-    return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(suite, "unicode")}\n'
+        kind = "failure" if gate.too_few == "fail" else "error"
+        yield "verdicts", kind, "too few to tell", " ".join(lacking)

@@ -197,24 +197,28 @@ class BudgetSection(Section):
 
 
 class CheckSection(Section):
-    """Section ``check``: the bounds on scores that `harness check` tests."""
+    """Section ``check``: the bounds that `harness check` tests."""
 
     min: dict[str, float] = Field(default_factory=dict)  # minimum mean by score
+    max: dict[str, float] = Field(default_factory=dict)  # maximum by score, or cost or latency
     baseline: str | None = None  # the run to compare with
     max_drop: float | None = Field(default=None, ge=0)  # largest drop below the baseline
     score: str = "pass_rate"  # the compared score
     by: str = ""  # a label whose groups must also meet the bounds
     max_unjudged: float = Field(default=0, ge=0, le=1)  # largest share of samples without a verdict
+    too_few: Literal["pass", "fail"] | None = None  # what "too few to tell" counts as
 
     @model_validator(mode="after")
     def _bounds_something(self) -> CheckSection:
         if (self.baseline is None) != (self.max_drop is None):
             raise ValueError("baseline and max_drop need each other: set both or neither")
-        if not self.min and self.baseline is None:
-            raise ValueError("there is no bound: set min, or baseline and max_drop")
-        for score, least in self.min.items():
-            if re.match(r"pass_rate$|(pass|any)[@^]", score) and not 0 <= least <= 1:
-                raise ValueError(f"min.{score} is {least:g}: a rate is between 0 and 1, like 0.9")
+        if not self.min and not self.max and self.baseline is None:
+            raise ValueError("there is no bound: set min, max, or baseline and max_drop")
+        for kind, bounds in (("min", self.min), ("max", self.max)):
+            for score, bound in bounds.items():
+                if re.match(r"pass_rate$|(pass|any)[@^]", score) and not 0 <= bound <= 1:
+                    said = f"{kind}.{score} is {bound:g}: a rate is between 0 and 1, like 0.9"
+                    raise ValueError(said)
         return self
 
 

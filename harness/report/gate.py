@@ -2,74 +2,110 @@
 
 from __future__ import annotations
 
-from harness.analysis.comparable import Variant
-from harness.analysis.gate import Decision, Gate, Unjudged
+from collections.abc import Sequence
+
+from harness.analysis.gate import COST, COST_PER_SAMPLE, LATENCY, Decision, Gate, Unjudged, worst
 from harness.report.run_tables import WITHOUT_SCORE
 from harness.report.table import Cell, Column, Note, TableDocument, flat, table
-from harness.report.text import interval, number, printable
+from harness.report.text import UNKNOWN, interval, number, printable, usd
 
 _STYLES = {"passed": "green", "failed": "red", "too few to tell": "yellow"}
 
 
-def gate_document(gate: Gate) -> TableDocument:
-    """Build the document of a gate: a table of decisions, their overall outcome, and the method."""
-    run, baseline, decisions = gate.run, gate.baseline, gate.decisions
+def gate_document(gates: Sequence[Gate]) -> TableDocument:
+    """Build the document of gates: a table of decisions, their overall outcome, and the method."""
+    found = [(gate, one) for gate in gates for one in gate.decisions]
+    decisions = [one for _, one in found]
     grouped = any(one.group for one in decisions)
+    needed = any(one.needed for one in decisions)
     columns = [
-        "score",
+        Column("run", text=True) if len(gates) > 1 else None,
+        Column("score", text=True),
         Column("group", text=True) if grouped else None,
         Column("instances", hide=2),
-        Column("value", digits=4),
-        Column("95%", digits=4, hide=1),
-        Column("at least", digits=4),
+        Column("value"),
+        Column("95%", hide=1),
+        Column("bound"),
         Column("decision", text=True),
-        Column("needed", hide=3) if any(one.needed for one in decisions) else None,
+        Column("needed", hide=3) if needed else None,
     ]
     rows = [
         [
+            gate.run.name,
             one.what,
             one.group or ("all" if grouped else ""),
             one.n,
-            one.value,
-            one.ci95,
-            one.bound,
+            Cell(one.value, shown(one, one.value)),
+            Cell(one.ci95, _interval(one)),
+            Cell(one.bound, bound(one)),
             Cell(one.outcome, style=_STYLES[one.outcome]),
             Cell("") if one.needed is None else one.needed,
         ]
-        for one in decisions
+        for gate, one in found
     ]
-    notes = [
-        "passed: the whole interval is at or above the bound; failed: it is below.",
-        *(["The intervals are adjusted for the number of decisions."] if len(rows) > 1 else []),
-        *(
-            ["needed: instances that tell in 80% of cases, if the true value is the one found."]
-            if any(one.needed for one in decisions)
-            else []
-        ),
-    ]
-    if any(_leaves_out(one, run) for one in decisions):
+    exact = [one for one in decisions if one.method == "exact"]
+    notes = []
+    if len(exact) < len(decisions):
+        notes.append("passed: the whole interval is within the bound; failed: it is beyond it.")
+    if len(decisions) - len(exact) > 1:
+        notes.append("The intervals are adjusted for the number of decisions.")
+    if any(one.what not in (COST, COST_PER_SAMPLE) for one in exact):
+        notes.append("The runs have the same answers, so the score has not changed.")
+    if needed:
+        notes.append("needed: instances that tell in 80% of cases, if the true value is this one.")
+    if any(LATENCY.fullmatch(one.what) for one in decisions):
+        notes.append("Latencies are those of calls that were made: cached replies have none.")
+    if any(_leaves_out(one, gate) for gate, one in found):
         notes.append(WITHOUT_SCORE)
-    notes += [unjudged_line(one, gate) for one in gate.unjudged]
-    if gate.outcome == "failed":
-        notes.append(f"What fails: harness show {run.name} --failed")
+    for gate in gates:
+        notes += [unjudged_line(one, gate, len(gates) > 1) for one in gate.unjudged]
+        if gate.outcome == "failed":
+            notes.append(f"What fails: harness show {gate.run.name} --failed")
+    overall = worst({gate.result for gate in gates})
     return TableDocument(
-        title=_title(gate),
-        marks=_marks(gate),
-        parts=[table(columns, rows), *map(Note, notes)],
-        records=[flat(one) for one in decisions],
+        title=_title(gates[0]) if len(gates) == 1 else f"{len(gates):,} runs: {overall}",
+        marks=list(dict.fromkeys(mark for gate in gates for mark in _marks(gate))),
+        parts=[table(columns, rows), *map(Note, dict.fromkeys(notes))],
+        records=[{"run": gate.run.name, **flat(one)} for gate, one in found],
         data={
-            "run": run.name,
-            "baseline": baseline.name if baseline else None,
-            "outcome": gate.outcome,
-            "decisions": list(decisions),
-            "unjudged": list(gate.unjudged),
+            "outcome": worst({gate.outcome for gate in gates}),
+            "result": overall,
+            "runs": [
+                {
+                    "run": gate.run.name,
+                    "baseline": gate.baseline.name if gate.baseline else None,
+                    "outcome": gate.outcome,
+                    "result": gate.result,
+                    "decisions": list(gate.decisions),
+                    "unjudged": list(gate.unjudged),
+                }
+                for gate in gates
+            ],
         },
     )
 
 
-def _leaves_out(one: Decision, run: Variant) -> bool:
-    whole = not one.group and one.what in run.metrics.scores
-    return whole and one.n < run.metrics.n_instances
+def shown(one: Decision, value: float | None) -> str:
+    """Format a value of a decision's figure: dollars, seconds or a number."""
+    if value is None:
+        return UNKNOWN
+    if one.what in (COST, COST_PER_SAMPLE):
+        return usd(value)
+    return f"{number(value, 3)} s" if LATENCY.fullmatch(one.what) else number(value, 4)
+
+
+def bound(one: Decision) -> str:
+    """Format a decision's bound, such as ``≥ 0.9000``."""
+    return f"{'≤' if one.at_most else '≥'} {shown(one, one.bound)}"
+
+
+def _interval(one: Decision) -> str:
+    return interval(one.ci95, 3 if LATENCY.fullmatch(one.what) else 4)
+
+
+def _leaves_out(one: Decision, gate: Gate) -> bool:
+    whole = not one.group and one.what in gate.run.metrics.scores
+    return whole and one.n < gate.run.metrics.n_instances
 
 
 def gate_line(gate: Gate) -> str:
@@ -81,7 +117,8 @@ def gate_line(gate: Gate) -> str:
     marks = "".join(f" ({one})" for one in _marks(gate))
     unjudged = [unjudged_line(one, gate) for one in gate.unjudged]
     more = [f"and {len(behind) - 3} more"] if len(behind) > 3 else []
-    said = [*map(decision_line, behind[:3]), *more, *unjudged]
+    own = [] if gate.decisions else ["the run is the baseline"]
+    said = [*own, *map(decision_line, behind[:3]), *more, *unjudged]
     return f"{_title(gate)}: {'; '.join(said)}{marks}"
 
 
@@ -92,17 +129,21 @@ def decision_line(one: Decision) -> str:
     number needed.
     """
     needed = f" ({one.needed:,} needed to tell)" if one.needed else ""
+    uncertain = "" if one.method == "exact" else f" (95% {_interval(one)})"
     return (
-        f"{printable(f'{one.what} {one.group}'.strip())} {number(one.value)} "
-        f"(95% {interval(one.ci95)}), at least {number(one.bound)}, n = {one.n:,}{needed}"
+        f"{printable(f'{one.what} {one.group}'.strip())} {shown(one, one.value)}{uncertain}, "
+        f"bound {bound(one)}, n = {one.n:,}{needed}"
     )
 
 
-def unjudged_line(one: Unjudged, gate: Gate) -> str:
-    """Return how many samples have no verdict, why, and what to do about them, on one line."""
+def unjudged_line(one: Unjudged, gate: Gate, named: bool = False) -> str:
+    """Return how many samples have no verdict, why, and what to do about it, on one line.
+
+    The line names the run if there is a baseline, or with ``named``.
+    """
     kinds = {"failed call": one.failed_calls, "failed or missing judgement": one.no_judgement}
     why = ", ".join(f"{n:,} {kind}{'s' * (n != 1)}" for kind, n in kinds.items() if n)
-    of = f" of {one.run}" if gate.baseline else ""
+    of = f" of {one.run}" if gate.baseline or named else ""
     remedy = "run the run file again to retry them, or allow a share with --max-unjudged"
     if one.allowed:
         remedy = "allowed by max_unjudged"
@@ -113,7 +154,8 @@ def unjudged_line(one: Unjudged, gate: Gate) -> str:
 
 def _title(gate: Gate) -> str:
     against = f" against {gate.baseline.name}" if gate.baseline else ""
-    return f"{gate.run.name}{against}: {gate.outcome}"
+    counts = f", which counts as {gate.result}" if gate.result != gate.outcome else ""
+    return f"{gate.run.name}{against}: {gate.outcome}{counts}"
 
 
 def _marks(gate: Gate) -> list[str]:

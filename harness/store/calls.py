@@ -186,17 +186,39 @@ class _Timed(msgspec.Struct, gc=False):
 
 
 def read_latencies(index: AttemptIndex) -> Iterator[float]:
-    """Yield the duration in seconds of each distinct call of the attempts that count.
+    """Yield the duration in seconds of each call that `timed_calls` yields."""
+    return (seconds for _, seconds in timed_calls(index))
+
+
+def timed_calls(index: AttemptIndex) -> Iterator[tuple[int, float]]:
+    """Yield the row and the duration in seconds of each distinct call of the attempts that count.
 
     Cached replies and failed calls are left out, since they may be much faster than real calls.
     """
     seen: set[str | None] = set()
-    for line in index.read(_Timed):
+    rows = index.in_order()
+    for row, line in zip(rows.tolist(), index.read(_Timed, rows), strict=True):
         if line.seconds is None:
             continue
         if line.call_id is None or line.call_id not in seen:
             seen.add(line.call_id)
-            yield line.seconds
+            yield row, line.seconds
+
+
+class _Answer(msgspec.Struct, gc=False):
+    instance: str
+    sample: int
+    round: int
+    call_id: str | None = None
+    text: str | None = None
+
+
+def answers(index: AttemptIndex) -> dict[tuple[str, int, int], int]:
+    """Return a hash of the request and text of each attempt, by instance, sample and round."""
+    return {
+        (line.instance, line.sample, line.round): hash((line.call_id, line.text))
+        for line in index.read(_Answer)
+    }
 
 
 TOKENS, MILLISECONDS = "output_tokens", "milliseconds"

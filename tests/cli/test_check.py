@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -63,10 +64,11 @@ def test_a_drop_below_the_baseline_fails(runs: Path) -> None:
 def test_formats(runs: Path) -> None:
     asked = ("check", "quickstart", "--min", "pass_rate=0.83", "--format")
     found = json.loads(harness(*asked, "json", env=on(runs)).stdout)
-    assert (found["outcome"], found["decisions"][0]["bound"]) == ("too few to tell", 0.83)
-    assert found["decisions"][0]["n"] == 52
-    assert found["decisions"][0]["needed"] > 52
-    suite = ElementTree.fromstring(harness(*asked, "junit", env=on(runs)).stdout)
+    [run] = found["runs"]
+    assert (found["outcome"], run["decisions"][0]["bound"]) == ("too few to tell", 0.83)
+    assert run["decisions"][0]["n"] == 52
+    assert run["decisions"][0]["needed"] > 52
+    [suite] = ElementTree.fromstring(harness(*asked, "junit", env=on(runs)).stdout)
     assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("1", "0", "1")
     assert "too few to tell" in str(suite.find("testcase/error").attrib)  # type: ignore[union-attr]
     assert "| pass_rate |" in harness(*asked, "markdown", env=on(runs)).stdout
@@ -110,7 +112,8 @@ def test_a_run_with_too_few_verdicts_does_not_pass(broken: Path) -> None:
     ended = harness(*asked, "--format", "json", env=on(broken))
     assert ended.returncode == 5
     found = json.loads(ended.stdout)
-    [decision], [lacking] = found["decisions"], found["unjudged"]
+    [run] = found["runs"]
+    [decision], [lacking] = run["decisions"], run["unjudged"]
     assert (found["outcome"], decision["outcome"]) == ("too few to tell", "passed")
     failed, owed = lacking["failed_calls"], lacking["no_judgement"]
     assert min(failed, owed) > 0
@@ -119,9 +122,11 @@ def test_a_run_with_too_few_verdicts_does_not_pass(broken: Path) -> None:
     for form in ("table", "markdown", "junit"):
         ended = harness(*asked, "--format", form, env=on(broken))
         assert (ended.returncode, said in " ".join(ended.stdout.split())) == (5, True), ended.stdout
-    suite = ElementTree.fromstring(ended.stdout)
+    [suite] = ElementTree.fromstring(ended.stdout)
     assert (suite.get("tests"), suite.get("errors")) == ("2", "1")
     assert suite.find("testcase[@name='verdicts']/error") is not None
+    assert harness(*asked, "--too-few", "pass", env=on(broken)).returncode == 5
+    assert harness(*asked, "--too-few", "fail", env=on(broken)).returncode == 4
     refuse_other_than_junit(ended.stdout)
 
 
@@ -134,10 +139,110 @@ def test_a_share_of_samples_without_a_verdict_can_be_allowed(broken: Path) -> No
 
 
 def test_a_baseline_with_too_few_verdicts_decides_nothing(broken: Path) -> None:
-    asked = ("--baseline", "letters", "--max-drop", "0.5", "--score", SCORE)
+    shutil.copytree(broken / "letters", broken / "before")
+    asked = ("--baseline", "before", "--max-drop", "0.5", "--score", SCORE)
     ended = harness("check", "letters", *asked, env=on(broken))
     assert ended.returncode == 5
-    assert "samples of letters have no verdict" in " ".join(ended.stdout.split())
+    assert "samples of before have no verdict" in " ".join(ended.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("counts", "code", "kind"), [("pass", 0, "skipped"), ("fail", 4, "failure")]
+)
+def test_what_too_few_instances_count_as(runs: Path, counts: str, code: int, kind: str) -> None:
+    asked = ("check", "quickstart", "--min", "pass_rate=0.83", "--too-few", counts)
+    ended = harness(*asked, env=on(runs))
+    assert ended.returncode == code
+    assert f"too few to tell, which counts as {counts}ed" in ended.stdout
+    text = harness(*asked, "--format", "junit", env=on(runs)).stdout
+    [suite] = ElementTree.fromstring(text)
+    assert suite.find(f"testcase/{kind}") is not None
+    refuse_other_than_junit(text)
+
+
+def test_several_runs_are_decided_together(runs: Path) -> None:
+    asked = ("check", "quickstart", "quickstart.simulated-weak", "--min", "pass_rate=0.6")
+    ended = harness(*asked, env=on(runs))
+    assert (ended.returncode, "2 runs: failed" in ended.stdout) == (4, True)
+    found = json.loads(harness(*asked, "--format", "json", env=on(runs)).stdout)
+    assert [run["outcome"] for run in found["runs"]] == ["passed", "failed"]
+    one = json.loads(harness(*asked[:2], *asked[3:], "--format", "json", env=on(runs)).stdout)
+    wide, narrow = (run["runs"][0]["decisions"][0]["ci95"] for run in (found, one))
+    assert wide[0] < narrow[0] < narrow[1] < wide[1]
+    text = harness(*asked, "--format", "junit", env=on(runs)).stdout
+    assert [suite.get("failures") for suite in ElementTree.fromstring(text)] == ["0", "1"]
+    refuse_other_than_junit(text)
+
+
+def test_the_same_answers_have_not_changed(runs: Path) -> None:
+    asked = ("run", "quickstart", "--limit", "52", "--name", "again")
+    assert harness(*asked, env=on(runs)).returncode == 0
+    asked = ("check", "again", "--baseline", "quickstart", "--max-drop", "0")
+    ended = harness(*asked, env=on(runs))
+    assert (ended.returncode, "have the same answers" in ended.stdout) == (0, True), ended.stdout
+    lines = (runs / "again/attempts.jsonl").read_text()
+    (runs / "again/attempts.jsonl").write_text(lines.replace('"text":"', '"text":" '))
+    assert harness(*asked, env=on(runs)).returncode == 5
+
+
+def test_a_run_file_stands_for_its_variants(tmp_path: Path) -> None:
+    text = (
+        "{task: {name: collie, dataset: builtin}, limit: 26, samples: 2, "
+        "model: {backend: simulated, accuracy: 1}, check: {baseline: quality.good, max_drop: 0.1}, "
+        "variants: {good: {}, same: {limits.concurrency: 3}, bad: {model.accuracy: 0.1}}}"
+    )
+    (tmp_path / "quality.yaml").write_text(text)
+    assert harness("run", tmp_path / "quality.yaml", env=on(tmp_path)).returncode == 0
+    ended = harness("check", "quality", "--format", "json", env=on(tmp_path))
+    assert ended.returncode == 4
+    found = {run["run"]: run for run in json.loads(ended.stdout)["runs"]}
+    assert [run["outcome"] for run in found.values()] == ["passed", "passed", "failed"]
+    assert found["quality.good"]["decisions"] == []  # not compared with itself
+
+
+@pytest.fixture(scope="module")
+def timed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the run `letters`, whose calls have a price and take time."""
+    folder = tmp_path_factory.mktemp("timed")
+    with MockServer(answers=answer) as server:
+        model = {"backend": "openai", "name": "model", "base_url": server.base_url}
+        model["price"] = {"input": 9, "output": 9}
+        file = run_file(folder, server, model=model, task={"name": "last_letter", "n": 52})
+        ended = harness("run", file, env=on(folder))
+    assert ended.returncode == 0, ended.stderr
+    return folder
+
+
+def test_cost_is_compared_as_it_is(timed: Path) -> None:
+    asked = ("check", "letters", "--format", "json", "--max")
+    [run] = json.loads(harness(*asked, "cost=1000", env=on(timed)).stdout)["runs"]
+    [cost] = run["decisions"]
+    assert (cost["outcome"], cost["method"], cost["ci95"]) == ("passed", "exact", None)
+    assert cost["value"] > 0
+    exactly, each = f"cost={cost['value']:.12f}", cost["value"] / 156
+    assert harness(*asked, f"cost={cost['value'] + 1e-9:.12f}", env=on(timed)).returncode == 0, (
+        exactly
+    )
+    assert harness(*asked, f"cost_per_sample={each - 1e-9:.12f}", env=on(timed)).returncode == 4
+    ended = harness("check", "letters", "--max", "cost=0.001", env=on(timed))
+    assert (ended.returncode, "≤ $0.0010" in ended.stdout) == (4, True), ended.stdout
+
+
+def test_a_percentile_of_latency(timed: Path) -> None:
+    asked = ("check", "letters", "--max", "latency_p95=60", "--format", "json")
+    ended = harness(*asked, env=on(timed))
+    [latency] = json.loads(ended.stdout)["runs"][0]["decisions"]
+    # All 52 calls are within the bound: Wilson's interval begins below 0.95.
+    assert (latency["outcome"], latency["n"], latency["at_most"]) == ("too few to tell", 52, True)
+    assert 0 < latency["value"] < 60
+    ended = harness("check", "letters", "--max", "latency_p50=60", env=on(timed))
+    assert (ended.returncode, "≤ 60.000 s" in ended.stdout) == (0, True), ended.stdout
+    assert harness("check", "letters", "--max", "latency_p50=0", env=on(timed)).returncode == 4
+
+
+def test_an_unknown_cost_is_not_within_a_bound(broken: Path) -> None:
+    ended = harness("check", "letters", "--max", "cost=1000", env=on(broken))
+    assert "is unknown" in mistake(ended)
 
 
 def test_the_bounds_of_the_run_file(tmp_path: Path) -> None:
@@ -155,6 +260,9 @@ def test_the_bounds_of_the_run_file(tmp_path: Path) -> None:
     [
         ([], "There is no bound"),
         (["--min", "pass_rate"], "is not a bound"),
+        (["--max", "latency_p95"], "Write --max latency_p95=2"),
+        (["--max", "latncy_p95=2"], "Did you mean 'latency_p95'?"),
+        (["--baseline", "quickstart", "--max-drop", "0"], "compared with itself"),
         (["--min", "nothing=0.5"], "no score 'nothing'"),
         (["--max-drop", "0.1"], "need each other"),
         (["--min", "pass_rate=0.5", "--by", "shape"], "no label 'shape'"),
