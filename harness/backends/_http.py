@@ -51,8 +51,8 @@ class HttpClient:
 
     Args:
         url: The server's base URL.
-        key: API key to send as a bearer token, or "" to send none. It is masked in errors and
-            answers.
+        key: API key, or "" to send none. It is masked in errors and answers.
+        key_header: The header that carries the key (default: it is sent as a bearer token).
         key_variable: The environment variable that holds the key, for error messages.
         headers: Additional headers to send.
         concurrency: Maximum number of connections.
@@ -68,6 +68,7 @@ class HttpClient:
         url: str,
         *,
         key: str = "",
+        key_header: str | None = None,
         key_variable: str | None = None,
         headers: Mapping[str, str] | None = None,
         concurrency: int = 20,
@@ -81,6 +82,7 @@ class HttpClient:
         self._timeout_s, self._concurrency, self._reply_mb = timeout_s, concurrency, reply_mb
         self._asked = _responses.CallContext(self.url, "", key_variable, key)
         self._key = key if len(key) >= LEAST_KEY else ""
+        self._key_header = key_header
         self._on_allowances = on_allowances
         self._clock = clock
         self._read_at = float("-inf")
@@ -134,8 +136,11 @@ class HttpClient:
 
     async def request(self, path: str, content: bytes) -> HttpRequest:
         """Return a request that posts a JSON body to a path."""
-        key = {"authorization": f"Bearer {self._asked.key}"} if self._asked.key else {}
-        headers = {"content-type": "application/json", **key, **self.headers}
+        headers = {"content-type": "application/json", **self.headers}
+        if self._key_header and self._asked.key:
+            headers[self._key_header] = self._asked.key
+        elif self._asked.key:
+            headers["authorization"] = f"Bearer {self._asked.key}"
         url = self.url + path
         return self.http.build_request("POST", url, content=content, headers=headers)
 
@@ -290,8 +295,12 @@ class HttpBackend(ABC):
             CallError: If the body reports that there is no answer.
         """
 
+    def path_for(self, request: Request) -> str:
+        """Return the path to post a request to."""
+        return self.path
+
     async def generate(self, request: Request) -> Reply:
-        content = await self.client.post(self.path, self.body(request), request.model)
+        content = await self.client.post(self.path_for(request), self.body(request), request.model)
         try:
             return self.client.masked(self.reply(content, request))
         except UNREADABLE as error:

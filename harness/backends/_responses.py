@@ -30,6 +30,7 @@ STATUSES: Mapping[int, Treatment] = {
     **dict.fromkeys((400, 412, 413, 422, 431), "rejected"),
     **dict.fromkeys((401, 402, 403, 404), "fatal"),
     **dict.fromkeys((408, 499, 504, 524), "interrupted"),
+    424: "server_failed",  # the model failed (Bedrock)
     **dict.fromkeys((409, 500, 501, 502), "server_failed"),
     429: "rate_limited",
     **dict.fromkeys((503, 529), "overloaded"),
@@ -107,11 +108,16 @@ def from_status(
     detail, said = _detail(body)
     more = detail.get("details")
     exact = more.get("error_code") if isinstance(more, dict) else None
+    google = _google_details(more)
     code, said = str(exact or detail.get("code") or detail.get("type")), asked.without_key(said)
     message = f"{asked.endpoint} answered {status}: {said}"
+    if "API_KEY_INVALID" in google.reasons:
+        status = 401
     treatment = STATUSES.get(status, "server_failed" if status >= 500 else "rejected")
     if code in NO_CREDIT or status == 402:
         return FatalCallError(message, "The account has no credit left.")
+    if status == 429 and google.daily:
+        return FatalCallError(message, "Run it again when the daily quota is renewed, or raise it.")
     if status in (400, 403) and _filtered(code, said, detail):
         return PromptRefused(message)
     if status == 400 and (code in UNSUPPORTED or any(word in said for word in UNSUPPORTED_WORDS)):
@@ -123,7 +129,33 @@ def from_status(
             if asked.key_variable
             else "No key was sent: name the variable that holds it in model.api_key_env."
         )
-    return _error(treatment, message, remedy, _retry_after(headers))
+    wait = _retry_after(headers)
+    return _error(treatment, message, remedy, google.retry_after if wait is None else wait)
+
+
+@dataclass(frozen=True, slots=True)
+class _GoogleDetails:
+    """What the list ``details`` of a Google API's error says (https://google.aip.dev/193)."""
+
+    reasons: frozenset[str] = frozenset()
+    daily: bool = False  # whether a quota per day is used up
+    retry_after: float | None = None
+
+
+def _google_details(details: object) -> _GoogleDetails:
+    found = [one for one in details if isinstance(one, dict)] if isinstance(details, list) else []
+    quotas = [one["violations"] for one in found if isinstance(one.get("violations"), list)]
+    wait = next((duration(str(one["retryDelay"])) for one in found if "retryDelay" in one), None)
+    return _GoogleDetails(
+        frozenset(str(one.get("reason")) for one in found),
+        any(
+            "PerDay" in str(one.get("quotaId"))
+            for some in quotas
+            for one in some
+            if isinstance(one, dict)
+        ),
+        None if wait is None else min(wait, LONGEST_WAIT_S),
+    )
 
 
 def _error(

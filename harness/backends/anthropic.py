@@ -19,6 +19,9 @@ from harness.records import DecodingConstraint, Reply, Request, Usage
 URL = "https://api.anthropic.com"
 KEY = "ANTHROPIC_API_KEY"
 
+TAKEN = frozenset({"max_tokens", "max_tokens_required", "stop", "extra", "conversation"})
+"""The features of every server of this API."""
+
 FINISH_REASONS = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -61,38 +64,8 @@ class _Message(msgspec.Struct):
 _decoder = msgspec.json.Decoder(_Message)
 
 
-class AnthropicBackend(HttpBackend):
-    """Anthropic's Messages API.
-
-    Args:
-        api_version: The ``anthropic-version`` header. The older version supports temperature and
-            top_p, and the newer version supports JSON schemas.
-        base_url: Base URL of another server that speaks this protocol.
-        api_key_env: The key's environment variable (default: ``ANTHROPIC_API_KEY`` for Anthropic,
-            none for another server).
-    """
-
-    path = "/v1/messages"
-
-    def __init__(
-        self,
-        api_version: Literal["2026-10-21", "2023-06-01"] = "2026-10-21",
-        base_url: str = URL,
-        api_key_env: str | None = None,
-        *,
-        secret: Callable[[str], str],
-        concurrency: int,
-        timeout_s: float,
-        reply_mb: float = REPLY_MB,
-        on_allowances: OnAllowances | None = None,
-    ) -> None:
-        own = KEY if base_url.rstrip("/") == URL else None
-        limits = {"concurrency": concurrency, "timeout_s": timeout_s, "reply_mb": reply_mb}
-        given = {"headers": {"anthropic-version": api_version}, "on_allowances": on_allowances}
-        client = SDKClient("anthropic", base_url, api_key_env or own, secret, **limits, **given)
-        by_version = {"temperature", "top_p"} if api_version == "2023-06-01" else {"json_schema"}
-        taken = {"max_tokens", "max_tokens_required", "stop", "extra", "conversation"}
-        super().__init__(client, frozenset(taken | by_version))
+class MessagesBackend(HttpBackend):
+    """Base class for servers of Anthropic's Messages API."""
 
     def body(self, request: Request) -> Mapping[str, Any]:
         """Return the JSON body of a request for a message."""
@@ -124,6 +97,39 @@ class AnthropicBackend(HttpBackend):
             message.model,
             reasoning="\n\n".join(thoughts) if thoughts else None,
         )
+
+
+class AnthropicBackend(MessagesBackend):
+    """Anthropic's Messages API.
+
+    Args:
+        api_version: The ``anthropic-version`` header. The older version supports temperature and
+            top_p, and the newer version supports JSON schemas.
+        base_url: Base URL of another server that speaks this protocol.
+        api_key_env: The key's environment variable (default: ``ANTHROPIC_API_KEY`` for Anthropic,
+            none for another server).
+    """
+
+    path = "/v1/messages"
+
+    def __init__(
+        self,
+        api_version: Literal["2026-10-21", "2023-06-01"] = "2026-10-21",
+        base_url: str = URL,
+        api_key_env: str | None = None,
+        *,
+        secret: Callable[[str], str],
+        concurrency: int,
+        timeout_s: float,
+        reply_mb: float = REPLY_MB,
+        on_allowances: OnAllowances | None = None,
+    ) -> None:
+        own = KEY if base_url.rstrip("/") == URL else None
+        limits = {"concurrency": concurrency, "timeout_s": timeout_s, "reply_mb": reply_mb}
+        given = {"headers": {"anthropic-version": api_version}, "on_allowances": on_allowances}
+        client = SDKClient("anthropic", base_url, api_key_env or own, secret, **limits, **given)
+        by_version = {"temperature", "top_p"} if api_version == "2023-06-01" else {"json_schema"}
+        super().__init__(client, TAKEN | by_version)
 
 
 def _usage(given: object) -> Usage | None:

@@ -24,15 +24,25 @@ from harness.mock.answers import Answer, Answers, answerer, endless, positions, 
 from harness.mock.anthropic import AnthropicMessages
 from harness.mock.anthropic_batches import AnthropicBatches
 from harness.mock.batches import Answered, BatchEndpoints, BatchSettings, Reset
+from harness.mock.clouds import AnthropicVertex, BedrockConverse
 from harness.mock.connection import SPACES, Connection, Message, Receive, Send
 from harness.mock.faults import ANSWERS, STATUSES, Fault, FaultMix, Latency, draw
+from harness.mock.gemini import GeminiContent
 from harness.mock.openai import OpenAIChat, OpenAICompletions, error_object
 from harness.mock.openai_batches import OpenAIBatches
 from harness.mock.openai_responses import OpenAIResponses
 from harness.mock.stats import BodyCount, Limits, MockRateLimits, Stats
 from harness.mock.wire import Headers, MockRequest, ReplyChoice
 
-Wire = OpenAIChat | OpenAICompletions | OpenAIResponses | AnthropicMessages
+Wire = (
+    OpenAIChat
+    | OpenAICompletions
+    | OpenAIResponses
+    | AnthropicMessages
+    | AnthropicVertex
+    | GeminiContent
+    | BedrockConverse
+)
 WIRE_FORMATS: tuple[type[Wire], ...] = get_args(Wire)
 CONSTRAINTS = ("response_format", "text", "structured_outputs", "output_config")
 DEFAULT_MODEL = "mock-model"  # the only model listed by a server that accepts any model
@@ -136,8 +146,8 @@ class Provider:
         route = f"{scope['method']} {scope['path']}"
         if body is None:
             return
-        if scope["method"] == "POST" and (vendor := self._vendors.get(scope["path"])):
-            await self._serve(vendor, headers, body, connection)
+        if scope["method"] == "POST" and (found := self._vendor(scope["path"])):
+            await self._serve(*found, headers, body, connection)
         elif route == "GET /v1/models":
             await self._list_models(headers, connection)
         elif await self._serve_batch(scope, body, connection):
@@ -146,17 +156,29 @@ class Provider:
             status, answer = self._control(route, body)
             await connection.answer(status, self._encode(answer), [])
 
+    def _vendor(self, path: str) -> tuple[Wire, str] | None:
+        """Return the wire format of a path and the model that the path names ("" if it does not).
+
+        Return None if there is no such path.
+        """
+        if vendor := self._vendors.get(path):
+            return vendor, ""
+        for pattern, vendor in self._vendors.items():
+            if model := wire.model_in(path, pattern):
+                return vendor, model
+        return None
+
     async def _serve(
-        self, vendor: Wire, headers: Headers, body: bytes, connection: Connection
+        self, vendor: Wire, model: str, headers: Headers, body: bytes, connection: Connection
     ) -> None:
-        digest = blake2b(body, digest_size=8).hexdigest()
+        digest = blake2b(model.encode() + body, digest_size=8).hexdigest()
         count = self.stats.arrive(digest, vendor.path)
         request_id = f"req_{digest}{count.requests:04d}"
         for_fault, for_latency = draw(self._seed, digest, count.requests)
         fault = self._faults.pick(for_fault)
         request = None
         try:
-            request = self._admit(vendor, headers, body, digest)
+            request = self._admit(vendor, model, headers, body, digest)
             self.stats.counts.by_model[request.model] += 1
             key = wire.header(headers, b"x-api-key") or wire.bearer(headers) or ""
             choices = self._choices(vendor, request, fault, key)
@@ -177,9 +199,10 @@ class Provider:
             return
         answer = vendor.answer(request, choices)
         if fault in _FALSE_USAGE:
-            answer["usage"] = {
+            usage = "usageMetadata" if "usageMetadata" in answer else "usage"
+            answer[usage] = {
                 name: _FALSE_USAGE[fault] if isinstance(count, int) else count
-                for name, count in answer["usage"].items()
+                for name, count in answer[usage].items()
             }
         reply = self._encode(answer)
         wrong = [_FALSE_LEVEL] if fault == "wrong_limits" else None
@@ -212,7 +235,7 @@ class Provider:
         return True
 
     def _admit_entry(self, path: str, body: bytes, headers: Headers) -> tuple[str, int]:
-        request = self._admit(self._vendors[path], headers, body, "")
+        request = self._admit(self._vendors[path], "", headers, body, "")
         return request.model, request.prompt_tokens
 
     def _process(self, path: str, body: bytes, headers: Headers) -> Answered:
@@ -225,7 +248,7 @@ class Provider:
         fault = self._faults.pick(draw(self._seed, digest, count.requests)[0])
         key = wire.header(headers, b"x-api-key") or wire.bearer(headers) or ""
         try:
-            request = self._admit(vendor, headers, body, digest)
+            request = self._admit(vendor, "", headers, body, digest)
             self.stats.counts.by_model[request.model] += 1
             choices = self._choices(vendor, request, fault, key)
             if fault is not None:
@@ -237,10 +260,13 @@ class Provider:
         self._count_answer(request, choices, count)
         return 200, vendor.answer(request, choices)
 
-    def _admit(self, vendor: Wire, headers: Headers, body: bytes, digest: str) -> MockRequest:
+    def _admit(
+        self, vendor: Wire, model: str, headers: Headers, body: bytes, digest: str
+    ) -> MockRequest:
         if self._api_key is not None:
             vendor.check_key(headers, self._api_key)
         request = vendor.read(body, digest, headers)
+        request = replace(request, model=model) if model else request
         if self._models and request.model not in self._models:
             raise vendor.unknown_model(request.model)
         sent = msgspec.json.decode(body, type=dict[str, object]) if self._refuse else {}

@@ -123,7 +123,7 @@ class ApiError(Exception):
 class WireFormat(ABC):
     """Base class for a vendor's formats of requests, replies and error messages."""
 
-    path: ClassVar[str]  # of the URL that requests are posted to
+    path: ClassVar[str]  # that requests are posted to; if it has ``{model}``, its end
     request_id_header: ClassVar[bytes]
     limit_header: ClassVar[str]  # with ``{unit}`` and ``{part}`` (limit, remaining, reset)
     failures: ClassVar[Mapping[int, str]]  # messages for failures of the provider, by status
@@ -185,6 +185,17 @@ class WireFormat(ABC):
 def header(headers: Headers, name: bytes) -> str | None:
     """Return the value of a header, or None if it is missing. ``name`` must be in lower case."""
     return next((value.decode("latin-1") for key, value in headers if key == name), None)
+
+
+def model_in(path: str, pattern: str) -> str:
+    """Return the model's name in a path that ends like ``/models/{model}:predict``.
+
+    Return "" for any other path.
+    """
+    before, named, after = pattern.partition("{model}")
+    start = path.rfind(before)
+    fits = named and start >= 0 and path.endswith(after)
+    return path[start + len(before) : len(path) - len(after)] if fits else ""
 
 
 def bearer(headers: Headers) -> str | None:

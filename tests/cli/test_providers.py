@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ import msgspec
 import pytest
 
 from harness.mock import MockServer
+from tests.backends.answering import answering
+from tests.backends.cloud_accounts import AWS, TOKEN, google_account
 from tests.cli.command import harness, mistake
 
 FILE = """
@@ -22,6 +25,10 @@ MODELS = {
     "openai": "{backend: openai, base_url: URL/v1, name: m}",
     "completions": "{backend: openai_completions, base_url: URL/v1, name: m}",
     "responses": "{backend: openai_responses, base_url: URL/v1, name: m}",
+    "gemini": "{backend: gemini, base_url: URL/v1beta, name: m}",
+    "vertex": "{backend: gemini, project: p, base_url: URL/v1, name: m}",
+    "anthropic_vertex": "{backend: anthropic_vertex, project: p, base_url: URL/v1, name: m}",
+    "bedrock": "{backend: bedrock, region: eu-central-1, base_url: URL, name: m}",
     "anthropic": "{backend: anthropic, base_url: URL, name: m}",
     "groq": "{backend: openai, preset: groq, base_url: URL/v1, name: m}",
     "mistral": "{backend: openai, preset: mistral, base_url: URL/v1, name: m}",
@@ -39,16 +46,22 @@ def attempts(folder: Path) -> list[dict[str, Any]]:
 
 def test_the_attempts_differ_in_nothing_but_the_model(tmp_path: Path) -> None:
     # The same text whatever the protocol: an answer by the prompt, not by the body.
-    with MockServer(answers=lambda ask, index: "Snow fell on the quiet town.") as server:
+    answers = lambda ask, index: "Snow fell on the quiet town."  # noqa: E731
+    with MockServer(answers=answers) as server, answering(json.dumps(TOKEN)) as (tokens, _):
+        accounts = AWS | google_account(tmp_path / "account.json", tokens)
         runs = {}
         for name, model in MODELS.items():
             file = tmp_path / f"{name}.yaml"
             file.write_text(f"model: {model.replace('URL', server.url)}{FILE}")
-            environment = os.environ | {
-                "HARNESS_RUNS_DIR": str(tmp_path / "runs"),
-                # The presets name one server here: they would share its replies.
-                "HARNESS_CACHE_DIR": str(tmp_path / "cache" / name),
-            }
+            environment = (
+                os.environ
+                | accounts
+                | {
+                    "HARNESS_RUNS_DIR": str(tmp_path / "runs"),
+                    # The presets name one server here: they would share its replies.
+                    "HARNESS_CACHE_DIR": str(tmp_path / "cache" / name),
+                }
+            )
             ended = harness("run", file, env=environment)
             assert ended.returncode == 0, ended.stderr
             runs[name] = attempts(tmp_path / "runs" / name)

@@ -1,0 +1,130 @@
+"""HTTP clients that authenticate with the credentials of a cloud.
+
+The cloud's own library finds the credentials, as for its command-line tools: Google's Application
+Default Credentials (https://google.aip.dev/auth/4110), and the chain of AWS (environment, profile,
+role). They are never stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from harness.backends._http import LEAST_KEY, HttpClient
+from harness.errors import FatalCallError, TransientError
+from harness.plugins import import_extra
+
+if TYPE_CHECKING:
+    from httpx2 import Request as HttpRequest
+
+SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+
+GOOGLE_TRANSIENT = frozenset({"TransportError", "TimeoutError", "ResponseError"})
+"""Exceptions of google.auth which may pass by themselves. All others need the user."""
+
+
+def vertex_url(location: str) -> str:
+    """Return the base URL of Vertex AI in a location such as ``europe-west4`` or ``global``."""
+    if location == "global":
+        return "https://aiplatform.googleapis.com/v1"
+    if location in ("us", "eu"):
+        return f"https://aiplatform.{location}.rep.googleapis.com/v1"
+    return f"https://{quote(location)}-aiplatform.googleapis.com/v1"
+
+
+class GoogleCloudClient(HttpClient):
+    """A client that sends an access token of Google's Application Default Credentials.
+
+    Args:
+        url: The server's base URL.
+        options: The options of `HttpClient`.
+    """
+
+    _credentials: Any = None
+
+    def __init__(self, url: str, **options: Any) -> None:
+        import_extra("google.auth", "google")  # reported before the first call if missing
+        super().__init__(url, **options)
+        self._lock = asyncio.Lock()
+
+    async def post(self, path: str, body: Mapping[str, Any], model: str = "") -> bytes:
+        """Post a JSON body with a valid access token, and return the body of the response."""
+        async with self._lock:
+            if not (self._credentials and self._credentials.valid):
+                token = await asyncio.to_thread(self._new_token)
+                self._asked = replace(self._asked, key=token, key_variable=None)
+                self._key = token if len(token) >= LEAST_KEY else ""
+        return await super().post(path, body, model)
+
+    def _new_token(self) -> str:
+        google = import_extra("google.auth", "google")
+        transport = import_extra("google.auth.transport.requests", "google")
+        errors = import_extra("google.auth.exceptions", "google")
+        try:
+            if self._credentials is None:
+                self._credentials, _ = google.default(scopes=[SCOPE])
+            self._credentials.refresh(transport.Request())
+        except errors.GoogleAuthError as error:
+            said = f"Google Cloud: {type(error).__name__}: {str(error)[:300]}"
+            if any(kind.__name__ in GOOGLE_TRANSIENT for kind in type(error).__mro__):
+                raise TransientError(said, kind="unreachable") from None
+            raise FatalCallError(said, "Log in: gcloud auth application-default login.") from None
+        token: str = self._credentials.token
+        return token
+
+
+def bedrock_url(region: str) -> str:
+    """Return the base URL of Amazon Bedrock in a region such as ``eu-central-1``."""
+    return f"https://bedrock-runtime.{quote(region)}.amazonaws.com"
+
+
+class AwsClient(HttpClient):
+    """A client that signs its requests (AWS Signature Version 4).
+
+    Args:
+        url: The server's base URL.
+        region: The AWS region.
+        profile: A profile in the user's AWS configuration (default: the chain of AWS).
+        options: The options of `HttpClient`.
+    """
+
+    _credentials: Any = None
+
+    def __init__(self, url: str, region: str, profile: str | None, **options: Any) -> None:
+        import_extra("botocore", "aws")
+        super().__init__(url, **options)
+        self._region, self._profile = region, profile
+        self._lock = threading.Lock()
+
+    async def request(self, path: str, content: bytes) -> HttpRequest:
+        """Return a signed request that posts a JSON body to a path."""
+        headers = await asyncio.to_thread(self._signed, path, content)
+        return self.http.build_request("POST", self.url + path, content=content, headers=headers)
+
+    def _signed(self, path: str, content: bytes) -> dict[str, str]:
+        session = import_extra("botocore.session", "aws")
+        auth = import_extra("botocore.auth", "aws")
+        awsrequest = import_extra("botocore.awsrequest", "aws")
+        errors = import_extra("botocore.exceptions", "aws")
+        try:
+            with self._lock:
+                if self._credentials is None:
+                    self._credentials = session.Session(profile=self._profile).get_credentials()
+                if self._credentials is None:
+                    raise errors.NoCredentialsError
+                credentials = self._credentials.get_frozen_credentials()
+        except errors.BotoCoreError as error:
+            said = f"AWS: {type(error).__name__}: {str(error)[:300]}"
+            if isinstance(error, errors.HTTPClientError):
+                raise TransientError(said, kind="unreachable") from None
+            raise FatalCallError(
+                said, "Log in (aws sso login), or set the AWS variables."
+            ) from None
+        headers = {"content-type": "application/json"}
+        request = awsrequest.AWSRequest("POST", self.url + path, headers, content)
+        auth.SigV4Auth(credentials, "bedrock", self._region).add_auth(request)
+        return dict(request.headers.items())

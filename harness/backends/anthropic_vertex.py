@@ -1,0 +1,59 @@
+"""Anthropic's models on Google Cloud's Vertex AI.
+
+    model: {backend: anthropic_vertex, name: claude-sonnet-5-5, project: my-project}
+
+Source: https://platform.claude.com/docs/en/build-with-claude/claude-on-vertex-ai.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from harness.backends._cloud import GoogleCloudClient, vertex_url
+from harness.backends._http import REPLY_MB
+from harness.backends._responses import OnAllowances
+from harness.backends.anthropic import TAKEN, MessagesBackend
+from harness.records import Request
+
+VERSION = "vertex-2023-10-16"
+
+
+class AnthropicVertexBackend(MessagesBackend):
+    """Anthropic's Messages API on Vertex AI, with Google's Application Default Credentials.
+
+    Args:
+        project: The Google Cloud project.
+        location: A location of Vertex AI, such as ``europe-west1``.
+        base_url: Base URL of another server that speaks this protocol.
+    """
+
+    def __init__(
+        self,
+        project: str,
+        location: str = "global",
+        base_url: str | None = None,
+        *,
+        concurrency: int,
+        timeout_s: float,
+        reply_mb: float = REPLY_MB,
+        on_allowances: OnAllowances | None = None,
+    ) -> None:
+        limits: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
+        limits |= {"reply_mb": reply_mb, "on_allowances": on_allowances}
+        client = GoogleCloudClient(base_url or vertex_url(location), **limits)
+        self.path = f"/projects/{quote(project)}/locations/{quote(location)}/publishers/anthropic"
+        super().__init__(client, TAKEN | {"temperature", "top_p"})
+
+    def path_for(self, request: Request) -> str:
+        """Return the path of a model's method to create a message."""
+        return f"{self.path}/models/{quote(request.model, safe='@')}:rawPredict"
+
+    def body(self, request: Request) -> Mapping[str, Any]:
+        """Return the JSON body of a request for a message."""
+        body = {k: value for k, value in super().body(request).items() if k != "model"}
+        return {"anthropic_version": VERSION, **body}
+
+
+plugin = AnthropicVertexBackend

@@ -1,0 +1,164 @@
+"""Amazon Bedrock's Converse API, for all models on Bedrock.
+
+    model: {backend: bedrock, name: eu.anthropic.claude-sonnet-5-5-v1:0, region: eu-central-1}
+
+Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from harness.backends import _bodies
+from harness.backends._bodies import Count
+from harness.backends._cloud import AwsClient, bedrock_url
+from harness.backends._http import REPLY_MB, HttpBackend, HttpClient
+from harness.backends._responses import OnAllowances
+from harness.errors import ConfigError
+from harness.records import DecodingConstraint, Reply, Request, Usage
+
+FINISH_REASONS = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "guardrail_intervened": "content_filter",
+    "content_filtered": "content_filter",
+}
+
+
+class _ReasoningText(msgspec.Struct):
+    text: Any = None
+
+
+class _Reasoning(msgspec.Struct, rename="camel"):
+    reasoning_text: _ReasoningText | None = None
+
+
+class _Block(msgspec.Struct, rename="camel"):
+    text: Any = None
+    reasoning_content: _Reasoning | None = None
+
+
+class _Message(msgspec.Struct):
+    content: list[_Block]
+
+
+class _Output(msgspec.Struct):
+    message: _Message
+
+
+class _Usage(msgspec.Struct, rename="camel"):
+    input_tokens: Count
+    output_tokens: Count
+    cache_read_input_tokens: Count | None = None
+    cache_write_input_tokens: Count | None = None
+
+    def record(self) -> Usage:
+        # Input does not include the cached tokens.
+        read, written = self.cache_read_input_tokens or 0, self.cache_write_input_tokens or 0
+        return Usage(self.input_tokens + read + written, self.output_tokens, read, 0, written)
+
+
+class _Response(msgspec.Struct, rename="camel"):
+    output: _Output
+    stop_reason: str = "end_turn"
+    usage: Any = None
+
+
+_decoder = msgspec.json.Decoder(_Response)
+
+
+class BedrockBackend(HttpBackend):
+    """Amazon Bedrock's Converse API, with the credentials that AWS's own tools use.
+
+    Args:
+        region: The AWS region, such as ``eu-central-1``.
+        profile: A profile in the user's AWS configuration (default: the chain of AWS).
+        base_url: Base URL of another endpoint, such as a VPC's.
+        api_key_env: The environment variable with a Bedrock API key, to use it instead of
+            credentials.
+    """
+
+    def __init__(
+        self,
+        region: str,
+        profile: str | None = None,
+        base_url: str | None = None,
+        api_key_env: str | None = None,
+        *,
+        secret: Callable[[str], str],
+        concurrency: int,
+        timeout_s: float,
+        reply_mb: float = REPLY_MB,
+        on_allowances: OnAllowances | None = None,
+    ) -> None:
+        options: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
+        options |= {"reply_mb": reply_mb, "on_allowances": on_allowances}
+        url = base_url or bedrock_url(region)
+        client: HttpClient
+        if api_key_env is None:
+            client = AwsClient(url, region, profile, **options)
+        elif profile is not None:
+            problem = "model.profile and model.api_key_env exclude each other."
+            raise ConfigError(problem, "Remove one of them.")
+        else:
+            key = secret(api_key_env)
+            client = HttpClient(url, key=key, key_variable=api_key_env, **options)
+        features = {"temperature", "top_p", "max_tokens", "stop", "extra", "conversation"}
+        super().__init__(client, frozenset(features | {"json_schema"}))
+
+    def path_for(self, request: Request) -> str:
+        """Return the path of a model's Converse operation."""
+        return f"/model/{quote(request.model, safe='')}/converse"
+
+    def body(self, request: Request) -> Mapping[str, Any]:
+        """Return the JSON body of a request to converse.
+
+        Settings in ``decoding.extra`` are fields of the request, such as
+        ``additionalModelRequestFields``.
+        """
+        decoding = request.decoding
+        config = {
+            "maxTokens": decoding.max_tokens,
+            "temperature": decoding.temperature,
+            "topP": decoding.top_p,
+            "stopSequences": list(decoding.stop) or None,
+        }
+        config = {k: value for k, value in config.items() if value is not None}
+        system = [{"text": m.content} for m in request.messages if m.role == "system"]
+        turns = [m for m in request.messages if m.role != "system"]
+        body: dict[str, Any] = {
+            "messages": [{"role": m.role, "content": [{"text": m.content}]} for m in turns],
+            "system": system,
+            "inferenceConfig": config,
+        }
+        if isinstance(decoding.constraint, DecodingConstraint):
+            schema = json.dumps(decoding.constraint.json_schema)  # the only kind in the features
+            structure = {"jsonSchema": {"name": "answer", "schema": schema}}
+            text_format = {"type": "json_schema", "structure": structure}
+            body["outputConfig"] = {"textFormat": text_format}
+        return {k: value for k, value in body.items() if value} | dict(decoding.extra)
+
+    def reply(self, content: bytes, request: Request) -> Reply:
+        """Decode the body of a response, and return the reply."""
+        found = _bodies.read(content, _decoder, _Response)
+        blocks = found.output.message.content
+        thoughts = [
+            block.reasoning_content.reasoning_text for block in blocks if block.reasoning_content
+        ]
+        usage = _bodies.counted(found.usage, _Usage)
+        return Reply(
+            "".join(_bodies.text_of(block.text) for block in blocks),
+            FINISH_REASONS.get(found.stop_reason, found.stop_reason),
+            usage.record() if usage else None,
+            reasoning="".join(_bodies.text_of(one.text) for one in thoughts if one) or None,
+        )
+
+
+plugin = BedrockBackend

@@ -1,0 +1,211 @@
+"""Google's Gemini API, from Google AI Studio with a key or from Vertex AI with a project.
+
+    model: {backend: gemini, name: gemini-3.8-flash}
+    model: {backend: gemini, name: gemini-3.8-flash, project: my-project, location: europe-west4}
+
+Source: https://ai.google.dev/api/generate-content, and the types of google-genai 3.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from harness.backends import _bodies
+from harness.backends._bodies import Count
+from harness.backends._cloud import GoogleCloudClient, vertex_url
+from harness.backends._http import REPLY_MB, HttpBackend, HttpClient
+from harness.backends._responses import OnAllowances
+from harness.errors import ConfigError, PromptRefused
+from harness.ports import LOGPROBS
+from harness.records import DecodingConstraint, Logprobs, Message, Reply, Request, Usage
+
+URL = "https://generativelanguage.googleapis.com/v1beta"
+KEY = "GEMINI_API_KEY"
+
+FILTERED = {
+    *("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR"),
+    "ESCALATION",
+}
+FINISH_REASONS = {
+    "STOP": "stop",
+    "MAX_TOKENS": "length",
+    **dict.fromkeys(FILTERED, "content_filter"),
+}
+"""Our finish reasons, by Gemini's. Others are kept in lower case."""
+
+
+class _Part(msgspec.Struct):
+    text: Any = None
+    thought: bool = False
+
+
+class _Content(msgspec.Struct):
+    parts: list[_Part] | None = None
+
+
+class _Candidate(msgspec.Struct, rename="camel"):
+    content: _Content | None = None
+    finish_reason: str | None = None
+    finish_message: str | None = None
+    logprobs_result: Any = None
+
+
+class _Feedback(msgspec.Struct, rename="camel"):
+    block_reason: str | None = None
+    block_reason_message: str | None = None
+
+
+class _Usage(msgspec.Struct, rename="camel"):
+    prompt_token_count: Count
+    candidates_token_count: Count | None = None
+    thoughts_token_count: Count | None = None
+    cached_content_token_count: Count | None = None
+
+    def record(self) -> Usage:
+        thoughts = self.thoughts_token_count or 0
+        output = (self.candidates_token_count or 0) + thoughts
+        cached = self.cached_content_token_count or 0
+        return Usage(self.prompt_token_count, output, cached, thoughts)
+
+
+class _Response(msgspec.Struct, rename="camel"):
+    candidates: list[_Candidate] | None = None
+    prompt_feedback: _Feedback | None = None
+    model_version: str | None = None
+    usage_metadata: Any = None
+
+
+_decoder = msgspec.json.Decoder(_Response)
+
+
+class GeminiBackend(HttpBackend):
+    """Google's Gemini API.
+
+    Args:
+        project: A Google Cloud project. If it is set, calls go to Vertex AI, with Google's
+            Application Default Credentials. Otherwise they go to Google AI Studio, with a key.
+        location: A location of Vertex AI, such as ``europe-west4``.
+        base_url: Base URL of another server that speaks this protocol.
+        api_key_env: The key's environment variable (default: ``GEMINI_API_KEY`` for AI Studio, none
+            for another server).
+    """
+
+    def __init__(
+        self,
+        project: str | None = None,
+        location: str = "global",
+        base_url: str | None = None,
+        api_key_env: str | None = None,
+        *,
+        secret: Callable[[str], str],
+        concurrency: int,
+        timeout_s: float,
+        reply_mb: float = REPLY_MB,
+        on_allowances: OnAllowances | None = None,
+    ) -> None:
+        limits: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
+        limits |= {"reply_mb": reply_mb, "on_allowances": on_allowances}
+        client: HttpClient
+        if project is not None:
+            if api_key_env is not None:
+                remedy = "Remove project to call Google AI Studio with the key, or api_key_env."
+                raise ConfigError("model.project and model.api_key_env exclude each other.", remedy)
+            client = GoogleCloudClient(base_url or vertex_url(location), **limits)
+            self.path = f"/projects/{quote(project)}/locations/{quote(location)}/publishers/google"
+        else:
+            variable = api_key_env or (KEY if base_url in (None, URL) else None)
+            key = secret(variable) if variable else ""
+            limits |= {"key": key, "key_variable": variable, "key_header": "x-goog-api-key"}
+            client = HttpClient(base_url or URL, **limits)
+        features = {"temperature", "top_p", "max_tokens", "stop", "seed", "extra", LOGPROBS}
+        constraints = {"json_schema", "choices", "conversation"}
+        super().__init__(client, frozenset(features | constraints))
+
+    def path_for(self, request: Request) -> str:
+        """Return the path of a model's method to generate content."""
+        return f"{self.path}/models/{quote(request.model, safe='')}:generateContent"
+
+    def body(self, request: Request) -> Mapping[str, Any]:
+        """Return the JSON body of a request to generate content.
+
+        Settings under ``generationConfig`` in ``decoding.extra`` are combined with ours.
+        """
+        decoding = request.decoding
+        config: dict[str, Any] = {
+            "temperature": decoding.temperature,
+            "topP": decoding.top_p,
+            "maxOutputTokens": decoding.max_tokens,
+            "stopSequences": list(decoding.stop) or None,
+            "seed": None if request.seed is None else request.seed % 2**31,
+            "responseLogprobs": True if decoding.logprobs else None,
+            "logprobs": decoding.logprobs,
+        }
+        if isinstance(constraint := decoding.constraint, DecodingConstraint):
+            config |= _constrained(constraint)
+        system = [m for m in request.messages if m.role == "system"]
+        turns = [m for m in request.messages if m.role != "system"]
+        extra = dict(decoding.extra)
+        given = {k: value for k, value in config.items() if value is not None}
+        body: dict[str, Any] = {"contents": [_content(turn) for turn in turns]}
+        if system:
+            body["systemInstruction"] = {"parts": [{"text": m.content} for m in system]}
+        if given := given | extra.pop("generationConfig", {}):
+            body["generationConfig"] = given
+        return body | extra
+
+    def reply(self, content: bytes, request: Request) -> Reply:
+        """Decode the body of a response, and return the reply.
+
+        Raises:
+            PromptRefused: If the prompt was blocked.
+        """
+        found = _bodies.read(content, _decoder, _Response)
+        if not found.candidates:
+            if (feedback := found.prompt_feedback) and feedback.block_reason:
+                why = feedback.block_reason_message or feedback.block_reason
+                raise PromptRefused(f"{self.endpoint} blocked the prompt: {why}")
+            raise ValueError("a response has no candidates")
+        candidate = found.candidates[0]
+        parts = (candidate.content.parts if candidate.content else None) or []
+        thoughts = [_bodies.text_of(part.text) for part in parts if part.thought]
+        usage = _bodies.counted(found.usage_metadata, _Usage)
+        reason = candidate.finish_reason or "STOP"
+        return Reply(
+            "".join(_bodies.text_of(part.text) for part in parts if not part.thought),
+            FINISH_REASONS.get(reason, reason.lower()),
+            usage.record() if usage else None,
+            found.model_version,
+            reasoning="".join(thoughts) or None,
+            logprobs=_logprobs(candidate.logprobs_result) if request.decoding.logprobs else None,
+        )
+
+
+def _content(message: Message) -> dict[str, Any]:
+    role = "model" if message.role == "assistant" else "user"
+    return {"role": role, "parts": [{"text": message.content}]}
+
+
+def _constrained(constraint: DecodingConstraint) -> dict[str, Any]:
+    if constraint.choices:
+        schema = {"type": "STRING", "enum": list(constraint.choices)}
+        return {"responseMimeType": "text/x.enum", "responseSchema": schema}
+    schema = constraint.json_schema or {}
+    return {"responseMimeType": "application/json", "responseJsonSchema": schema}
+
+
+def _logprobs(result: object) -> Logprobs | None:
+    positions = result.get("topCandidates") if isinstance(result, dict) else None
+    return _bodies.likeliest(map(_pairs, positions)) if isinstance(positions, list) else None
+
+
+def _pairs(position: object) -> _bodies.Pairs:
+    top = position.get("candidates") if isinstance(position, dict) else None
+    found = top if isinstance(top, list) else []
+    return [(one.get("token"), one.get("logProbability")) for one in found if isinstance(one, dict)]
+
+
+plugin = GeminiBackend
