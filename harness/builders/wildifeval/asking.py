@@ -85,8 +85,8 @@ def top_share(
 ) -> tuple[set[str], float]:
     """Return the names with the highest probabilities, and the lowest probability among them.
 
-    Of the names with a probability, the proportion ``share`` (0 to 1) is returned, rounded, but at
-    least one name. The seed breaks ties.
+    ``share`` (0 to 1) is the fraction of the names with a probability that is returned. At least
+    one name is returned. The seed breaks ties.
 
     >>> top_share({"a": 0.9, "b": 0.1, "c": 0.4, "d": None}, 0.3, seed=0)
     ({'a'}, 0.9)
