@@ -76,7 +76,7 @@ class DryRun:
 
 
 class _Calls:
-    """Sums up calls: lower and upper bounds of their number, tokens and cost."""
+    """Sums over calls: lower and upper bounds of their number, tokens and cost."""
 
     def __init__(self, price: Callable[[Usage], float] | None, max_tokens: int | None) -> None:
         self._price = price
