@@ -32,7 +32,7 @@ def package_versions() -> dict[str, str]:
 
 
 class Manifest:
-    """A writer of a run's manifest, at the start and end of each session.
+    """A run's manifest, which is written at the start and end of each session.
 
     ``run_id`` is the id of a new run in payment records. An existing run keeps the id that it has.
     """
