@@ -3,8 +3,8 @@
     python scripts/bench_view.py                   # 1,000,000 attempts
     python scripts/bench_view.py --attempts 100000 --pairs 5
 
-Times are of requests to a server in a process of its own, in seconds; the reference is the time in
-which a bare loop reads the lines of the same file. The throughput is that of runs against the
+The server is a process of its own. Openings are in Chromium, with and without the run's saved index
+and metrics.json. The throughput is that of runs against the
 simulated provider, in pairs: one alone, and one with a page open that asks for everything that the
 real page asks for, whenever an event announces a change.
 """
@@ -17,26 +17,31 @@ import contextlib
 import json
 import os
 import random
+import shutil
 import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx2
 
+from harness.analysis.metrics import to_json
+from harness.analysis.summary import measure
 from harness.config.run_file import RunFile
 from harness.mock import MockServer
 from harness.records import Attempt, Score, Usage
-from harness.store.files import write_json
+from harness.store.files import write_json, write_whole
 from harness.store.json_lines import encode
 from harness.store.run_folder import RunFolder
+from harness.view.followed import SAVED
 
 CALLS = 20_000
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FILTERS = {
     "all": "",
     "failed": "verdict=failed",
@@ -88,27 +93,28 @@ def make_run(root: Path, count: int) -> RunFolder:
                 latency_s=took,
             )
             file.write(encode(attempt) + b"\n")
+    write_whole(folder.metrics, to_json(measure(folder)))
     return folder
 
 
 @contextlib.contextmanager
-def page(root: Path) -> Iterator[tuple[str, str, int]]:
-    """A page's server in a process of its own: its origin, token and pid."""
-    command = [sys.executable, "-m", "harness", "view", "--no-browser"]
+def page(root: Path, run: str = "") -> Iterator[tuple[str, int]]:
+    """A page's server in a process of its own: its address with the token, and its pid."""
+    command = [sys.executable, "-m", "harness", "view", *[run] * bool(run), "--no-browser"]
     env = {**os.environ, "HARNESS_RUNS_DIR": str(root)}
     process = subprocess.Popen(
         command, env=env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
     assert process.stdout is not None
-    origin, _, token = process.stdout.readline().strip().partition("/?token=")
     try:
-        yield origin, token, process.pid
+        yield process.stdout.readline().strip(), process.pid
     finally:
         process.send_signal(signal.SIGINT)
         process.wait()
 
 
-def client(origin: str, token: str) -> httpx2.Client:
+def client(url: str) -> httpx2.Client:
+    origin, _, token = url.partition("?token=")
     headers = {"authorization": f"Bearer {token}"}
     return httpx2.Client(base_url=origin, headers=headers, timeout=600)
 
@@ -119,55 +125,96 @@ def memory(pid: int) -> float:
     return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
 
-def opening(root: Path, folder: RunFolder) -> None:
+class Opening(NamedTuple):
+    """Seconds from the command's start, processor seconds of the server, and its memory in MB."""
+
+    address: float  # it is printed
+    figures: float  # the browser shows the run's rate
+    spent: float  # processor seconds until then
+    whole: float  # everything is there
+    whole_spent: float
+    memory: float
+
+
+def open_in_browser(root: Path, folder: RunFolder, count: int, tab: Any) -> Opening:
+    """Open the run's page in a browser that runs already. Returns when everything is computed."""
     began = time.perf_counter()
-    with folder.attempts.open("rb") as file:
-        lines = sum(1 for _ in file)
-    reference = time.perf_counter() - began
-    size = folder.attempts.stat().st_size / 1e9
-    print(f"{lines:,} attempts, {size:.2f} GB; reference (reading its lines): {reference:.2f} s")
-    for state in ("without a saved index", "with a saved index"):
-        print(state)
-        began = time.perf_counter()
-        with page(root) as (origin, token, pid), client(origin, token) as web:
+    with page(root, folder.name) as (url, pid):
+        address = time.perf_counter() - began
+        tab.goto(url, wait_until="commit")
+        tab.locator(".rates li b").first.wait_for()
+        figures, spent = time.perf_counter() - began, cpu_so_far(pid)
+        tab.locator(".found p", has_text=f"{count:,} cases").wait_for()
+        tab.locator(".indexing").wait_for(state="detached")
+        tab.locator(".figures").first.wait_for()
+        whole = time.perf_counter() - began
+        return Opening(address, figures, spent, whole, cpu_so_far(pid), memory(pid))
 
-            def timed(name: str, path: str) -> Any:
-                start = time.perf_counter()
-                reply = web.get(path)
-                took = time.perf_counter() - start
-                reply.raise_for_status()
-                print(f"  {name:<26}{took:8.2f} s  {took / reference:6.2f} x the reference")
-                return reply.json() if "/api/" in path else None
 
-            web.get("/api/runs").raise_for_status()
-            web.get("/runs/big/").raise_for_status()
-            first = web.get("/runs/big/api/cases").json()
-            took = time.perf_counter() - began
-            print(f"  opened, start included    {took:8.2f} s  ({first['cases']:,} cases so far)")
-            while web.get("/runs/big/api/cases?to=1").json()["cases"] < lines:
-                time.sleep(0.2)
-            took = time.perf_counter() - began
-            print(f"  all cases are there       {took:8.2f} s")
-            while not web.get("/runs/big/api/overview").json()["runs"]:
-                time.sleep(0.2)
-            took = time.perf_counter() - began
-            print(f"  the overview is there     {took:8.2f} s")
-            if state.startswith("with a"):
-                for name, query in FILTERS.items():
-                    timed(f"filter: {name}", f"/runs/big/api/cases?{query}")
-                timed("index", "/runs/big/api/index")
-                timed("timeline", "/runs/big/api/timelines")
-                timed("entry", "/runs/big/api/entry?instance=bench/000777")
-                found = timed("search: first reply", f"/runs/big/api/cases?q=%20{lines - 3}")
+def opening(root: Path, folder: RunFolder, count: int, times: int) -> None:
+    """Open a run several times, and print the least of each figure."""
+    from playwright.sync_api import sync_playwright
+
+    browser = next(filter(None, map(shutil.which, BROWSERS)), None)
+    metrics, saved = folder.metrics.read_bytes(), folder.path / SAVED
+
+    def first() -> None:
+        saved.unlink(missing_ok=True)
+
+    states: dict[str, Callable[[], object]] = {
+        "first time": first,
+        "saved index": lambda: None,
+        "saved index, no metrics.json": folder.metrics.unlink,
+        "first time, no metrics.json": first,
+    }
+    print(f"Least of {times} openings: seconds (and of the server's processor), MB")
+    heads = ("address", "figures", "(cpu)", "all", "(cpu)", "memory")
+    print(" " * 30 + "".join(f"{head:>9}" for head in heads))
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        for state, before in states.items():
+            found: list[Opening] = []
+            for _ in range(times):
+                if state != "saved index, no metrics.json" or not found:
+                    before()
+                tab = chromium.new_page()
+                tab.set_default_timeout(600_000)
+                found.append(open_in_browser(root, folder, count, tab))
+                tab.close()
+            least = [min(column) for column in zip(*found, strict=True)]
+            least[-1] = max(one.memory for one in found)
+            print(f"  {state:<28}" + "".join(f"{value:9.2f}" for value in least))
+        chromium.close()
+    folder.metrics.write_bytes(metrics)
+
+
+def filtering(root: Path, folder: RunFolder, lines: int, times: int) -> None:
+    """Print how long requests take, as the least of several times."""
+    with page(root, folder.name) as (url, pid), client(url) as web:
+        while web.get("api/cases?to=1").json()["cases"] < lines:
+            time.sleep(0.2)
+
+        def timed(name: str, path: str) -> None:
+            took = []
+            for _ in range(times):
                 start = time.perf_counter()
-                while found["done"] < 1:
-                    found = web.get(f"/runs/big/api/cases?q=%20{lines - 3}").json()
-                took = time.perf_counter() - start
-                print(f"  search: the whole file    {took:8.2f} s  ({found['cases']} found)")
-            else:
-                while not (folder.path / ".view-index").exists():
-                    time.sleep(0.2)
-            print(f"  memory at most            {memory(pid):8.0f} MB")
+                web.get(path).raise_for_status()
+                took.append(time.perf_counter() - start)
+            print(f"  {name:<28}{min(took):9.2f}")
+
+        print(f"Least of {times} requests: seconds")
+        for name, query in FILTERS.items():
+            timed(f"filter: {name}", f"api/cases?{query}")
+        timed("index", "api/index")
+        timed("timeline", "api/timelines")
+        timed("entry", "api/entry?instance=bench/000777")
+        start = time.perf_counter()
+        found = {"done": 0, "cases": 0}
+        while found["done"] < 1:
+            found = web.get(f"api/cases?q=%20{lines - 3}").json()
+        took = time.perf_counter() - start
+        print(f"  {'search: the whole file':<28}{took:9.2f}  ({found['cases']} found)")
+        print(f"  memory at most {memory(pid):.0f} MB")
 
 
 async def follow(origin: str, token: str) -> None:
@@ -214,8 +261,8 @@ def work(followed: bool) -> Spent:
         page_s = 0.0
         with contextlib.ExitStack() as stack:
             if followed:
-                origin, token, pid = stack.enter_context(page(Path(folder) / "runs"))
-                watcher = [sys.executable, __file__, "--watch", origin, token]
+                url, pid = stack.enter_context(page(Path(folder) / "runs"))
+                watcher = [sys.executable, __file__, "--watch", *url.split("?token=")]
                 watching = subprocess.Popen(watcher, **quiet)
                 stack.callback(watching.wait)
                 stack.callback(watching.kill)
@@ -261,6 +308,7 @@ def throughput(pairs: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--attempts", type=int, default=1_000_000)
+    parser.add_argument("--openings", type=int, default=3)
     parser.add_argument("--pairs", type=int, default=3, help="of runs, alone and followed")
     parser.add_argument("--watch", nargs=2, metavar=("ORIGIN", "TOKEN"), help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -270,7 +318,12 @@ def main() -> None:
         return
     if asked.attempts:
         with tempfile.TemporaryDirectory() as folder:
-            opening(Path(folder), make_run(Path(folder), asked.attempts))
+            root = Path(folder)
+            run = make_run(root, asked.attempts)
+            size = run.attempts.stat().st_size / 1e9
+            print(f"{asked.attempts:,} attempts, {size:.2f} GB")
+            opening(root, run, asked.attempts, asked.openings)
+            filtering(root, run, asked.attempts, asked.openings)
     if asked.pairs:
         throughput(asked.pairs)
 

@@ -35,7 +35,7 @@ from harness.analysis.metrics import (
 from harness.analysis.self_preference import common_family
 from harness.records import OUTCOMES
 from harness.store.calls import NO_CALLS, CallTotals, read_calls
-from harness.store.columns import AttemptTable
+from harness.store.columns import AttemptTable, changes
 from harness.store.index import read_attempts
 from harness.store.judgements import RegisteredJudge, read_register
 from harness.store.references import references_folder
@@ -116,16 +116,16 @@ def summarise(
         grouped: Whether the metrics cover the groups of each label as well.
         references: The data set's reference answers, scored like attempts; None if there are none.
     """
-    n_solved = len(np.unique(attempts.instance[attempts.passed == 1]))
+    n_solved = int(changes(attempts.instance[attempts.passed == 1]).sum())
     own = _call_figures(calls)
     cost_usd = own["cost_usd"]
     outcomes = np.bincount(attempts.outcome, minlength=len(OUTCOMES)).tolist()
     return Metrics(
         **asdict(facts),
-        n_instances=len(np.unique(attempts.instance)),
+        n_instances=int(changes(attempts.instance).sum()),
         n_samples=int(attempts.sample_starts().sum()),
         n_attempts=len(attempts),
-        n_clusters=len(np.unique(attempts.cluster)),
+        n_clusters=int(np.count_nonzero(np.bincount(attempts.cluster))),
         outcomes=dict(zip(OUTCOMES, outcomes, strict=True)),
         groups={
             label: _groups(attempts, label, facts.measure or "")
@@ -175,7 +175,7 @@ def _call_figures(calls: CallTotals) -> dict[str, Any]:
 
 def _groups(attempts: AttemptTable, label: str, measure: str) -> dict[str, Group]:
     groups = Groups.by(attempts.instances, label)
-    present = np.unique(attempts.instance)
+    present = attempts.instance[changes(attempts.instance)]
     present = present[groups.of_instance[present] >= 0]
     digests = np.zeros(len(groups.names), np.int64)
     np.bitwise_xor.at(digests, groups.of_instance[present], attempts.instances.digest[present])
@@ -276,7 +276,7 @@ def _rounds(attempts: AttemptTable, groups: Groups) -> list[Rounds]:
     follows = ~judged.sample_starts()[1:] & (np.diff(judged.round) == 1)
     change = np.append(0, np.where(follows, np.diff(judged.passed), 0))[-len(judged) or 1 :]
     found = [Rounds(**{name: {} for name in Rounds.__struct_fields__}) for _ in groups.names]
-    for k in np.unique(judged.round).tolist():
+    for k in np.bincount(judged.round).nonzero()[0].tolist():
         any_of = groups.means(any_of_first(judged, k), PASS_RATE)
         fixed, broken = (
             groups.sizes(judged.take((change == by) & (judged.round == k))) for by in (1, -1)

@@ -135,6 +135,7 @@ def report_on(
     *,
     indexes: Sequence[AttemptIndex] = (),
     texts: bool = True,
+    quick: bool = False,
 ) -> Reported:
     """Read runs, and compare them with a baseline and with each other.
 
@@ -147,8 +148,10 @@ def report_on(
         indexes: The runs' indexes, if they have been read already.
         texts: Whether to read the attempts' texts, which takes long for large runs. If False,
             reasons, constraints, panels and costs are omitted.
+        quick: Whether to omit groups and comparisons as well.
     """
     variants, runs, findings = [], [], {}
+    texts = texts and not quick
     for at, folder in enumerate(folders):
         index = indexes[at] if indexes else AttemptIndex(folder.attempts)
         found = read_findings(index, asked.round) if texts else NO_FINDINGS
@@ -156,7 +159,7 @@ def report_on(
         metrics = None if texts else _saved(folder, index)
         if metrics is None:
             calls = None if texts else CallTotals(n_without_cost=1)
-            metrics = measure(folder, index.attempts, calls, score=asked.score)
+            metrics = measure(folder, index.attempts, calls, grouped=not quick, score=asked.score)
         variant = variant_of(folder, metrics)
         if asked.score:
             refuse_unknown_score(variant, index.attempts, asked.score)
@@ -181,7 +184,7 @@ def report_on(
             )
         )
     several = len({run.metrics.task for run in runs}) > 1
-    if len(runs) < 2 or (several and not (baseline or asked.by)):
+    if quick or len(runs) < 2 or (several and not (baseline or asked.by)):
         return Reported(runs)
     groups = [run.metrics.groups for run in runs]
     shared = (label for label in groups[0] if all(label in own for own in groups))
@@ -207,10 +210,14 @@ def _validations(index: AttemptIndex, run: str) -> list[JudgeValidation]:
 
 
 def _saved(folder: RunFolder, index: AttemptIndex) -> Metrics | None:
-    """Return a run's saved metrics, or None if they do not cover all attempts in the index."""
+    """Return a run's saved metrics, or None if they do not cover the attempts in the index.
+
+    They may cover more, if the index does not yet have all attempts.
+    """
     with contextlib.suppress(HarnessError, OSError):
         metrics = from_json(folder.metrics.read_bytes(), folder.metrics)
-        if metrics.n_attempts == len(index):
+        latest = folder.metrics.stat().st_mtime_ns >= folder.attempts.stat().st_mtime_ns
+        if len(index) == metrics.n_attempts or (latest and len(index) < metrics.n_attempts):
             return metrics
     return None
 

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.records import CONSTRAINT_REFUSED, Outcome, Rewriting, Usage
+from harness.store.attempt_lines import ATTEMPT
 from harness.store.columns import LARGEST, AttemptTable, LineName, Rows, changes
-from harness.store.index import ATTEMPT, AttemptIndex
+from harness.store.index import AttemptIndex
 from harness.store.json_lines import LineKind, decoded
 from harness.store.judgements import JUDGEMENT, JudgeCall, Judgement
 from harness.store.run_folder import JUDGEMENTS, JUDGES, REFERENCES

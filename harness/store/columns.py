@@ -6,7 +6,7 @@ Each attempt takes tens of bytes, because texts are left out and names become 64
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
@@ -166,7 +166,7 @@ class Rows:
 
     def __init__(self, **fields: str) -> None:
         packing = struct.Struct("=" + "".join(fields.values()))
-        self._fields = fields
+        self.fields = fields
         self._dtype = np.dtype([(name, "=" + code) for name, code in fields.items()])
         self._pack: Callable[..., bytes] = packing.pack
         self._blocks: list[bytearray] = [bytearray()]
@@ -174,7 +174,7 @@ class Rows:
 
     def state(self) -> RowsState:
         """Return the state of the rows, from which `restored` restores them."""
-        return RowsState(self._fields, sum(map(len, self.parts)))
+        return RowsState(self.fields, sum(map(len, self.parts)))
 
     @classmethod
     def restored(cls, state: RowsState, take: Take) -> Rows:
@@ -201,11 +201,6 @@ class Rows:
     def parts(self) -> Sequence[bytearray | memoryview]:
         """The numbers of all rows, row by row, in the form in which they are saved."""
         return [self._saved, *self._blocks]
-
-    @property
-    def names(self) -> Collection[str]:
-        """The names of the columns."""
-        return self._fields.keys()
 
     def last(self, name: str) -> float:
         """Return the last value of a column. There must be at least one row."""

@@ -8,48 +8,29 @@ Texts are read on demand.
 
 from __future__ import annotations
 
-import contextlib
-import io
-import struct
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from hashlib import blake2b
-from itertools import groupby
-from math import nan
-from operator import itemgetter
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.records import OUTCOMES, Attempt, Outcome, Usage
+from harness.store.attempt_lines import ATTEMPT, CALLS, AttemptLines
 from harness.store.columns import (
-    LARGEST,
     NOT_JUDGED,
     AttemptTable,
-    Bools,
-    Ints,
     LineName,
-    Rows,
-    RowsState,
-    TableBuilder,
-    TableLine,
-    TableState,
     name_digest,
 )
-from harness.store.files import replacing
-from harness.store.json_lines import UNREADABLE, LineKind, decoded, decoded_at, reading
-from harness.store.judgement_index import NONE, JudgementIndex, judged_key
+from harness.store.json_lines import decoded, decoded_at, reading
+from harness.store.judgement_index import NONE, JudgementIndex
 from harness.store.judgements import JudgedAttempt, Judgement, JudgementOutcome
 from harness.store.run_folder import JUDGES
 
 S = TypeVar("S", bound=msgspec.Struct)
-
-TAIL_BYTES = 1 << 16  # of a file, by which it is recognised
-
-ATTEMPT = LineKind("an attempt", "Remove the line and run again: its attempt is then repeated.")
 
 
 class AttemptLine(msgspec.Struct, kw_only=True, gc=False):
@@ -76,143 +57,6 @@ class AttemptLine(msgspec.Struct, kw_only=True, gc=False):
     error: str | None = None
 
 
-class _JudgedLine(TableLine, gc=False):
-    text: str | None = None
-
-
-class _FollowedLine(_JudgedLine, kw_only=True, gc=False):
-    ended_at: float
-    latency_s: float | None = None
-    cost_usd: Annotated[float, msgspec.Meta(ge=0, le=LARGEST)] | None = None
-    usage: Usage | None = None
-    cached: bool = False
-
-
-CALLS = ("ended_at", "latency_s", "cost_usd", "tokens")
-"""Columns about calls: NaN or 0 if unknown. Cost and tokens are 0 for a cached reply."""
-
-_BY_KIND: Mapping[str, tuple[type[TableLine], dict[str, str]]] = {
-    "": (TableLine, {"offset": "q"}),
-    "judged": (_JudgedLine, {"offset": "q", "key": "q", "neutral": "b"}),
-    "followed": (
-        _FollowedLine,
-        {"offset": "q", "key": "q", "neutral": "b"}
-        | {"ended_at": "d", "latency_s": "f", "cost_usd": "d", "tokens": "q"},
-    ),
-}
-
-
-class _LinesState(msgspec.Struct):
-    size: int  # of the indexed part of the file
-    modified_ns: int
-    tail: bytes  # hash of its end
-    number: int
-    table: TableState
-    rows: RowsState
-    version: int = 1
-
-
-class AttemptLines:
-    """The lines of a growing file, as an `AttemptIndex` needs them.
-
-    ``kind`` says what is read: "" only what the rules' scores need, "judged" also what judges'
-    scores need, and "followed" the columns `CALLS` as well. Only lines of kind "followed" can be
-    saved, and restored by another process.
-    """
-
-    def __init__(self, path: Path, kind: Literal["", "judged", "followed"]) -> None:
-        self.path, self._kind = path, kind
-        self.size = self.number = 0  # bytes and lines that were read
-        self.builder = TableBuilder()
-        self.rows = Rows(**_BY_KIND[kind][1])
-
-    @property
-    def judged(self) -> bool:
-        """Whether the lines hold what judges' scores need."""
-        return self._kind != ""
-
-    def read_on(self, most: int | None = None) -> bool:
-        """Read complete lines that were added since the last call. Return whether there were any.
-
-        At most about ``most`` bytes are read.
-        """
-        begun, before, shape = self.size, self.number, _BY_KIND[self._kind][0]
-        for number, offset, line in decoded(self.path, shape, ATTEMPT, begun, before):
-            if most is not None and offset - begun > most:
-                self.size = offset
-                return True
-            try:
-                self.builder.add(line)
-                self.rows.append(offset, *_more(line))
-            except (*UNREADABLE, OverflowError, struct.error) as error:  # unreadable, or too large
-                raise ATTEMPT.invalid(self.path, number, error) from None
-            self.number = number
-        if self.number > before:
-            last = int(self.rows.last("offset"))
-            with reading(self.path), self.path.open("rb") as file:
-                file.seek(last)
-                self.size = last + len(file.readline())
-        return self.size > begun
-
-    def save(self, path: Path) -> None:
-        """Save the lines in a file, from which `restored` reads them."""
-        modified = self.path.stat().st_mtime_ns
-        table, rows = self.builder.state(), self.rows.state()
-        state = _LinesState(self.size, modified, self._tail(), self.number, table, rows)
-        head = msgspec.msgpack.encode(state)
-        with replacing(path) as temporary, temporary.open("wb") as file:
-            file.write(len(head).to_bytes(4) + head)
-            for one in (*self.builder.every_rows(), self.rows):
-                file.writelines(one.parts)  # not joined, which would double their memory
-
-    @classmethod
-    def restored(cls, path: Path, saved: Path) -> AttemptLines:
-        """Return the lines of the file ``path`` that were saved in the file ``saved``.
-
-        The result has no lines if ``saved`` is missing or damaged, or if ``path`` has changed since
-        in any other way than by growing.
-        """
-        lines, fresh = cls(path, "followed"), cls(path, "followed")
-        with contextlib.suppress(*UNREADABLE, OSError, ValueError, struct.error):
-            file = io.BytesIO(saved.read_bytes())
-            head = file.read(int.from_bytes(file.read(4)))
-            state = msgspec.msgpack.decode(head, type=_LinesState)
-            now = path.stat()
-            lines.size, lines.number = state.size, state.number
-            same = now.st_size > state.size or now.st_mtime_ns == state.modified_ns
-            same &= now.st_size >= state.size and lines._tail() == state.tail
-            if same and state.version == 1 and state.rows.fields == _BY_KIND["followed"][1]:
-
-                def take(size: int) -> memoryview:
-                    start = file.tell()
-                    if file.seek(size, io.SEEK_CUR) > len(file.getbuffer()):
-                        raise ValueError("The file is cut.")
-                    return file.getbuffer()[start : start + size]
-
-                lines.builder = TableBuilder.restored(state.table, take)
-                lines.rows = Rows.restored(state.rows, take)
-                return lines
-        return fresh
-
-    def _tail(self) -> bytes:
-        with self.path.open("rb") as file:
-            file.seek(max(0, self.size - TAIL_BYTES))
-            return blake2b(file.read(min(self.size, TAIL_BYTES))).digest()
-
-
-def _more(line: TableLine) -> Iterator[float]:
-    if isinstance(line, _JudgedLine):
-        yield judged_key(line.instance, line.sample, line.round, line.text)
-        yield line.passed is None and all(score.value is not None for score in line.scores.values())
-    if isinstance(line, _FollowedLine):
-        paid = not line.cached
-        usage = line.usage or Usage()
-        yield line.ended_at
-        yield nan if line.cached or line.latency_s is None else line.latency_s
-        yield (line.cost_usd or 0.0) if paid else 0.0
-        yield usage.input_tokens + usage.output_tokens if paid else 0
-
-
 class AttemptIndex:
     """The attempts in a file that count, as rows sorted by instance, sample and round.
 
@@ -229,20 +73,19 @@ class AttemptIndex:
         if lines is None:
             lines = AttemptLines(path, "judged" if judged else "")
             lines.read_on()
-        table, number_of = lines.builder.table()
-        rows = lines.rows
-        del lines
-        counting, self._answers = _resolve(table, number_of)
-        table, number_of = table.take(counting), number_of[counting]
+            found = lines.counted(keep=False)
+        else:
+            found = lines.counted()
+        table, self._answers = found.table, found.answers
         # (n,) byte offset of each attempt's line
-        self.offset: NDArray[np.int64] = rows.column("offset")[number_of]
+        self.offset: NDArray[np.int64] = found.columns["offset"]
         self.calls: Mapping[str, NDArray[Any]] = {
-            name: rows.column(name)[number_of] for name in CALLS if name in rows.names
+            name: found.columns[name] for name in CALLS if name in found.columns
         }
         self.judgements: JudgementIndex | None = None
         if judged:
-            self._keys: NDArray[np.int64] = rows.column("key")[number_of]
-            neutral = rows.column("neutral")[number_of] != 0
+            self._keys: NDArray[np.int64] = found.columns["key"]
+            neutral = found.columns["neutral"] != 0
             self.judgements = JudgementIndex(path.parent)
             table = self.judgements.with_scores(table, self._keys, neutral)
         self.attempts = table
@@ -420,30 +263,3 @@ def read_instance(path: Path, instance: str) -> list[Attempt]:
         else attempt
         for attempt, judgements in zip(index.read(Attempt, rows), said, strict=True)
     ]
-
-
-def _resolve(table: AttemptTable, number: Ints) -> tuple[Bools, Ints]:
-    """Return an (n,) mask of the rows that count, and for each of these its number of answers.
-
-    ``table`` holds all lines of a file, sorted by instance, sample and round. ``number`` holds each
-    row's line number in the file. For the number of answers, see `AttemptIndex.answers`.
-    """
-    answered = table.outcome != OUTCOMES.index("error")
-    counting, answers = np.ones(len(table), np.bool_), answered.astype(np.int32)
-    sample = np.cumsum(table.sample_starts(), dtype=np.int32)
-    again = (np.diff(sample) == 0) & (np.diff(table.round) == 0)
-    # Few samples have a rewritten round; the rest of this function deals only with these.
-    rows = np.flatnonzero(np.isin(sample, sample[1:][again]))
-    columns = (column[rows].tolist() for column in (sample, table.round, number, answered))
-    current = latest = -1  # the latest rewrite in the current sample's rounds so far
-    for (of, _), group in groupby(zip(rows.tolist(), *columns, strict=True), key=itemgetter(1, 2)):
-        if of != current:
-            current, latest = of, -1
-        lines = [(row, line, is_answer) for row, _, _, line, is_answer in group]
-        row, last, _ = lines[-1]
-        counting[[superseded for superseded, *_ in lines[:-1]]] = False
-        counting[row] = last >= latest
-        answers[row] = sum(is_answer and line >= latest for _, line, is_answer in lines)
-        if len(lines) > 1:
-            latest = max(latest, last)
-    return counting, answers[counting]

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from harness.errors import StoreFailed
 from harness.records import SCHEMA_VERSION, Attempt, encodable
+from harness.store.attempt_lines import ATTEMPT
 from harness.store.columns import LineName
 from harness.store.files import REMEDY
-from harness.store.index import ATTEMPT
 from harness.store.json_lines import JsonLinesWriter, decoded
 from harness.store.run_folder import REFERENCES, RunFolder
 

@@ -100,12 +100,12 @@ class CaseTable:
                 first[places[at]] = np.minimum.reduceat(index.offset, starts) + (at << 50)
         rank = np.empty(len(every), np.int64)
         rank[np.argsort(first)] = np.arange(len(every))
-        self._keys: list[Ints] = [
+        keys = [
             (rank[place][index.attempts.instance] << 31) | index.attempts.sample
             for place, index in zip(places, indexes, strict=True)
         ]
-        self.cases = _distinct(self._keys)
-        self._places = [np.searchsorted(self.cases, keys).astype(np.int32) for keys in self._keys]
+        self.cases, every_place = _numbered(keys)
+        self._places = np.split(every_place, np.cumsum([len(index) for index in indexes])[:-1])
         self._last: dict[int | None, NDArray[np.int32]] = {}
 
     def find(self, asked: CaseFilter, known: Findings, default_round: int | None) -> FoundCases:
@@ -121,28 +121,24 @@ class CaseTable:
         cells = self._cells(asked.round or str(default_round or "last"), matches)
         has = cells != MISSING
         matching = np.zeros(cells.shape, np.bool_)
-        shared = np.full(cells.shape, np.nan)  # what is compared between runs
         for at in runs:
-            own = cells[at][has[at]]
-            matching[at, has[at]] = matches[at][own]
-            number = values[at]
-            value = verdicts[at][own].astype(np.float64)
-            if number is not None:
-                value = np.where(np.isnan(number[own]), value, number[own])
-            shared[at, has[at]] = value
+            matching[at, has[at]] = matches[at][cells[at][has[at]]]
         counts = [shown[at] and asked.where in ("", self.names[at]) for at in runs]
         chosen = matching[counts].any(axis=0) & self._in_groups(cells, asked.groups)
-        visible = shared[shown]
-        if asked.differ and len(visible):
-            chosen &= np.nanmax(visible, 0, initial=-np.inf) != np.nanmin(
-                visible, 0, initial=np.inf
+        if asked.differ and any(shown):
+            compared = np.array(
+                [_shown(cells[at], verdicts[at], values[at]) for at in runs if shown[at]]
             )
+            most = np.nanmax(compared, 0, initial=-np.inf)
+            chosen &= most != np.nanmin(compared, 0, initial=np.inf)
         if asked.change:
             digests = np.fromiter(known.changes.get(asked.change, ()), np.int64)
             chosen &= self._any(cells, lambda at: np.isin(self._digests(at), digests))
         found = np.flatnonzero(chosen)
-        found = found[self._order(asked.sort, visible[:, found], shared[:, found], cells[:, found])]
-        instances = len(_distinct([self.cases[found] >> 31]))
+        instances = int(changes(self.cases[found] >> 31).sum())
+        if asked.sort:
+            compared = np.array([_shown(cells[at, found], verdicts[at], values[at]) for at in runs])
+            found = found[self._order(asked.sort, compared, shown)]
         return FoundCases(cells[:, found], matches, verdicts, values, instances)
 
     def _scored(self, at: int, score: str) -> tuple[NDArray[np.int8], Values | None]:
@@ -227,11 +223,7 @@ class CaseTable:
         return found
 
     def _order(
-        self,
-        sort: str,
-        visible: NDArray[np.float64],
-        shared: NDArray[np.float64],
-        cells: NDArray[np.int32],
+        self, sort: str, values: NDArray[np.float64], shown: Sequence[bool]
     ) -> NDArray[np.intp]:
         """Return the indices that sort the cases.
 
@@ -241,14 +233,38 @@ class CaseTable:
         """
         by = sort.removeprefix("-")
         if by in self.names:
-            key = shared[self.names.index(by)]
-            key = np.where(key == NOT_JUDGED, 2.0, key)
-            key[cells[self.names.index(by)] == MISSING] = np.inf
+            key = values[self.names.index(by)]
+            key = np.where(np.isnan(key), np.inf, np.where(key == NOT_JUDGED, 2.0, key))
         elif by == "fails":
-            key = -(visible == 0).sum(axis=0).astype(np.float64)
+            key = -(values[np.array(shown)] == 0).sum(axis=0).astype(np.float64)
         else:
-            return np.arange(cells.shape[1])
+            return np.arange(values.shape[1])
         return np.argsort(-key if sort.startswith("-") else key, kind="stable")
+
+
+def _shown(
+    rows: NDArray[np.int32], verdicts: NDArray[np.int8], values: Values | None
+) -> NDArray[np.float64]:
+    """Return what a run's cells show: a number or else a verdict; NaN for a missing cell."""
+    found = np.full(len(rows), np.nan)
+    has = rows != MISSING
+    own = rows[has]
+    shown = verdicts[own].astype(np.float64)
+    if values is not None:
+        shown = np.where(np.isnan(values[own]), shown, values[own])
+    found[has] = shown
+    return found
+
+
+def _numbered(columns: Sequence[Ints]) -> tuple[Ints, NDArray[np.int32]]:
+    """Return the sorted distinct values, and for each value in turn its place among them."""
+    values = np.concatenate([np.zeros(0, np.int64), *columns])
+    order = np.argsort(values)
+    values = values[order]
+    new = changes(values)
+    place = np.empty(len(values), np.int32)
+    place[order] = np.cumsum(new, dtype=np.int32) - np.int32(1)
+    return values[new], place
 
 
 def _distinct(columns: Sequence[Ints]) -> Ints:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -33,9 +34,11 @@ from harness.view.followed import Followed, in_thread, timed
 from harness.view.runs import FILES, stamp
 
 MOST_TEXTS = 200_000  # attempts up to which reasons, constraints and costs are computed
+QUICK_TEXTS = 5_000  # attempts up to which the first overview has everything
 SHARE = 0.05  # of a processor's time, for computing the overview again while a run works
 PATIENCE_S = 0.7  # until a page shows that its overview is still being computed
 SEARCH_S = 0.4  # of searching before a request is answered
+_FIELDS = Overview.__struct_fields__
 
 
 class _Computed(NamedTuple):
@@ -44,6 +47,7 @@ class _Computed(NamedTuple):
     kinds: Mapping[str, str]  # of scores
     round: int | None  # that was compared
     changes: list[dict[str, object]]
+    quick: bool  # without what takes long
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,12 @@ class _Line(Struct, gc=False):
     error: str | None = None
 
 
+class LiveOverview(Overview, frozen=True, kw_only=True):
+    """The overview of a live page."""
+
+    indexed: float  # share of the attempts that were read so far
+
+
 class Chosen:
     """The runs of one page, in the order in which they were named."""
 
@@ -77,6 +87,7 @@ class Chosen:
         self._computed: _Computed | None = None
         self._computed_of: tuple[int, ...] = ()
         self._computing: asyncio.Task[None] | None = None
+        self._first = asyncio.Event()  # set when there is an overview
         self._computed_n = 0
         self._rest_until = 0.0
         self._problem = ""
@@ -90,38 +101,47 @@ class Chosen:
     async def changes(self, seen: object) -> tuple[object, object] | None:
         """Return the current state and an event's data, or None if the state is still ``seen``.
 
-        The event contains the `version`. If the version is unchanged, the event means that the
-        status of a session in progress has changed.
+        The event contains the `version`, and the share of the attempts that is ``indexed``. If both
+        are unchanged, the event means that the status of a session in progress has changed.
         """
         self._refresh()
         paths = [one.folder.path / name for one in self.followed for name in FILES]
-        state = self.version, await in_thread(lambda: [stamp(path) for path in paths])
-        return None if seen == state else (state, {"version": self.version})
+        stamps = await in_thread(lambda: [stamp(path) for path in paths])
+        state = self.version, self._indexed, stamps
+        told = {"version": self.version, "indexed": self._indexed}
+        return None if seen == state else (state, told)
 
     async def ready(self) -> None:
         """Wait until the first part of each run is indexed."""
         for one in self.followed:
             await one.ready.wait()
 
-    async def overview(self) -> Overview:
+    async def overview(self) -> LiveOverview:
         """Return the latest overview.
 
         If the overview is outdated, a new one is computed in the background.
         """
         await self.ready()
         self._refresh()
-        if self._computed is None and self._computing is not None:
-            await asyncio.wait({self._computing}, timeout=PATIENCE_S)
-        found = _nothing(self._title) if self._computed is None else self._computed.overview
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._first.wait(), PATIENCE_S)
+        indexed = self._indexed
+        found = self._computed.overview if self._computed else _nothing(self._title, indexed < 1)
         warnings = [*found.warnings]
         for name, one in zip(self._names, self.followed, strict=True):
-            if one.share < 1:
-                warnings.append(f"{name}: {one.share:.0%} of the attempts are indexed so far.")
             if one.problem:
                 warnings.append(f"{name}: {one.problem}")
         if self._problem:
             warnings.append(self._problem)
-        return replace(found, warnings=warnings, live=self.works)
+        changed = {"warnings": warnings, "live": self.works, "indexed": indexed}
+        return LiveOverview(**{name: getattr(found, name) for name in _FIELDS} | changed)
+
+    @property
+    def _indexed(self) -> float:
+        """The share of the files that is indexed."""
+        if not any(one.behind for one in self.followed):
+            return 1.0
+        return sum(one.indexed for one in self.followed) / sum(one.size for one in self.followed)
 
     @property
     def works(self) -> bool:
@@ -136,24 +156,26 @@ class Chosen:
         """
         of = tuple(one.version for one in self.followed)
         busy = self._computing is not None and not self._computing.done()
-        rests = self.works and time.monotonic() < self._rest_until
-        if busy or of == self._computed_of or rests:
-            return
-        # Pages do not wait for the last part of a long file, but figures do.
-        if self._computed is not None and any(one.share < 1 for one in self.followed):
+        partly = any(one.behind for one in self.followed)
+        rests = (self.works or partly) and time.monotonic() < self._rest_until
+        unfinished = not partly and self._computed is not None and self._computed.quick
+        if busy or rests or (of == self._computed_of and not unfinished):
             return
         self._computed_of = of
-        self._computing = asyncio.create_task(self._compute())
+        self._computing = asyncio.create_task(self._compute(partly))
 
-    async def _compute(self) -> None:
+    async def _compute(self, partly: bool) -> None:
         took = 0.0
         named = zip(self._names, self.followed, strict=True)
         runs = [_Run(one.folder, name, one.index) for name, one in named]
+        n = sum(len(run.index) for run in runs)
+        quick = partly or (self._computed is None and n > QUICK_TEXTS)
         try:
-            if any(len(run.index) for run in runs):
-                figures = not self.works
-                work = partial(_computed, runs, self._title, figures)
+            if n:
+                figures = not quick and not self.works
+                work = partial(_computed, runs, self._title, figures, quick)
                 self._computed, took = await in_thread(partial(timed, work), yielding=True)
+                self._first.set()
             self._problem = ""
         except HarnessError as error:
             self._problem = error.message
@@ -173,9 +195,9 @@ class Chosen:
 
     async def index(self) -> dict[str, object]:
         """Return what the grid of cases offers: its columns, its filters, and their choices."""
-        table = await self._cases()
+        await self.ready()
         computed = self._computed
-        tables = [index.attempts for index in table.indexes]
+        tables = [one.index.attempts for one in self.followed]
         labels = dict.fromkeys(label for one in tables for label in one.labels())
         groupings = [groups for one in tables for groups in one.instances.groupings]
         scores = {name: one.scores[name] for one in tables for name in one.scores}
@@ -288,15 +310,15 @@ class Chosen:
         return told | {"groups": [found[0][1].groups.get(label) for label in labels]}
 
 
-def _computed(runs: Sequence[_Run], title: str, figures: bool) -> _Computed:
+def _computed(runs: Sequence[_Run], title: str, figures: bool, quick: bool) -> _Computed:
     begun = [at for at, run in enumerate(runs) if len(run.index)]
     indexes = [runs[at].index for at in begun]
-    texts = sum(map(len, indexes)) <= MOST_TEXTS
+    few = sum(map(len, indexes)) <= MOST_TEXTS
     folders, asked = [runs[at].folder for at in begun], ComparisonOptions(score="")
-    reported = report_on(folders, asked, indexes=indexes, texts=texts)
+    reported = report_on(folders, asked, indexes=indexes, texts=few, quick=quick)
     pictures = _figures(reported) if figures else ()
     told = overview(reported, title, datetime.now(UTC), figures=pictures)
-    if not texts:
+    if not few:
         limit = f"With more than {MOST_TEXTS:,} attempts, this page leaves out reasons, "
         told = replace(told, warnings=[*told.warnings, f"{limit}constraints, tokens and panels."])
     reasons: dict[str, list[list[int]]] = {}
@@ -317,7 +339,7 @@ def _computed(runs: Sequence[_Run], title: str, figures: bool) -> _Computed:
     offsets = {text: [np.array(own, np.int64) for own in of] for text, of in reasons.items()}
     kinds = {name: score_kind(run, name) for run in reported.runs for name in run.attempts.scores}
     compared = comparison.asked.round if comparison else None
-    return _Computed(drawable(told), Findings(offsets, digests), kinds, compared, changes)
+    return _Computed(drawable(told), Findings(offsets, digests), kinds, compared, changes, quick)
 
 
 def _figures(reported: Reported) -> Sequence[Any]:
@@ -330,8 +352,8 @@ def _figures(reported: Reported) -> Sequence[Any]:
     return figures(*reported)
 
 
-def _nothing(title: str) -> Overview:
-    told = Headline("No attempts yet, or they are still being read.", [])
+def _nothing(title: str, partly: bool) -> Overview:
+    told = Headline("The attempts are being read." if partly else "No attempts yet.", [])
     return Overview(
         title=title,
         made_at=datetime.now(UTC),

@@ -13,7 +13,8 @@ from functools import partial
 from typing import TypeVar, cast
 
 from harness.errors import HarnessError
-from harness.store.index import AttemptIndex, AttemptLines
+from harness.store.attempt_lines import AttemptLines
+from harness.store.index import AttemptIndex
 from harness.store.run_folder import JUDGEMENTS, RunFolder
 
 T = TypeVar("T")
@@ -76,6 +77,7 @@ class Followed:
         self.recorded = folder.read_manifest().get("backend") == "replay"
         self.version = 0
         self.size = 0  # of the file
+        self.behind = False  # whether there are more lines than the index has
         self.problem = ""
         self.ready = asyncio.Event()  # set when there is a first part
         self._lines: AttemptLines | None = None
@@ -85,11 +87,6 @@ class Followed:
         self._task = asyncio.create_task(self._follow())
 
     @property
-    def share(self) -> float:
-        """The fraction of the file (0 to 1) that is indexed."""
-        return 1.0 if self._lines is None or not self.size else self._lines.size / self.size
-
-    @property
     def indexed(self) -> int:
         """The size in bytes of the part of the file that is indexed."""
         return 0 if self._lines is None else self._lines.size
@@ -97,19 +94,16 @@ class Followed:
     async def _follow(self) -> None:
         while True:
             try:
-                behind = await self._look()
+                await self._look()
                 self.problem = ""
             except (HarnessError, OSError) as error:
-                behind, self.problem = False, str(error)
+                self.behind, self.problem = False, str(error)
                 self._lines = None
             self.ready.set()
-            await asyncio.sleep(0 if behind else POLL_S)
+            await asyncio.sleep(0 if self.behind else POLL_S)
 
-    async def _look(self) -> bool:
-        """Read the next part of the file, and update the index unless it was updated too recently.
-
-        Return whether there is more to read.
-        """
+    async def _look(self) -> None:
+        """Read the next part of the file, and update the index unless that was done recently."""
         path = self.folder.attempts
         self.size = path.stat().st_size if path.exists() else 0
         judgements = self.folder.path / JUDGEMENTS
@@ -123,15 +117,28 @@ class Followed:
         if self.size > before:
             await in_thread(lambda: lines.read_on(PART_BYTES), yielding=True)
         behind = lines.size > before and self.size > lines.size
+        if not behind and lines.size > max(CACHED_BYTES, 1.1 * self._saved):
+            lines = self._lines = await self._save(lines)
         state = (lines.size, judged)
-        if state != self._state and time.monotonic() >= self._rest_until:
+        at_end = self.behind and not behind
+        if state != self._state and (at_end or time.monotonic() >= self._rest_until):
             work = partial(AttemptIndex, path, lines=lines)
             self.index, took = await in_thread(partial(timed, work), yielding=True)
             self._rest_until = time.monotonic() + max(POLL_S, took / SHARE)
             self._state = state
             self.version += 1
-        if not behind and lines.size > max(CACHED_BYTES, 1.1 * self._saved):
-            with contextlib.suppress(HarnessError, OSError):  # a folder that cannot be written
-                await in_thread(lambda: lines.save(saved), yielding=True)
-            self._saved = lines.size
-        return behind
+        self.behind = behind
+
+    async def _save(self, lines: AttemptLines) -> AttemptLines:
+        """Save lines, and return them mapped from the file, which takes less memory."""
+        self._saved, saved = lines.size, self.folder.path / SAVED
+
+        def save() -> AttemptLines:
+            lines.save(saved)
+            return AttemptLines.restored(lines.path, saved)
+
+        with contextlib.suppress(HarnessError, OSError):  # a folder that cannot be written
+            mapped = await in_thread(save, yielding=True)
+            if mapped.size == lines.size:
+                return mapped
+        return lines

@@ -1,3 +1,4 @@
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -6,14 +7,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace as replaced
 
-from harness.analysis.metrics import ReferenceScore
+from harness.analysis.metrics import ReferenceScore, to_json
+from harness.analysis.run_comparison import ComparisonOptions
+from harness.analysis.summary import measure
 from harness.report.runs import (
     Reported,
     common_start,
     references,
+    report_on,
     shortened,
 )
 from harness.report.table import Table
+from harness.store.attempt_lines import AttemptLines
+from harness.store.files import write_json, write_whole
+from harness.store.index import AttemptIndex
+from harness.store.run_folder import RunFolder
+from tests.conftest import run_file
 from tests.report.html.pages import attempt, compared, reported_run
 
 
@@ -33,6 +42,30 @@ def test_golds_stand_beside_each_runs_own_answers(tmp_path: Path) -> None:
     ((*_, row),) = [texts(references([run]))]
     assert row == ["run", "j.score", "9", "7.500 ± 0.250", "8", "-0.500 ± 0.125",
                    "-0.750 to -0.250"]  # fmt: skip
+
+
+def test_a_quick_report_of_a_file_that_is_still_read_has_the_runs_saved_figures(
+    tmp_path: Path,
+) -> None:
+    folder = RunFolder(tmp_path, "run")
+    reported_run(folder.path, "run", [attempt("a"), attempt("b"), attempt("c", passed=False)])
+    write_json(folder.manifest, {"schema_version": 1, "run": "run", "task": "sums"})
+    folder.write_config(run_file())
+    lines = AttemptLines(folder.attempts, "followed")
+    assert lines.read_on(1)
+    part = AttemptIndex(folder.attempts, lines=lines)
+    assert len(part) < 3
+
+    def rate() -> tuple[float | None, int]:
+        (run,) = report_on([folder], ComparisonOptions(score=""), indexes=[part], quick=True).runs
+        return run.metrics.overall.pass_rate, run.metrics.overall.n
+
+    assert rate() == (1, len(part))  # of the part
+    write_whole(folder.metrics, to_json(measure(folder)))
+    assert rate() == (2 / 3, 3)
+    later = folder.metrics.stat().st_mtime + 1
+    os.utime(folder.attempts, (later, later))  # a run goes on
+    assert rate() == (1, len(part))
 
 
 @pytest.mark.parametrize(

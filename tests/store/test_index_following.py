@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from harness.records import Score, Usage
-from harness.store.index import AttemptIndex, AttemptLines
+from harness.store.attempt_lines import AttemptLines
+from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
 from tests.store.test_index import attempt
 

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import hashlib
 import json
+import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +17,7 @@ from harness.mock import MockServer
 from harness.run.job import execute, prepare
 from harness.store.run_status import STATUS, STOP
 from harness.view.app import LiveView, listen, serve
+from harness.view.chosen import QUICK_TEXTS
 from tests.cli.command import harness
 from tests.cli.test_compare import QUICK, on
 from tests.run.test_heartbeat import run_file, running, settings
@@ -222,6 +224,27 @@ async def test_the_overview_is_that_of_the_report(page: Page) -> None:
     assert found["comparison"]["rows"][0]["run"] == "strong"
     assert not found["live"]
     assert "SIMULATED" in [mark["text"] for mark in found["marks"]]
+
+
+async def test_a_large_run_has_figures_at_once_and_reasons_later(
+    made: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(made / "a.weak", tmp_path / "a.weak")
+    attempts = tmp_path / "a.weak" / "attempts.jsonl"
+    lines = [json.loads(line) for line in attempts.read_text().splitlines()]
+    more = [
+        line | {"instance": f"{line['instance']} {copy}"}
+        for copy in range(QUICK_TEXTS // len(lines) + 1)
+        for line in lines
+    ]
+    attempts.write_text("".join(f"{json.dumps(line)}\n" for line in more))
+    async with opened(tmp_path) as page:
+        first = await settled(page, "/runs/a.weak")
+        assert first["runs"][0]["attempts"] == len(more)
+        while not (found := await settled(page, "/runs/a.weak"))["runs"][0]["failures"]:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    assert found["indexed"] == 1
+    assert found["runs"][0]["rate"] == first["runs"][0]["rate"]
 
 
 async def test_an_entry_has_all_rounds_of_all_runs(page: Page) -> None:

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from harness.records import Message, Score
-from harness.store.index import AttemptIndex, AttemptLine, AttemptLines
+from harness.store.attempt_lines import AttemptLines
+from harness.store.index import AttemptIndex, AttemptLine
 from harness.view.cases import MISSING, CaseFilter, CaseTable, Findings, FoundCases, TextSearch
 from tests.store.test_index import attempt
 from tests.store.test_index_following import add

@@ -10,7 +10,7 @@ import { FigureCard, Tooltip } from "./figure";
 import { Grid } from "./grid";
 import "./live/live.css";
 import { RunsPage } from "./live/runs";
-import { Timelines } from "./live/timeline";
+import { Indexing, Timelines } from "./live/timeline";
 import type { Index, Overview, Part } from "./model";
 import { type Found, ServerSource, type Source } from "./source";
 import { close, followLinks, go, link, nothingOpen, state } from "./state";
@@ -72,7 +72,8 @@ function Report({ overview, found, cancel }: { overview: Overview; found: Found 
   return (
     <>
       <Answer overview={overview} />
-      {!embedded && <Timelines open={overview.live} />}
+      {!embedded && <Indexing />}
+      {!embedded && <Timelines runs={overview.runs.length} open={overview.live} />}
       {overview.runs.length > 0 && <Rates overview={overview} />}
       <Differences overview={overview} />
       <Failures overview={overview} />

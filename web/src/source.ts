@@ -1,6 +1,6 @@
 /* Where the page's data come from: the file itself, or the server of `harness view`. */
 
-import { asked, follow, pulse } from "./live/server";
+import { asked, follow, indexed, pulse } from "./live/server";
 import type { Case, Entry, Index, Overview } from "./model";
 import { parameters, type State } from "./state";
 
@@ -35,8 +35,10 @@ export class ServerSource implements Source {
   /** The pages of the last search, shown until those of the same search are there again. */
   #before: { key: string; pages: Map<number, Case[] | null> } | null = null;
 
-  overview() {
-    return asked<Overview>("api/overview");
+  async overview() {
+    const overview = await asked<Overview & { indexed: number }>("api/overview");
+    indexed.value = overview.indexed;
+    return overview;
   }
 
   index() {
@@ -87,8 +89,9 @@ export class ServerSource implements Source {
 
   subscribe(onChange: () => void) {
     let known = "";
-    return follow<{ version: number[] }>("api/events", ({ version }) => {
-      pulse.value++;
+    return follow<{ version: number[]; indexed: number }>("api/events", ({ version, indexed: share }) => {
+      indexed.value = share;
+      if (share === 1) pulse.value++;
       if (known !== String(version)) onChange();
       known = String(version);
     });

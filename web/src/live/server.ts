@@ -60,6 +60,8 @@ export interface LiveRun { run: RunSummary | null; timeline: Timeline }
 
 /** Counts the events about the page's runs. */
 export const pulse = signal(0);
+/** The share of the attempts that the server has indexed. */
+export const indexed = signal(1);
 /** Whether the server still answers. */
 export const connected = signal(true);
 /** The time, by which ages are told. */

@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { link } from "../state";
 import { counted, dollars, percent, seconds, several, T, visible } from "../text";
 import { Disconnected, progress, State, Stop } from "./runs";
-import { ago, asked, type Bins, lasting, type ListedCall, type LiveRun, pulse, type RunSummary, type Timeline } from "./server";
+import { ago, asked, type Bins, indexed, lasting, type ListedCall, type LiveRun, pulse, type RunSummary, type Timeline } from "./server";
 
 const WIDTH = 480;
 const HEIGHT = 90;
@@ -159,23 +159,35 @@ function Run({ run, timeline, choose }: LiveRun & { choose: (session: number) =>
   );
 }
 
+/** How far the server is with a large run that it reads for the first time. */
+export function Indexing() {
+  if (indexed.value === 1) return null;
+  return (
+    <p class="warning indexing" role="status">
+      <progress value={indexed.value} aria-label="Indexed" />
+      {Math.floor(100 * indexed.value)}% of the attempts are indexed. Cases, groups and figures follow.
+    </p>
+  );
+}
+
 /** What the runs are doing. */
-export function Timelines({ open }: { open: boolean }) {
+export function Timelines({ runs: n, open }: { runs: number; open: boolean }) {
   const [runs, setRuns] = useState<LiveRun[]>([]);
   const [session, choose] = useState(-1);
   const [shown, setShown] = useState(open);
   useEffect(() => {
+    if (!shown) return;
     let current = true;
     void asked<LiveRun[]>(`api/timelines?session=${session}`).then((told) => current && setRuns(told), () => undefined);
     return () => { current = false; };
-  }, [pulse.value, session]);
+  }, [pulse.value, session, shown]);
   return (
     <section id="timeline" aria-labelledby="timeline-title">
       <Disconnected />
       <h2 id="timeline-title" tabIndex={-1}>Timeline</h2>
       <p class="note"><a href="/">All runs</a></p>
       <details open={shown} onToggle={({ currentTarget }) => setShown(currentTarget.open)}>
-        <summary>What the {runs.length === 1 ? "run is" : "runs are"} doing, or did</summary>
+        <summary>What the {n > 1 ? "runs are" : "run is"} doing, or did</summary>
         {shown && runs.map(({ run, timeline }) => <Run key={timeline.run} {...{ run, timeline, choose }} />)}
       </details>
     </section>

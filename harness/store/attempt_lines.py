@@ -1,0 +1,298 @@
+"""The lines of `attempts.jsonl`, read on while a run works, and the ones among them that count."""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import groupby
+from math import nan
+from operator import itemgetter
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.records import OUTCOMES, Usage
+from harness.store.columns import (
+    LARGEST,
+    AttemptTable,
+    Bools,
+    InstanceTable,
+    Ints,
+    Rows,
+    RowsState,
+    TableBuilder,
+    TableLine,
+    TableState,
+)
+from harness.store.files import replacing
+from harness.store.json_lines import UNREADABLE, LineKind, decoded, reading
+from harness.store.judgement_index import judged_key
+
+TAIL_BYTES = 1 << 16  # of a file, by which it is recognised
+
+ATTEMPT = LineKind("an attempt", "Remove the line and run again: its attempt is then repeated.")
+
+
+class _JudgedLine(TableLine, gc=False):
+    text: str | None = None
+
+
+class _FollowedLine(_JudgedLine, kw_only=True, gc=False):
+    ended_at: float
+    latency_s: float | None = None
+    cost_usd: Annotated[float, msgspec.Meta(ge=0, le=LARGEST)] | None = None
+    usage: Usage | None = None
+    cached: bool = False
+
+
+CALLS = ("ended_at", "latency_s", "cost_usd", "tokens")
+"""Columns about calls: NaN or 0 if unknown. Cost and tokens are 0 for a cached reply."""
+
+_BY_KIND: Mapping[str, tuple[type[TableLine], dict[str, str]]] = {
+    "": (TableLine, {"offset": "q"}),
+    "judged": (_JudgedLine, {"offset": "q", "key": "q", "neutral": "b"}),
+    "followed": (
+        _FollowedLine,
+        {"offset": "q", "key": "q", "neutral": "b"}
+        | {"ended_at": "d", "latency_s": "f", "cost_usd": "d", "tokens": "q"},
+    ),
+}
+
+
+class _Array(msgspec.Struct):
+    name: str
+    dtype: str
+    size: int  # bytes
+
+
+class _LinesState(msgspec.Struct):
+    size: int  # of the indexed part of the file
+    modified_ns: int
+    tail: bytes  # hash of its end
+    number: int
+    table: TableState
+    rows: RowsState
+    arrays: list[_Array]  # of the attempts that count
+    groupings: list[dict[str, str]]
+    version: int
+
+
+_VERSION = 2
+_ALIGNED = 8  # bytes, at a multiple of which every saved array begins
+_COLUMNS = ("instance", "sample", "round", "outcome", "passed")
+_OF_INSTANCES = ("digest", "cluster", "grouping")
+
+
+@dataclass(frozen=True, slots=True)
+class CountedAttempts:
+    """The n attempts of a file that count, sorted by instance, sample and round."""
+
+    table: AttemptTable  # with the rules' scores
+    answers: Ints  # see `AttemptIndex.answers`
+    columns: Mapping[str, NDArray[Any]]  # "offset", and what else their lines hold
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return everything but the groupings as arrays, which `restored` takes."""
+        table = self.table
+        return {
+            **{name: getattr(table, name) for name in _COLUMNS},
+            **{name: getattr(table.instances, name) for name in _OF_INSTANCES},
+            "answers": self.answers,
+            **{f"line {name}": values for name, values in self.columns.items()},
+            **{f"score {name}": values for name, values in table.scores.items()},
+        }
+
+    @classmethod
+    def restored(
+        cls, arrays: Mapping[str, NDArray[Any]], groupings: Sequence[Mapping[str, str]]
+    ) -> CountedAttempts:
+        """Return the attempts of saved `arrays`."""
+
+        def named(kind: str) -> dict[str, NDArray[Any]]:
+            start = f"{kind} "
+            return {k.removeprefix(start): v for k, v in arrays.items() if k.startswith(start)}
+
+        of_instances: dict[str, Any] = {name: arrays[name] for name in _OF_INSTANCES}
+        instances = InstanceTable(**of_instances, groupings=tuple(groupings))
+        columns: dict[str, Any] = {name: arrays[name] for name in _COLUMNS}
+        table = AttemptTable(**columns, scores=named("score"), instances=instances)
+        return cls(table, arrays["answers"], named("line"))
+
+
+class AttemptLines:
+    """The lines of a growing file, as an `AttemptIndex` needs them.
+
+    ``kind`` says what is read: "" only what the rules' scores need, "judged" also what judges'
+    scores need, and "followed" the columns `CALLS` as well. Only lines of kind "followed" can be
+    saved, and restored by another process.
+    """
+
+    def __init__(self, path: Path, kind: Literal["", "judged", "followed"]) -> None:
+        self.path, self._kind = path, kind
+        self.size = self.number = 0  # bytes and lines that were read
+        self.builder = TableBuilder()
+        self.rows = Rows(**_BY_KIND[kind][1])
+        self._counted: CountedAttempts | None = None
+
+    @property
+    def judged(self) -> bool:
+        """Whether the lines hold what judges' scores need."""
+        return self._kind != ""
+
+    def read_on(self, most: int | None = None) -> bool:
+        """Read complete lines that were added since the last call. Return whether there were any.
+
+        At most about ``most`` bytes are read.
+        """
+        begun, before, shape = self.size, self.number, _BY_KIND[self._kind][0]
+        for number, offset, line in decoded(self.path, shape, ATTEMPT, begun, before):
+            if most is not None and offset - begun > most:
+                self.size = offset
+                return True
+            try:
+                self.builder.add(line)
+                self.rows.append(offset, *_more(line))
+            except (*UNREADABLE, OverflowError, struct.error) as error:  # unreadable, or too large
+                raise ATTEMPT.invalid(self.path, number, error) from None
+            self.number = number
+        if self.number > before:
+            self._counted = None
+            last = int(self.rows.last("offset"))
+            with reading(self.path), self.path.open("rb") as file:
+                file.seek(last)
+                self.size = last + len(file.readline())
+        return self.size > begun
+
+    def counted(self, *, keep: bool = True) -> CountedAttempts:
+        """Return the attempts that count, of the lines read so far.
+
+        Unless ``keep`` is true, the lines are dropped, to save memory, and can only be read again.
+        """
+        if self._counted is not None:
+            return self._counted
+        builder, rows = self.builder, self.rows
+        if not keep:
+            self.size = self.number = 0
+            self.builder, self.rows = TableBuilder(), Rows(**rows.fields)
+        table, number_of = builder.table()
+        del builder
+        counting, answers = _resolve(table, number_of)
+        table, number_of = table.take(counting), number_of[counting]
+        columns = {name: rows.column(name)[number_of] for name in rows.fields}
+        found = CountedAttempts(table, answers, columns)
+        if keep:
+            self._counted = found
+        return found
+
+    def save(self, path: Path) -> None:
+        """Save the lines in a file, from which `restored` reads them."""
+        counted = self.counted()
+        arrays = counted.arrays()
+        state = _LinesState(
+            size=self.size,
+            modified_ns=self.path.stat().st_mtime_ns,
+            tail=self._tail(),
+            number=self.number,
+            table=self.builder.state(),
+            rows=self.rows.state(),
+            arrays=[_Array(name, one.dtype.str, one.nbytes) for name, one in arrays.items()],
+            groupings=[dict(groups) for groups in counted.table.instances.groupings],
+            version=_VERSION,
+        )
+        head = msgspec.msgpack.encode(state)
+        with replacing(path) as temporary, temporary.open("wb") as file:
+            file.write(len(head).to_bytes(4) + head)
+            for one in (*self.builder.every_rows(), self.rows):
+                file.writelines(one.parts)  # not joined, which would double their memory
+            for values in arrays.values():
+                file.write(bytes(-file.tell() % _ALIGNED))
+                file.write(np.ascontiguousarray(values).data)
+
+    @classmethod
+    def restored(cls, path: Path, saved: Path) -> AttemptLines:
+        """Return the lines of the file ``path`` that were saved in the file ``saved``.
+
+        They are mapped into memory, and read when they are needed: only the attempts that count
+        are, unless ``path`` has grown. The result has no lines if ``saved`` is missing or damaged,
+        or if ``path`` has changed since in any other way than by growing.
+        """
+        lines, fresh = cls(path, "followed"), cls(path, "followed")
+        with contextlib.suppress(*UNREADABLE, OSError, ValueError, KeyError, struct.error):
+            with saved.open("rb") as file:
+                mapped = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+            at = 4 + int.from_bytes(mapped[:4])
+            state = msgspec.msgpack.decode(mapped[4:at], type=_LinesState)
+            now = path.stat()
+            lines.size, lines.number = state.size, state.number
+            same = now.st_size > state.size or now.st_mtime_ns == state.modified_ns
+            same &= now.st_size >= state.size and lines._tail() == state.tail
+            if same and state.version == _VERSION and state.rows.fields == lines.rows.fields:
+
+                def take(size: int) -> memoryview:
+                    nonlocal at
+                    at += size
+                    if at > len(mapped):
+                        raise ValueError("The file is cut.")
+                    return mapped[at - size : at]
+
+                lines.builder = TableBuilder.restored(state.table, take)
+                lines.rows = Rows.restored(state.rows, take)
+                arrays = {}
+                for one in state.arrays:
+                    take(-at % _ALIGNED)
+                    arrays[one.name] = np.frombuffer(take(one.size), one.dtype)
+                lines._counted = CountedAttempts.restored(arrays, state.groupings)
+                return lines
+        return fresh
+
+    def _tail(self) -> bytes:
+        with self.path.open("rb") as file:
+            file.seek(max(0, self.size - TAIL_BYTES))
+            return blake2b(file.read(min(self.size, TAIL_BYTES))).digest()
+
+
+def _more(line: TableLine) -> Iterator[float]:
+    if isinstance(line, _JudgedLine):
+        yield judged_key(line.instance, line.sample, line.round, line.text)
+        yield line.passed is None and all(score.value is not None for score in line.scores.values())
+    if isinstance(line, _FollowedLine):
+        paid = not line.cached
+        usage = line.usage or Usage()
+        yield line.ended_at
+        yield nan if line.cached or line.latency_s is None else line.latency_s
+        yield (line.cost_usd or 0.0) if paid else 0.0
+        yield usage.input_tokens + usage.output_tokens if paid else 0
+
+
+def _resolve(table: AttemptTable, number: Ints) -> tuple[Bools, Ints]:
+    """Return an (n,) mask of the rows that count, and for each of these its number of answers.
+
+    ``table`` holds all lines of a file, sorted by instance, sample and round. ``number`` holds each
+    row's line number in the file. For the number of answers, see `AttemptIndex.answers`.
+    """
+    answered = table.outcome != OUTCOMES.index("error")
+    counting, answers = np.ones(len(table), np.bool_), answered.astype(np.int32)
+    sample = np.cumsum(table.sample_starts(), dtype=np.int32)
+    again = (np.diff(sample) == 0) & (np.diff(table.round) == 0)
+    # Few samples have a rewritten round; the rest of this function deals only with these.
+    rows = np.flatnonzero(np.isin(sample, sample[1:][again]))
+    columns = (column[rows].tolist() for column in (sample, table.round, number, answered))
+    current = latest = -1  # the latest rewrite in the current sample's rounds so far
+    for (of, _), group in groupby(zip(rows.tolist(), *columns, strict=True), key=itemgetter(1, 2)):
+        if of != current:
+            current, latest = of, -1
+        lines = [(row, line, is_answer) for row, _, _, line, is_answer in group]
+        row, last, _ = lines[-1]
+        counting[[superseded for superseded, *_ in lines[:-1]]] = False
+        counting[row] = last >= latest
+        answers[row] = sum(is_answer and line >= latest for _, line, is_answer in lines)
+        if len(lines) > 1:
+            latest = max(latest, last)
+    return counting, answers[counting]
