@@ -1,10 +1,11 @@
 """A gate decides whether runs meet their bounds, given the uncertainty of their figures.
 
-A minimum is kept if the whole interval of the figure is at or above it, and broken if the whole
-interval is below it. A maximum is the reverse. Otherwise there are too few instances to tell. With
-95% intervals, a figure that is exactly at its bound is called broken in at most 5% of runs. With
-several decisions, the intervals are widened (Bonferroni) to keep this guarantee for all of them
-together. Costs are known exactly, and so is the change between runs with the same answers.
+A minimum is met if the whole interval of the figure is at or above it, and broken if the whole
+interval is below it. For a maximum, it is the other way round. Otherwise there are too few
+instances to tell. With 95% intervals, a figure that is exactly at its bound is called broken in at
+most 5% of runs. With several decisions, the intervals are widened (Bonferroni) to keep this
+guarantee for all of them together. Costs are known exactly, and so is the change between runs with
+the same answers.
 
 Samples without a verdict do not count in a figure. A run that has too many of them does not pass.
 """
@@ -100,7 +101,7 @@ class Gate:
 
     @property
     def result(self) -> Outcome:
-        """The outcome, with "too few to tell" counted as ``too_few`` says.
+        """The outcome. ``too_few`` says whether "too few to tell" counts as passed or failed.
 
         Too many samples without a verdict never count as passed.
         """
@@ -147,7 +148,7 @@ ToDecide = Callable[[int], Decision]
 
 
 def _measure(folder: RunFolder, asked: CheckSection, runs: Path) -> tuple[Gate, list[ToDecide]]:
-    """Return a gate with the exact decisions, and the other decisions on the run."""
+    """Return a gate with the decisions on exact figures, and the figures yet to be decided on."""
     base = find_run(runs, asked.baseline) if asked.baseline else None
     if base and base.path.resolve() == folder.path.resolve():
         base = None  # the baseline among the runs that are compared with it
@@ -223,8 +224,8 @@ def _latency(folder: RunFolder, table: AttemptTable, percentile: int, most: floa
     """Return the decision on a percentile of the durations of a run's calls.
 
     The percentile q is at most the bound exactly if a share q of the calls or more takes no longer
-    than the bound. The decision is the one on this share. The interval in seconds is that of order
-    statistics, with the same effective number of calls.
+    than the bound. The decision is therefore made on this share. The interval in seconds is
+    computed from order statistics, with the same effective number of calls.
     """
     timed = list(timed_calls(AttemptIndex(folder.attempts)))
     instance = table.instance[[row for row, _ in timed]]
