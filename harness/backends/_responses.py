@@ -135,7 +135,7 @@ def from_status(
 
 @dataclass(frozen=True, slots=True)
 class _GoogleDetails:
-    """What the list ``details`` of a Google API's error says (https://google.aip.dev/193)."""
+    """The facts in the list ``details`` of a Google API's error (https://google.aip.dev/193)."""
 
     reasons: frozenset[str] = frozenset()
     daily: bool = False  # whether a quota per day is used up

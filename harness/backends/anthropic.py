@@ -65,7 +65,7 @@ _decoder = msgspec.json.Decoder(_Message)
 
 
 class MessagesBackend(HttpBackend):
-    """Base class for servers of Anthropic's Messages API."""
+    """Base class of the backends for Anthropic's Messages API, on any server."""
 
     def body(self, request: Request) -> Mapping[str, Any]:
         """Return the JSON body of a request for a message."""

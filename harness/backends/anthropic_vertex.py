@@ -47,7 +47,7 @@ class AnthropicVertexBackend(MessagesBackend):
         super().__init__(client, TAKEN | {"temperature", "top_p"})
 
     def path_for(self, request: Request) -> str:
-        """Return the path of a model's method to create a message."""
+        """Return the path of the method that creates a message with the request's model."""
         return f"{self.path}/models/{quote(request.model, safe='@')}:rawPredict"
 
     def body(self, request: Request) -> Mapping[str, Any]:

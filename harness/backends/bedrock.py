@@ -114,14 +114,14 @@ class BedrockBackend(HttpBackend):
         super().__init__(client, frozenset(features | {"json_schema"}))
 
     def path_for(self, request: Request) -> str:
-        """Return the path of a model's Converse operation."""
+        """Return the path of the Converse operation of the request's model."""
         return f"/model/{quote(request.model, safe='')}/converse"
 
     def body(self, request: Request) -> Mapping[str, Any]:
-        """Return the JSON body of a request to converse.
+        """Return the JSON body of a Converse request.
 
-        Settings in ``decoding.extra`` are fields of the request, such as
-        ``additionalModelRequestFields``.
+        Settings in ``decoding.extra``, such as ``additionalModelRequestFields``, become fields of
+        the body.
         """
         decoding = request.decoding
         config = {

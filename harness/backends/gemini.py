@@ -126,13 +126,14 @@ class GeminiBackend(HttpBackend):
         super().__init__(client, frozenset(features | constraints))
 
     def path_for(self, request: Request) -> str:
-        """Return the path of a model's method to generate content."""
+        """Return the path of the method that generates content with the request's model."""
         return f"{self.path}/models/{quote(request.model, safe='')}:generateContent"
 
     def body(self, request: Request) -> Mapping[str, Any]:
         """Return the JSON body of a request to generate content.
 
-        Settings under ``generationConfig`` in ``decoding.extra`` are combined with ours.
+        Settings under ``generationConfig`` in ``decoding.extra`` are combined with the harness's
+        own.
         """
         decoding = request.decoding
         config: dict[str, Any] = {
