@@ -110,8 +110,8 @@ def section(own: CheckSection | None, given: Mapping[str, Any]) -> CheckSection:
 def junit(gates: Sequence[Gate]) -> str:
     """Return the decisions as JUnit XML, with a test suite per run.
 
-    The decision "too few to tell" becomes an error there, or what ``too_few`` says: a failure or a
-    skipped test. Too many samples without a verdict are an error.
+    In the XML, "too few to tell" is an error or, depending on ``too_few``, a failure or a skipped
+    test. Too many samples without a verdict are an error or a failure.
     """
     root = ElementTree.Element("testsuites")
     for gate in gates:
@@ -132,7 +132,11 @@ def junit(gates: Sequence[Gate]) -> str:
 
 
 def _cases(gate: Gate, named: bool) -> Iterator[tuple[str, str, Outcome, str]]:
-    """Yield each test's name, the element that says why it did not pass, the outcome and a line."""
+    """Yield the test cases of a gate.
+
+    A test case has a name, the XML element that says why it did not pass, the outcome, and a line
+    of text.
+    """
     unsure = {"pass": "skipped", "fail": "failure", None: "error"}[gate.too_few]
     kinds: Mapping[Outcome, str] = {"passed": "", "failed": "failure", "too few to tell": unsure}
     for one in gate.decisions:
