@@ -157,9 +157,9 @@ class Provider:
             await connection.answer(status, self._encode(answer), [])
 
     def _vendor(self, path: str) -> tuple[Wire, str] | None:
-        """Return the wire format of a path and the model that the path names ("" if it does not).
+        """Return the wire format of a path, and the model in the path ("" if there is none).
 
-        Return None if there is no such path.
+        The result is None if there is no such path.
         """
         if vendor := self._vendors.get(path):
             return vendor, ""

@@ -31,7 +31,11 @@ class AnthropicVertex(AnthropicMessages):
     path = "/models/{model}:rawPredict"
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
-        """Decode a request. Raises ApiError (400) if its body is invalid."""
+        """Decode a request.
+
+        Raises:
+            ApiError: With status 400, if its body is invalid.
+        """
         sent = self.decode(body, dict[str, Any])
         if sent.pop("anthropic_version", None) != VERTEX_VERSION:
             raise self.invalid(f'anthropic_version: Field required ("{VERTEX_VERSION}")')
@@ -74,7 +78,11 @@ class BedrockConverse(wire.WireFormat):
     reported = ()  # Bedrock does not report its limits
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
-        """Decode a request. Raises ApiError (400) if its body is invalid."""
+        """Decode a request.
+
+        Raises:
+            ApiError: With status 400, if its body is invalid.
+        """
         request = self.decode(body, _Converse)
         if request.messages[0].role != "user":
             raise self.invalid("A conversation must start with a user message.")
@@ -115,7 +123,7 @@ class BedrockConverse(wire.WireFormat):
         return {"modelSummaries": [{"modelId": name} for name in names]}
 
     def reset(self, seconds: float) -> str:
-        """Return the time until a limit is reset. It is never sent."""
+        """Return the time until a limit is reset. This value is never sent."""
         return f"{seconds:g}"
 
     def error(self, error: ApiError, request_id: str) -> dict[str, Any]:

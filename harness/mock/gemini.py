@@ -61,7 +61,11 @@ class GeminiContent(wire.WireFormat):
     reported = ()  # Gemini does not report its limits
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
-        """Decode a request. Raises ApiError (400) if its body is invalid."""
+        """Decode a request.
+
+        Raises:
+            ApiError: With status 400, if its body is invalid.
+        """
         request = self.decode(body, _Request)
         for number, content in enumerate(request.contents):
             if content.role not in ("user", "model"):
@@ -111,7 +115,7 @@ class GeminiContent(wire.WireFormat):
         return {"models": [{"name": f"models/{name}"} for name in names]}
 
     def reset(self, seconds: float) -> str:
-        """Return the time until a limit is reset. It is never sent."""
+        """Return the time until a limit is reset. This value is never sent."""
         return f"{seconds:g}s"
 
     def error(self, error: ApiError, request_id: str) -> dict[str, Any]:

@@ -190,7 +190,7 @@ def header(headers: Headers, name: bytes) -> str | None:
 def model_in(path: str, pattern: str) -> str:
     """Return the model's name in a path that ends like ``/models/{model}:predict``.
 
-    Return "" for any other path.
+    The result is "" for any other path.
     """
     before, named, after = pattern.partition("{model}")
     start = path.rfind(before)
