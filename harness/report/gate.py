@@ -137,9 +137,9 @@ def decision_line(one: Decision) -> str:
 
 
 def unjudged_line(one: Unjudged, gate: Gate, named: bool = False) -> str:
-    """Return how many samples have no verdict, why, and what to do about it, on one line.
+    """Return how many samples have no verdict, why, and what to do about them, on one line.
 
-    The line names the run if there is a baseline, or with ``named``.
+    The line names the run if there is a baseline, or if ``named`` is true.
     """
     kinds = {"failed call": one.failed_calls, "failed or missing judgement": one.no_judgement}
     why = ", ".join(f"{n:,} {kind}{'s' * (n != 1)}" for kind, n in kinds.items() if n)
