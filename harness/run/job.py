@@ -145,7 +145,9 @@ def prepare(
     """Check a run file and build its models, task and judges. The result is ready to execute.
 
     Args:
+        run: The run file.
         name: The run's name. If a run of this name has attempts, the run file must match it.
+        settings: The settings.
         resources: Resources shared with other runs of this process, or None to create new ones.
         retried: Outcomes to retry, in addition to failed calls.
         variant: The run's place in a file of several runs.

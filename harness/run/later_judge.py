@@ -152,6 +152,7 @@ def prepare_judge(
     Args:
         folder: The run.
         section: The judge's section, as in a run file.
+        settings: The settings.
         usd: Cap on the run's total cost in US dollars. By default, the run's own budget.
         references: Whether to judge the reference answers instead of the run's answers.
 
@@ -199,6 +200,7 @@ def prepare_panel(
     Args:
         folder: The run, whose register must contain the members of the panel.
         section: The panel's section, as in a run file.
+        settings: The settings.
         references: Whether to judge the reference answers instead of the run's answers.
 
     Raises:

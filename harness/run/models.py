@@ -325,6 +325,7 @@ def build_task(
 
     Args:
         run: The run file.
+        settings: The settings, with the data folder.
         options: Task options that replace those of the run file.
         later: Judges to be added to those of the run file.
         judged: Whether to check that the task supports all judges.
