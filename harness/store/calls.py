@@ -187,14 +187,14 @@ class _Timed(msgspec.Struct, gc=False):
 
 
 def read_latencies(index: AttemptIndex) -> Iterator[float]:
-    """Yield the duration in seconds of each call that `timed_calls` yields."""
+    """Yield the durations, in seconds, of the calls that `timed_calls` yields."""
     return (seconds for _, seconds in timed_calls(index))
 
 
 def timed_calls(index: AttemptIndex) -> Iterator[tuple[int, float]]:
     """Yield the row and the duration in seconds of each distinct call of the attempts that count.
 
-    Cached replies and failed calls are left out, since they may be much faster than real calls.
+    Cached replies and failed calls are left out, since they may be much faster than other calls.
     """
     seen: set[str | None] = set()
     rows = index.in_order()
