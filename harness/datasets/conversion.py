@@ -9,6 +9,7 @@ names in an archive are only compared, never used as paths, and the sizes in it 
 from __future__ import annotations
 
 import ast
+import hashlib
 import json
 import pickle
 import re
@@ -321,16 +322,20 @@ def member(archive: Path, name: str, limit: int = 2**26) -> Iterator[bytes]:
         raise DataInvalid(f"{archive}: {name} cannot be unpacked ({error}).") from None
 
 
-def prompt(code: Path, fields: Mapping[str, str]) -> Iterator[bytes]:
+def prompt(
+    code: Path, fields: Mapping[str, str], words_sha256: str | None = None
+) -> Iterator[bytes]:
     """Yield a template made from a prompt in a Python file, which is parsed but not run.
 
     Args:
         code: The Python file.
         fields: Maps parts of the prompt, such as ``{request}``, to their replacements in the
             template. A variable that the code inserts is such a part, too.
+        words_sha256: The hash of the template's words, joined by spaces, or None if it is not
+            checked. White space does not affect it.
 
     Raises:
-        DataInvalid: If no text in the file has all these parts.
+        DataInvalid: If no text in the file has all these parts, or the template has other words.
     """
     try:
         nodes = ast.walk(ast.parse(code.read_text(encoding="utf-8")))  # outer expressions first
@@ -341,10 +346,15 @@ def prompt(code: Path, fields: Mapping[str, str]) -> Iterator[bytes]:
         raise DataInvalid(f"{code}: it has no prompt with {', '.join(fields)}.") from None
     for part, replacement in fields.items():
         text = text.replace(part, replacement)
+    digest = hashlib.sha256(" ".join(text.split()).encode()).hexdigest()
+    if words_sha256 not in (None, digest):
+        raise DataInvalid(f"{code}: its prompt has the sha256 {digest} and not {words_sha256}.")
     yield f"{text}\n".encode()
 
 
-def category_prompt(code: Path, categories: Path, fields: Mapping[str, str]) -> Iterator[bytes]:
+def category_prompt(
+    code: Path, categories: Path, fields: Mapping[str, str], words_sha256: str | None = None
+) -> Iterator[bytes]:
     """Yield the template of WildIFEval's prompt that assigns a category; see `prompt`.
 
     ``categories`` is a JSON file with the categories' names, descriptions and examples.
@@ -357,7 +367,7 @@ def category_prompt(code: Path, categories: Path, fields: Mapping[str, str]) -> 
         "\n - ".join([f"\n{n}. *{of.name}*: {of.description}\nExamples: ", *of.examples])
         for n, of in enumerate(found)
     ]
-    yield from prompt(code, {"{categories_str}": "".join(listed), **fields})
+    yield from prompt(code, {"{categories_str}": "".join(listed), **fields}, words_sha256)
 
 
 class _Category(msgspec.Struct):

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -106,7 +107,10 @@ def data(server: FileServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("data")
     for name in NAMES:
         found = CATALOGUE[name]
-        products = tuple(replace(product, sha256=None) for product in found.products)
+        products = tuple(
+            replace(product, make=partial(product.make, words_sha256=None))
+            for product in found.products
+        )
         fetch(replace(found, products=products), root, server.url)
     return root
 
@@ -154,7 +158,7 @@ def test_so_is_the_question_to_the_judge(data: Path) -> None:
 def test_a_prompt_that_is_not_the_published_one_is_refused(
     name: str, server: FileServer, tmp_path: Path
 ) -> None:
-    with pytest.raises(DataInvalid, match=r"gets the sha256 .* it is not used"):
+    with pytest.raises(DataInvalid, match=r"its prompt has the sha256 \w+ and not"):
         fetch(CATALOGUE[name], tmp_path, server.url)
     assert not list(tmp_path.rglob("*.jinja"))
     with pytest.raises(DataMissing) as caught:
