@@ -191,7 +191,7 @@ def _finding(study: Study, exhibit: Exhibit, cell: Cell, runs: Mapping[str, Run]
 
 
 def _incomparable(run: Run | None, source: StudyRun, known: str) -> str:
-    """Return why a run cannot be compared with the paper's, or "" if it can."""
+    """Return why a run cannot be compared with the paper's run, or "" if it can."""
     if run is None:
         return "not run"
     metrics = run[0].metrics
