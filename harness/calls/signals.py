@@ -62,7 +62,7 @@ class Stop:
 
 
 class Load(NamedTuple):
-    """The numbers of a model's calls at this moment, and of its failed calls in this session."""
+    """Counts of a model's calls: in flight and waiting now, and failed in this session."""
 
     in_flight: int = 0
     waiting: int = 0
