@@ -81,10 +81,7 @@ class ReportedRun:
 
     @property
     def recorded(self) -> bool:
-        """Whether recorded answers were replayed.
-
-        If so, no call was timed or paid for.
-        """
+        """Whether recorded answers were replayed. If so, no call was timed or paid for."""
         return self.manifest.get("backend") == "replay"
 
     def is_share(self, score: str) -> bool:
