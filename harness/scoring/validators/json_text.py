@@ -41,7 +41,7 @@ def read_as_paper(text: str) -> Any:
     """Return the value that ``json.loads`` reads.
 
     Raises:
-        UnparseableDocument: If this function fails.
+        UnparseableDocument: If ``json.loads`` fails.
     """
     try:
         return _decoded(json.JSONDecoder(), text)

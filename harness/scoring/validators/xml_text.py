@@ -116,7 +116,7 @@ def read_as_paper(text: str) -> Any:
     """Return the value that ``xmltodict.parse`` reads.
 
     Raises:
-        UnparseableDocument: If this function fails, or if the document exceeds a limit.
+        UnparseableDocument: If ``xmltodict`` fails, or if the document exceeds a limit.
     """
     import xmltodict
 

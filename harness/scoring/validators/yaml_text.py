@@ -54,7 +54,7 @@ def read_as_paper(text: str) -> Any:
     """Return the value that ``yaml.safe_load`` reads.
 
     Raises:
-        UnparseableDocument: If this function fails, or if the document exceeds a limit.
+        UnparseableDocument: If ``yaml`` fails, or if the document exceeds a limit.
     """
     try:
         _Reader(text, paper=True).document()
