@@ -67,7 +67,8 @@ def verdict(prompt: str, noise: int) -> str | Answer | None:
     """Return a made-up verdict in the form that a prompt asks for, or None if it asks for none.
 
     The known forms are those in ``prompts/judges``, ``prompts/followbench``, ``prompts/infobench``
-    and ``ai_parser``. The number ``noise`` decides what the verdict is.
+    and ``ai_parser``, and the question of WildIFEval's judge. The number ``noise`` decides what the
+    verdict is.
     """
     prompt = prompt.rstrip()
     head, last = prompt[:600], prompt[-600:].rpartition("\n")[2]
@@ -85,7 +86,7 @@ def verdict(prompt: str, noise: int) -> str | Answer | None:
         return f"I have looked at it.\n{said}"
     if "with either a YES or NO choice" in head:
         return ("YES", "NO")[noise % 2]
-    if "yes or no" in last:
+    if "yes or no" in last or last == "###Answer:":
         yes = (1 + noise % 99) / 100
         says = {"Yes": math.log(yes), "No": math.log(1 - yes)}
         return Answer(max(says, key=says.__getitem__), [says])

@@ -15,6 +15,7 @@ from harness.config.curation import PUBLISHED, load_curation
 from harness.config.settings import Settings
 from harness.datasets.fetch import CATALOGUE, fetch, prompt_files
 from harness.errors import ConfigError, DataInvalid, DataMissing
+from harness.mock.answers import verdict
 from harness.records import Instance
 from harness.run.curation import prepare_curation
 from harness.run.models import Resources
@@ -31,7 +32,14 @@ Translated Constraints:
 1. Use slang.
 Original Instruction: ${instruction}\u0020
 Translated Task:"""
-EVAL = 'Below is a task.\n###Task:\n{instruction}\n###Response:\n{response}\nIs "{constraint}" met?'
+EVAL = """Below is a task.
+###Task:
+{instruction}
+###Response:
+{response}
+Is "{constraint}" met?
+
+###Answer:"""
 DOMAIN = """You are given a task. Respond with the number.
 Domains:
 {domains}
@@ -152,6 +160,7 @@ def test_so_is_the_question_to_the_judge(data: Path) -> None:
     criterion = Poems().criteria(Instance("p", 1))[0].text
     asked = EVAL.format(instruction="Write poem 1.", response="Snow\nfell.", constraint=criterion)
     assert first.messages[0].content == asked
+    assert {str(getattr(verdict(asked, noise), "text", "")) for noise in range(99)} == {"Yes", "No"}
 
 
 @pytest.mark.parametrize("name", NAMES)
