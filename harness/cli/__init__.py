@@ -11,6 +11,7 @@ import io
 import os
 import sys
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -92,6 +93,26 @@ ALIASES: dict[str, dict[str, str]] = {
 }
 """Former names of options, by verb. They are still accepted."""
 
+FIRST_STEPS = """First steps:
+
+\b
+  harness run quickstart     a first run: offline, with a simulated model
+  harness eval ifeval --model openai/gpt-4o-mini --limit 50
+  harness init               a benchmark of your own
+"""
+"""The end of ``harness --help``."""
+
+MISSING = {
+    "run FILE": "Try harness run quickstart; 'harness configs' lists run files, 'harness init' "
+    "writes one.",
+    "eval TASKS": "Such as: harness eval ifeval --model openai/gpt-4o-mini; 'harness tasks' lists "
+    "benchmarks.",
+    "eval MODELS": "Such as openai/gpt-4o-mini, or simulated to try it; 'harness backends' lists "
+    "them.",
+    "RUN": "'harness ls' lists the runs.",
+}
+"""What to write for a missing argument or option, by verb and placeholder or by placeholder."""
+
 COMPLETED = {
     "run": run_files,
     "judge": judge_words,
@@ -125,7 +146,23 @@ class _Verb(TyperCommand):
         args = [former.get(word, word) for word in args]
         completing = extra.get("resilient_parsing") and name in COMPLETED
         command = _completed(name) if completing else _imported(name)
-        return command.make_context(info_name, args, parent, **extra)
+        try:
+            return command.make_context(info_name, args, parent, **extra)
+        except Exception as error:  # Typer exports no class of usage errors
+            _explain(name, error)
+            raise
+
+
+def _explain(verb: str, error: Any) -> None:
+    """Add to a usage error what to write instead, if it is known."""
+    from harness.config.other_tools import option_remedy
+
+    option, missing = getattr(error, "option_name", ""), getattr(error, "param", None)
+    if verb in ("run", "eval") and (said := option_remedy(option)):
+        error.message, error.possibilities = f"{error.message}. {said}", ()
+    elif hasattr(error, "param_type") and missing is not None:
+        metavar = str(missing.metavar)
+        error.message = MISSING.get(f"{verb} {metavar}") or MISSING.get(metavar, "")
 
 
 class _Completed(TyperCommand):
@@ -198,6 +235,18 @@ class _LazyGroup(CommandGroup):
         """Return a command that imports the verb on use, or None if there is no such verb."""
         return _Verb(cmd_name, help=VERBS[cmd_name]) if cmd_name in VERBS else None
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that the words name. For an unknown one, say what to use instead."""
+        name = args[0]
+        if name not in VERBS and not name.startswith("-"):
+            from harness.config.other_tools import COMMANDS
+            from harness.errors import nearest
+
+            close = get_close_matches(name, VERBS, n=1, cutoff=0.75)
+            said = COMMANDS.get(name) or (nearest(name, VERBS) if close else "")
+            ctx.fail(f"No such command {name!r}. {said or 'harness --help lists the commands.'}")
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         """Run a verb.
 
@@ -213,6 +262,7 @@ app = typer.Typer(
     name="harness",
     cls=_LazyGroup,
     help="Evaluate language models on instruction following and constrained generation.",
+    epilog=FIRST_STEPS,
     no_args_is_help=True,
     add_completion=True,
     **SETTINGS,

@@ -35,7 +35,10 @@ def find(name: str, folder: Folder) -> Path:
     short = Path(name).stem if name.startswith(f"{folder}/") else name
     what, path = "study" if folder == "studies" else "run file", Path(name)
     if path.suffix in DATA_FILES:
-        remedy = "'harness init' writes a run file; set its task.path to your data (docs/jsonl.md)."
+        remedy = (
+            f"Evaluate it with harness eval {name} --model MODEL, or set task.path in a run file; "
+            "'harness init' writes a run file (docs/jsonl.md)."
+        )
         raise ConfigError(f"{name} is a data file, not a {what}.", remedy)
     for found in (path, *(root / folder / f"{short}.yaml" for root in ROOTS)):
         if found.is_file():

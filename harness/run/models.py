@@ -15,6 +15,7 @@ from harness.backends._model_files import Hashes
 from harness.backends._processes import OwnedServers
 from harness.calls.budget import counted
 from harness.calls.rate_limits import LIMIT_KEYS, RateLimits, Unit
+from harness.config.other_tools import model_name
 from harness.config.prices import Price, load_prices
 from harness.config.run_file import RunFile
 from harness.config.sections import (
@@ -257,6 +258,8 @@ def named_model(text: str) -> dict[str, Any]:
     if where in backends:
         return {"backend": where, "name": where}
     remedy = nearest(where, {*backends, *PRESETS})
+    if here := model_name(text):
+        remedy = f"Did you mean {here!r}?"
     problem = f"There is no backend or preset named {where!r}."
     raise ConfigError(problem, f"Models are named BACKEND/NAME or PRESET/NAME. {remedy}")
 

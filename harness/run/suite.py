@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ import yaml
 
 from harness.config import shipped
 from harness.config.loading import expand, override
+from harness.config.other_tools import TASKS, remedy
 from harness.config.run_file import RunFile
 from harness.datasets.fetch import CATALOGUE
 from harness.errors import ConfigError, nearest
@@ -38,7 +40,7 @@ def suite_tree(
     """Return a suite's run file, as nested mappings.
 
     Args:
-        tasks: Names of benchmarks.
+        tasks: Names of benchmarks, or files of rows.
         models: Names of models, as in `named_model`.
         judge: Name of the judges' model, for benchmarks that need a judge.
         limit: Maximum number of instances in each run.
@@ -50,7 +52,7 @@ def suite_tree(
     data = {name: found.option for name, found in CATALOGUE.items() if found.option and published}
     of_task = {
         task: {
-            "task.name": task,
+            **_named_task(task),
             **({"task.dataset": data[task]} if task in data else {}),
             **_judged(task, judge),
         }
@@ -61,16 +63,31 @@ def suite_tree(
         for model, section in sections.items()
     }
     return {
-        "task": {"name": tasks[0]},
+        "task": {"name": _named_task(tasks[0])["task.name"]},
         "model": {"backend": sections[models[0]]["backend"]},
         "decoding": {"max_tokens": MAX_TOKENS},
         **({} if limit is None else {"limit": limit}),
         **({} if budget is None else {"budget": {"usd": budget}}),
         "matrix": {
-            "task": _axis("task", tasks, of_task),
+            "task": _axis("task", tasks, of_task, short=_short),
             "model": _axis("model", models, of_model),
         },
     }
+
+
+def _named_task(name: str) -> dict[str, str]:
+    """Return the keys of a benchmark, or of the task ``jsonl`` for a file of rows."""
+    if not _is_rows(name):
+        return {"task.name": name}
+    return {"task.name": "jsonl", "task.path": str(Path(name).resolve())}
+
+
+def _is_rows(name: str) -> bool:
+    return re.search(r"\.(jsonl(\.gz)?|json|csv|tsv)$", name) is not None
+
+
+def _short(task: str) -> str:
+    return Path(task).name.partition(".")[0] if _is_rows(task) else task
 
 
 class Evaluation(NamedTuple):
@@ -108,7 +125,8 @@ def evaluation(
         override(tree, key, value)
     notes = []
     for task in tasks:
-        if published and not (task in CATALOGUE and CATALOGUE[task].option):
+        own = _is_rows(task) or "task.path" in changes
+        if published and not own and not (task in CATALOGUE and CATALOGUE[task].option):
             notes.append(f"{task}: our own instances, not the published data (docs/eval.md).")
         if judge_of(task) and not any(run.judges for run in runs.values() if run.task.name == task):
             notes.append(f"{task} needs a judge for a full verdict: set --judge BACKEND/NAME.")
@@ -118,22 +136,26 @@ def evaluation(
 def _check_task(name: str) -> None:
     """Raise ConfigError if there is no benchmark of this name.
 
-    If it is the name of a data file or run file, the error suggests what to do with it.
+    A file of rows is accepted too. For a run file or another file, the error suggests what to do.
     """
     known = kind("tasks").names()
     suffix = Path(name).suffix
+    if _is_rows(name):
+        return
     if suffix in (".yaml", ".yml"):
         raise ConfigError(f"{name} is a run file.", f"Use harness run {name} --model MODEL.")
     if suffix:
-        remedy = "Name it in a run file; 'harness init' writes one (docs/jsonl.md)."
-        raise ConfigError(f"{name} is a file, not the name of a task.", remedy)
+        forms = "Rows are read from .jsonl, .json, .csv and .tsv files (docs/jsonl.md)."
+        raise ConfigError(f"{name} is neither a task nor a file of rows.", forms)
     if name not in known:
-        remedy = nearest(name, known)
+        said = nearest(name, known)
         if name in shipped.names("configs"):
-            remedy = f"It is a run file: harness run {name} --model MODEL."
+            said = f"It is a run file: harness run {name} --model MODEL."
+        elif elsewhere := remedy(name, TASKS):
+            said = elsewhere
         elif not get_close_matches(name, known, n=1):
-            remedy += " 'harness tasks' describes them; for your own data, see 'harness init'."
-        raise ConfigError(f"There is no task named {name!r}.", remedy)
+            said += " 'harness tasks' describes them. Your own rows: harness eval FILE.jsonl."
+        raise ConfigError(f"There is no task named {name!r}.", said)
 
 
 def judge_of(task: str) -> str:
@@ -141,6 +163,8 @@ def judge_of(task: str) -> str:
 
     It is the judge with the task's own name, or ``yes_no`` if the task has criteria.
     """
+    if _is_rows(task):
+        return ""
     plugin = kind("tasks").load(task)
     if task in kind("judges").names():
         return task
@@ -153,7 +177,10 @@ def _judged(task: str, model: str) -> dict[str, Any]:
 
 
 def _axis(
-    what: str, names: Sequence[str], changes: Mapping[str, dict[str, Any]]
+    what: str,
+    names: Sequence[str],
+    changes: Mapping[str, dict[str, Any]],
+    short: Callable[[str], str] = str,
 ) -> dict[str, dict[str, Any]]:
     """Return one axis of the matrix, for example its models.
 
@@ -162,11 +189,11 @@ def _axis(
     """
     axis: dict[str, dict[str, Any]] = {}
     for name in names:
-        short = in_run_name(name)
-        if short in axis:
+        key = in_run_name(short(name))
+        if key in axis:
             remedy = f"Name each {what} once, or write a run file (docs/eval.md)."
-            raise ConfigError(f"Two {what}s have runs named {short!r}.", remedy)
-        axis[short] = changes[name]
+            raise ConfigError(f"Two {what}s have runs named {key!r}.", remedy)
+        axis[key] = changes[name]
     return axis
 
 

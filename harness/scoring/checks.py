@@ -9,8 +9,9 @@ the checks that it names, or drops those whose value is null, as in
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import lru_cache
 from itertools import chain, count
 from pathlib import Path
@@ -20,6 +21,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from harness.config.other_tools import CHECKERS, remedy
 from harness.errors import ConfigError, DataInvalid, nearest
 from harness.plugins import FILE, kind
 from harness.ports import Checker
@@ -48,8 +50,13 @@ class Check(Struct, frozen=True):
     options: Mapping[str, Any]
 
 
-def read_checks(raw: object, where: str) -> list[Check]:
+def read_checks(raw: object, where: str, judges: Collection[str] = ()) -> list[Check]:
     """Parse a list of checks from a run file or a row.
+
+    Args:
+        raw: The list.
+        where: Its place, for messages.
+        judges: The run's judges, for the message if a check is one of them.
 
     Raises:
         ConfigError: If the list is invalid. The message begins with ``where``.
@@ -59,7 +66,7 @@ def read_checks(raw: object, where: str) -> list[Check]:
     found: list[Check] = []
     for number, entry in enumerate(raw, start=1):
         try:
-            found.append(_entry(entry, [check.name for check in found]))
+            found.append(_entry(entry, [check.name for check in found], judges))
         except ConfigError as error:
             raise ConfigError(f"{where}.{number}{error.message}", error.remedy) from None
     return found
@@ -85,7 +92,8 @@ def checks_of(row: Mapping[str, Any], shared: Sequence[Check]) -> Sequence[Check
     except ConfigError as error:
         raise DataInvalid(error.message, error.remedy) from None
     if not found:
-        raise DataInvalid("there are no checks.", "Write task.checks, or 'checks' in the row.")
+        said = "Write 'checks' in the row, or task.checks, such as -o task.checks=exact_match."
+        raise DataInvalid("there are no checks.", said)
     return found
 
 
@@ -143,7 +151,7 @@ def from_row(row: Mapping[str, Any], name: str, check: str) -> Any:
     return row[name]
 
 
-def _entry(raw: object, taken: Sequence[str]) -> Check:
+def _entry(raw: object, taken: Sequence[str], judges: Collection[str]) -> Check:
     """Parse one entry of a list of checks. ``taken`` are the names of the checks before it.
 
     The messages of errors lack the entry's location, which the caller adds.
@@ -159,8 +167,7 @@ def _entry(raw: object, taken: Sequence[str]) -> Check:
         raise ConfigError(f" must name one checker, not {len(named)}.", remedy)
     (checker,), names = named, kind("checkers").names()
     if not (checker in names or is_file(checker)):
-        remedy = nearest(str(checker), {*names, "as", "of", JUDGE})
-        raise ConfigError(f": there is no checker {checker!r:.60}.", remedy)
+        _refuse_unknown(str(checker), names, {*judges, *kind("judges").names()})
     options = {} if entry[checker] is None else entry[checker]
     if not isinstance(options, Mapping) or not all(isinstance(key, str) for key in options):
         raise ConfigError(f": the options of {checker!r} must be a mapping.")
@@ -172,6 +179,18 @@ def _entry(raw: object, taken: Sequence[str]) -> Check:
     if not isinstance(name, str) or not name or name in taken:
         raise ConfigError(": as must be a name that no other check has.")
     return Check(name, checker, of, dict(options))
+
+
+def _refuse_unknown(checker: str, names: Sequence[str], judges: Collection[str]) -> None:
+    if checker in judges:
+        said = f"Put it under judges: (docs/judges.md); for some rows, write '- judge: {checker}'."
+        raise ConfigError(f": {checker!r} is a judge, not a checker.", said)
+    short = {name for name in names if ":" not in name}
+    known = names if get_close_matches(checker, names, n=1) else short
+    said = remedy(checker, CHECKERS) or nearest(checker, {*known, "as", "of", JUDGE})
+    if known is short:
+        said += " 'harness checkers' lists all."
+    raise ConfigError(f": there is no checker {checker!r:.60}.", said)
 
 
 def _judge_entry(entry: Mapping[Any, Any], taken: Sequence[str]) -> Check:

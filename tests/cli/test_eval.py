@@ -81,8 +81,13 @@ def test_a_run_file_that_was_changed_is_not_replaced(done: Path) -> None:
         (("collie", "--model", "simulatd/a"), "simulatd"),
         (("collie", "--model", "simulated/a,simulated/a"), "Two models"),
         (("my_run.yaml", "--model", "simulated/a"), "Use harness run my_run.yaml --model"),
-        (("./rows.jsonl", "--model", "simulated/a"), "'harness init' writes one"),
-        (("gsm8k", "--model", "simulated/a"), "'harness tasks' describes them"),
+        (("./rows.jsonl", "--model", "simulated/a"), "There is no file"),
+        (("./rows.txt", "--model", "simulated/a"), "Rows are read from .jsonl, .json, .csv"),
+        (("a/rows.jsonl,b/rows.csv", "--model", "simulated/a"), "Two tasks have runs named 'rows'"),
+        (("unheard_of", "--model", "simulated/a"), "'harness tasks' describes them"),
+        (("gsm8k", "--model", "simulated/a"), "-o task.preset=gsm8k"),
+        (("mmlu", "--model", "simulated/a"), "use lm-evaluation-harness"),
+        (("collie", "--model", "gpt-4o-mini"), "Did you mean 'openai/gpt-4o-mini'?"),
         (("quickstart", "--model", "simulated/a"), "harness run quickstart --model"),
         ((",", "--model", "simulated/a"), "Which task?"),
         (("collie", "--model", ""), "Which model?"),
@@ -91,6 +96,32 @@ def test_a_run_file_that_was_changed_is_not_replaced(done: Path) -> None:
 def test_mistakes(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:
     assert message in mistake(harness("eval", *arguments, "--dry-run", env=on(tmp_path)))
     assert not list(tmp_path.iterdir())
+
+
+ROWS = '{"prompt": "2 + 2?", "target": "4"}\n{"prompt": "Capital of France?", "target": "Paris"}'
+
+
+def test_a_file_of_rows_is_evaluated(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text(ROWS)
+    asked = ("eval", "rows.jsonl", "--model", "simulated")
+    unchecked = mistake(harness(*asked, env=on(tmp_path / "runs"), cwd=tmp_path))
+    assert "-o task.checks=exact_match" in unchecked
+    asked = (*asked, "-o", "task.checks=contains")
+    ended = harness(*asked, env=on(tmp_path / "runs"), cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    again = harness("run", tmp_path / "runs/eval.yaml", env=on(tmp_path / "runs"))
+    assert again.returncode == 0, again.stderr
+    shown = harness("show", "eval.rows.simulated", env=on(tmp_path / "runs"))
+    assert "2 samples of 2 instances" in shown.stdout
+
+
+def test_rows_may_be_named_by_their_task_too(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text(ROWS)
+    asked = ("eval", "jsonl", "-o", "task.path=rows.jsonl", "-o", "task.checks=[contains]")
+    asked = (*asked, "--model", "openai/m", "-o", "model.base_url=http://127.0.0.1:9/v1")
+    ended = harness(*asked, "--dry-run", env=on(tmp_path / "runs"), cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert "our own instances" not in ended.stderr
 
 
 def test_real_models_get_the_published_data_which_is_fetched_at_first_use(tmp_path: Path) -> None:

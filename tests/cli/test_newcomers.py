@@ -30,7 +30,7 @@ def test_a_file_that_is_not_there_may_be_a_shipped_one(file: str, tmp_path: Path
     [
         (
             "rows.jsonl",
-            "is a data file, not a run file. 'harness init' writes a run file",
+            "is a data file, not a run file. Evaluate it with harness eval rows.jsonl",
         ),
         ("gsm8k", "To list run files: harness configs; tasks: harness tasks"),
     ],
@@ -67,3 +67,26 @@ def test_rows_of_variants_have_their_names(tmp_path: Path) -> None:
     said = harness("table", "last_letter_free", env=on(tmp_path)).stdout
     assert "variant=strict" in said
     assert "task.form=" not in said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "harness run quickstart"),
+        (("run",), "Try harness run quickstart"),
+        (("eval",), "Such as: harness eval ifeval --model openai/gpt-4o-mini"),
+        (("eval", "ifeval"), "Such as openai/gpt-4o-mini"),
+        (("show",), "'harness ls' lists the runs"),
+        (("evaluate", "ifeval"), "Use harness eval for benchmarks"),
+        (("models",), "Use harness backends"),
+        (("evl",), "Did you mean 'eval'?"),
+        (("frobnicate",), "harness --help lists the commands"),
+        (("eval", "--tasks", "ifeval"), "harness eval TASK,TASK --model MODEL"),
+        (("run", "quickstart", "-T", "a=b"), "Write -o task.KEY=VALUE"),
+        (("run", "-c", "promptfooconfig.yaml"), "harness run FILE"),
+        (("run", "quickstart", "--freh"), "Possible options: --fresh"),
+    ],
+)
+def test_words_of_other_tools_are_answered_with_ours(words: tuple[str, ...], said: str) -> None:
+    ended = harness(*words)
+    assert (ended.returncode, said in ended.stdout + ended.stderr) == (2, True), ended.stderr

@@ -174,3 +174,21 @@ def test_only_the_run_file_names_a_python_file(tmp_path: Path) -> None:
         checks_of({"checks": [str(file)]}, [])
     assert not marker.exists()
     assert verdicts([{str(file): {}}], {}, "text") == {"mine": False}
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("mine", "'mine' is a judge, not a checker. Put it under judges:"),
+        ("yes_no", "'yes_no' is a judge, not a checker. Put it under judges:"),
+        ("is-json", "there is no checker 'is-json'. Use json_schema."),
+        ("llm-rubric", "Use a judge"),
+        ("exact_macth", "Did you mean 'exact_match'?"),
+        ("foo", "word_count. 'harness checkers' lists all."),
+    ],
+)
+def test_an_unknown_check_has_a_remedy_on_one_line(name: str, said: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        read_checks([name], "task.checks", ["mine"])
+    assert said in str(raised.value).replace("\n", " ")
+    assert "ifbench:" not in str(raised.value)

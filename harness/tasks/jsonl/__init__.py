@@ -53,7 +53,7 @@ class JsonlTask:
         system: A template of the system message.
         extract: How to find the answer in a text: {regex: ...}, {number: last} or {json: key}; null
             for the whole text.
-        checks: Checkers and judges by name, with options.
+        checks: Checkers and judges by name, with options; one name alone needs no list.
         gold: A template of a correct answer, for shots and simulated runs. If a row has several
             targets, the field target stands for the first. null uses the target in the form that
             extract reads, if that passes.
@@ -71,7 +71,7 @@ class JsonlTask:
         prompt: str | None = None,
         system: str | None = None,
         extract: dict[str, Any] | None = None,
-        checks: list[Any] | None = None,
+        checks: list[Any] | str | None = None,
         gold: str | None = None,
         groups: list[str] | None = None,
         preset: Preset | None = None,
@@ -87,6 +87,7 @@ class JsonlTask:
             system = system or known.get("system")
             prompt, extract = prompt or known["prompt"], extract or known["extract"]
             checks, gold = checks or known["checks"], gold or known["gold"]
+        checks = [checks] if isinstance(checks, str) else checks
         self.path = BUILTIN if path == "builtin" else data.file(path)
         self._judge: str | None = None
         self._extraction = None if extract is None else extraction(extract, "task.extract")
@@ -97,7 +98,7 @@ class JsonlTask:
             self._written[path := data.own(name)] = name
             return path
 
-        self._shared = read_checks(located(checks or [], own), "task.checks")
+        self._shared = read_checks(located(checks or [], own), "task.checks", judges or ())
         self._rules = Rules(self._shared)
         self._judges = JudgeChecks(
             self._shared, judges, panels, lambda: (row for _, row in rows(self.path))
