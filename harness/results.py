@@ -197,7 +197,7 @@ class EvaluationResult(_TableResult):
         """
         if len(self.runs) > 1:
             problem = f"There are {len(self.runs)} runs."
-            raise ConfigError(problem, f"Take one of .runs: {', '.join(self.runs)}.")
+            raise ConfigError(problem, f"Choose one of .runs: {', '.join(self.runs)}.")
         return next(iter(self.runs.values()))
 
     @cached_property

@@ -69,8 +69,8 @@ def explained(scores: str) -> list[str]:
     The list is empty if ``scores``, for example "pass@4 and pass_rate", contains no such score.
     """
     note = (
-        "pass@k, pass^k: chance that one or all of k samples pass (unbiased); any@k: whether one "
-        "of the first k does. A value per instance; those with fewer than k verdicts are excluded."
+        "pass@k, pass^k: probability that at least one, or all, of k samples pass (unbiased). "
+        "any@k: whether one of the first k passes. Instances with fewer verdicts are excluded."
     )
     return [note] if any(of_k(score)[1] for score in scores.split(" and ")) else []
 

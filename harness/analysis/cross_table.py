@@ -223,7 +223,7 @@ def _layout(
         known = ", ".join(dict.fromkeys(label for _, table in runs for label in table.labels()))
         tasks = " and ".join(dict.fromkeys(repr(variant.metrics.task) for variant, _ in runs))
         problem = f"The task {tasks} defines no table: which label gives the rows?"
-        remedy = f"Name it with --rows: {known}." if known else "--rows '' is one per model."
+        remedy = f"Name it with --rows: {known}." if known else "--rows '' gives one row per model."
         raise ConfigError(problem, remedy)
     columns = _label(runs, options.columns, [t.columns for t in own.values()], "--columns") or ""
     if rows and rows == columns:

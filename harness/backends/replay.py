@@ -95,7 +95,7 @@ class ReplayBackend:
                 raise DataInvalid(f"{place}: {error}.") from None
             name = row.prompt if self._match == "prompt" else row.instance
             if name is None:
-                remedy = "Set model.match to the key it has: prompt or instance."
+                remedy = "Set model.match to the key that the rows have: prompt or instance."
                 raise DataInvalid(f"{place} has no {self._match!r} to match on.", remedy)
             if recorded.setdefault((name, row.sample), row.rounds) != row.rounds:
                 same = f"the same {self._match} {name[:80]!r} and sample {row.sample}"

@@ -224,7 +224,7 @@ def locked_stages(folder: Path, out: Path) -> Iterator[Stages]:
         try:
             lock = FileLock(folder / ".lock", timeout=0).acquire()
         except Timeout:
-            remedy = "Wait for it, or choose another --out."
+            remedy = "Wait for it, or choose another --output."
             raise RunConflict(f"Another process is building {out}.", remedy) from None
     with lock:
         yield Stages(folder)

@@ -59,7 +59,9 @@ class FileLoader:
         try:
             "".encode(encoding)
         except LookupError:
-            raise ConfigError(f"There is no encoding {encoding!r}.", "Such as utf-8.") from None
+            raise ConfigError(
+                f"There is no encoding {encoding!r}.", "Write a name such as utf-8."
+            ) from None
 
     def names(self) -> Iterator[str]:
         """Yield the matching files' relative paths, sorted. Hidden files are skipped."""

@@ -156,7 +156,7 @@ class ReplyCache:
             database.mark(self.path)
             raise StoreFailed(
                 f"The cache {self.path} is damaged, and another run still uses it.",
-                "Run again when that has ended: the cache will be moved aside and filled again.",
+                "Run again when that run has ended: the cache is then moved aside and refilled.",
             )
         if said := database.recover(self.path, self._restore):
             self.notify(said)

@@ -49,7 +49,7 @@ def concodeeval(
 
     Args:
         seed: Random seed; the same seed gives the same files.
-        vocabulary: The keywords to use: the paper's, or more of JSON Schema.
+        vocabulary: The keywords to use: the paper's, or more keywords of JSON Schema.
     """
     began = perf_counter()
     built = concodeeval_builder.build(seed, out, vocabulary=vocabulary)
@@ -168,8 +168,8 @@ def wildifeval(
 ) -> None:
     """Build a data set in WildIFEval's format from the first messages of chats.
 
-    Run it again to resume an interrupted build. Exit codes: 0 finished, 1 an error or failed
-    calls, 3 the budget is spent, 130 interrupted.
+    Repeat the command to resume an interrupted build. Exit codes: 0 finished, 1 failed or some
+    calls failed, 3 the budget is spent, 130 interrupted.
 
     Args:
         chats: A chat log as JSONL; repeatable.

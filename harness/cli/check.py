@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import typer
 
 from harness.analysis.gate import Gate, Outcome, check_runs, worst
-from harness.cli.console import By, Runs, show
+from harness.cli.console import Runs, show
 from harness.config.sections import CheckSection
 from harness.config.settings import Settings
 from harness.config.validation import validated
@@ -31,7 +31,7 @@ def check(
     baseline: Annotated[str, typer.Option(metavar="RUN")] = "",
     max_drop: Annotated[float | None, typer.Option(min=0.0, metavar="DROP")] = None,
     score: Annotated[str, typer.Option(metavar="NAME")] = "",
-    by: By = "",
+    by: Annotated[str, typer.Option(metavar="LABEL")] = "",
     max_unjudged: Annotated[float | None, typer.Option(min=0.0, max=1.0, metavar="SHARE")] = None,
     too_few: Annotated[Literal["pass", "fail"] | None, typer.Option()] = None,
     form: Annotated[
@@ -40,10 +40,10 @@ def check(
 ) -> None:
     """Do finished runs meet their bounds, given the uncertainty of their figures?
 
-    No model is called. A minimum is broken if the whole 95% interval is below it, and kept if the
-    whole interval is at or above it. Without a bound, those of the run file's `check:` are used.
-    Exit codes, by the worst run: 0 kept, 4 broken, 5 too few instances or verdicts to tell, 1
-    failed.
+    No model is called. A minimum is met if the whole 95% interval is at or above it, and broken if
+    the whole interval is below it. If no bound is given, those in the run file's section check are
+    used. Exit codes, by the worst run: 0 all bounds are met, 4 a bound is broken, 5 too few
+    instances or verdicts to tell, 1 an error.
 
     Args:
         least: Minimum of a score, such as pass_rate=0.9; repeatable.
@@ -51,7 +51,8 @@ def check(
             another percentile (seconds); repeatable.
         baseline: The run to compare with, paired by instance.
         max_drop: Maximum drop of the score below the baseline's, such as 0.02.
-        score: The compared score (default: the pass rate).
+        score: The score to compare with the baseline (default: the pass rate).
+        by: Label whose groups must also meet the bounds.
         max_unjudged: Maximum share of samples without a verdict, such as 0.02 (default: 0).
         too_few: Count "too few instances to tell" as passed (0) or failed (4), instead of 5.
         form: Output format; junit is XML for CI systems.

@@ -74,7 +74,7 @@ def compare(
     for folder in folders if constraints else ():
         changes[folder.name] = read_findings(AttemptIndex(folder.attempts), round_)
         if not len(changes[folder.name].table):
-            problem = f"The run {folder.name!r} has no scores of single constraints."
+            problem = f"The run {folder.name!r} has no scores of individual constraints."
             raise ConfigError(problem, "Remove --constraints.")
     compared = [read_run(folder) for folder in folders]
     found = compare_runs(compared, asked, baseline, names=names, findings=changes)
@@ -110,7 +110,7 @@ def ablation(
     by: By = "",
     form: Format = "table",
 ) -> None:
-    """What does each variant of a run file gain over the baseline?
+    """How much does each variant of a run file gain over the baseline?
 
     Also shows which claims of the task's paper hold.
 
@@ -179,10 +179,10 @@ def table(
     round_: Round = None,
     form: Format = "table",
 ) -> None:
-    """How do runs look in a paper's results table?
+    """What would a paper's results table of these runs look like?
 
-    Shows one row per model and group. Runs of several benchmarks without a common table are shown
-    as in harness eval.
+    Prints one row per model and group. Runs of several benchmarks without a common table are
+    shown as in harness eval.
 
     Args:
         rows: Label whose groups are a model's rows; '' for one row (default: as in the task's
@@ -218,9 +218,9 @@ def matrix(
     cluster: Cluster = "",
     form: Format = "table",
 ) -> None:
-    """Which pairs of runs differ, and do groups and published scores rank them alike?
+    """Which pairs of runs differ, and do groups and published scores rank the runs alike?
 
-    Tests every pair. Runs of several benchmarks are tested benchmark by benchmark.
+    Tests every pair of runs. Runs of several benchmarks are tested benchmark by benchmark.
 
     Args:
         by: Also rank the runs within each group of this label, which belongs to the instances, or
@@ -270,7 +270,9 @@ def _judged(
     if judge not in common:
         if len(common) > 1:
             problem = f"--by {by}: several judges report constraints: {', '.join(common)}."
-            raise ConfigError(problem, f"Name a score of one: --score {common[0]}.strict.")
+            raise ConfigError(
+                problem, f"Select the score of one judge: --score {common[0]}.strict."
+            )
         judge = common[0]
     found = {one.name: read_judged(AttemptIndex(one.attempts), judge, round_) for one in folders}
     others = [label for table in tables.values() for label in table.labels()]

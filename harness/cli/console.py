@@ -102,9 +102,9 @@ def show_facts(facts: Mapping[str, str], style: str = "") -> None:
 
 
 RUN = "A run's name, the path of its folder or of a file in it, or its run file."
-RUNS = "Runs, each named as in harness ls or by a path; a run file stands for all its variants."
+RUNS = "Names of runs, as listed by harness ls, or paths; a run file stands for all its variants."
 _SCORE = "Score to use (default: the task's primary metric)."
-_ROUND = "Use each sample's last round up to this one (default: its last round)."
+_ROUND = "Use each sample's last round up to N (default: its last round)."
 _UNIT = "Label whose groups are the statistical units (default: prompts)."
 
 Run = Annotated[str, typer.Argument(metavar="RUN", help=RUN, autocompletion=run_names)]

@@ -46,7 +46,7 @@ data = VerbGroup("data")
 def fetch_one(
     name: str, mirror: Annotated[str | None, typer.Option("--from", metavar="URL")] = None
 ) -> None:
-    """Download and convert a data set; run it again after an interruption.
+    """Download and convert a data set; repeat the command after an interruption.
 
     Args:
         name: The data set; 'harness data ls' lists them.
@@ -123,7 +123,7 @@ def describe(
     picture: Annotated[Path | None, typer.Option("--map", metavar="FILE")] = None,
     embeddings: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
 ) -> None:
-    """Describe a data set: sizes, lengths and criteria (categories, numbers, verbs, co-occurrence).
+    """Describe a data set: its size, the lengths of its texts, and its criteria.
 
     Args:
         task: A task, such as collie or wildifeval.

@@ -54,9 +54,9 @@ def export(
     """Write runs as a table of samples, or in another tool's format, or log them to a tracker.
 
     Args:
-        file: Output file, replaced if it exists; - writes CSV to stdout. For eee a folder; for
-            wandb the project and for mlflow the experiment (default: by their own settings).
-        form: Output format (default: by FILE's suffix).
+        file: Output file, replaced if it exists; - writes CSV to stdout. For eee, a folder. For
+            wandb, the project, and for mlflow, the experiment (default: the tracker's setting).
+        form: Output format (default: determined by the suffix of FILE).
         attempts: Write a row for every attempt, not only each sample's last one (csv, parquet,
             wandb, mlflow).
         field: Set a field of the exported result (eee, hf-eval-results); repeatable.
@@ -120,7 +120,7 @@ def _check(
         raise ConfigError(f"{form} cannot be written to stdout.", remedy)
     if attempts and form not in WITH_ATTEMPTS:
         remedy = f"Use it with {', '.join(WITH_ATTEMPTS)}."
-        raise ConfigError(f"--attempts: {form} has a fixed form.", remedy)
+        raise ConfigError(f"--attempts has no effect on {form}.", remedy)
     if fields and form not in WITH_FIELDS:
         remedy = f"Use it with {' or '.join(WITH_FIELDS)}."
         raise ConfigError(f"--field: {form} has no fields to set.", remedy)

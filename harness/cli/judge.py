@@ -48,12 +48,12 @@ def judge(
     gold: bool = False,
     yes: bool = False,
 ) -> None:
-    """Score a run with another judge; run it again to judge only missing answers.
+    """Score a run with another judge; repeat the command to judge only missing answers.
 
-    Writes judgements.jsonl next to the attempts. The new scores are reported with the run's own and
-    do not change which answers passed. Judgements of reference answers (--gold) are stored in the
-    folder gold/, and 'harness show' compares the run with them. Exit codes: 0 finished, 1 calls
-    failed, 3 the budget is spent, 130 interrupted.
+    Writes judgements.jsonl next to the attempts. The new scores are reported next to the run's own
+    scores, and do not change which answers passed. Judgements of reference answers (--gold) are
+    stored in the folder gold/, and 'harness show' compares the run with them. Exit codes: 0
+    finished, 1 failed or some calls failed, 3 the budget is spent, 130 interrupted.
 
     'harness judge validate' measures how far a judge can be trusted; see its --help.
 
@@ -230,5 +230,7 @@ def _sides(
     question = "what is the reference? A file of labels (….jsonl), rules, or a judge."
     reference = chosen("--against", against, judge, question)
     if reference == judge:
-        raise ConfigError(f"{judge!r} agrees with itself.", "Name another judge after --against.")
+        raise ConfigError(
+            f"{judge!r} cannot be compared with itself.", "Name another judge after --against."
+        )
     return [judge, reference], judge_verdicts.JUDGE

@@ -35,13 +35,14 @@ def mock(
 ) -> None:
     """Serve a simulated provider on this machine: OpenAI's and Anthropic's calls and batches.
 
-    Once it listens, it prints its base URL: use it as model.base_url in a run file (without /v1
-    for the backend anthropic). GET /stats returns counters and peak_per_minute, the most requests
-    and tokens in any 60 seconds. POST /faults changes faults, latency and limits. Ctrl-C ends it.
+    Prints its base URL when it is ready: use this URL as model.base_url in a run file (without /v1
+    for the backend anthropic). GET /stats returns counters and peak_per_minute, the maximum
+    requests and tokens in any 60 seconds. POST /faults changes faults, latency and limits. Ctrl-C
+    ends the server.
 
     Args:
         host: Address to listen on.
-        port: Port to listen on; 0 takes any free one.
+        port: Port to listen on; 0 uses any free port.
         latency: Time to answer in seconds: SECONDS, uniform:LOW:HIGH or lognormal:MEDIAN:SIGMA.
         fault: Make a share of requests fail; repeatable. Names: 400, 429, 500, 503, 529, reset,
             stall, stall_body, trickle (a byte a second), truncated_body, invalid_json, empty,

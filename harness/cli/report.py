@@ -38,13 +38,15 @@ def report(
     images: Annotated[Path | None, typer.Option(metavar="FOLDER")] = None,
     form: Annotated[Literal["svg", "png", "pdf"], typer.Option("--format")] = "svg",
 ) -> None:
-    """Write a report you can share: one HTML file that works offline, and its figures as files.
+    """Write a report you can share: one HTML file that works offline.
 
     Args:
         output: Output file (default: report.html in the run's folder).
         title: Title (default: the runs' names).
-        most_attempts: Maximum attempts of each run in the page: a random sample of whole instances.
-        images: Also write the figures as files; without --output, no page is written.
+        most_attempts: Maximum number of attempts of each run in the page. If a run has more,
+            randomly chosen instances are omitted.
+        images: Write the figures as files to this folder. A page is then written only with
+            --output.
         form: Format of the figures.
     """
     from harness.report.html.page import ReportPage, write_page

@@ -54,7 +54,7 @@ def reproduce(
         raise typer.Exit(_verify(verify, settings.runs_dir))
     if not study:
         known = ", ".join(shipped.names("studies"))
-        raise ConfigError("Which study?", f"Name one of {known}, or the path of your own.")
+        raise ConfigError("Which study?", f"Name one of {known}, or the path of your own study.")
     path = shipped.find(study, "studies")
     page = output or Path(f"{path.stem}.html")
     check_output(page)

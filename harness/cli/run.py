@@ -49,15 +49,14 @@ def run(
 ) -> None:
     """Run a run file, or continue it where it was interrupted.
 
-    Exit codes: 0 finished, 1 failed or some attempts failed, 3 the budget is spent, 130
-    interrupted.
+    Exit codes: 0 finished, 1 failed or some calls failed, 3 the budget is spent, 130 interrupted.
 
     Args:
-        file: A run file (YAML), or the name of a shipped one; 'harness configs' lists these.
+        file: A run file (YAML), or the name of one that 'harness configs' lists.
         model: Use this model: BACKEND/NAME or PRESET/NAME, such as openai/gpt-4o-mini.
         option: Set a key, such as model.name; repeatable.
         limit: Run at most N instances, round-robin over groups.
-        name: The run's name (default: the file's, and the model's with --model).
+        name: The run's name (default: the file's name; with --model, also the model's).
         fresh: Keep an earlier run of this name, and start a new one next to it.
         dry_run: Print the plan and estimated cost without running.
         retry: Retry attempts with these outcomes, separated by commas: truncated, refused, empty,
@@ -86,12 +85,12 @@ def evaluate(
     dry_run: bool = False,
     yes: bool = False,
 ) -> None:
-    """Evaluate models on benchmarks, and show one table of all of them.
+    """Evaluate models on benchmarks, and show one table of results.
 
-    Real models get the published data, which is downloaded at first use. Simulated models get our
-    own instances, as do benchmarks whose data cannot be downloaded. Writes an equivalent run file.
-    The same command resumes an interrupted evaluation. Exit codes as in harness run: 0 finished, 1
-    failed or some attempts failed, 3 the budget is spent, 130 interrupted.
+    Real models get the published data, which is downloaded at first use. Simulated models, and
+    benchmarks whose data cannot be downloaded, get built-in instances. Writes an equivalent run
+    file. To resume an interrupted evaluation, repeat the command. Exit codes: 0 finished, 1 failed
+    or some calls failed, 3 the budget is spent, 130 interrupted.
 
     Args:
         tasks: Benchmarks, separated by commas; 'harness tasks' lists them.
@@ -179,7 +178,7 @@ def _carry_out(
         # Warn before anything is paid for if a prompt does not ask for what its parser reads.
         tasks = [job.task for job in jobs if isinstance(job.task, PromptChecked)]
         for fault in dict.fromkeys(fault for task in tasks for fault in task.prompt_errors()):
-            say(f"The prompt and its parser: {fault}", "yellow")
+            say(f"Prompt and parser do not match: {fault}", "yellow")
         if dry_run:
             _show_dry_runs(jobs, missing)
             return
@@ -270,7 +269,7 @@ def _show(
         show(runs_table(results))
     say(f"Results in {first.settings.runs_dir}; one in full: harness show {first.folder.name}")
     if done and as_suite:
-        say(f"Again: harness table {base}; every pair of models: harness matrix {base}")
+        say(f"The table again: harness table {base}; every pair tested: harness matrix {base}")
     elif done:
         _compare(jobs, base)
 
@@ -287,7 +286,7 @@ def _compare(jobs: Sequence[Job], base: str) -> None:
     else:
         output.print()
         show(comparison_document(found, brief=True))
-        say(f"More: harness compare {base}; a page to share: harness report {base}")
+        say(f"For details: harness compare {base}; for a page to share: harness report {base}")
     say(f"To compare by the groups of a label: harness ablation {base}")
 
 

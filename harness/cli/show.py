@@ -94,7 +94,7 @@ def show(
 def _findings(folder: RunFolder, label: str) -> ConstraintFindings:
     findings = read_findings(AttemptIndex(folder.attempts))
     if not findings.table.judged.any():
-        problem = f"The run {folder.name!r} has no scores of single constraints."
+        problem = f"The run {folder.name!r} has no scores of individual constraints."
         raise DataMissing(problem, f"Show its metrics: harness show {folder.name}")
     if label not in (labels := findings.table.labels()):
         problem = f"--by: constraints of the run {folder.name!r} have no label {label!r}."
@@ -114,7 +114,7 @@ def _shares(folders: Sequence[RunFolder], label: str) -> TableDocument:
     tasks = dict.fromkeys(one.metrics.task for one in variants)
     if len(tasks) > 1:
         problem = f"The runs are of different tasks: {', '.join(tasks)}."
-        raise ConfigError(problem, "Show the runs of each task by themselves.")
+        raise ConfigError(problem, "Show the runs of each task separately.")
     found = {folder.name: kinds(_findings(folder, label), label) for folder in folders}
     marks = [f"{one.name}: {', '.join(one.marks)}" for one in variants if one.marks]
     return replace(constraint_shares(found, label), title=next(iter(tasks)), marks=marks)

@@ -25,14 +25,14 @@ def view(
     port: Annotated[int, typer.Option(min=0, max=65535)] = 0,
     no_browser: bool = False,
 ) -> None:
-    """Watch runs in the browser while they work, and read finished ones.
+    """Follow runs in progress in the browser, and read finished ones.
 
-    The page is served to this machine alone, until Ctrl-C. Its address has a token: whoever knows
-    it can read the runs and stop them.
+    The page is served to this machine only, until Ctrl-C. Its address contains a secret token:
+    whoever knows the address can read the runs and stop them.
 
     Args:
-        port: Port of the page (default: any free one).
-        no_browser: Print the address only.
+        port: Port of the page; 0 uses any free port.
+        no_browser: Print the address without opening a browser.
     """
     root = Settings().runs_dir
     folders = find_runs(root, runs or [])

@@ -41,7 +41,7 @@ def write_hf_results(
     checked_fields("hf-eval-results", fields, known, ["dataset_id", "task_id"])
     if metrics.simulated:
         problem = f"The answers of the run {metrics.run!r} are simulated."
-        raise ConfigError(problem, "A leaderboard takes results of models: run one.")
+        raise ConfigError(problem, "A leaderboard accepts only results of real models.")
     found, measure = figures(metrics), metrics.measure or PASS_RATE
     if measure not in found:
         raise DataMissing(f"The run {metrics.run!r} has no value of its measure {measure!r}.")

@@ -145,5 +145,5 @@ def _listen(host: str, port: int) -> socket.socket:
         return socket.create_server(address[:2], family=family, backlog=_BACKLOG)
     except OSError as error:
         raise MockError(
-            f"Cannot listen on {host}:{port}: {error.strerror}. Port 0 takes any free one."
+            f"Cannot listen on {host}:{port}: {error.strerror}. Port 0 uses any free port."
         ) from None

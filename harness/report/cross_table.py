@@ -197,7 +197,7 @@ def suite_document(found: Suite, *, brief: bool = False) -> TableDocument:
         note = (
             "Model minus the first model, in the table's units, over the instances that both have; "
             f"p by {' or '.join(methods)}. p (Holm): adjusted over all {len(found.comparisons)} "
-            "comparisons. Intervals are of each row alone."
+            "comparisons. Each interval is for its row alone."
         )
         parts += [_differences(found), Note(note)]
     if found.correlations and not brief:

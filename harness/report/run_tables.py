@@ -101,7 +101,7 @@ def _headline(metrics: Metrics) -> Iterator[tuple[object, object]]:
     if of_clusters is not None and abs(of_clusters - (rate.pass_rate or 0)) > ROUNDING:
         shown = with_error(of_clusters, rate.cluster_rate_stderr, 4)
         yield "by prompt", f"{shown}, each cluster (unique prompt) with equal weight"
-    yield "naive s.e.", f"± {number(rate.naive_stderr, 4)}, as if all were independent"
+    yield "naive s.e.", f"± {number(rate.naive_stderr, 4)}, as if all samples were independent"
     yield "judged", f"{rate.n:,} samples in {rate.n_clusters:,} clusters"
     not_judged = f"{rate.not_judged:,} samples"
     if rate.not_judged:

@@ -24,8 +24,8 @@ def check_supported(run: RunFile, model: Model, task: Task[Any]) -> None:
     if refused:
         keys = ", ".join(f"decoding.{key}" for key in refused)
         raise ConfigError(
-            f"The backend {name!r} does not take {keys} (here: {backend.endpoint or 'offline'}).",
-            "Remove it from the run file; docs/providers.md says what each one takes.",
+            f"The backend {name!r} does not accept {keys} (here: {backend.endpoint or 'offline'}).",
+            "Remove it from the run file; docs/providers.md says what each backend accepts.",
         )
     _check_constraint(run, backend, task)
     # Names of constraints in vLLM before version 0.12; newer versions silently ignore them.
@@ -78,7 +78,7 @@ def _check_constraint(run: RunFile, backend: Backend, task: Task[Any]) -> None:
         taken = ", ".join(sorted(CONSTRAINTS & backend.features)) or "none"
         raise ConfigError(
             f"The backend {run.model.backend!r} cannot constrain answers by a {wanted} "
-            f"(here: {backend.endpoint or 'offline'}; it takes {taken}).",
+            f"(here: {backend.endpoint or 'offline'}; it accepts {taken}).",
             "If its server can, name it with model.preset: docs/providers.md says which do.",
         )
 

@@ -130,7 +130,7 @@ class Model:
         if refused := sorted(wanted - features):
             raise ConfigError(
                 f"{asker} asks for {', '.join(refused)}, which the backend "
-                f"{self.section.backend!r} of its model does not take.",
+                f"{self.section.backend!r} of its model does not accept.",
                 remedy,
             )
         dropped: dict[str, Any] = {name: None for name in OPTIONAL if name not in features}

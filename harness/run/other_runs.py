@@ -36,7 +36,7 @@ def other_run(runs: Path, name: str, task: Task[Any], key: str, *, simulated: bo
     except DataMissing as error:
         raise ConfigError(f"{key}: {error.message}", error.remedy) from None
     if folder.read_manifest().get("simulated") and not simulated:
-        problem = f"{key}: the answers of the run {name!r} are made up (SIMULATED)."
+        problem = f"{key}: the answers of the run {name!r} come from a simulated model."
         raise ConfigError(problem, "Name a run of a real model.")
     if difference := data_difference(folder, task):
         raise ConfigError(

@@ -334,7 +334,7 @@ def _without_system(prompt: Messages, system: Messages) -> Messages:
     own, turns = _split_system(prompt)
     if own and own != system:
         problem = "task.shots: a shot's system message differs from the instance's."
-        raise ConfigError(problem, "Choose shots that share it by a label in within.")
+        raise ConfigError(problem, "Set within to a label, so that the shots share it.")
     return turns
 
 

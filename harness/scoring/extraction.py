@@ -369,7 +369,7 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, value in pairs:
         if name in found:
-            raise Unparseable(f"The key {name!r:.60} is twice in the JSON object.")
+            raise Unparseable(f"The key {name!r:.60} occurs twice in the JSON object.")
         found[name] = value
     return found
 

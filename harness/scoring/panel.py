@@ -84,7 +84,7 @@ class Panel:
         quorum = min(asked, self.quorum or asked // 2 + 1)
         if criteria := _same_criteria(given):
             found = [self._criterion(several, quorum) for several in criteria]
-            return criteria_scores(found, undecided="The panel comes to no verdict on: ")
+            return criteria_scores(found, undecided="The panel reaches no verdict on: ")
         votes = {
             name: {judge: own[name] for judge, own in given.items() if name in own}
             for name in chain.from_iterable(given.values())
@@ -101,7 +101,7 @@ class Panel:
             elif name in decisive:
                 scores[name] = _by_majority(several, quorum)
         if all(score.value is None for score in scores.values()):
-            raise Unparseable("The panel comes to no verdict: too few of its judges have one.")
+            raise Unparseable("The panel reaches no verdict: too few of its judges have one.")
         return scores
 
     def _mean(self, votes: Mapping[str, Score], quorum: int, has_mark: bool) -> Score:

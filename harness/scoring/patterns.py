@@ -51,7 +51,7 @@ class Pattern:
         if parts(pattern) > MOST_PARTS:
             raise ConfigError(
                 f"{where}: {cut(pattern, 60)!r} takes too much memory.",
-                f"Write out, its repetitions may have at most {MOST_PARTS:,} parts.",
+                f"With repetitions written out, it may have at most {MOST_PARTS:,} parts.",
             )
         try:
             with warnings.catch_warnings():

@@ -96,7 +96,7 @@ class RunFolder:
             lock.acquire()
         except Timeout:
             said = f"Another process is working on the run {self.name!r}."
-            remedy = "Wait for it, or give this one another name with --name."
+            remedy = "Wait for it, or give this run another name with --name."
             raise RunConflict(said, remedy) from None
         except (OSError, NotImplementedError) as error:
             problem = getattr(error, "strerror", None) or error
@@ -181,7 +181,7 @@ class RunFolder:
         if changes:
             raise RunConflict(
                 f"The run {self.name!r} was started with different values: {', '.join(changes)}.",
-                "Use --fresh to start a new run beside it, or --name to give it another name.",
+                "Use --fresh to start a new run next to it, or --name to give the new run a name.",
             )
         before = self.read_manifest().get("fingerprint", {})
         differing = [key for key, now in fingerprint.items() if before.get(key, now) != now]

@@ -126,7 +126,7 @@ class LiveView:
             back = f"/{path.lstrip('/')}" + (f"?{rest}" if rest else "")
             return _Reply(b"", "text/plain", 303, {"location": back, "set-cookie": cookie})
         if not self._knows(headers):
-            raise Refused(403, "Open the address that 'harness view' printed: it has a token.")
+            raise Refused(403, "Open the address that 'harness view' printed: it contains a token.")
         if scope["method"] == "POST":
             if path != "/api/stop":
                 raise Refused(405, "Only a run can be stopped.")
@@ -215,7 +215,7 @@ class LiveView:
         if folder is None:
             raise Refused(404, "There is no such run.")
         if not request_stop(folder.path):
-            raise Refused(409, "No session of this run is at work.")
+            raise Refused(409, "No session of this run is in progress.")
         return _json({"stopping": folder.name})
 
     async def _list_changes(self, seen: object) -> tuple[object, object] | None:
@@ -296,11 +296,11 @@ def _checked_headers(scope: Message, port: int) -> dict[str, str]:
     headers = dict(pairs)
     hosts = [f"{name}:{port}" for name in (HOST, "localhost")]  # localhost: through a tunnel
     if [value for name, value in pairs if name == "host"] not in [[host] for host in hosts]:
-        raise Refused(403, "The Host is not this server's.")
+        raise Refused(403, "The Host header is not this server's.")
     origins = [value for name, value in pairs if name == "origin"]
     wanted = [f"http://{headers['host']}"]
     if origins not in ([], wanted) or (scope["method"] == "POST" and origins != wanted):
-        raise Refused(403, "The Origin is not this server's.")
+        raise Refused(403, "The Origin header is not this server's.")
     return headers
 
 
@@ -358,4 +358,6 @@ def listen(port: int) -> socket.socket:
         return socket.create_server((HOST, port))
     except (OSError, OverflowError) as error:
         problem = f"Cannot listen on {HOST}:{port}: {error}."
-        raise ConfigError(problem, "Name another --port, or none for any free one.") from None
+        raise ConfigError(
+            problem, "Choose another --port, or omit it to use any free port."
+        ) from None

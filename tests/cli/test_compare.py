@@ -94,7 +94,7 @@ def test_variants_of_several_tasks_end_with_a_table_of_benchmarks(tmp_path: Path
     ended = harness(*QUICK, "two", "-o", variants, env=on(tmp_path))
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.startswith("collie, natural_instructions\n")
-    assert "every pair of models: harness matrix two" in ended.stderr
+    assert "every pair tested: harness matrix two" in ended.stderr
 
 
 def test_what_was_fixed_and_broken_by_kind(quick: Path) -> None:

@@ -138,7 +138,7 @@ def test_two_models_of_lm_eval(tmp_path: Path) -> None:
         (("export", "none", "-o", "a.csv"), "There is no run 'none'"),
         (("export", "q", "-o", "a.xml"), "its suffix does not name a format"),
         (("export", "q", "-o", "-", "--format", "parquet"), "cannot be written to stdout"),
-        (("export", "q", "-o", "a.eval", "--attempts"), "--attempts: inspect"),
+        (("export", "q", "-o", "a.eval", "--attempts"), "--attempts has no effect on inspect"),
         (("export", "q", "--format", "csv"), "The output file is missing"),
         (("export", "q", "-o", "a.csv", "--field", "a=b"), "--field: csv has no fields to set"),
         (("export", "q", "-o", "a.yaml", "--field", "a"), "--field a: not KEY=VALUE"),

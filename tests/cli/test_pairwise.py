@@ -116,7 +116,7 @@ def test_what_cannot_be_compared_is_refused(folder: Path, server: MockServer) ->
     stopped.write_text(json.dumps({**json.loads(whole), "owed": 2}))
     assert "the run 'weak' is not finished" in refused()
     stopped.write_text(json.dumps({**json.loads(whole), "simulated": True}))
-    assert "the answers of the run 'weak' are made up" in refused()
+    assert "the answers of the run 'weak' come from a simulated model" in refused()
     stopped.write_text(whole)
 
 

@@ -101,7 +101,7 @@ def test_the_attempts_differ_in_nothing_but_the_model(tmp_path: Path) -> None:
         (
             "{backend: openai, name: m, base_url: 'http://localhost:1/v1'}",
             "decoding.constraint={json_schema: {}}",
-            "takes none",
+            "accepts none",
         ),
     ],
 )

@@ -141,7 +141,7 @@ def test_one_run() -> None:
     assert lines[0] == "gpt4_collie  collie  gpt-4"
     assert row(lines, "pass rate") == "pass rate 0.5125 ± 0.0229"
     assert row(lines, "95% interval") == "95% interval 0.4676-0.5574"
-    assert row(lines, "naive s.e.") == "naive s.e. ± 0.0110, as if all were independent"
+    assert row(lines, "naive s.e.") == "naive s.e. ± 0.0110, as if all samples were independent"
     assert row(lines, "judged") == "judged 1,000 samples in 700 clusters"
     assert row(lines, "not judged") == "not judged 3 samples, pass rate if all failed 0.5110"
     assert row(lines, "para01") == "para01 20 0.250 ± 0.100 0.050-0.450"

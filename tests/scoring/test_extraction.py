@@ -229,7 +229,7 @@ def test_where_there_is_none_the_answer_is_unparseable(text: str) -> None:
 
 
 def test_a_key_that_comes_twice_is_no_answer() -> None:
-    with pytest.raises(Unparseable, match="'a' is twice"):
+    with pytest.raises(Unparseable, match="'a' occurs twice"):
         json_object('{"a": 1, "a": 2}')
 
 

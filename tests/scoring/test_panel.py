@@ -157,7 +157,7 @@ def test_a_mark_is_of_the_mean_probability_of_criteria_too() -> None:
 
 def test_criteria_that_the_panel_is_divided_on_are_named_as_such() -> None:
     found = Panel(["a", "b"]).combine({"a": strict(True), "b": strict(False)})["strict"]
-    assert (found.value, found.reason) == (None, "The panel comes to no verdict on: c0")
+    assert (found.value, found.reason) == (None, "The panel reaches no verdict on: c0")
 
 
 def test_a_plug_in_may_tell_of_anything() -> None:

@@ -126,7 +126,7 @@ class Segmenter:
                 chunk = process(chunk)
             if not isinstance(chunk, str):
                 message = f"The post-processor {name!r} returns {chunk!r:.40}, which is not text."
-                raise ConfigError(message, "Fix it, or do without it.")
+                raise ConfigError(message, "Fix it, or remove it from the source.")
         return chunk.strip(), "" if chunk.strip() else EMPTY
 
     def _unnatural(self, text: str) -> str:

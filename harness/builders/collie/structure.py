@@ -78,7 +78,7 @@ class Take(Bounds):
     @model_validator(mode="after")
     def _sized(self) -> Take:
         if (self.how == "sample") is not (self.size > 0):
-            raise ValueError("'size', from 1, is for take: sample only")
+            raise ValueError("'size' must be 1 or more, and needs 'take: sample'")
         return self
 
 
@@ -113,8 +113,8 @@ def swept(raw: Any, where: str) -> Sweep:
         found = validated(_SweptRange, raw, where)
         raw = range(found.low, found.high + 1, found.step)
     if not isinstance(raw, list | range) or not 0 < len(raw) <= MOST_VALUES:
-        wanted = f"a list of 1 to {MOST_VALUES:,} values, or over {{from, to}}"
-        raise DataInvalid(f"{where}: a sweep is over {wanted}.")
+        wanted = f"a list of 1 to {MOST_VALUES:,} values, or {{from: …, to: …}}"
+        raise DataInvalid(f"{where}: a sweep must be {wanted}.")
     return [grammar.read_targets(value, where) for value in raw]
 
 

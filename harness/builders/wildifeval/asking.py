@@ -155,8 +155,8 @@ def _refuse_unreadable(
         f"The stage {stage!r} was stopped because none of its first {len(replies)} replies can be "
         f"read: they say {', '.join(list(texts)[:QUOTED])}"
         f"{' and have no log-probabilities' if without else ''}. They are in the cache.",
-        f"Let the model vote: filter.votes={VOTES}. One that thinks before it answers also needs "
-        f"filter.max_tokens={THINKING_TOKENS} and a server that separates its thoughts; "
+        f"Let the model vote: filter.votes={VOTES}. A reasoning model also needs "
+        f"filter.max_tokens={THINKING_TOKENS} and a server that separates its reasoning. "
         f"models.{stage} gives the stage another model (docs/wildifeval_build.md).",
     )
 

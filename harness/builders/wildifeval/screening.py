@@ -175,7 +175,7 @@ def screen(chats: Iterable[Chat], by: ScreenSection) -> Screened:
     """
     if by.language and by.language not in LANGUAGES:
         message = f"screen.language: {by.language!r} cannot be distinguished from others."
-        raise ConfigError(message, f"One of {', '.join(LANGUAGES)}; null keeps all.")
+        raise ConfigError(message, f"Choose one of {', '.join(LANGUAGES)}, or null to keep all.")
     step, kept, seen = Step("screen", 0), list[Chat](), set[bytes]()
     left = iter(chats)
     while batch := list(islice(left, BATCH)):

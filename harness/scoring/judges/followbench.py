@@ -97,7 +97,7 @@ class FollowBenchJudge(PublishedJudge):
         if found is None and rule is not None:
             return {}
         if found is None:
-            raise Unparseable(f"The reply does not end in a list of {level} times YES or NO.")
+            raise Unparseable(f"The reply does not end in a list of {level} items, each YES or NO.")
         hard, soft = all(found), sum(found) / level
         if rule is not None:  # the rule decides
             whole = {"constraint": f"all {level}", "passed": hard, RULE: rule}

@@ -51,7 +51,7 @@ class Pairwise(PromptJudge):
         answers: AnswersOf,
     ) -> None:
         if passes_from is not None and not 0 <= passes_from <= 1:
-            raise ConfigError("passes_from must be within 0 and 1.")
+            raise ConfigError("passes_from must be between 0 and 1.")
         template = JudgePrompt(prompt, {"question"}, task, ("first", "second"), show_prompt=True)
         super().__init__(template, Decoding(temperature, max_tokens), samples, where)
         self._against, self._question, self._passes_from = against, question, passes_from

@@ -58,7 +58,7 @@ class NumberJudge(PromptJudge):
         if not low < high:
             raise ConfigError(f"low ({low:g}) must be below high ({high:g}).")
         if passes_from is not None and not low <= passes_from <= high:
-            raise ConfigError("passes_from must be within low and high.")
+            raise ConfigError("passes_from must be between low and high.")
         self._low, self._high, self._passes_from = low, high, passes_from
         self.verdicts = passes_from is not None
 

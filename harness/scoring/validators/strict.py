@@ -161,7 +161,7 @@ def _guarded(call: Callable[[], T]) -> T:
     except (jsonschema_rs.ValidationError, Undecided):
         raise
     except (ValueError, OverflowError, RecursionError) as error:
-        raise Undecided(f"The engine gives up: {str(error)[:200]}.") from None
+        raise Undecided(f"The validator gave up: {str(error)[:200]}.") from None
     except BaseException as error:
         if type(error).__name__ != "PanicException":  # from pyo3, whose class cannot be imported
             raise

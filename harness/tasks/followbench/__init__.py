@@ -207,7 +207,7 @@ def read_items(
         group, first = (row.constraint_type, row.example_id), int(row.constraint_type == "example")
         if row.level != (expected := len(evolutions[group]) + first):
             said = f"level {row.level} follows {expected - 1}"
-            raise DataInvalid(f"{where}: {said}.", f"Levels begin with {first} and grow by 1.")
+            raise DataInvalid(f"{where}: {said}.", f"Levels start at {first} and increase by 1.")
         evolutions[group] += (row.instruction,)
         if row.level and row.constraint_type in categories:
             yield _item(row, evolutions[group], where)

@@ -85,7 +85,7 @@ def _in_form(template: str) -> Check:
     plain = template.replace("{instruction}\n", "").replace("{{", "{").replace("}}", "}")
     parts = plain.replace("{answer}", ".*").split(".*")  # ".*" in it also allows any text
     if len(parts) != 2:
-        raise ValueError("must have one place for the {answer}")
+        raise ValueError("must contain {answer} exactly once")
     pattern = re.compile(r"[^\n]*".join(map(re.escape, parts)))
     return _must(pattern.fullmatch, "not in the form that the examples show")
 

@@ -152,7 +152,7 @@ class JsonlTask:
         if self._system is None:
             return turns
         if turns[0].role == "system":
-            raise DataInvalid("the row and task.system have a system message.", "Keep one.")
+            raise DataInvalid("the row and task.system both have a system message.", "Remove one.")
         return (Message("system", self._system.render(row)), *turns)
 
     def fingerprint(self) -> Mapping[str, str]:
@@ -293,7 +293,9 @@ class JsonlTask:
         if len(checkers) != 1:
             n = f"{len(checkers)} checks" if checkers else "no check"
             problem = f"decoding.constraint: task: {instance.id!r:.60} has {n} json_schema."
-            raise DataInvalid(problem, "Give every row one, or write the constraint itself.")
+            raise DataInvalid(
+                problem, "Give every row exactly one, or write the constraint itself."
+            )
         if not checkers[0].constrains:
             problem = f"decoding.constraint: task: the schema of {instance.id!r:.60} is not for"
             remedy = "Remove 'format' and 'extraction' from the check json_schema."

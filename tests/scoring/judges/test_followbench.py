@@ -134,7 +134,7 @@ def test_its_scores_are_all_constraints_and_their_share() -> None:
 
 def test_a_reply_without_a_list_is_no_verdict() -> None:
     for judge in (built(), built(parser="official")):
-        with pytest.raises(Unparseable, match="a list of 2 times YES or NO"):
+        with pytest.raises(Unparseable, match="a list of 2 items, each YES or NO"):
             judge.parse(JUDGED, reply("I cannot say."))
     with pytest.raises(Unparseable):
         built().parse(JUDGED, reply("['YES', 'NO']", "length"))

@@ -153,7 +153,7 @@ def test_a_simulated_judge_prefers_the_longer_one_wherever_it_stands() -> None:
     ("options", "said"),
     [
         ({"samples": 0}, "samples"),
-        ({"passes_from": 2.0}, "within 0 and 1"),
+        ({"passes_from": 2.0}, "between 0 and 1"),
         ({"prompt": "choice"}, "first"),
     ],
 )

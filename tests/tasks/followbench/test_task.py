@@ -120,7 +120,7 @@ def test_public_data_that_is_missing_names_its_command() -> None:
         ([row(6)], "level"),
         ([row(0, constraint_type="other")], "constraint_type"),
         ([row(0), row(1, source="CONLL2003", target="Bonn")], "not a list of texts"),
-        ([row(1, constraint_type="example", target="A: {answer} {answer}")], "one place"),
+        ([row(1, constraint_type="example", target="A: {answer} {answer}")], "exactly once"),
     ],
 )
 def test_malformed_rows_are_refused(

@@ -112,7 +112,7 @@ def test_the_prompt_is_the_rows_or_a_template(made: Made) -> None:
         (
             {"messages": [{"role": r, "content": "a"} for r in ("system", "user")]},
             {"system": "x"},
-            "Keep one",
+            "Remove one",
         ),
         ({"prompt": "a", "id": 1.5}, {}, "'id' must be"),
         ({"prompt": "a", "id": ""}, {}, "'id' must be"),
