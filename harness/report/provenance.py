@@ -17,18 +17,35 @@ _ELSEWHERE = ("run", "sessions", "packages", "host.name", "variant")  # shown el
 
 def differences(runs: Sequence[ReportedRun]) -> Table | None:
     """Build a table of the settings that differ between runs, or None if no setting differs."""
-    flat = [flatten({key: _nested(key, value) for key, value in run.settings.items()})
-            for run in runs]  # fmt: skip
-    keys = dict.fromkeys(key for own in flat for key in own)
-    rows = []
-    for key in keys:
-        values = [own.get(key) for own in flat]
-        if any(value != values[0] for value in values):
-            name = Cell(key.replace(".", " ").replace("_", " "), title=key)
-            rows.append([name, *map(in_words, values)])
+    rows = [
+        [Cell(_setting(key), title=key), *map(in_words, values)]
+        for key, values in _differing(runs).items()
+    ]
     names = 1 + len(runs)
     columns = ["setting", *(run.name for run in runs)]
     return table(columns, rows, title="Settings that differ", names=names) if rows else None
+
+
+def _differing(runs: Sequence[ReportedRun]) -> dict[str, list[Any]]:
+    """Return the settings that differ between runs, with a value per run."""
+    flat = [flatten({key: _nested(key, value) for key, value in run.settings.items()})
+            for run in runs]  # fmt: skip
+    keys = dict.fromkeys(key for own in flat for key in own)
+    found = {key: [own.get(key) for own in flat] for key in keys}
+    return {key: values for key, values in found.items() if any(v != values[0] for v in values)}
+
+
+def _setting(key: str) -> str:
+    return key.replace(".", " ").replace("_", " ")
+
+
+def prompts(runs: Sequence[ReportedRun]) -> list[str]:
+    """Return for each run, in words, the settings that differ between runs but for the model's."""
+    own = {k: v for k, v in _differing(runs).items() if not k.startswith("model.")}
+    return [
+        ", ".join(f"{_setting(key)} {in_words(values[at])}" for key, values in own.items())
+        for at in range(len(runs))
+    ]
 
 
 def _nested(key: str, value: Any) -> Any:

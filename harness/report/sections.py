@@ -14,7 +14,7 @@ from harness.report.constraints import constraint_document, constraint_shares
 from harness.report.figure import Figure
 from harness.report.judges import validation_document
 from harness.report.parts import NotePart, Part, figure_part, table_part
-from harness.report.provenance import by_key
+from harness.report.provenance import by_key, prompts
 from harness.report.run_tables import (
     MOST_GROUPS,
     cost_facts,
@@ -73,6 +73,8 @@ def sections(
     parts: dict[str, list[Part]] = {name: [] for name in TITLES}
     if suite is not None:
         parts["results"] += [_part(part, unit) for part in suite.parts]
+    if (by_model := _by_model(reported.runs)) is not None:
+        parts["results"].append(_part(by_model, unit))
     for figure in figures:
         parts[figure.section].append(figure_part(figure))
     for name, found in _tables(reported):
@@ -124,6 +126,34 @@ def _tables(reported: Reported) -> Iterator[tuple[str, Table | Note]]:
 def _titled(parts: Sequence[Table | Note], title: str) -> Iterator[Table | Note]:
     for part in parts:
         yield replace(part, title=title) if isinstance(part, Table) else part
+
+
+def _by_model(runs: Sequence[ReportedRun]) -> Table | None:
+    """Build a table of the primary metric with a row per setting and columns per model.
+
+    The result is None unless several settings were run with several models.
+    """
+    models = list(dict.fromkeys(run.metrics.model or "" for run in runs))
+    told = prompts(runs)
+    cells = {(label, run.metrics.model or ""): run for label, run in zip(told, runs, strict=True)}
+    labels = list(dict.fromkeys(told))
+    if len(cells) < len(runs) or len(runs) <= max(len(models), len(labels)) or len(labels) < 2:
+        return None
+    rows = []
+    for label in labels:
+        row: list[object] = [Cell(label)]
+        for model in models:
+            if (run := cells.get((label, model))) is None:
+                row += [None, None]
+            else:
+                found = primary(run.metrics, run.metrics.overall, run.metrics.scores)
+                row += [found.mean, found.ci95]
+        rows.append(row)
+    columns = [
+        Column("setting"),
+        *(Column(head, over=model, rate=True) for model in models for head in ("rate", "95%")),
+    ]
+    return table(columns, rows, title="Settings by model")
 
 
 def _groups(runs: Sequence[ReportedRun], label: str) -> Table:

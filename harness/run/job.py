@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import harness
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
-from harness.errors import ConfigError, DataInvalid, DataMissing
+from harness.errors import ConfigError, DataInvalid, DataMissing, HarnessError
 from harness.plugins import kind
 from harness.ports import Fingerprinted, Measured, Observer, Task
 from harness.records import Attempt, Instance, ObservedRun, Outcome
@@ -268,7 +268,7 @@ async def _execute(job: Job, listener: Listener | None) -> Result:
                 early: Ending = "interrupted" if interrupted else "failed"
                 metrics = None
                 with contextlib.suppress(Exception):  # report the first error, not this one
-                    metrics = _conclude(folder, manifest, early)
+                    metrics = _conclude(folder, manifest, early, _problem(error))
                 observation.run_ended(early, metrics)
                 raise
             finally:
@@ -383,13 +383,22 @@ async def _caught_up(
     return plan
 
 
-def _conclude(folder: RunFolder, manifest: Manifest, ended: Ending) -> Metrics:
+def _problem(error: BaseException) -> str:
+    """Return what to record of an error that ends a session: not the text of an unexpected one."""
+    if isinstance(error, HarnessError):
+        return error.message
+    if isinstance(error, asyncio.CancelledError):
+        return ""
+    return f"unexpected {type(error).__name__}"
+
+
+def _conclude(folder: RunFolder, manifest: Manifest, ended: Ending, problem: str = "") -> Metrics:
     """Record how the session ended, then write and return the metrics of the whole run."""
     from harness.analysis.metrics import to_json
     from harness.analysis.summary import measure  # not needed before the first call
 
     gc.collect()  # frees memory for reading the attempts
-    manifest.end(ended)
+    manifest.end(ended, problem)
     metrics = measure(folder)
     write_whole(folder.metrics, to_json(metrics))
     return metrics

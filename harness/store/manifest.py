@@ -100,9 +100,11 @@ class Manifest:
         """Set the number of unfinished samples, which is written when the session ends."""
         self._content["owed"] = owed
 
-    def end(self, how: str) -> None:
-        """Record how the session ended (see `harness.run.pool.Ending`)."""
+    def end(self, how: str, problem: str = "") -> None:
+        """Record how the session ended (see `harness.run.pool.Ending`), and why if it failed."""
         self._sessions[-1] |= {"ended_at": self._clock(), "ended": how}
+        if problem:
+            self._sessions[-1]["problem"] = problem
         self._write()
 
     def _write(self) -> None:

@@ -94,7 +94,7 @@ class RunList:
         line = seen[ATTEMPTS]
         line_at = line[0] / 1e9 if line else None
         try:
-            found = summary(folder, status if works else None, line_at, self.revision)
+            found = summary(folder, status, line_at, self.revision)
         except HarnessError as error:
             found = RunSummary(
                 name=name, state="unreadable", problem=error.message, revision=self.revision
@@ -109,7 +109,7 @@ def summary(
 
     Args:
         folder: The run's folder.
-        status: The status of the session in progress, or None if there is none.
+        status: The status of the latest session, or None if there is none.
         line_at: When the last attempt was written (epoch seconds), or None if unknown.
         revision: The revision of the list in which this entry is new.
     """
@@ -126,11 +126,15 @@ def summary(
     planned, owed = manifest.get("samples"), folder.owed()
     done = None if planned is None or owed is None else planned - owed
     state: State = _state(manifest)
-    if status is not None:
-        state = "stopping" if status.stopping else "running"
+    works = status is not None and status.works()
+    if status is not None and (
+        works or done is None
+    ):  # without an end, only the status has figures
         done, planned = status.done, status.planned
         rate = status.passed / status.judged if status.judged else None
         shown = {"rate": rate, "n": status.judged, "cost_usd": status.cost_usd}
+    if status is not None and works:
+        state = "stopping" if status.stopping else "running"
         shown |= {"eta_s": status.eta_s, "limited_by": [*status.limited_by, *status.notices]}
     tags = [str(manifest.get(key) or "") for key in ("backend", "variant")]
     return RunSummary(
@@ -141,6 +145,7 @@ def summary(
         state=state,
         done=done,
         planned=planned,
+        problem="" if works else _problem(manifest),
         started_at=manifest.get("started_at"),
         line_at=line_at,
         revision=revision,
@@ -156,6 +161,19 @@ def _state(manifest: Mapping[str, Any]) -> State:
         case "failed":
             return "failed"
     return "interrupted"
+
+
+def _problem(manifest: Mapping[str, Any]) -> str:
+    """Return why the latest session left work to do, if it was not the user who stopped it."""
+    session = (manifest.get("sessions") or [{}])[-1]
+    match session.get("ended"):
+        case "failed":
+            return str(session.get("problem") or "The session failed.")
+        case "killed":
+            return "The session's process was killed, or its machine stopped."
+        case "budget":
+            return "The budget is used up."
+    return ""
 
 
 def stamp(path: Path) -> tuple[int, int] | None:

@@ -30,8 +30,8 @@ class TimelineBins(Struct, frozen=True, kw_only=True):
     step_s: float
     attempts: list[int]
     errors: list[int]
-    judged: list[int]
-    passed: list[int]
+    judged: list[int]  # by how many more samples have a verdict, by their latest round
+    passed: list[int]  # by how many more pass
     cost_usd: list[float]
     tokens: list[int]
     median_s: list[float | None]  # latency of the calls that ended in the bin
@@ -99,20 +99,36 @@ def _bins(index: AttemptIndex, rows: NDArray[np.intp]) -> TimelineBins:
     def total(values: NDArray[Any]) -> NDArray[Any]:
         return np.bincount(places, values, minlength=n)
 
-    passed = table.passed[rows]
+    passed, judged = _of_samples(index, rows)
     medians, p95s = _quantiles(places, index.calls["latency_s"][rows], n)
     return TimelineBins(
         start=start,
         step_s=step,
         attempts=np.bincount(places, minlength=n).tolist(),
         errors=_whole(total(table.outcome[rows] == OUTCOMES.index("error"))),
-        judged=_whole(total(passed != NOT_JUDGED)),
-        passed=_whole(total(passed == 1)),
+        judged=_whole(total(judged)),
+        passed=_whole(total(passed)),
         cost_usd=total(index.calls["cost_usd"][rows]).tolist(),
         tokens=_whole(total(index.calls["tokens"][rows])),
         median_s=medians,
         p95_s=p95s,
     )
+
+
+def _of_samples(
+    index: AttemptIndex, rows: NDArray[np.intp]
+) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
+    """Return by how much each attempt changes the numbers of passed and of judged samples.
+
+    An attempt replaces the verdict of the round before.
+    """
+    table = index.attempts
+    follows = np.append(False, (rows[1:] == rows[:-1] + 1) & ~table.sample_starts()[rows[1:]])
+    found = []
+    for counts in (table.passed[rows] == 1, table.passed[rows] != NOT_JUDGED):
+        before = np.append(False, counts[:-1]) & follows
+        found.append(counts.astype(np.int8) - before.astype(np.int8))
+    return found[0], found[1]
 
 
 def _whole(values: NDArray[Any]) -> list[int]:

@@ -48,6 +48,24 @@ SCORES = {
 }
 
 
+def test_settings_by_model_have_a_column_per_model(tmp_path: Path) -> None:
+    def run(model: str, shots: int, passed: bool) -> ReportedRun:
+        name = f"{model}.{shots}"
+        found = reported_run(tmp_path / name, name, [attempt("a/0", passed=passed), attempt("a/1")])
+        metrics = replaced(found.metrics, model=model)
+        settings = {"model.name": model, "task.shots": shots}
+        return replace(found, metrics=metrics, settings=settings)
+
+    runs = [run("small", 0, False), run("large", 0, True), run("small", 4, True)]
+    part = next(one for one in tables(of(*runs), "results") if one.title == "Settings by model")
+    assert [column.over for column in part.columns] == ["", "small", "small", "large", "large"]
+    assert [[row[0], row[1], row[3]] for row in texts(part)] == [
+        ["task shots 0", "50%", "100%"],
+        ["task shots 4", "100%", "n/a"],
+    ]
+    assert not any(one.title == part.title for one in tables(of(*runs[:2]), "results"))
+
+
 def test_every_score_is_there_with_its_interval(tmp_path: Path) -> None:
     lines = [attempt(f"a/{at}", scores=SCORES) for at in range(4)]
     lines.append(attempt("a/4", passed=False, outcome="empty", text="", scores={}))

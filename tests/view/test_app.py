@@ -13,9 +13,10 @@ import httpx2
 import pytest
 
 from harness.config.run_file import RunFile
+from harness.errors import FatalCallError
 from harness.mock import MockServer
 from harness.run.job import execute, prepare
-from harness.store.run_status import STATUS, STOP
+from harness.store.run_status import STATUS, STOP, RunStatus, write_status
 from harness.view.app import LiveView, listen, serve
 from harness.view.chosen import QUICK_TEXTS
 from tests.cli.command import harness
@@ -216,6 +217,26 @@ async def test_an_unreadable_run_hides_no_other(made: Path, tmp_path: Path) -> N
         bad, good = (await page.get("/api/runs"))["runs"]
     assert (bad["state"], good["state"]) == ("unreadable", "complete")
     assert "damaged" in bad["problem"]
+
+
+async def test_a_run_that_ended_early_says_why(tmp_path: Path) -> None:
+    with MockServer(models=["other"]) as server:
+        run = RunFile.model_validate(run_file(server.base_url, samples=2))
+        with pytest.raises(FatalCallError):
+            await execute(prepare(run, "failed", settings(tmp_path)))
+    shutil.copytree(tmp_path / "failed", tmp_path / "killed")
+    manifest = json.loads((tmp_path / "killed" / "manifest.json").read_text())
+    manifest["sessions"][-1] = {"started_at": 1.0, "ended_at": None, "ended": "killed"}
+    (tmp_path / "killed" / "manifest.json").write_text(json.dumps(manifest))
+    status = RunStatus("s", 1.0, 2.0, planned=9, done=4, passed=1, judged=4)
+    write_status(tmp_path / "killed", status)
+    async with opened(tmp_path) as page:
+        failed, killed = (await page.get("/api/runs"))["runs"]
+    assert failed["state"] == "failed"
+    assert "404" in failed["problem"]
+    assert killed["state"] == "interrupted"
+    assert "killed" in killed["problem"]
+    assert (killed["done"], killed["planned"], killed["rate"]) == (4, 9, 0.25)
 
 
 async def test_the_overview_is_that_of_the_report(page: Page) -> None:

@@ -57,6 +57,8 @@ async def test_runs_are_searched_and_opened_together(made: Path, watched: Watche
         await tab.reload()  # the search is in the link
         await expect(lines).to_have_count(1)
         await tab.get_by_label("Search runs").fill("")
+        await tab.get_by_label("Only runs with simulated").first.click()
+        assert tab.url.endswith("#q=simulated")
         for name in ("a.weak", "a.strong"):
             await tab.get_by_label(f"Choose {name}").check()
         await tab.get_by_role("link", name="Open the 2 chosen runs together").click()

@@ -155,6 +155,7 @@ function Bar({ overview }: { overview: Overview }) {
     <header class="bar">
       <nav aria-label="Sections" ref={nav}>
         <ul>
+          {!embedded && <li><a href="/">All runs</a></li>}
           {links.map(([id, title]) => (
             <li key={id}>
               <a href={`#${id}`} aria-current={state.value.open === null && id === current ? "true" : undefined} onClick={leave}><T t={title} /></a>

@@ -33,7 +33,7 @@ export const between = (low: number, high: number, unit: string) =>
 export const seconds = (time: number) =>
   time < 0.0005 ? "<1 ms" : time < 1 ? `${Math.round(time * 1000)} ms` : `${time.toFixed(time < 10 ? 1 : 0)} s`;
 export const dollars = (cost: number) =>
-  cost === 0 || cost >= 0.01 ? `$${cost.toFixed(2)}` : `$${Number(cost.toPrecision(2))}`;
+  cost === 0 || cost >= 0.01 ? `$${cost.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 })}` : `$${Number(cost.toPrecision(2))}`;
 
 /** Any of these texts, in any case; null without texts. */
 export function pattern(wanted: string[]): RegExp | null {

@@ -68,22 +68,27 @@ function Line({ run }: { run: RunSummary }) {
       <th scope="row">
         <a href={`/runs/${encodeURIComponent(run.name)}/`}><T t={run.name} /></a>{" "}
         <Badges marks={run.tags.filter((tag) => tag === tag.toUpperCase())} />
-        <small><T t={[run.task, run.model].filter(Boolean).join(" · ")} /></small>
+        <small>
+          <T t={[run.task, run.model].filter(Boolean).join(" · ")} />{" "}
+          {run.tags.filter((tag) => tag !== tag.toUpperCase()).map((tag) => (
+            <button type="button" class="tag" key={tag} aria-label={`Only runs with ${visible(tag)}`} onClick={() => show((query) => query.set("q", tag))}><T t={tag} /></button>
+          ))}
+        </small>
         {run.problem && <small class="bad"><T t={run.problem} /></small>}
       </th>
       <td><State run={run} /></td>
-      <td class="figure">
+      <td class="figure" data-label="Rate">
         {run.rate === null ? "–" : <b>{value(run.rate)}</b>}
         {run.low !== null && run.high !== null && <small> {value(run.low)} to {value(run.high)}</small>}
         {!unit && <small> <T t={run.measure} /></small>}
       </td>
-      <td class="figure">
+      <td class="figure" data-label="Samples">
         {progress(run)}
         {run.eta_s !== null && <small> {lasting(run.eta_s)} left</small>}
       </td>
-      <td class="figure">{run.cost_usd === null ? "–" : dollars(run.cost_usd)}</td>
-      <td class="figure nowrap">{ago(run.started_at)}</td>
-      <td class="figure nowrap">{ago(run.line_at)}</td>
+      <td class="figure" data-label="Cost">{run.cost_usd === null ? "–" : dollars(run.cost_usd)}</td>
+      <td class="figure nowrap" data-label="Started">{ago(run.started_at)}</td>
+      <td class="figure nowrap" data-label="Last line">{ago(run.line_at)}</td>
       <td class="nowrap">{run.state === "running" && <Stop name={run.name} />}</td>
     </tr>
   );
@@ -109,7 +114,7 @@ export function RunsPage() {
       return words.every((word) => text.includes(word));
     })
     .sort((a, b) => (b.started_at ?? 0) - (a.started_at ?? 0));
-  const heads = ["State", "Rate so far", "Samples", "Cost", "Started", "Last line", ""];
+  const heads = ["State", "Rate", "Samples", "Cost", "Started", "Last line", ""];
   return (
     <main id="main" class="runs-page">
       <Disconnected />

@@ -13,8 +13,10 @@ type Series = { name: string; kind: string; values: (number | null)[]; at?: numb
 
 const clock = (time: number) => new Date(time * 1000).toISOString().slice(11, 19);
 
-/** A small chart over time; the numbers are also told by its label. */
-function Chart({ title, series, from, to, unit }: { title: string; series: Series[]; from: number; to: number; unit: (value: number) => string }) {
+type ChartProps = { title: string; series: Series[]; from: number; to: number; unit: (value: number) => string; marks?: [at: number, text: string][] };
+
+/** A small chart over time; the numbers are also told by its label. `marks` are moments to point out. */
+function Chart({ title, series, from, to, unit, marks = [] }: ChartProps) {
   const numbers = series.flatMap(({ values }) => values.filter((value) => value !== null));
   if (!numbers.length) return null;
   const most = Math.max(...numbers) || 1;
@@ -27,7 +29,9 @@ function Chart({ title, series, from, to, unit }: { title: string; series: Serie
   return (
     <figure class="time-chart">
       <h3>{title}</h3>
-      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={`${title}, at most ${unit(most)}; now ${last.join(", ")}`} preserveAspectRatio="none">
+      <p class="axis-end" aria-hidden="true">{unit(most)}</p>
+      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={`${title}: highest ${unit(most)}; latest ${last.join(", ")}`} preserveAspectRatio="none">
+        {marks.map(([at, text]) => at >= from && at <= to && <line key={at} class="notice" x1={x(at)} x2={x(at)} y1={0} y2={HEIGHT}><title>{visible(text)}</title></line>)}
         {series.map(({ name, kind, values, at, bars }) => {
           const place = (number: number) => x(at ? at[number]! : from + ((number + 0.5) * (to - from)) / values.length);
           if (bars) {
@@ -36,17 +40,26 @@ function Chart({ title, series, from, to, unit }: { title: string; series: Serie
               value ? <rect key={`${name}${number}`} class={kind} x={place(number) - width / 2} y={y(value)} width={width} height={HEIGHT - y(value)} /> : null,
             );
           }
-          const points = values.flatMap((value, number) => (value === null ? [] : [`${place(number).toFixed(1)},${y(value).toFixed(1)}`]));
-          return <polyline key={name} class={kind} points={points.length > 1 ? points.join(" ") : `0,${points[0]!.split(",")[1]} ${WIDTH},${points[0]!.split(",")[1]}`} />;
+          // A line per stretch of known values; a value alone is a short one.
+          const line = values.map((value, number) => {
+            if (value === null) return "";
+            const [left, height] = [place(number), y(value).toFixed(1)];
+            const begins = (values[number - 1] ?? null) === null;
+            const alone = begins && (values[number + 1] ?? null) === null;
+            return `${begins ? "M" : "L"}${(left - (alone ? 2 : 0)).toFixed(1)} ${height}${alone ? "h4" : ""}`;
+          });
+          return <path key={name} class={kind} d={line.join("")} />;
         })}
       </svg>
       <figcaption>
         {series.map(({ name, kind }, at) => <span key={name}><i class={`key ${kind}`} /> {last[at]} </span>)}
-        <span>at most {unit(most)}</span>
       </figcaption>
     </figure>
   );
 }
+
+/** How much a counter rises per second. */
+const rises = (values: number[], at: number[]) => values.map((value, place) => (place ? Math.max(0, value - values[place - 1]!) / (at[place]! - at[place - 1]! || 1) : 0));
 
 const running = (values: number[]) => {
   let sum = 0;
@@ -64,19 +77,29 @@ function Charts({ bins, timeline }: { bins: Bins; timeline: Timeline }) {
   const column = (place: number) => traffic.map((moment) => moment[place]!);
   const span = traffic.length ? ([at[0]!, at.at(-1)!] as const) : ([from, to] as const);
   const whole = (value: number) => counted(Math.round(value));
-  const area = { from, to };
+  const each = (value: number) => String(Number(value.toPrecision(2)));
+  const marks = latest ? (timeline.status?.events ?? []) : [];
+  const area = { from, to, marks };
+  const session = { from: span[0], to: span[1], marks };
+  const [again, limited] = [column(3), column(4)];
   return (
     <>
       <p class="note">{clock(from)} to {clock(to)} UTC, {lasting(to - from)}</p>
       <div class="time-charts">
         <Chart title={`Attempts ${per}`} {...area} unit={whole} series={[{ name: "attempts", kind: "plain", values: bins.attempts, bars: true }, { name: "failed calls", kind: "alarm", values: bins.errors, bars: true }]} />
-        <Chart title="Pass rate so far" {...area} unit={percent} series={[{ name: "of all rounds", kind: "plain", values: judged.map((n, place) => (n ? passed[place]! / n : null)) }]} />
+        <Chart title="Pass rate so far" {...area} unit={percent} series={[{ name: "of the samples begun", kind: "plain", values: judged.map((n, place) => (n ? passed[place]! / n : null)) }]} />
         <Chart title="Latency" {...area} unit={seconds} series={[{ name: "95th percentile", kind: "soft", values: bins.p95_s }, { name: "median", kind: "plain", values: bins.median_s }]} />
         <Chart title="Money" {...area} unit={dollars} series={[{ name: "paid", kind: "plain", values: running(bins.cost_usd) }]} />
         {traffic.length > 1 && (
           <>
-            <Chart title="Calls" from={span[0]} to={span[1]} unit={whole} series={[{ name: "waiting", kind: "soft", at, values: column(2) }, { name: "in flight", kind: "plain", at, values: column(1) }]} />
-            <Chart title="Calls sent again" from={span[0]} to={span[1]} unit={whole} series={[{ name: "all", kind: "soft", at, values: column(3) }, { name: "rate limit (429)", kind: "alarm", at, values: column(4) }]} />
+            <Chart title="Calls" {...session} unit={whole} series={[{ name: "waiting", kind: "soft", at, values: column(2) }, { name: "in flight", kind: "plain", at, values: column(1) }]} />
+            <Chart
+              title="Calls sent again per second" {...session} unit={each}
+              series={[
+                { name: `all (${counted(again.at(-1)!)} so far)`, kind: "soft", at, values: rises(again, at) },
+                { name: `for a rate limit, 429 (${counted(limited.at(-1)!)})`, kind: "alarm", at, values: rises(limited, at) },
+              ]}
+            />
           </>
         )}
       </div>
@@ -107,7 +130,7 @@ function Now({ run, timeline }: { run: RunSummary; timeline: Timeline }) {
   const working = run.state === "running" || run.state === "stopping";
   const moment = working ? status?.traffic.at(-1) : undefined;
   const facts: [string, string][] = [["samples", progress(run)]];
-  if (run.rate !== null) facts.push(["rate so far", `${percent(run.rate)} of ${counted(run.n)}`]);
+  if (run.rate !== null) facts.push([working ? "rate so far" : "rate", `${percent(run.rate)} of ${counted(run.n)}`]);
   if (moment) {
     facts.push(["in flight", counted(moment[1])], ["waiting", counted(moment[2])]);
     facts.push(["sent again", `${counted(moment[3])} (${counted(moment[4])} for a rate limit)`]);
@@ -122,6 +145,7 @@ function Now({ run, timeline }: { run: RunSummary; timeline: Timeline }) {
         <b><T t={run.name} /></b> <State run={run} /> {run.state === "running" && <Stop name={run.name} />}
       </p>
       <dl class="facts">{facts.map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>
+      {run.problem && <p class="bad"><T t={run.problem} /></p>}
       {run.limited_by.length > 0 && <p class="note">Limited by <T t={run.limited_by.join("; ")} /></p>}
     </>
   );
@@ -146,7 +170,7 @@ function Run({ run, timeline, choose }: LiveRun & { choose: (session: number) =>
       )}
       {bins && <Charts bins={bins} timeline={timeline} />}
       {status && status.events.length > 0 && (
-        <details>
+        <details open>
           <summary>{several(status.events.length, "notice")} of the latest session</summary>
           <ul class="calls-told">{status.events.map(([at, text], place) => <li key={place}><small>{clock(at)}</small> <T t={text} /></li>)}</ul>
         </details>
@@ -185,7 +209,6 @@ export function Timelines({ runs: n, open }: { runs: number; open: boolean }) {
     <section id="timeline" aria-labelledby="timeline-title">
       <Disconnected />
       <h2 id="timeline-title" tabIndex={-1}>Timeline</h2>
-      <p class="note"><a href="/">All runs</a></p>
       <details open={shown} onToggle={({ currentTarget }) => setShown(currentTarget.open)}>
         <summary>What the {n > 1 ? "runs are" : "run is"} doing, or did</summary>
         {shown && runs.map(({ run, timeline }) => <Run key={timeline.run} {...{ run, timeline, choose }} />)}
