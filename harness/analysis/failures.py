@@ -49,18 +49,13 @@ class _Failed(Struct, gc=False):
 
 
 @dataclass(frozen=True, slots=True)
-class FailureReason:
-    """A reason why attempts with one outcome failed, with N in place of each number."""
-
-    reason: str
-    outcome: Outcome
-
-
-@dataclass(frozen=True, slots=True)
 class Failures:
-    """A run's distinct reasons for failures, and which of them each failed attempt has."""
+    """A run's distinct reasons for failures, and which of them each failed attempt has.
 
-    reasons: tuple[FailureReason, ...]
+    A reason has N in place of each number.
+    """
+
+    reasons: tuple[str, ...]
     of: Mapping[int, tuple[int, ...]]  # places in ``reasons``, by row of the run's index
     names: Mapping[int, tuple[str, int, int]]  # instance, sample and round, by row
 
@@ -88,11 +83,11 @@ def read_failures(index: AttemptIndex) -> Failures:
     """
     register = {} if index.judgements is None else index.judgements.register.judges
     silent = tuple(f"{name}." for name, judge in register.items() if not judge.decides)
-    places: dict[FailureReason, int] = {}
+    places: dict[str, int] = {}
     of: dict[int, tuple[int, ...]] = {}
     names: dict[int, tuple[str, int, int]] = {}
     for row, one in _read(index):
-        own = [FailureReason(why, one.outcome) for why in _kinds(one, silent, bool(register))]
+        own = _kinds(one, silent, bool(register))
         of[row] = tuple(places.setdefault(reason, len(places)) for reason in own)
         names[row] = one.instance, one.sample, one.round
     return Failures(tuple(places), of, names)

@@ -78,13 +78,13 @@ def _alone(run: ReportedRun, overview: RunOverview, unit: ShownUnit) -> str:
     found = primary(metrics, metrics.overall, metrics.scores)
     if not found.n:
         return f"{_name(run.name)} has no judged answer"
-    cases = _counted(metrics.n_instances, "case")
+    instances = _counted(metrics.n_instances, "instance")
     if not metrics.measure:
-        of = cases if found.n == metrics.n_instances else f"{found.n:,} answers to {cases}"
+        of = instances if found.n == metrics.n_instances else f"{found.n:,} samples of {instances}"
         said = f"passes {_shown(found.mean, unit)} of {of}{_between(found.ci95, unit)}"
     else:
         value = f"{_shown(found.mean, unit)}{_between(found.ci95, unit)}"
-        said = f"has {printable(metrics.measure)} {value}, {cases}"
+        said = f"has {printable(metrics.measure)} {value}, {instances}"
     if run.last_round > 1:
         said += f", after up to {run.last_round} rounds"
     for first in overview.failures[:1]:
@@ -109,10 +109,10 @@ def _side_by_side(runs: Sequence[ReportedRun], unit: ShownUnit) -> str:
 def _pair(comparison: RunComparison, unit: ShownUnit) -> str:
     one, score = comparison.others[0], comparison.asked.score
     found, base, run = one.overall, _name(comparison.baseline), _name(one.run)
-    cases = _counted(found.n, "case")
+    instances = _counted(found.n, "instance")
     if not found.n:
-        return f"{run} and {base} have no judged case in common"
-    change = f"{_change(found, unit)}, {cases}{_of_rounds(comparison)}"
+        return f"{run} and {base} have no judged instance in common"
+    change = f"{_change(found, unit)}, {instances}{_of_rounds(comparison)}"
     first, second = (_shown(value, unit) for value in (found.first, found.second))
     if found.p_value is None:
         return f"{run} {_verb(score, found.second, unit)}, {base} {first}: {change}"
@@ -142,7 +142,7 @@ def _best(comparison: RunComparison, matrix: PairMatrix, unit: ShownUnit) -> str
         said = f"{name} is the best of {len(rows):,} runs: it {verb}"
     if base in others:
         found = _from(of[frozenset((best, base))], base)
-        change = f"{_change(found, unit)}, {_counted(found.n, 'case')}{_of_rounds(comparison)}"
+        change = f"{_change(found, unit)}, {_counted(found.n, 'instance')}{_of_rounds(comparison)}"
         if base in alike:
             said += f"; no sure difference from {shown[base]}, the baseline: {change}"
         else:
@@ -184,7 +184,7 @@ def _support(
         against = comparison.others[0]
         found = against.overall
         yield (
-            f"p {p_value(found.p_value)} by {TESTS[found.method]}, over the cases that both runs "
+            f"p {p_value(found.p_value)} by {TESTS[found.method]}, over the instances that both "
             f"have; {_name(against.run)} is better on {found.better:,}, worse on {found.worse:,}."
         )
     failing: dict[str, list[str]] = {}

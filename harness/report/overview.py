@@ -16,7 +16,7 @@ from msgspec import Struct
 from harness.analysis.breakdown import is_verdict
 from harness.analysis.clustered import SampleStatistic
 from harness.analysis.comparable import CONFOUNDED, SCORED_DIFFERENTLY
-from harness.analysis.failures import FENCE_HINT, FailureReason
+from harness.analysis.failures import FENCE_HINT
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.run_comparison import RunComparison
 from harness.analysis.self_preference import notes
@@ -84,7 +84,6 @@ class FailureShare(Struct, frozen=True, kw_only=True):
     """A reason why last answers of a run failed. A failure may have several reasons."""
 
     reason: str
-    outcome: str
     n: int
     share: float  # of all failures
     hint: str
@@ -241,7 +240,7 @@ def _run(
     full_name: str,
     included: int,
     runs: Sequence[ReportedRun],
-    frequent: Container[FailureReason],
+    frequent: Container[str],
 ) -> RunOverview:
     metrics = run.metrics
     found = primary(metrics, metrics.overall, metrics.scores)
@@ -312,7 +311,7 @@ def _failed(run: ReportedRun) -> list[int]:
     return [row for row in run.index.last_rounds().tolist() if row in failures] if failures else []
 
 
-def _frequent(runs: Sequence[ReportedRun]) -> dict[FailureReason, None]:
+def _frequent(runs: Sequence[ReportedRun]) -> dict[str, None]:
     """Return the most frequent reasons for failures of last answers, over all runs."""
     counts = Counter(
         run.failures.reasons[place]
@@ -323,23 +322,22 @@ def _frequent(runs: Sequence[ReportedRun]) -> dict[FailureReason, None]:
     return dict.fromkeys(reason for reason, _ in counts.most_common(MOST_REASONS))
 
 
-def _failures(run: ReportedRun, frequent: Container[FailureReason]) -> Iterator[FailureShare]:
+def _failures(run: ReportedRun, frequent: Container[str]) -> Iterator[FailureShare]:
     failed = _failed(run)
     counts = Counter(place for row in failed for place in run.failures.of[row])
     for place, n in counts.most_common():
-        one = run.failures.reasons[place]
-        if one not in frequent:
+        reason = run.failures.reasons[place]
+        if reason not in frequent:
             continue
         first = next(row for row in failed if place in run.failures.of[row])
-        in_json = one.outcome == "unparseable" and "JSON" in one.reason
+        in_json = reason.startswith("unparseable: ") and "JSON" in reason
         yield FailureShare(
-            reason=one.reason,
-            outcome=one.outcome,
+            reason=reason,
             n=n,
             share=n / len(failed),
             hint=FENCE_HINT if in_json else "",
             example=run.failures.names[first],
-            filter={"where": run.name, "reason": one.reason},
+            filter={"where": run.name, "reason": reason},
         )
 
 

@@ -324,7 +324,7 @@ def _computed(runs: Sequence[_Run], title: str, figures: bool, quick: bool) -> _
     reasons: dict[str, list[list[int]]] = {}
     for at, run in zip(begun, reported.runs, strict=True):
         for row, places in run.failures.of.items():
-            for reason in {run.failures.reasons[place].reason for place in places}:
+            for reason in {run.failures.reasons[place] for place in places}:
                 of = reasons.setdefault(reason, [[] for _ in runs])
                 of[at].append(int(run.index.offset[row]))
     place = {run.folder.name: at for at, run in enumerate(runs)}

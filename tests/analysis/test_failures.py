@@ -24,7 +24,7 @@ def index(folder: Path, *attempts: Attempt) -> AttemptIndex:
 
 
 def reasons(found: Failures) -> list[list[str]]:
-    return [[found.reasons[place].reason for place in places] for places in found.of.values()]
+    return [[found.reasons[place] for place in places] for places in found.of.values()]
 
 
 def test_failed_attempts_and_failed_calls_have_a_reason(tmp_path: Path) -> None:

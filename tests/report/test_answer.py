@@ -59,7 +59,7 @@ def runs_passing(tmp_path: Path) -> Runs:
 def test_of_one_run_the_rate_its_interval_and_what_fails_most(runs_passing: Runs) -> None:
     (run,) = runs_passing({"one": 15})
     assert answer([run]).sentence == (
-        "one passes 75% of 20 cases (53 to 89); most failures: "
+        "one passes 75% of 20 instances (53 to 89); most failures: "
         "exact: case/N is wrong in round N (5 of 5)."
     )
     assert answer([run]).support == ["Cost: one $0.0200."]
@@ -78,12 +78,15 @@ def test_many_answers_have_a_decimal_and_samples_are_not_cases(tmp_path: Path) -
     run = reported_run(tmp_path, "run", lines)
     found = told([run])
     assert found.digits == 1
-    assert found.answer.sentence == "run passes 100.0% of 200 answers to 100 cases (96.3 to 100.0)."
+    assert (
+        found.answer.sentence
+        == "run passes 100.0% of 200 samples of 100 instances (96.3 to 100.0)."
+    )
 
 
 def test_rounds_are_told(tmp_path: Path) -> None:
     sentence = answer(two_runs(tmp_path)[1:]).sentence
-    assert sentence.startswith("after passes 67% of 12 answers to 6 cases (")
+    assert sentence.startswith("after passes 67% of 12 samples of 6 instances (")
     assert ", after up to 2 rounds; most failures: exact: " in sentence
 
 
@@ -93,13 +96,13 @@ def test_nothing_judged(tmp_path: Path) -> None:
     assert found.answer.sentence == "run has no judged answer."
     assert "Not judged: run 1 of 1." in found.answer.support[0]
     (failure,) = found.runs[0].failures
-    assert (failure.reason, failure.outcome) == ("error: no connection", "error")
+    assert failure.reason == "error: no connection"
 
 
 def test_a_sure_difference(runs_passing: Runs) -> None:
     found = answer(runs_passing({"plain": 3, "strict": 16}))
-    assert found.sentence == "strict passes 80%, plain 15%: +65 points (35 to 83), 20 cases."
-    assert found.support[0].startswith("p <0.001 by McNemar's exact test, over the cases that")
+    assert found.sentence == "strict passes 80%, plain 15%: +65 points (35 to 83), 20 instances."
+    assert found.support[0].startswith("p <0.001 by McNemar's exact test, over the instances that")
     assert found.support[1] == (
         "Most failures: plain (17 of 17) and strict (4 of 4), exact: case/N is wrong in round N."
     )
@@ -108,33 +111,33 @@ def test_a_sure_difference(runs_passing: Runs) -> None:
 
 def test_a_worse_run(runs_passing: Runs) -> None:
     sentence = answer(runs_passing({"plain": 16, "strict": 3})).sentence
-    assert sentence == "strict passes 15%, plain 80%: -65 points (-83 to -35), 20 cases."
+    assert sentence == "strict passes 15%, plain 80%: -65 points (-83 to -35), 20 instances."
 
 
 def test_a_difference_that_may_be_chance(runs_passing: Runs) -> None:
     sentence = answer(runs_passing({"plain": 14, "strict": 15})).sentence
     assert sentence == (
         "no difference found between strict (75%) and plain (70%): "
-        "+5 points (-11 to +20), 20 cases."
+        "+5 points (-11 to +20), 20 instances."
     )
 
 
 def test_first_answers_are_named(tmp_path: Path) -> None:
     sentence = answer(two_runs(tmp_path), round=1).sentence
-    assert sentence.endswith("6 cases, of each sample's first answer.")
+    assert sentence.endswith("6 instances, of each sample's first answer.")
     assert "after (0%) and before (50%)" in sentence
 
 
 def test_no_case_in_common(tmp_path: Path) -> None:
     runs = [reported_run(tmp_path / name, name, [attempt(name)]) for name in "ab"]
-    assert answer(runs).sentence == "b and a have no judged case in common."
+    assert answer(runs).sentence == "b and a have no judged instance in common."
 
 
 def test_the_best_of_several_runs_and_those_as_good(runs_passing: Runs) -> None:
     found = answer(runs_passing({"base": 4, "weak": 2, "good": 18, "best": 19}))
     assert found.sentence == (
         "best passes 95%, the most of 4 runs; base (the baseline) 20%: +75 points (45 to 91), "
-        "20 cases; good (90%) cannot be told apart from it."
+        "20 instances; good (90%) cannot be told apart from it."
     )
     assert found.support[0] == "best against good, the next best: +5 points (-11 to +20)."
     assert found.support[1] == (
@@ -146,7 +149,7 @@ def test_the_best_of_several_runs_and_those_as_good(runs_passing: Runs) -> None:
 def test_a_run_that_is_surely_the_best(runs_passing: Runs) -> None:
     assert answer(runs_passing({"base": 4, "weak": 2, "best": 19})).sentence == (
         "best is the best of 3 runs: it passes 95%, base (the baseline) 20%: "
-        "+75 points (45 to 91), 20 cases."
+        "+75 points (45 to 91), 20 instances."
     )
 
 
@@ -160,7 +163,7 @@ def test_the_best_may_not_differ_from_the_baseline(runs_passing: Runs) -> None:
     sentence = answer(runs_passing({"base": 17, "weak": 2, "best": 18})).sentence
     assert sentence == (
         "best passes 90%, the most of 3 runs; no sure difference from base (85%), the baseline: "
-        "+5 points (-11 to +20), 20 cases."
+        "+5 points (-11 to +20), 20 instances."
     )
 
 

@@ -199,7 +199,7 @@ def _reasons(
     for place, (run, row) in enumerate(rows):
         failures = runs[run].failures
         for reason in failures.of.get(row, ()):
-            found.setdefault(failures.reasons[reason].reason, []).append(place)
+            found.setdefault(failures.reasons[reason], []).append(place)
     return [{"text": text, "rows": places} for text, places in found.items()]
 
 
