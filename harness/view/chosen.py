@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -21,11 +21,11 @@ from harness.plugins import import_extra
 from harness.records import OUTCOMES, Outcome
 from harness.report.answer import Headline
 from harness.report.html.archive import snippet
-from harness.report.html.entries import entry, read_texts
+from harness.report.html.entries import entry, judges_of, read_texts
 from harness.report.html.page import drawable
 from harness.report.overview import Overview, overview, score_kind
 from harness.report.runs import Reported, common_start, report_on, run_title
-from harness.store.columns import NOT_JUDGED
+from harness.store.columns import NOT_JUDGED, name_digest
 from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder
 from harness.store.run_status import read_status
@@ -205,8 +205,13 @@ class Chosen:
         kinds = computed.kinds if computed else {}
         return {
             "runs": [
-                {"name": name, "marks": marks.get(name, []), "recorded": one.recorded}
-                for name, one in zip(self._names, self.followed, strict=True)
+                {
+                    "name": name,
+                    "marks": marks.get(name, []),
+                    "recorded": one.recorded,
+                    "judges": judges_of(index),
+                }
+                for name, one, index in zip(self._names, self.followed, table.indexes, strict=True)
             ],
             "outcomes": OUTCOMES,
             "labels": [
@@ -236,6 +241,10 @@ class Chosen:
             hits, done = await self._search(asked.q, table.indexes)
             known = Findings(known.reasons, known.changes, hits)
         compared = self._computed.round if self._computed else None
+        changed = [
+            {kind: known.changes.get(f"{kind}:{name}", ()) for kind in ("better", "worse")}
+            for name in self._names
+        ]
         found = await in_thread(lambda: table.find(asked, known, compared))
         shown = slice(max(0, start), max(0, min(end, start + 1000)))
         cells: list[list[object]] = []
@@ -264,6 +273,7 @@ class Chosen:
                 "sample": line.sample,
                 "groups": [line.groups.get(label) for label in labels],
                 "cells": [of[place] for of in cells],
+                "changes": [_kind_of(line.instance, own) for own in changed],
             }
             for place, line in sorted(named.items())
         ]
@@ -328,11 +338,12 @@ def _computed(runs: Sequence[_Run], title: str, figures: bool, quick: bool) -> _
                 of = reasons.setdefault(reason, [[] for _ in runs])
                 of[at].append(int(run.index.offset[row]))
     place = {run.folder.name: at for at, run in enumerate(runs)}
-    digests: dict[str, list[int]] = {}
+    digests: dict[str, frozenset[int]] = {}
     changes: list[dict[str, object]] = []
     if (comparison := reported.comparison) is not None:
         for one in comparison.others:
-            at, better, worse = place[one.run], one.better_digests, one.worse_digests
+            at = place[one.run]
+            better, worse = frozenset(one.better_digests), frozenset(one.worse_digests)
             digests |= {f"better:{runs[at].name}": better, f"worse:{runs[at].name}": worse}
             sizes = {"better": len(better), "worse": len(worse)}
             changes.append({"run": at, "baseline": place[comparison.baseline], **sizes})
@@ -340,6 +351,11 @@ def _computed(runs: Sequence[_Run], title: str, figures: bool, quick: bool) -> _
     kinds = {name: score_kind(run, name) for run in reported.runs for name in run.attempts.scores}
     compared = comparison.asked.round if comparison else None
     return _Computed(drawable(told), Findings(offsets, digests), kinds, compared, changes, quick)
+
+
+def _kind_of(instance: str, changed: Mapping[str, Collection[int]]) -> str | None:
+    digest = name_digest(instance)
+    return next((kind for kind, digests in changed.items() if digest in digests), None)
 
 
 def _figures(reported: Reported) -> Sequence[Any]:

@@ -84,7 +84,7 @@ async def test_a_run_is_followed_and_stopped(tmp_path: Path, watched: Watched) -
             await tab.get_by_role("link", name="run", exact=True).click()
             await expect(tab.locator(".state-running")).to_be_visible()
             found = tab.locator(".found p")
-            await expect(found).to_contain_text("cases")
+            await expect(found).to_contain_text("samples")
             before = await found.text_content()
             await expect(found).not_to_have_text(before or "")  # without a reload
             await expect(tab.locator(".time-chart").first).to_be_visible()

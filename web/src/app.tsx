@@ -13,7 +13,7 @@ import { RunsPage } from "./live/runs";
 import { Indexing, Timelines } from "./live/timeline";
 import type { Index, Overview, Part } from "./model";
 import { type Found, ServerSource, type Source } from "./source";
-import { close, followLinks, go, link, nothingOpen, state } from "./state";
+import { close, followLinks, go, gridLink, linkTo, nothingOpen, state } from "./state";
 import { Answer, Comparison, Differences, Failures, Rates, Scores, Section } from "./summary";
 import { DataTable } from "./table";
 import { counted, precision, T, visible } from "./text";
@@ -49,14 +49,23 @@ function Groups({ overview }: { overview: Overview }) {
   const labels = Object.entries(overview.groups).filter(([, groups]) => Object.keys(groups).length);
   if (!labels.length) return null;
   return (
-    <details class="fold">
-      <summary>What the groups mean</summary>
+    <Section id="groups" title="What the groups mean" folded>
       {labels.map(([label, groups]) => (
         <dl class="groups-told" key={label} aria-label={visible(label)}>
           {Object.entries(groups).map(([group, meaning]) => <div key={group}><dt><T t={group} /></dt><dd><T t={meaning} /></dd></div>)}
         </dl>
       ))}
-    </details>
+    </Section>
+  );
+}
+
+/** The field's words for the rows of the grid (DESIGN.md), for readers who do not know ours. */
+function Words({ index }: { index: Index }) {
+  return (
+    <p class="note">
+      An <b>instance</b> is one item of the task, and a <b>sample</b> is one{index.samples > 1 ? ` of ${counted(index.samples)} independent answers` : " answer"} to
+      it: a row of the list. An <b>attempt</b> is one reply with its scores{index.rounds > 1 ? ": a sample has one in each of its rounds of feedback" : ""}.
+    </p>
   );
 }
 
@@ -77,12 +86,8 @@ function Report({ overview, found, cancel }: { overview: Overview; found: Found 
       {overview.runs.length > 0 && <Rates overview={overview} />}
       <Differences overview={overview} />
       <Failures overview={overview} />
-      <Scores overview={overview} index={index.value}>{partsOf("scores")}</Scores>
-      <Comparison overview={overview}>{partsOf("comparison")}</Comparison>
-      {others(overview).map(({ id, title, parts }) => <Section key={id} id={id} title={title}><Parts parts={parts} /></Section>)}
-      <Groups overview={overview} />
-      <section id="attempts" aria-labelledby="attempts-title">
-        <h2 id="attempts-title" tabIndex={-1}>Cases</h2>
+      <Section id="attempts" title="Samples">
+        {index.value && <Words index={index.value} />}
         {shares.map((run) => (
           <p class="note" key={run.name}>
             <b><T t={run.name} /></b>: {counted(run.included)} of {counted(run.attempts)} attempts are in this page: all attempts on
@@ -90,14 +95,17 @@ function Report({ overview, found, cancel }: { overview: Overview; found: Found 
           </p>
         ))}
         {index.value ? <Grid index={index.value} {...{ overview, found, cancel }} state={state.value} /> : <p class="note">Reading the attempts…</p>}
-      </section>
+      </Section>
+      <Scores overview={overview} index={index.value}>{partsOf("scores")}</Scores>
+      <Comparison overview={overview}>{partsOf("comparison")}</Comparison>
+      {others(overview).map(({ id, title, parts }) => <Section key={id} id={id} title={title} folded><Parts parts={parts} /></Section>)}
+      <Groups overview={overview} />
       {overview.method.length > 0 && (
-        <details class="fold" id="method">
-          <summary>How is this computed?</summary>
+        <Section id="method" title="How is this computed?" folded>
           {overview.method.map((text, at) => <p class="note" key={at}><T t={text} /></p>)}
-        </details>
+        </Section>
       )}
-      <Section id="provenance" title="Provenance"><Parts parts={overview.provenance} /></Section>
+      <Section id="provenance" title="Provenance" folded><Parts parts={overview.provenance} /></Section>
     </>
   );
 }
@@ -110,10 +118,10 @@ function useSections(overview: Overview) {
       ["main", "Answer"],
       ...some(!embedded, "timeline", "Timeline"),
       ...some(overview.runs.some((run) => run.failures.length), "failures", "Failures"),
+      ["attempts", "Samples"],
       ...some(overview.runs.some((run) => run.scores.length), "scores", "Checks"),
       ...some(Boolean(overview.comparison?.rows.length || overview.sections.some(({ id }) => id === "comparison")), "comparison", "Comparison"),
       ...others(overview).map(({ id, title }): [string, string] => [id, title]),
-      ["attempts", "Cases"],
       ["provenance", "Provenance"],
     ] as [string, string][];
   }, [overview]);
@@ -158,7 +166,7 @@ function Bar({ overview }: { overview: Overview }) {
           {!embedded && <li><a href="/">All runs</a></li>}
           {links.map(([id, title]) => (
             <li key={id}>
-              <a href={`#${id}`} aria-current={state.value.open === null && id === current ? "true" : undefined} onClick={leave}><T t={title} /></a>
+              <a href={linkTo(id, state.value)} aria-current={state.value.open === null && id === current ? "true" : undefined} onClick={leave}><T t={title} /></a>
             </li>
           ))}
         </ul>
@@ -170,6 +178,15 @@ function Bar({ overview }: { overview: Overview }) {
   );
 }
 
+/** Shows the section that a link leads to, which may be folded. */
+function showLinked() {
+  const [, id] = /^#([^?]+)/u.exec(location.hash) ?? [];
+  const section = id ? document.getElementById(id) : null;
+  const folded = section?.querySelector<HTMLDetailsElement>(":scope > details");
+  if (folded) folded.open = true;
+  section?.scrollIntoView({ behavior: "instant" });
+}
+
 /** Keeps a linked section in view until the reader scrolls, as charts above it are still drawn. */
 function stayWhereLinked() {
   let moved = false;
@@ -178,9 +195,7 @@ function stayWhereLinked() {
   }
   addEventListener("hashchange", () => { moved = false; });
   new ResizeObserver(() => {
-    if (moved || state.value.open !== null || !location.hash) return;
-    const id = location.hash.startsWith("#attempts") ? "attempts" : location.hash.slice(1);
-    document.getElementById(id)?.scrollIntoView({ behavior: "instant" });
+    if (!moved && state.value.open === null) showLinked();
   }).observe(document.body);
 }
 
@@ -188,7 +203,7 @@ function App({ source, overview }: { source: Source; overview: Overview }) {
   const [found, setFound] = useState<Found | null>(null);
   const stop = useRef(() => {});
   const { open } = state.value;
-  const chosen = link({ ...state.value, ...nothingOpen });
+  const chosen = gridLink(state.value);
   useEffect(() => {
     let current = true;
     stop.current = source.find(state.value, (each) => current && setFound(each));
@@ -230,9 +245,7 @@ function App({ source, overview }: { source: Source; overview: Overview }) {
     };
     addEventListener("keydown", key);
     followLinks(() => {
-      if (state.value.open === null) {
-        requestAnimationFrame(() => document.getElementById("attempts")?.scrollIntoView({ behavior: "instant" }));
-      }
+      if (state.value.open === null) requestAnimationFrame(showLinked);
     });
     stayWhereLinked();
   }, []);

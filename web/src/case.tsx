@@ -1,4 +1,4 @@
-/* An open case: its prompt, and the rounds of one run, or of two side by side. */
+/* An open sample: its prompt, and the rounds of one run, or of two side by side. */
 
 import { type Change, diffWordsWithSpace } from "diff";
 import type { ComponentChildren } from "preact";
@@ -70,6 +70,7 @@ export function CaseView({ index, overview, state, found, source, version }: Sho
     return group == null ? [] : [[label, group, overview.groups[label]?.[group]] as const];
   });
   const chosen = sides(index, state);
+  const hint = overview.runs.flatMap((run) => run.failures).find((failure) => failure.hint)?.hint ?? "";
   return (
     <div id="open" class="open">
       <div class="steps">
@@ -106,14 +107,14 @@ export function CaseView({ index, overview, state, found, source, version }: Sho
               ))}
             </div>
           )}
-          <Sample index={index} state={state} entry={entry} runs={chosen} />
+          <Sample index={index} state={state} entry={entry} runs={chosen} hint={hint} />
         </>
       )}
     </div>
   );
 }
 
-function Sample({ index, state, entry, runs }: { index: Index; state: State; entry: Entry; runs: number[] }) {
+function Sample({ index, state, entry, runs, hint }: { index: Index; state: State; entry: Entry; runs: number[]; hint: string }) {
   const find = useMemo(() => pattern([state.q]), [state.q]);
   const found = runs.map((run): Rounds =>
     new Map(entry.attempts.filter((one) => one.run === run && one.sample === state.sample).map((one) => [one.round, one])),
@@ -137,7 +138,7 @@ function Sample({ index, state, entry, runs }: { index: Index; state: State; ent
     return (
       <AttemptView
         key={`${side} ${round}`}
-        {...{ index, find, title, side, round, against: against(side, round), between: alone ? "both" : side ? "after" : "before" }}
+        {...{ index, find, title, side, round, hint, against: against(side, round), between: alone ? "both" : side ? "after" : "before" }}
         attempt={found[side]!.get(round)!}
         recorded={run.recorded}
         asked={last > 1 && round === state.at && (alone || run.name === state.of)}
@@ -182,6 +183,12 @@ function Sample({ index, state, entry, runs }: { index: Index; state: State; ent
         )}
       </div>
       <Prompts {...{ index, entry, runs, found, find }} />
+      {entry.references && (
+        <section class="prompt reference">
+          <header><h3>{entry.references.length > 1 ? "Expected answers" : "Expected answer"}</h3></header>
+          {entry.references.map((text, at) => <Part key={at}><Block text={text} find={find} /></Part>)}
+        </section>
+      )}
       {alone ? (
         <div class="rounds">{rounds.filter((round) => found[0]!.has(round)).map((round) => attempt(0, round))}</div>
       ) : (
@@ -244,6 +251,7 @@ function Folded({ title, text, find }: { title: string; text: Cut; find?: RegExp
 
 interface AttemptShown {
   index: Index;
+  hint: string;
   attempt: Attempt;
   title: string;
   side: number;
@@ -256,13 +264,14 @@ interface AttemptShown {
   between: string;
 }
 
-function AttemptView({ index, attempt, title, side, round, find, asked, compared, recorded, against, between }: AttemptShown) {
+function AttemptView({ index, attempt, title, side, round, find, asked, compared, recorded, hint, against, between }: AttemptShown) {
   const [places, setPlaces] = useState<string[]>([]);
   const outcome = index.outcomes[attempt.outcome]!;
   const verdict = VERDICTS[attempt.verdict];
   const said = outcome === "ok" ? verdict : `${outcome}, ${verdict}`;
   const kind = kindOf(attempt.verdict);
-  const { text, reasoning, error, feedback, scores = [], raw = [] } = attempt;
+  const { text, reasoning, error, feedback, extracted, scores = [], judges = [], raw = [] } = attempt;
+  const unparseable = outcome === "unparseable";
   const marked = places.length ? pattern(places) : find;
   return (
     <article
@@ -281,7 +290,18 @@ function AttemptView({ index, attempt, title, side, round, find, asked, compared
           {against !== undefined ? <Difference text={text} against={against} between={between} /> : <Block text={text} find={marked} kind={places.length ? "place" : undefined} />}
         </Part>
       )}
-      {error && <Part title="Error"><Block text={error} find={find} /></Part>}
+      {error && (
+        <Part title={unparseable ? "Why the answer cannot be read" : "Error"}>
+          <Block text={error} find={find} />
+          {unparseable && hint && full(text).includes("```") && <p class="hint"><T t={hint} /></p>}
+        </Part>
+      )}
+      {extracted !== undefined && (
+        <Part title="The part that is scored">
+          <div class="extracted"><Block text={extracted} find={find} /></div>
+          {attempt.extraction && <p class="note">Found by <T t={full(attempt.extraction)} /></p>}
+        </Part>
+      )}
       {scores.length > 0 && (
         <Part title="Scores">
           <ul class="scores">
@@ -289,6 +309,7 @@ function AttemptView({ index, attempt, title, side, round, find, asked, compared
           </ul>
         </Part>
       )}
+      {judges.map((judge) => <JudgeView key={judge.name} judge={judge} said={index.runs[attempt.run]?.judges?.[judge.name]} find={find} />)}
       {feedback && <Part title="Feedback"><Block text={feedback} find={find} /></Part>}
       <Part><Facts attempt={attempt} recorded={recorded} /></Part>
       {raw.length > 0 && <Part>{raw.map(([name, each]) => <Folded key={name} title={name} text={each} />)}</Part>}
@@ -327,15 +348,47 @@ function ScoreView({ score, find, answer, places, onPlaces }: ScoreShown) {
   return (
     <li>
       <div class="said-of" dir="auto">
-        {verdict !== null && <span class={`verdict ${kindOf(verdict)}`} role="img" aria-label={VERDICTS[verdict]}>{SIGNS[verdict]}</span>}
+        {verdict === null ? <span class="verdict" /> : <span class={`verdict ${kindOf(verdict)}`} role="img" aria-label={VERDICTS[verdict]}>{SIGNS[verdict]}</span>}
         <b><T t={score.name} /></b>
         {value === null ? <span>not judged</span> : typeof value === "number" && <span>{Number(value.toPrecision(4))}</span>}
-        {brief && <code><T t={full(details)} /></code>}
+        {brief && <span class="detail"><T t={full(details)} /></span>}
       </div>
       {reason && <Block text={reason} find={find} />}
       {constraints.length > 0 && <Constraints {...{ constraints, answer, places, onPlaces }} />}
       {details && !brief && <Folded title="Details" text={details} find={find} />}
     </li>
+  );
+}
+
+type Judge = NonNullable<Attempt["judges"]>[number];
+
+/** What a judge replied, by criterion; equal replies are counted. */
+function JudgeView({ judge, said, find }: { judge: Judge; said: string | undefined; find: RegExp | null }) {
+  const by = new Map<string, Map<string, [reply: Cut, count: number]>>();
+  for (const [about, reply] of judge.replies) {
+    const replies = by.get(about) ?? new Map<string, [Cut, number]>();
+    replies.set(full(reply), [reply, (replies.get(full(reply))?.[1] ?? 0) + 1]);
+    by.set(about, replies);
+  }
+  const long = judge.replies.some(([, reply]) => full(reply).length > 40);
+  return (
+    <Part title={`Judge ${judge.name}`}>
+      {said && <p class="note"><T t={said} /></p>}
+      {judge.outcome && <p class="warn"><T t={judge.outcome} />: no verdict. {judge.error && <T t={full(judge.error)} />}</p>}
+      {judge.replies.length > 0 && (
+        <details open={long && by.size === 1}>
+          <summary>{judge.replies.length > 1 ? `${counted(judge.replies.length)} replies` : "Reply"}</summary>
+          <dl class="replies">
+            {[...by].map(([about, replies]) => (
+              <div key={about}>
+                {about && <dt><T t={about} /></dt>}
+                {[...replies].map(([text, [reply, count]]) => <dd key={text}>{count > 1 && <b class="count">{count} × </b>}<Block text={reply} find={find} /></dd>)}
+              </div>
+            ))}
+          </dl>
+        </details>
+      )}
+    </Part>
   );
 }
 
@@ -348,7 +401,7 @@ function placesOf([constraint, , observed, target]: Constraint, answer: string):
 }
 
 function Constraints({ constraints, answer, places, onPlaces }: { constraints: Constraint[]; answer: string; places: string[]; onPlaces: (places: string[]) => void }) {
-  const values = (["observed", "wanted"] as const).map((name, at) => [name, at + 2] as const).filter(([, at]) => constraints.some((one) => full(one[at] as Cut)));
+  const values = (["observed", "wanted", "votes"] as const).map((name, at) => [name, at + 2] as const).filter(([, at]) => constraints.some((one) => full(one[at] as Cut)));
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label="Constraints">
       <table>
@@ -383,7 +436,7 @@ function Facts({ attempt, recorded }: { attempt: Attempt; recorded: boolean }) {
     usage?.reasoning_tokens ? `${counted(usage.reasoning_tokens)} reasoning` : "",
   ].filter(Boolean).join(", ");
   const told: Record<string, string | undefined> = {
-    extraction: full(attempt.extraction) || undefined,
+    extraction: (!attempt.extracted && full(attempt.extraction)) || undefined,
     finish: attempt.finish,
     tokens: tokens && extra ? `${tokens} (${extra})` : tokens,
     cost: !recorded && cost !== undefined ? dollars(cost) : undefined,

@@ -46,7 +46,7 @@ interface Packed {
   compared: { round: number | null } | null;
   changes: { run: number; baseline: number; better: number[]; worse: number[] }[];
 }
-interface PackedEntry { prompts: Entry["prompts"]; attempts: AttemptText[] }
+interface PackedEntry extends Pick<Entry, "prompts" | "references"> { attempts: AttemptText[] }
 
 const MOST_CHUNKS = 8;
 
@@ -280,6 +280,12 @@ class Archive {
       found.sort((a, b) => reverse * (of(a) - of(b)) || a - b);
     }
 
+    const changed = packed.changes.map(({ run, better, worse }) => [run, new Set(better), new Set(worse)] as const);
+    const changesOf = (instance: number) => {
+      const found: Case["changes"] = runs.map(() => null);
+      for (const [run, better, worse] of changed) found[run] = better.has(instance) ? "better" : worse.has(instance) ? "worse" : null;
+      return found;
+    };
     const get = (at: number): Case | undefined => {
       const one = found[at];
       if (one === undefined) return undefined;
@@ -289,6 +295,7 @@ class Archive {
         instance: packed.instances.name[instance]!,
         sample: rows.sample[from]!,
         groups: this.#groups(instance),
+        changes: changesOf(instance),
         cells: [...cells(one)].map((row): CaseCell | null =>
           row < 0
             ? null
@@ -322,7 +329,7 @@ class Archive {
     const instance = this.#places.get(name);
     if (instance === undefined) return null;
     const { chunk, place } = this.packed.instances;
-    const { prompts, attempts } = (await this.#chunk(chunk[instance]!))[place[instance]!]!;
+    const { prompts, references, attempts } = (await this.#chunk(chunk[instance]!))[place[instance]!]!;
     const [from] = this.#rowsOf(instance);
     const { run, sample, round, outcome, passed } = this.#rows;
     const joined = attempts.map((attempt, at) => ({
@@ -333,7 +340,7 @@ class Archive {
       outcome: outcome[from + at]!,
       verdict: passed[from + at]! as Verdict,
     }));
-    return { prompts, attempts: joined, groups: this.#groups(instance) };
+    return { prompts, references, attempts: joined, groups: this.#groups(instance) };
   }
 
   #chunk(number: number): Promise<PackedEntry[]> {

@@ -167,7 +167,7 @@ export function FigureCard({ figure }: { figure: Figure }) {
       <div class="beside">
         <details>
           <summary>Numbers{ofFigure}</summary>
-          <DataTable table={figure.table} hideTitle />
+          <DataTable table={figure.table} name={figure.name} hideTitle />
         </details>
         <div class="downloads">
           {(["svg", "png"] as const).map((kind) => (

@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { cellId, List } from "./list";
 import { type Case, type CaseCell, type Index, kindOf, type Overview, SIGNS, VERDICTS } from "./model";
 import type { Found } from "./source";
-import { go, link, nothingChosen, nothingOpen, type State } from "./state";
+import { go, gridLink, nothingChosen, nothingOpen, type State } from "./state";
 import { SortButton } from "./table";
 import { counted, several, T, visible } from "./text";
 
@@ -53,7 +53,7 @@ function Runs({ index, state }: { index: Index; state: State }) {
 export function Controls({ index, overview, state }: { index: Index; overview: Overview; state: State }) {
   const several = index.runs.length > 1;
   const names = index.runs.map(({ name }) => name);
-  const select = (label: string, key: Exclude<keyof State, "run" | "groups" | "open" | "sample" | "at">, choices: Choices) =>
+  const select = (label: string, key: Exclude<keyof State, "place" | "run" | "groups" | "tables" | "open" | "sample" | "at">, choices: Choices) =>
     choices.length > 1 && <Select label={label} value={state[key]} choices={choices} onChange={(value) => go({ [key]: value })} />;
   const compared = index.compared?.round;
   const rounds: Choices = [
@@ -138,7 +138,7 @@ function Query({ found, state, cancel }: { found: Found | null; state: State; ca
 function told(found: Found | null, query: string) {
   if (!found) return "Reading the attempts…";
   const nothing = !found.cases && !found.running;
-  const text = nothing ? "Nothing matches" : `${several(found.cases, "case")} of ${several(found.instances, "instance")}`;
+  const text = nothing ? "Nothing matches" : `${several(found.cases, "sample")} of ${several(found.instances, "instance")}`;
   const searched = `${Math.floor(100 * found.done)}%`;
   if (found.running && query) return `${text}, ${searched} searched`;
   if (found.done < 1 && query) return `${text}; the search was cancelled at ${searched}`;
@@ -161,8 +161,8 @@ const active = signal<[number, number]>([0, 0]);
 
 export function Grid({ index, overview, state, found, cancel }: { index: Index; overview: Overview; state: State; found: Found | null; cancel: () => void }) {
   const shown = index.runs.map(({ name }, run) => ({ name, run })).filter(({ name }) => !state.run.length || state.run.includes(name));
-  const chosen = link({ ...state, ...nothingOpen });
-  const clear = chosen !== link(nothingChosen());
+  const chosen = gridLink(state);
+  const clear = chosen !== gridLink(nothingChosen());
   const count = found?.cases ?? 0;
   const nothing = found !== null && !count && !found.running;
   const [row, column] = [Math.min(active.value[0], Math.max(0, count - 1)), Math.min(active.value[1], shown.length)];
@@ -222,7 +222,8 @@ export function Grid({ index, overview, state, found, cancel }: { index: Index; 
             <span class="snippet">
               {narrow.value && shown.length > 1 && <span class="run"><T t={name} /> </span>}
               {outcome !== "ok" && <><span class={outcome === "error" ? "badge" : "badge bad"}>{outcome}</span> </>}
-              {index.rounds > 1 && cell.round > 1 && <span class="tag">round {cell.round}</span>}{" "}
+              {one.changes[run] && <><span class={`change ${one.changes[run]}`} title={`${one.changes[run]} than the baseline on this instance`}>{one.changes[run] === "better" ? "▲" : "▼"} {one.changes[run]}</span> </>}
+              {index.rounds > 1 && cell.round > 1 && <><span class="tag">round {cell.round}</span> </>}
               <T t={cell.snippet} />
             </span>
           </>
@@ -235,7 +236,7 @@ export function Grid({ index, overview, state, found, cancel }: { index: Index; 
   const height = narrow.value ? 46 + 30 * shown.length : shown.length > 1 ? 64 : 52;
   return (
     <div id="browser" class={`grid ${nothing ? "nothing" : ""}`} style={{ "--runs": String(Math.max(1, shown.length)) }}>
-      <form role="search" aria-label="Filter the cases" onSubmit={(event) => event.preventDefault()}>
+      <form role="search" aria-label="Filter the samples" onSubmit={(event) => event.preventDefault()}>
         <Query found={found} state={state} cancel={cancel} />
         {/* Narrow screens fold the filters; on wide ones the summary is not shown. */}
         <details class="filters" open={!narrow.value || undefined}>
@@ -250,7 +251,7 @@ export function Grid({ index, overview, state, found, cancel }: { index: Index; 
             type="button" id="clear" class="quiet"
             onClick={() => {
               (document.getElementById("query") as HTMLInputElement).value = "";
-              go(nothingChosen());
+              go({ ...nothingChosen(), tables: state.tables });
               focusing.current = true;
             }}
           >
@@ -260,8 +261,8 @@ export function Grid({ index, overview, state, found, cancel }: { index: Index; 
       </div>
       {!nothing && (
         <List
-          label="Cases" count={count} height={height} columns={shown.length + 1} active={[row, column]}
-          head={[heading("case", "name"), ...shown.map(({ name }) => heading(name, name))]}
+          label="Samples" count={count} height={height} columns={shown.length + 1} active={[row, column]}
+          head={[heading("instance", "name"), ...shown.map(({ name }) => heading(name, name))]}
           draw={draw} onActive={(...to) => (active.value = to)} onOpen={open}
         />
       )}

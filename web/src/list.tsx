@@ -110,6 +110,7 @@ export function List({ label, count, height, columns, active, head, draw, onActi
   return (
     <div
       id="list" class="list" role="grid" tabIndex={0} ref={box} onKeyDown={key} onClick={click}
+      style={{ "--rows": `${total + view.header + 4}px` }}
       aria-label={label} aria-rowcount={count + 1} aria-colcount={columns} aria-describedby="keys"
       aria-activedescendant={there ? cellId(...active) : undefined}
     >

@@ -107,7 +107,7 @@ export interface Overview {
 
 /** What the grid offers: columns, filters and their choices. */
 export interface Index {
-  runs: { name: string; marks: string[]; recorded: boolean }[];
+  runs: { name: string; marks: string[]; recorded: boolean; judges?: Record<string, string> }[];
   outcomes: string[];
   labels: { name: string; groups: string[] }[];
   scores: { name: string; kind: string; verdict: boolean }[];
@@ -133,12 +133,12 @@ export interface CaseCell {
   snippet: string;
   match: boolean;
 }
-/** An instance × sample, with an attempt of each run. */
-export interface Case { instance: string; sample: number; groups: (string | null)[]; cells: (CaseCell | null)[] }
+/** An instance × sample, with an attempt of each run, and whether each is better or worse than the baseline on the instance. */
+export interface Case { instance: string; sample: number; groups: (string | null)[]; cells: (CaseCell | null)[]; changes: ("better" | "worse" | null)[] }
 
 /** A text, or the beginning of a long one. */
 export type Cut = string | { text: string; length: number };
-export type Constraint = [text: Cut, passed: boolean | null, observed: Cut, target: Cut];
+export type Constraint = [text: Cut, passed: boolean | null, observed: Cut, target: Cut, votes: string];
 
 export interface Score {
   name: string;
@@ -156,7 +156,10 @@ export interface AttemptText {
   error?: Cut;
   prompt?: number;
   scores?: Score[];
+  /** What judges replied, each reply with the criterion that it is about. */
+  judges?: { name: string; replies: [about: string, reply: Cut][]; outcome?: string; error?: Cut }[];
   extraction?: Cut;
+  extracted?: Cut;
   raw?: [title: string, text: Cut][];
   finish?: string;
   call?: string;
@@ -168,6 +171,7 @@ export interface AttemptText {
 export interface Attempt extends AttemptText { run: number; sample: number; round: number; outcome: number; verdict: Verdict }
 export interface Entry {
   prompts: [role: string, text: Cut][][];
+  references?: Cut[];
   attempts: Attempt[];
   groups: (string | null)[];
 }

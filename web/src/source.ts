@@ -46,7 +46,7 @@ export class ServerSource implements Source {
   }
 
   find(state: State, tell: (found: Found) => void) {
-    const asking = parameters({ ...state, open: null });
+    const asking = parameters({ ...state, tables: new Map(), open: null });
     const key = asking.toString();
     const old = this.#before?.key === key ? this.#before.pages : null;
     const pages = new Map<number, Case[] | null>();

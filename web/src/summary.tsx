@@ -1,23 +1,27 @@
-/* The first screen: the answer, the rates, what fails and why, each score, and the comparison. */
+/* The first screen: the answer, the rates, what fails and why; then each score and the comparison. */
 
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { link, type State } from "./state";
 import type { Failure, Index, Overview, RunOverview, ScoreOfRun } from "./model";
-import { Badges, DataTable } from "./table";
+import { Badges, DataTable, orderOf, SortButton } from "./table";
 import { between, counted, dollars, measured, percent, seconds, several, T, visible } from "./text";
 
 /** A section, and its other parts, which come after what is drawn here. */
 interface WithParts { overview: Overview; children?: ComponentChildren }
 
-export function Section({ id, title, children }: { id: string; title: string; children: ComponentChildren }) {
+/** `folded`: only the heading is shown until it is opened, or linked to. */
+export function Section({ id, title, folded, children }: { id: string; title: string; folded?: boolean; children: ComponentChildren }) {
+  const heading = <h2 id={`${id}-title`} tabIndex={-1}><T t={title} /></h2>;
   return (
     <section id={id} aria-labelledby={`${id}-title`}>
-      <h2 id={`${id}-title`} tabIndex={-1}><T t={title} /></h2>
-      {children}
+      {folded ? <details class="fold"><summary>{heading}</summary>{children}</details> : <>{heading}{children}</>}
     </section>
   );
 }
+
+/** The rounds that the page's figures are of, in a link into the grid. */
+const lastRound = ({ comparison }: Overview): Record<string, string> => (comparison?.round ? { round: "last" } : {});
 
 export function Answer({ overview }: { overview: Overview }) {
   const { runs } = overview;
@@ -101,12 +105,12 @@ export function Rates({ overview }: { overview: Overview }) {
     <Section id="rates" title={title.charAt(0).toUpperCase() + title.slice(1)}>
       <ul class="rates">
         <li class="heads" aria-hidden="true">
-          <span /><span>with 95% interval</span><span class="rate" /><span>n</span><span>cost</span><span>median time</span>
+          <span /><span>with 95% interval</span><span class="rate" /><span title="judged samples">n</span><span>cost</span><span title="of a call">median time</span>
         </li>
         {runs.map((run) => (
           <li key={run.name}>
             <span class="who">
-              <a href={link({ where: run.name, verdict: "failed" })} title={visible(run.full_name)}><T t={run.name} /></a>
+              <a href={link({ where: run.name, verdict: "failed", ...lastRound(overview) })} title={visible(`${run.full_name}: open the failed samples`)}><T t={run.name} /></a>
               {run === baseline && <span class="tag">baseline</span>}
               <Badges marks={marked(run)} />
               {run.not_judged > 0 && <small>{counted(run.not_judged)} not judged</small>}
@@ -117,7 +121,7 @@ export function Rates({ overview }: { overview: Overview }) {
             <Dot {...(run.rate ?? NOTHING)} mark={baseline?.rate?.value} hollow={run === baseline} axis={axis} />
             <span class="rate"><Measured {...(run.rate ?? NOTHING)} unit={run.unit} /></span>
             <Fact name="n">{counted(run.rate?.n ?? 0)}{run.planned !== null && run.planned > run.samples && <small> of {counted(run.planned)}</small>}</Fact>
-            <Fact name="cost" title={run.cost_per_solved_usd === null ? undefined : `${dollars(run.cost_per_solved_usd)} per solved case`}>
+            <Fact name="cost" title={run.cost_per_solved_usd === null ? undefined : `${dollars(run.cost_per_solved_usd)} per passed sample`}>
               {run.recorded ? "recorded" : run.cost_usd === null ? "unknown" : dollars(run.cost_usd)}
             </Fact>
             <Fact name="median time">{run.recorded || !run.latency_s ? "-" : seconds(run.latency_s.median)}</Fact>
@@ -134,18 +138,27 @@ function Fact({ name, title, children }: { name: string; title?: string; childre
   return <span class="fact" title={title}><span class="factname">{name} </span>{children}</span>;
 }
 
+/** A row of a matrix: its name, its cells, and what the columns sort by, from the name on. */
+type MatrixRow = [name: ComponentChildren, cells: ComponentChildren[], keys: (string | number | null)[]];
+
 /** A row per thing, a column per run; the parts of the first screen share it. */
-function Matrix({ title, heads, rows }: { title: string; heads: ComponentChildren[]; rows: [ComponentChildren, ComponentChildren[]][] }) {
+function Matrix({ title, heads, rows }: { title: string; heads: ComponentChildren[]; rows: MatrixRow[] }) {
   const [all, setAll] = useState(false);
   const most = 12;
-  const shown = all ? rows : rows.slice(0, most);
+  const order = orderOf(title);
+  const inOrder = order.sorted(rows, ([, , keys], column) => keys[column]);
+  const shown = all ? inOrder : inOrder.slice(0, most);
+  const head = (content: ComponentChildren, at: number) =>
+    rows.length > 1 && at < rows[0]![2].length
+      ? <SortButton heading={content} sort={order.of(at)} onSort={(event) => order.press(at, at > 0, event)} />
+      : content;
   return (
     <>
       <div class="scroll" tabIndex={0} role="region" aria-label={title}>
         <table class="matrix">
           <caption class="hidden">{title}</caption>
           <thead>
-            <tr>{heads.map((head, at) => <th scope="col" key={at}>{head}</th>)}</tr>
+            <tr>{heads.map((content, at) => <th scope="col" key={at} aria-sort={order.of(at)}>{head(content, at)}</th>)}</tr>
           </thead>
           <tbody>
             {shown.map(([name, cells], at) => (
@@ -168,7 +181,7 @@ function Matrix({ title, heads, rows }: { title: string; heads: ComponentChildre
 
 const filtered = (filter: Record<string, string>) => `#attempts?${new URLSearchParams(filter)}`;
 
-/** Why attempts fail, by run; a number leads to its attempts. */
+/** Why samples fail, by run; a number leads to the samples that it counts. */
 export function Failures({ overview }: { overview: Overview }) {
   const { runs } = overview;
   const reasons = new Map<string, (Failure | undefined)[]>();
@@ -183,10 +196,13 @@ export function Failures({ overview }: { overview: Overview }) {
   const rows = [...reasons].sort((a, b) => total(b[1]) - total(a[1]));
   return (
     <Section id="failures" title="What fails, and why">
-      <p class="note">Failures by reason, and their share of the run's failures; one may have several reasons. A number opens them.</p>
+      <p class="note">
+        Failed samples with each reason, and their share of the run's failed samples. A sample counts under each of its reasons, so the shares
+        of a run may add up to more than 100%. A number opens the samples that it counts.
+      </p>
       <Matrix
         title="Failures by reason"
-        heads={["reason", ...runs.map((run) => <><T t={run.name} /> <small>{counted(run.n_failed)} failed</small></>), "example"]}
+        heads={["reason", ...runs.map((run) => <><T t={run.name} /> <small>{counted(run.n_failed)} of {counted(run.samples)} failed</small></>), "example"]}
         rows={rows.map(([reason, found]) => {
           const run = runs.findIndex((_, number) => found[number]?.example);
           const example = found[run]?.example;
@@ -199,7 +215,7 @@ export function Failures({ overview }: { overview: Overview }) {
                 const failure = found[number];
                 if (!failure) return <span class="none" key={each.name}>–</span>;
                 return (
-                  <a class="bar-cell" key={each.name} href={filtered(failure.filter)}>
+                  <a class="bar-cell" key={each.name} href={filtered({ ...failure.filter, ...lastRound(overview) })}>
                     <span class="share" style={{ width: at(failure.share) }} aria-hidden="true" />
                     <b>{counted(failure.n)}</b> <small>{percent(failure.share)}</small>
                   </a>
@@ -207,6 +223,7 @@ export function Failures({ overview }: { overview: Overview }) {
               }),
               example ? <a href={link(open)} aria-label={visible(`An example of: ${reason}`)}>open one</a> : null,
             ],
+            [reason, ...runs.map((_, number) => found[number]?.n ?? 0)],
           ];
         })}
       />
@@ -214,10 +231,11 @@ export function Failures({ overview }: { overview: Overview }) {
   );
 }
 
-function ScoreCell({ run, score, verdict }: { run: RunOverview; score: ScoreOfRun | undefined; verdict: boolean }) {
+function ScoreCell({ run, score, verdict, round }: { run: RunOverview; score: ScoreOfRun | undefined; verdict: boolean; round: Partial<State> }) {
   if (!score || score.value === null) return <span class="none">–</span>;
   const rate = score.unit === "%";
-  const to = link(verdict ? { score: score.name, where: run.name, verdict: "failed" } : { score: score.name, sort: run.name });
+  const filter = verdict ? { where: run.name, verdict: "failed" } : { sort: run.name };
+  const to = link({ score: score.name, ...filter, ...round });
   return (
     <span class="score">
       {rate && score.value === 1 ? <Measured {...score} /> : <a href={to} title={`n = ${counted(score.n)}`}><Measured {...score} /></a>}
@@ -237,21 +255,25 @@ export function Scores({ overview, index, children }: WithParts & { index: Index
   if (!names.size && !children) return null;
   return (
     <Section id="scores" title="Checks and judges">
-      <p class="note">How often each check is satisfied, or the mean of a score, with 95% intervals. A number opens the cases that fail, or the lowest first.</p>
+      <p class="note">How often each check is satisfied, or the mean of a score, with 95% intervals. A number opens the samples that fail, or all with the lowest first.</p>
       {names.size > 0 && <Matrix
         title="Checks and judges"
         heads={["score", ...runs.map((run) => <T t={run.name} />)]}
-        rows={[...names].map(([name, kind]) => [
-          <><T t={name} />{kind !== "check" && <> <span class="tag">{kind}</span></>}</>,
-          runs.map((run) => <ScoreCell key={run.name} run={run} score={run.scores.find((score) => score.name === name)} verdict={verdicts.has(name)} />),
-        ])}
+        rows={[...names].map(([name, kind]): MatrixRow => {
+          const scores = runs.map((run) => run.scores.find((score) => score.name === name));
+          return [
+            <><T t={name} />{kind !== "check" && <> <span class="tag">{kind}</span></>}</>,
+            runs.map((run, at) => <ScoreCell key={run.name} run={run} score={scores[at]} verdict={verdicts.has(name)} round={lastRound(overview)} />),
+            [name, ...scores.map((score) => score?.value ?? null)],
+          ];
+        })}
       />}
       {children}
     </Section>
   );
 }
 
-const probability = (p: number) => (p < 0.001 ? "< 0.001" : p.toFixed(3));
+const probability = (p: number) => (p < 0.001 ? "<0.001" : p.toFixed(3));
 
 /** Each run against the baseline. */
 export function Comparison({ overview, children }: WithParts) {
@@ -264,25 +286,31 @@ export function Comparison({ overview, children }: WithParts) {
   const ends: Ends = [-edge, edge];
   const adjusted = rows.some((row) => row.p_adjusted !== null);
   const round = comparison.round ? `, up to round ${comparison.round}` : "";
+  const title = `Runs against ${comparison.baseline}`;
+  const order = orderOf(title);
+  const p = adjusted ? `p (Holm, ${rows.length} runs)` : "p";
+  const heads = [["run"], ["", "wide"], [unit === "%" ? "points" : "difference"], [p], ["better"], ["worse"], ["instances", "figure"]] as const;
   return (
     <Section id="comparison" title={`Compared with ${comparison.baseline}`}>
-      <p class="note">Difference in <T t={comparison.score} />{round} on the same instances{unit === "%" && ", in percentage points"}. Numbers of instances open them.</p>
-      <div class="scroll" tabIndex={0} role="region" aria-label={visible(`Runs against ${comparison.baseline}`)}>
+      <p class="note">
+        Difference in <T t={comparison.score} />{round} on the same instances{unit === "%" && ", in percentage points"}. A hollow dot: the 95% interval
+        includes no difference. Better and worse: instances, which a number opens.
+      </p>
+      <div class="scroll" tabIndex={0} role="region" aria-label={visible(title)}>
         <table class="matrix">
-          <caption class="hidden">Runs against <T t={comparison.baseline} /></caption>
+          <caption class="hidden"><T t={title} /></caption>
           <thead>
             <tr>
-              <th scope="col">run</th>
-              <th scope="col" class="wide"><span class="hidden">interval</span><Axis ticks={[[-edge, points(-edge)], [0, "0"], [edge, points(edge)]]} ends={ends} /></th>
-              <th scope="col">{unit === "%" ? "points" : "difference"}</th>
-              <th scope="col">{adjusted ? `p (Holm, ${rows.length} runs)` : "p"}</th>
-              <th scope="col">better</th>
-              <th scope="col">worse</th>
-              <th scope="col" class="figure">instances</th>
+              {heads.map(([head, kind], at) => (
+                <th scope="col" class={kind} key={at} aria-sort={order.of(at)}>
+                  {at === 1 ? <><span class="hidden">interval</span><Axis ticks={[[-edge, points(-edge)], [0, "0"], [edge, points(edge)]]} ends={ends} /></>
+                    : rows.length > 1 ? <SortButton heading={head} sort={order.of(at)} onSort={(event) => order.press(at, at > 0, event)} /> : head}
+                </th>
+              ))}
             </tr>
           </thead>
           <tbody>
-            {rows.map((row) => {
+            {order.sorted(rows, (row, at) => [row.run, null, row.difference, row.p_adjusted ?? row.p, row.better, row.worse, row.n][at]).map((row) => {
               const { run, difference, low, high } = row;
               const p = row.p_adjusted ?? row.p;
               const clear = low !== null && high !== null && (low > 0 || high < 0);
@@ -305,8 +333,7 @@ export function Comparison({ overview, children }: WithParts) {
           </tbody>
         </table>
       </div>
-      <p class="note">A hollow dot: the 95% interval includes no difference.</p>
-      {children}
+      {children && <details><summary>By group, and each run against each other</summary>{children}</details>}
       {comparison.notes.length > 0 && (
         <details><summary>How the runs are compared</summary>{comparison.notes.map((text, at) => <p class="note" key={at}><T t={text} /></p>)}</details>
       )}

@@ -1,24 +1,43 @@
 /* Tables that can be sorted by any column. */
 
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
 import type { Cell, Table, TableRow } from "./model";
+import { go, state } from "./state";
 import { T, visible } from "./text";
 
-type Sort = { column: number; down: boolean } | null;
-
 const collator = new Intl.Collator("en", { numeric: true });
+type Key = string | number | null | undefined;
+type Direction = "ascending" | "descending" | undefined;
 
-/** Compare cells; unknown values come last, whichever way one sorts. */
-function sorted(rows: TableRow[], sort: Sort): TableRow[] {
-  if (!sort) return rows;
-  const key = (row: TableRow) => {
-    const cell = row.cells[sort.column];
-    return cell?.sort === undefined ? (cell?.text ?? "") : cell.sort;
+/** A table's order, which is part of the page's link. */
+export interface Order {
+  of(column: number): Direction;
+  /** Sort by a column, in the other direction, or not at all. `first`: the largest first. */
+  press(column: number, first: boolean, event: Event): void;
+  sorted<Row>(rows: Row[], key: (row: Row, column: number) => Key): Row[];
+}
+
+/** The order of the table with a title. Unknown values come last, whichever way one sorts. */
+export function orderOf(title: string): Order {
+  const chosen = state.value.tables.get(title) ?? "";
+  const [column, down] = [chosen ? Math.abs(Number(chosen)) - 1 : -1, chosen.startsWith("-")];
+  return {
+    of: (each) => (each === column ? (down ? "descending" : "ascending") : undefined),
+    press(each, first, event) {
+      const tables = new Map(state.value.tables);
+      if (each === column && down !== first) tables.delete(title);
+      else tables.set(title, `${(each === column ? !down : first) ? "-" : ""}${each + 1}`);
+      const place = (event.currentTarget as Element).closest("section[id]")?.id ?? "main";
+      go({ tables, place });
+    },
+    sorted: (rows, key) => (column < 0 ? rows : sorted(rows, (row) => key(row, column), down)),
   };
-  const sign = sort.down ? -1 : 1;
+}
+
+function sorted<Row>(rows: Row[], key: (row: Row) => Key, down: boolean): Row[] {
+  const sign = down ? -1 : 1;
   return rows.toSorted((one, other) => {
-    const [a, b] = [key(one), key(other)];
+    const [a, b] = [key(one) ?? null, key(other) ?? null];
     if (a === null || b === null) return Number(a === null) - Number(b === null);
     if (typeof a === "number" && typeof b === "number") return sign * (a - b);
     return sign * collator.compare(String(a), String(b));
@@ -38,23 +57,22 @@ function TableCell({ cell, name, numeric, marks }: { cell: Cell; name: boolean; 
   return <td class={kind} title={title}>{inside}</td>;
 }
 
-export function SortButton({ heading, sort, onSort }: { heading: string; sort: "ascending" | "descending" | undefined; onSort: () => void }) {
+export function SortButton({ heading, sort, onSort }: { heading: ComponentChildren; sort: Direction; onSort: (event: Event) => void }) {
   return (
     <button type="button" class="sort" onClick={onSort}>
-      <T t={heading} />
+      {typeof heading === "string" ? <T t={heading} /> : heading}
       <span aria-hidden="true">{sort === "ascending" ? " ↑" : sort === "descending" ? " ↓" : ""}</span>
     </button>
   );
 }
 
-export function DataTable({ table, hideTitle }: { table: Table; hideTitle?: boolean }) {
-  const [sort, setSort] = useState<Sort>(null);
+export function DataTable({ table, name, hideTitle }: { table: Table; name?: string; hideTitle?: boolean }) {
+  const order = orderOf(name ?? table.title);
   const { columns, names } = table;
   const over = columns.some((column) => column.over);
-  const press = (column: number) => {
-    const first = Boolean(columns[column]!.numeric); // the largest numbers first, but names from A
-    if (sort?.column !== column) setSort({ column, down: first });
-    else setSort(sort.down === first ? { column, down: !first } : null);
+  const key = ({ cells }: TableRow, column: number): Key => {
+    const cell = cells[column];
+    return cell?.sort === undefined ? (cell?.text ?? "") : cell.sort;
   };
   const row = (each: TableRow, at: number) => (
     <tr key={at}>
@@ -80,17 +98,18 @@ export function DataTable({ table, hideTitle }: { table: Table; hideTitle?: bool
               {over && <tr class="over">{overs(table).map(([heading, span], at) => heading ? <th key={at} scope="colgroup" colSpan={span}><T t={heading} /></th> : <td key={at} colSpan={span} />)}</tr>}
               <tr>
                 {columns.map(({ heading, numeric }, column) => {
-                  const state = sort?.column === column ? (sort.down ? "descending" : "ascending") : undefined;
+                  const sort = order.of(column);
+                  // The largest numbers come first, but names from A.
                   return (
-                    <th key={column} scope="col" class={numeric ? "figure" : undefined} aria-sort={state}>
-                      {rows && heading ? <SortButton heading={heading} sort={state} onSort={() => press(column)} /> : <T t={heading} />}
+                    <th key={column} scope="col" class={numeric ? "figure" : undefined} aria-sort={sort}>
+                      {rows && heading ? <SortButton heading={heading} sort={sort} onSort={(event) => order.press(column, Boolean(numeric), event)} /> : <T t={heading} />}
                     </th>
                   );
                 })}
               </tr>
             </thead>
           )}
-          <tbody>{sorted(table.rows, sort).map(row)}</tbody>
+          <tbody>{order.sorted(table.rows, key).map(row)}</tbody>
           {table.footer && <tfoot>{row(table.footer, 0)}</tfoot>}
         </table>
       </div>

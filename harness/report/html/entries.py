@@ -153,9 +153,22 @@ def _packed_score(name: str, score: Score) -> dict[str, object]:
             )
             for each in constraints
         ]
+    elif isinstance(errors := details.get("errors"), list) and all(map(_is_violation, errors)):
+        # A place in a document, and what its schema wants there, is a constraint as well.
+        found["constraints"] = [
+            (_text(f"{each['path'] or 'document'}: {each['keyword']}"), False,
+             _value(each["found"]), _value(each["expected"]), "")
+            for each in errors
+        ]  # fmt: skip
+        if details.get("n_errors") == len(errors):
+            details = {}
     if details:
         found["details"] = _text(_in_words(details))
     return found
+
+
+def _is_violation(error: object) -> bool:
+    return isinstance(error, dict) and {"path", "keyword", "found", "expected"} <= error.keys()
 
 
 def _in_words(details: Mapping[str, Any]) -> str:
@@ -165,6 +178,7 @@ def _in_words(details: Mapping[str, Any]) -> str:
     """
     brief = all(value is None or isinstance(value, int | float | str) for value in details.values())
     said = ", ".join(f"{name} {_plain(value)}" for name, value in details.items())
+    said = said.replace(", of ", " of ")
     return said if brief and len(said) < BRIEF else to_json(details).decode()
 
 

@@ -20,6 +20,17 @@ from harness.analysis.run_comparison import ComparisonOptions
 from harness.records import Score
 from harness.report.figure import config
 from harness.report.figures import figures
+from harness.report.runs import ReportedRun
+from harness.store.index import AttemptIndex
+from harness.store.json_lines import JsonLinesWriter
+from harness.store.judgements import (
+    Judgement,
+    Register,
+    RegisteredJudge,
+    text_hash,
+    write_register,
+)
+from harness.store.run_folder import JUDGEMENTS
 from tests.report.html.pages import (
     SECTIONS,
     attempt,
@@ -121,9 +132,28 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(folder / "report.html", two_runs(folder))
 
 
+def unfolded(page: Page) -> Page:
+    """The page with all its sections open."""
+    page.locator("section").first.wait_for()
+    page.evaluate(
+        "document.querySelectorAll('section > details').forEach((each) => (each.open = true))"
+    )
+    return page
+
+
+class Answers:
+    """A task that expects the name of the instance, and scores all but the first character."""
+
+    def reference(self, instance: str) -> str:
+        return instance
+
+    def extracted(self, instance: str, text: str) -> str:
+        return text[1:]
+
+
 def rows(page: Page) -> Locator:
-    """The cases in view."""
-    return page.get_by_role("grid", name="Cases").locator(".rows [role=row]")
+    """The samples in view."""
+    return page.get_by_role("grid", name="Samples").locator(".rows [role=row]")
 
 
 def cells(page: Page, number: int) -> Locator:
@@ -163,19 +193,46 @@ def test_rates_share_an_axis_with_the_best_first(two: Path, opened: Opened) -> N
         middle = (dot["x"] + dot["width"] / 2 - plot["x"]) / plot["width"]
         assert middle == pytest.approx(rate, abs=0.01)
     lines.nth(0).locator(".who a").click()
-    expect(found(page)).to_have_text("4 cases of 2 instances")
+    expect(found(page)).to_have_text("4 samples of 2 instances")
 
 
-def test_what_fails_leads_to_its_attempts(two: Path, opened: Opened) -> None:
-    page = opened(two)
-    failures = page.get_by_role("region", name="Failures by reason")
-    shown = sum(len(run["failures"]) for run in data(two, "overview")["runs"])
-    expect(failures.locator("a.bar-cell")).to_have_count(shown)
-    first = failures.locator("a.bar-cell").first
-    count = int(first.locator("b").inner_text())
-    first.click()
-    expect(found(page)).to_contain_text(f"{count} cases of")
-    expect(page.get_by_label("Reason of failure")).not_to_have_value("0")
+def several_reasons(folder: Path) -> list[ReportedRun]:
+    """Two runs: an attempt may fail for several reasons, and for others in its last round."""
+    wrong = {"exact": Score(False, False, "wrong")}
+    both = wrong | {"short": Score(False, False, "too long")}
+    fails = {"passed": False, "scores": wrong}
+    before = [
+        attempt("a", passed=False, scores=both),
+        attempt("b", passed=False, scores={"short": both["short"]}),
+        attempt("c", **fails),
+        attempt("d"),
+    ]
+    after = [
+        *(attempt("a", passed=False, scores=both), attempt("a", 0, 2, **fails)),
+        *(attempt("b", **fails), attempt("b", 0, 2)),
+        attempt("c", **fails, outcome="truncated"),
+        attempt("d"),
+    ]
+    runs = {"before": before, "after": after}
+    return [reported_run(folder / name, name, lines) for name, lines in runs.items()]
+
+
+def test_a_count_of_failures_is_that_of_the_samples_it_opens(
+    tmp_path: Path, opened: Opened
+) -> None:
+    runs = several_reasons(tmp_path)
+    for compared_round in (None, 1):  # the counts are of last rounds, whatever is compared
+        asked = ComparisonOptions(round=compared_round)
+        comparison = msgspec.structs.replace(compared(runs), asked=asked)
+        page = opened(write(tmp_path / "r.html", runs, comparison=comparison, figures=[]))
+        failures = page.get_by_role("region", name="Failures by reason")
+        expect(failures.locator("thead small")).to_have_text(["3 of 4 failed", "2 of 4 failed"])
+        links = failures.locator("a.bar-cell")
+        expect(links.locator("b")).to_have_text(["2", "2", "2", "1"])
+        for number, count in enumerate((2, 2, 2, 1)):
+            links.nth(number).press("Enter")
+            expect(found(page)).to_have_text(re.compile(rf"^{count} samples? of {count} inst"))
+            expect(page.get_by_label("Reason of failure")).not_to_have_value("0")
     failures.get_by_role("link", name="An example of").first.click()
     expect(page.locator(".attempt .failed").first).to_be_visible()
 
@@ -184,12 +241,12 @@ def test_a_check_leads_to_what_fails_it(two: Path, opened: Opened) -> None:
     page = opened(two)
     checks = page.get_by_role("region", name="Checks and judges")
     checks.get_by_role("row", name="exact").get_by_role("link").nth(1).click()
-    expect(found(page)).to_have_text("4 cases of 2 instances")
+    expect(found(page)).to_have_text("4 samples of 2 instances")
     for label, value in (("Score", "exact"), ("Verdict", "failed"), ("In run", "after")):
         expect(page.get_by_label(label, exact=True).locator(":checked")).to_have_text(value)
 
 
-def test_a_number_leads_to_its_lowest_cases(tmp_path: Path, opened: Opened) -> None:
+def test_a_number_leads_to_its_lowest_samples(tmp_path: Path, opened: Opened) -> None:
     attempts = [attempt(f"a/{n}", scores={"rouge": Score(n / 4, None)}) for n in (3, 1, 2)]
     page = opened(write(tmp_path / "r.html", [reported_run(tmp_path, "run", attempts)], figures=[]))
     page.get_by_role("region", name="Checks and judges").get_by_role("link").click()
@@ -197,7 +254,7 @@ def test_a_number_leads_to_its_lowest_cases(tmp_path: Path, opened: Opened) -> N
 
 
 def test_a_table_is_sorted_by_a_column(drawn: Path, opened: Opened) -> None:
-    page = opened(drawn)
+    page = unfolded(opened(drawn))
     names = page.locator("#figure-results_rates").get_by_role("row")
     page.locator("#figure-results_rates summary").click()
     rates = page.locator("#figure-results_rates").get_by_role("columnheader", name="rate")
@@ -210,11 +267,32 @@ def test_a_table_is_sorted_by_a_column(drawn: Path, opened: Opened) -> None:
         expect(names.nth(1)).to_contain_text(first)
 
 
+def test_the_order_of_a_table_is_in_the_link(tmp_path: Path, opened: Opened) -> None:
+    path = write(tmp_path / "r.html", several_reasons(tmp_path), figures=[])
+    page = opened(path, "#attempts?verdict=failed")
+    failures = page.get_by_role("region", name="Failures by reason")
+    after = failures.get_by_role("columnheader", name="after")
+    first = failures.locator("tbody tr").first
+    for reason in ("exact: wrong", "short: too long"):
+        after.get_by_role("button").click()
+        expect(first).to_contain_text(reason)
+    assert page.evaluate("location.hash").startswith("#failures?verdict=failed&sort.Failures")
+    page.reload()
+    expect(after).to_have_attribute("aria-sort", "ascending")
+    expect(page.get_by_role("heading", name="What fails")).to_be_in_viewport()
+    page.locator(".bar").get_by_role("link", name="Outcomes").click()
+    expect(page.get_by_role("table", name="Outcomes of attempts")).to_be_visible()
+    assert page.evaluate("location.hash").startswith("#outcomes?verdict=failed&sort.Failures")
+    failures.locator("a.bar-cell").first.click()
+    expect(page.get_by_label("Reason of failure")).not_to_have_value("0")
+    expect(after).to_have_attribute("aria-sort", "ascending")
+
+
 # Charts
 
 
 def test_every_figure_is_drawn_when_it_comes_near_the_screen(drawn: Path, opened: Opened) -> None:
-    page = opened(drawn)
+    page = unfolded(opened(drawn))
     for section in SECTIONS:
         chart = page.get_by_role("img", name=f"Rates of {section}")
         chart.scroll_into_view_if_needed()
@@ -225,7 +303,7 @@ def test_every_figure_is_drawn_when_it_comes_near_the_screen(drawn: Path, opened
 def test_the_figures_of_a_report_are_drawn(tmp_path: Path, opened: Opened) -> None:
     runs = two_runs(tmp_path)
     every = figures(runs, compared(runs))
-    page = opened(write(tmp_path / "report.html", runs, figures=every))
+    page = unfolded(opened(write(tmp_path / "report.html", runs, figures=every)))
     assert len(every) > 3
     for each in every:
         chart = page.locator(f"#figure-{each.name} .chart")
@@ -234,7 +312,7 @@ def test_the_figures_of_a_report_are_drawn(tmp_path: Path, opened: Opened) -> No
 
 
 def test_all_figures_are_drawn_for_printing(drawn: Path, opened: Opened) -> None:
-    page = opened(drawn)
+    page = unfolded(opened(drawn))
     page.emulate_media(color_scheme="dark")
     page.evaluate(
         """addEventListener("afterprint", () => {
@@ -246,7 +324,7 @@ def test_all_figures_are_drawn_for_printing(drawn: Path, opened: Opened) -> None
 
 
 def test_the_figures_numbers_are_a_table(drawn: Path, opened: Opened) -> None:
-    page = opened(drawn)
+    page = unfolded(opened(drawn))
     page.locator("#figure-results_rates summary").click()
     table = page.locator("#figure-results_rates").get_by_role("table")
     expect(table.get_by_role("row")).to_have_text([re.compile("group"), "a 0.250", "b 0.750"])
@@ -256,7 +334,7 @@ def test_the_figures_numbers_are_a_table(drawn: Path, opened: Opened) -> None:
 def test_the_numbers_open_below_and_move_nothing_above(
     drawn: Path, opened: Opened, width: int
 ) -> None:
-    page = opened(drawn)
+    page = unfolded(opened(drawn))
     page.set_viewport_size({"width": width, "height": 900})
     card = page.locator("#figure-results_rates")
     card.scroll_into_view_if_needed()
@@ -282,7 +360,7 @@ def test_figures_leave_no_holes_beside_each_other(tmp_path: Path, opened: Opened
     high = {**figures[0].chart, "height": 500}
     figures[0] = replace(figures[0], chart=high)
     runs = [reported_run(tmp_path, "run", [attempt("a")])]
-    page = opened(write(tmp_path / "report.html", runs, figures=figures))
+    page = unfolded(opened(write(tmp_path / "report.html", runs, figures=figures)))
     for number in range(4):
         page.locator(f"#figure-f{number}").scroll_into_view_if_needed()
         expect(page.locator(f"#figure-f{number} svg").first).to_be_visible()
@@ -295,7 +373,7 @@ def test_figures_leave_no_holes_beside_each_other(tmp_path: Path, opened: Opened
 
 
 def test_paper_has_neither_attempts_nor_bar_and_whole_pictures(drawn: Path, opened: Opened) -> None:
-    page = opened(drawn)
+    page = unfolded(opened(drawn))
     page.locator("#figure-results_rates").scroll_into_view_if_needed()
     expect(page.locator("#figure-results_rates svg")).to_be_visible()
     page.emulate_media(media="print")
@@ -312,6 +390,7 @@ def test_paper_has_neither_attempts_nor_bar_and_whole_pictures(drawn: Path, open
 def test_a_figure_is_a_file_for_who_wants_it(drawn: Path, browser: Browser, tmp_path: Path) -> None:
     with browser.new_page() as page:
         page.goto(drawn.as_uri())
+        unfolded(page)
         for kind, start in (("svg", b"<svg"), ("png", b"\x89PNG")):
             with page.expect_download() as download:
                 page.locator(f"#figure-cost_rates [data-download={kind}]").click()
@@ -321,7 +400,7 @@ def test_a_figure_is_a_file_for_who_wants_it(drawn: Path, browser: Browser, tmp_
 
 
 def test_a_figures_tooltip_tells_its_values(drawn: Path, opened: Opened) -> None:
-    page = opened(drawn)
+    page = unfolded(opened(drawn))
     page.locator("#figure-results_rates").scroll_into_view_if_needed()
     page.locator("#figure-results_rates .mark-rect path").first.hover()
     expect(page.get_by_role("tooltip")).to_have_text("grouparate0.25")
@@ -333,31 +412,31 @@ def test_a_figures_tooltip_tells_its_values(drawn: Path, opened: Opened) -> None
 def test_filters(two: Path, opened: Opened) -> None:
     page = opened(two)
     for label, value, count in (
-        ("Verdict", "failed", "8 cases of 4 instances"),
-        ("Verdict", "passed", "10 cases of 5 instances"),
-        ("Outcome", "ok", "12 cases of 6 instances"),
-        ("Round", "any round", "12 cases of 6 instances"),
-        ("Round", "up to round 1", "12 cases of 6 instances"),
-        ("Runs differ", "only these", "6 cases of 3 instances"),
-        ("Against the baseline", "better (2)", "4 cases of 2 instances"),
-        ("Against the baseline", "worse (1)", "2 cases of 1 instance"),
-        ("shape", "square", "6 cases of 3 instances"),
+        ("Verdict", "failed", "8 samples of 4 instances"),
+        ("Verdict", "passed", "10 samples of 5 instances"),
+        ("Outcome", "ok", "12 samples of 6 instances"),
+        ("Round", "any round", "12 samples of 6 instances"),
+        ("Round", "up to round 1", "12 samples of 6 instances"),
+        ("Runs differ", "only these", "6 samples of 3 instances"),
+        ("Against the baseline", "better (2)", "4 samples of 2 instances"),
+        ("Against the baseline", "worse (1)", "2 samples of 1 instance"),
+        ("shape", "square", "6 samples of 3 instances"),
     ):
         choose(page, label, value)
         expect(found(page)).to_have_text(count)
         page.get_by_role("button", name="Clear the filters").click()
-        expect(found(page)).to_have_text("12 cases of 6 instances")
+        expect(found(page)).to_have_text("12 samples of 6 instances")
 
 
 def test_the_round_decides_which_attempts_are_shown(two: Path, opened: Opened) -> None:
     page = opened(two, "#attempts?where=after&verdict=failed")
-    expect(found(page)).to_have_text("4 cases of 2 instances")
+    expect(found(page)).to_have_text("4 samples of 2 instances")
     choose(page, "Round", "up to round 1")
-    expect(found(page)).to_have_text("12 cases of 6 instances")
+    expect(found(page)).to_have_text("12 samples of 6 instances")
     expect(cells(page, 0).nth(2)).to_contain_text("Answer sum/0, sample 0, round 1.")
     choose(page, "Round", "any round")
     choose(page, "Verdict", "passed")
-    expect(found(page)).to_have_text("8 cases of 4 instances")
+    expect(found(page)).to_have_text("8 samples of 4 instances")
 
 
 def test_the_compared_round_is_the_one_that_the_grid_shows(tmp_path: Path, opened: Opened) -> None:
@@ -378,7 +457,7 @@ def test_nothing_matches_and_the_way_back(two: Path, opened: Opened) -> None:
     expect(found(page)).to_have_text("Nothing matches.")
     expect(page.get_by_role("grid")).to_be_hidden()
     page.get_by_role("button", name="Clear the filters").click()
-    expect(found(page)).to_have_text("12 cases of 6 instances")
+    expect(found(page)).to_have_text("12 samples of 6 instances")
     expect(page.get_by_role("grid")).to_be_focused()
     expect(rows(page).first).to_be_visible()
 
@@ -388,12 +467,12 @@ def test_filters_together(two: Path, opened: Opened) -> None:
     page.get_by_role("checkbox", name="before").press("Space")  # a click may miss, as charts appear
     choose(page, "Verdict", "passed")
     choose(page, "shape", "round")
-    expect(found(page)).to_have_text("4 cases of 2 instances")
+    expect(found(page)).to_have_text("4 samples of 2 instances")
     expect(rows(page)).to_have_count(4)
     expect(cells(page, 0)).to_have_count(2)
 
 
-def test_the_order_of_the_cases(two: Path, opened: Opened) -> None:
+def test_the_order_of_the_samples(two: Path, opened: Opened) -> None:
     page = opened(two)
     heading = page.get_by_role("grid").get_by_role("columnheader", name="before")
     for order, sign in (("ascending", "failed"), ("descending", "passed")):
@@ -411,13 +490,17 @@ def test_the_order_of_the_cases(two: Path, opened: Opened) -> None:
 def test_the_comparisons_counts_lead_to_their_instances(two: Path, opened: Opened) -> None:
     page = opened(two)
     page.get_by_role("region", name="Runs against before").get_by_role("link", name="2").click()
-    expect(found(page)).to_have_text("4 cases of 2 instances")
+    expect(found(page)).to_have_text("4 samples of 2 instances")
     expect(rows(page).first).to_be_in_viewport()
+    page.get_by_text("By group, and each run against each other").click()
     by_group = page.get_by_role("region", name="after against before, by shape")
     by_group.get_by_role("row", name="square").get_by_role("link").first.click()
-    expect(found(page)).to_have_text("2 cases of 1 instance")
+    expect(found(page)).to_have_text("2 samples of 1 instance")
     page.go_back()
-    expect(found(page)).to_have_text("4 cases of 2 instances")
+    expect(found(page)).to_have_text("4 samples of 2 instances")
+    expect(page.locator(".change")).to_have_text(["▲ better"] * 4)
+    page.goto(f"{two.as_uri()}#attempts?change=worse:after")
+    expect(page.locator(".change")).to_have_text(["▼ worse"] * 2)
 
 
 def test_searching_all_texts(two: Path, opened: Opened) -> None:
@@ -425,15 +508,15 @@ def test_searching_all_texts(two: Path, opened: Opened) -> None:
     page.keyboard.press("/")
     expect(page.locator("#query")).to_be_focused()
     for query, count in (
-        ("SUM/3", "2 cases of 1 instance"),  # an id
-        ("prompt of sum/1", "2 cases of 1 instance"),
-        ("sample 1, round 2", "6 cases of 6 instances"),  # an answer
-        ("wrong in round 1", "6 cases of 3 instances"),  # a reason
+        ("SUM/3", "2 samples of 1 instance"),  # an id
+        ("prompt of sum/1", "2 samples of 1 instance"),
+        ("sample 1, round 2", "6 samples of 6 instances"),  # an answer
+        ("wrong in round 1", "6 samples of 3 instances"),  # a reason
         ("Try sum/5 again", "Nothing matches."),  # a feedback, but not of a last round
         ("constraint", "Nothing matches."),  # no name of a field
     ):
         page.locator("#query").fill("")
-        expect(found(page)).to_have_text("12 cases of 6 instances")
+        expect(found(page)).to_have_text("12 samples of 6 instances")
         page.keyboard.type(query)
         expect(found(page)).to_have_text(count)
 
@@ -455,12 +538,12 @@ def test_a_search_goes_through_every_chunk_and_can_be_cancelled(
     attempts = [attempt(f"long/{n}", text=f"{long} end {n}") for n in range(30)]
     page = opened(write(tmp_path / "report.html", [reported_run(tmp_path, "long", attempts)]))
     page.locator("#query").fill("END 29")
-    expect(found(page)).to_have_text("1 case of 1 instance")
+    expect(found(page)).to_have_text("1 sample of 1 instance")
     page.locator("#query").fill("end 2")
     page.evaluate(CANCEL)
     expect(found(page)).to_contain_text("cancelled at")
     page.locator("#query").fill("")
-    expect(found(page)).to_have_text("30 cases of 30 instances")
+    expect(found(page)).to_have_text("30 samples of 30 instances")
 
 
 # The grid, and one case
@@ -546,7 +629,7 @@ def test_a_narrow_screen_lists_the_runs_below_each_case(two: Path, browser: Brow
         expect(page.get_by_label("Verdict", exact=True)).to_be_hidden()
         page.get_by_text("Filters and order").click()
         choose(page, "Verdict", "passed")
-        expect(found(page)).to_have_text("10 cases of 5 instances")
+        expect(found(page)).to_have_text("10 samples of 5 instances")
 
 
 def test_opening_a_case_and_going_back(two: Path, opened: Opened) -> None:
@@ -562,11 +645,11 @@ def test_opening_a_case_and_going_back(two: Path, opened: Opened) -> None:
     expect(page.locator("#open h2")).to_have_text("sum/3")
     expect(page.locator(".at")).to_have_text("3 of 6")
     page.go_back()
-    expect(found(page)).to_have_text("6 cases of 3 instances")
+    expect(found(page)).to_have_text("6 samples of 3 instances")
     page.go_forward()
     expect(page.locator("#open h2")).to_have_text("sum/3")
     page.get_by_role("button", name="Back to the list").click()
-    expect(found(page)).to_have_text("6 cases of 3 instances")
+    expect(found(page)).to_have_text("6 samples of 3 instances")
 
 
 def test_back_from_a_linked_case_returns_to_where_the_reader_was(two: Path, opened: Opened) -> None:
@@ -586,7 +669,7 @@ def test_a_link_to_an_attempt(two: Path, opened: Opened) -> None:
     expect(page.locator("#open h2")).to_have_text("sum/3")
     expect(page.locator("[data-asked]")).to_contain_text("Answer sum/3, sample 1, round 2.")
     page.get_by_role("button", name="Back to the list").click()
-    expect(found(page)).to_have_text("12 cases of 6 instances")
+    expect(found(page)).to_have_text("12 samples of 6 instances")
 
 
 def test_a_browser_that_unpacks_base64_the_old_way(two: Path, browser: Browser) -> None:
@@ -714,6 +797,39 @@ def test_constraints_are_a_table(tmp_path: Path, opened: Opened) -> None:
     expect(page.get_by_text('{"a":1}')).to_be_visible()
 
 
+def test_a_sample_has_its_expected_answer_and_what_was_scored(
+    tmp_path: Path, opened: Opened
+) -> None:
+    votes = {"constraint": "It is kind.", "passed": False, "votes": [True, False, False]}
+    errors = [{"path": "/age", "keyword": "type", "expected": "integer", "found": '"old"'}]
+    scores = {
+        "kind.strict": Score(False, False, "", {"constraints": [votes]}),
+        "schema": Score(False, False, "no number", {"errors": errors, "n_errors": 1}),
+    }
+    one = attempt("sum/0", passed=False, scores=scores, text='x{"age": "old"}')
+    run = reported_run(tmp_path, "run", [one], answers=Answers())
+    judge = RegisteredJudge({"name": "yes_no", "model": {"name": "small"}}, decides=True)
+    write_register(tmp_path, Register(judged=("ok",), judges={"kind": judge}))
+    judgement = Judgement(
+        1, "kind", "sum/0", 0, 1, text_hash(one.text or ""), "ok", 0.0, 1.0,
+        {"kind.strict": scores["kind.strict"]}, ("Yes", "No", "No"),
+    )  # fmt: skip
+    with JsonLinesWriter(tmp_path / JUDGEMENTS) as writer:
+        writer.append(judgement)
+    run = replace(run, index=AttemptIndex(run.index.path))
+    page = opened(write(tmp_path / "r.html", [run], figures=[]), "#attempts?open=sum/0&sample=0")
+    expect(page.locator(".reference")).to_have_text("Expected answersum/0")
+    expect(page.locator(".extracted")).to_have_text('{"age": "old"}')
+    tables = page.get_by_role("region", name="Constraints")
+    expect(tables.nth(0).locator("tbody tr")).to_have_text("It is kind.✗ no1 of 3 yes")
+    expect(tables.nth(1).locator("tbody tr")).to_contain_text("/age: type")
+    tables.nth(1).get_by_role("button", name="show in the answer").click()
+    expect(page.locator("article mark.place")).to_have_text('"old"')
+    expect(page.get_by_text("yes_no, model small")).to_be_visible()
+    page.get_by_text("3 replies").click()
+    expect(page.locator(".replies")).to_have_text("It is kind.Yes2 × No")
+
+
 def test_the_places_of_a_constraint_are_marked_in_the_answer(
     tmp_path: Path, opened: Opened
 ) -> None:
@@ -834,6 +950,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
             marks=[f"SIMULATED {name}"],
             settings={name: name, "model.name": [name, number]},
             manifest={name: {name: name}, "packages": {name: name}, "started_at": name},
+            answers=Answers(),
         )
         for number, name in enumerate([PAYLOADS[1], "".join(PAYLOADS)])
     ]
@@ -855,7 +972,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_an_attack_in_any_place_is_shown_and_not_obeyed(hostile: Path, opened: Opened) -> None:
-    page = opened(hostile)
+    page = unfolded(opened(hostile))
     expect(page.locator(".title b")).to_have_text(shown("".join(PAYLOADS)))
     for chart in page.locator(".chart").all():
         chart.scroll_into_view_if_needed()
@@ -867,7 +984,7 @@ def test_an_attack_in_any_place_is_shown_and_not_obeyed(hostile: Path, opened: O
         for folded in article.locator("summary").all():
             folded.click()
         assert article.inner_text().count(shown(payload)) >= 7, at
-        assert page.locator(".prompt .text").inner_text() == shown(payload)
+        assert page.locator(".prompt .text").first.inner_text() == shown(payload)
     assert page.evaluate("window.pwned") is None
     assert page.locator("iframe, object, embed, img:not([alt])").count() == 0
     links = page.eval_on_selector_all("a", "links => links.map(link => link.getAttribute('href'))")
@@ -879,11 +996,11 @@ def test_an_attack_in_any_place_is_shown_and_not_obeyed(hostile: Path, opened: O
 def test_an_attack_in_a_search_is_a_search(hostile: Path, opened: Opened) -> None:
     page = opened(hostile)
     page.locator("#query").fill("<img src=x ONERROR")
-    expect(found(page)).to_have_text("1 case of 1 instance")
+    expect(found(page)).to_have_text("1 sample of 1 instance")
     rows(page).first.locator(".id").click()
     expect(page.locator("article mark").first).to_have_text("<img src=x onerror")
     page.goto(f"{hostile.as_uri()}#attempts?q={quote('</script><script>window.pwned=1')}")
-    expect(found(page)).to_have_text(re.compile(r"^\d+ cases?"))
+    expect(found(page)).to_have_text(re.compile(r"^\d+ samples?"))
     assert page.evaluate("window.pwned") is None
 
 
@@ -916,7 +1033,7 @@ def ground(page: Page) -> str:
 
 def test_light_and_dark(drawn: Path, browser: Browser) -> None:
     with browser.new_page(color_scheme="dark") as tab, watched(tab) as opened:
-        page = opened(drawn)
+        page = unfolded(opened(drawn))
         page.locator("#figure-results_rates").scroll_into_view_if_needed()
         label = page.locator("#figure-results_rates svg .role-axis-label text").first
         dark, light = (config(dark=each)["axis"]["labelColor"] for each in (True, False))
@@ -955,6 +1072,7 @@ def test_no_serious_fault_of_accessibility(
         ):
             page.goto(f"{two.as_uri()}#attempts?{link}")
             expect(page.locator(".list, .attempt").locator("visible=true").first).to_be_visible()
+            page.evaluate("scrollTo(0, 0)")  # what is half below the bar is too small a target
             page.evaluate((files("axe_playwright_python") / "axe.min.js").read_text())
             faults = page.evaluate(AXE)["violations"]
             serious = [each for each in faults if each["impact"] in ("serious", "critical")]
@@ -988,7 +1106,7 @@ def test_the_bar_shows_where_one_is(two: Path, opened: Opened) -> None:
         page.goto(two.as_uri())
         page.goto(f"{two.as_uri()}#attempts")
         link = page.locator(".bar li a[aria-current]")
-        expect(link).to_have_text("Cases")
+        expect(link).to_have_text("Samples")
         expect(link).to_be_in_viewport(ratio=1)
 
 
