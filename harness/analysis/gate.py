@@ -39,6 +39,7 @@ from harness.analysis.comparable import (
 from harness.analysis.comparison import ALPHA, POWER, Method, compare, pair
 from harness.analysis.distributions import normal_quantile
 from harness.analysis.metrics import PASS_RATE
+from harness.analysis.paper_figures import weighted_means, weights_of
 from harness.config.run_file import of_k
 from harness.config.sections import CheckSection
 from harness.errors import ConfigError, RunConflict, nearest
@@ -51,6 +52,10 @@ from harness.store.run_folder import RunFolder, find_run
 
 Outcome = Literal["failed", "too few to tell", "passed"]  # worst first
 
+GateMethod = Literal["clustered mean", "weighted clustered mean", "exact"]
+MEAN: GateMethod = "clustered mean"
+WEIGHTED: GateMethod = "weighted clustered mean"
+
 COST, COST_PER_SAMPLE = "cost", "cost_per_sample"  # US dollars, of judges too
 LATENCY = re.compile(r"latency_p([1-9]\d?)")  # a percentile of the calls' durations in seconds
 
@@ -62,7 +67,7 @@ class Decision(Struct, frozen=True, kw_only=True):
     group: str = ""  # the group of the label that was asked for; empty for the whole run
     value: float | None
     ci95: Interval | None = None  # 95%, over all decisions together
-    method: Method | Literal["clustered mean", "exact"] = "clustered mean"
+    method: Method | GateMethod = MEAN
     bound: float
     at_most: bool = False  # whether the bound is a maximum
     n: int  # instances; with a baseline, those that both runs have
@@ -288,14 +293,19 @@ def _lacks(folder: RunFolder, table: AttemptTable, score: str) -> Bools:
 
 def _means(run: Run, score: str, least: float, by: str) -> Iterator[Decision]:
     [(_, table)], _, column = scored_runs([run], score, None)
+    weight = weights_of(run[0].metrics.task).get(column, "")
     for labels in ((), (by,)) if by else ((),):
         instances = instances_by(table, column, *labels)
-        for key, one in values_by(table, column, *labels).items():
+        values, method = values_by(table, column, *labels), MEAN
+        if weight in table.scores:
+            values, method = weighted_means(table, column, weight, *labels), WEIGHTED
+        for key, one in values.items():
             yield Decision(
                 what=score,
                 group=key[0] if key else "",
                 value=one.mean,
                 ci95=one.ci95,
+                method=method,
                 bound=least,
                 n=instances.get(key, 0),
             )
@@ -333,8 +343,9 @@ def decided(one: Decision, decisions: int) -> Decision:
     z = _z(decisions)
     wider = z / _z(1)
     low, high = (one.value + (end - one.value) * wider for end in one.ci95)
-    fraction = one.method == "clustered mean" and one.ci95[0] >= 0 and one.ci95[1] <= 1
-    if fraction:
+    between = one.method in (MEAN, WEIGHTED) and one.ci95[0] >= 0 and one.ci95[1] <= 1
+    fraction = between and one.method == MEAN
+    if between:
         low, high = max(low, 0.0), min(high, 1.0)
     outcome: Outcome = "too few to tell"
     above, below = low >= one.bound, high < one.bound

@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 
 from harness.analysis.breakdown import Groups, Key, are_fractions, group_codes, values_of
 from harness.analysis.clustered import SampleStatistic, linearised
-from harness.errors import ConfigError
+from harness.errors import ConfigError, HarnessError
+from harness.plugins import kind
+from harness.ports import PaperTable
 from harness.store.columns import NOT_JUDGED, AttemptTable, changes, rows_by
 
 CONSECUTIVE = "consecutive"
@@ -116,6 +118,19 @@ def weighted_means(
         return _mean_of_ratios(ratios, taken, len(rows), _bounds(rows, score))
 
     return _by_group(samples, labels, figure)
+
+
+def weights_of(task: str) -> dict[str, str]:
+    """Return the scores whose mean is weighted in the paper's table of a task, with the weights.
+
+    The result is empty for a task without such a table, and for one that is not installed.
+    """
+    try:
+        table = getattr(kind("tasks").load(task), "table", None)
+    except HarnessError:
+        return {}
+    figures = table.figures if isinstance(table, PaperTable) else ()
+    return {one.score: one.weight for one in figures if one.of == "score" and one.weight}
 
 
 def macro_f1(

@@ -12,6 +12,7 @@ from msgspec.structs import asdict
 
 from harness.analysis.breakdown import (
     Groups,
+    Key,
     any_of_first,
     of_round,
     pass_at_k,
@@ -32,6 +33,7 @@ from harness.analysis.metrics import (
     ReferenceScore,
     Rounds,
 )
+from harness.analysis.paper_figures import weighted_means, weights_of
 from harness.analysis.self_preference import common_family
 from harness.records import OUTCOMES
 from harness.store.calls import NO_CALLS, CallTotals, read_calls
@@ -94,7 +96,10 @@ def measure(
         measure=score.removeprefix(PASS_RATE) or None if score else manifest.get("measure"),
     )
     judges = read_register(folder.path).judges
-    return summarise(attempts, calls, facts, judges, grouped=grouped, references=references)
+    weights = weights_of(facts.task) if len(attempts.scores) > 1 else {}
+    return summarise(
+        attempts, calls, facts, judges, grouped=grouped, references=references, weights=weights
+    )
 
 
 def summarise(
@@ -105,6 +110,7 @@ def summarise(
     *,
     grouped: bool = True,
     references: AttemptTable | None = None,
+    weights: Mapping[str, str] = MappingProxyType({}),
 ) -> Metrics:
     """Compute a run's metrics from tables and facts that have been read.
 
@@ -115,6 +121,7 @@ def summarise(
         judges: The run's judges and panels, by name.
         grouped: Whether the metrics cover the groups of each label as well.
         references: The data set's reference answers, scored like attempts; None if there are none.
+        weights: Scores whose mean is weighted, each with the score whose values are the weights.
     """
     n_solved = int(changes(attempts.instance[attempts.passed == 1]).sum())
     own = _call_figures(calls)
@@ -128,10 +135,10 @@ def summarise(
         n_clusters=int(np.count_nonzero(np.bincount(attempts.cluster))),
         outcomes=dict(zip(OUTCOMES, outcomes, strict=True)),
         groups={
-            label: _groups(attempts, label, facts.measure or "")
+            label: _groups(attempts, label, facts.measure or "", weights)
             for label in (attempts.labels() if grouped else ())
         },
-        **_figures(attempts, Groups.by(attempts.instances), facts.measure or "")[0],
+        **_figures(attempts, facts.measure or "", weights)[()],
         n_solved=n_solved,
         **own,
         cost_per_solved_usd=cost_usd / n_solved if cost_usd is not None and n_solved else None,
@@ -173,28 +180,38 @@ def _call_figures(calls: CallTotals) -> dict[str, Any]:
     }
 
 
-def _groups(attempts: AttemptTable, label: str, measure: str) -> dict[str, Group]:
+def _groups(
+    attempts: AttemptTable, label: str, measure: str, weights: Mapping[str, str]
+) -> dict[str, Group]:
     groups = Groups.by(attempts.instances, label)
     present = attempts.instance[changes(attempts.instance)]
     present = present[groups.of_instance[present] >= 0]
     digests = np.zeros(len(groups.names), np.int64)
     np.bitwise_xor.at(digests, groups.of_instance[present], attempts.instances.digest[present])
-    found = _figures(attempts, groups, measure)
+    number = {name: place for place, name in enumerate(groups.names)}
+    found = _figures(attempts, measure, weights, label)
     return {
-        groups.names[number][0]: Group(
-            instances=f"{int(digests[number]) & 2**64 - 1:016x}",
+        name[0]: Group(
+            instances=f"{int(digests[number[name]]) & 2**64 - 1:016x}",
             **asdict(own.pop("overall")),
             **own,
         )
-        for number, own in found.items()
+        for name, own in found.items()
     }
 
 
-def _figures(attempts: AttemptTable, groups: Groups, measure: str) -> dict[int, dict[str, Any]]:
-    last = attempts.last_rounds()
+def _figures(
+    attempts: AttemptTable, measure: str, weights: Mapping[str, str], *labels: str
+) -> dict[Key, dict[str, Any]]:
+    """Return the figures of each group of ``labels``, which are fields of `Metrics` and `Group`."""
+    last, groups = attempts.last_rounds(), Groups.by(attempts.instances, *labels)
     passed = groups.sizes(last.take(last.passed == 1))
     verdicts, of_clusters = groups.estimates(last, PASS_RATE), groups.cluster_rates(last)
     means = {name: groups.means(last, name) for name in last.scores}
+    for name, weight in weights.items():
+        if name in means and weight in means:
+            weighted = weighted_means(last, name, weight, *labels)
+            means[name] = {n: weighted[groups.names[n]] for n in means[name]}
     if (of_k := scored(last, measure)) is not last:
         means[measure] = groups.means(of_k, measure)
     pass_k, rounds = _pass_k(last, groups), _rounds(attempts, groups)
@@ -216,7 +233,7 @@ def _figures(attempts: AttemptTable, groups: Groups, measure: str) -> dict[int, 
             )
             scores = _scores({name: of[number] for name, of in means.items() if n})
             own = {"overall": rate, "scores": scores, "rounds": rounds[number]}
-            found[number] = own | pass_k[number]
+            found[groups.names[number]] = own | pass_k[number]
     return found
 
 

@@ -39,7 +39,8 @@ def show(
 ) -> None:
     """Show a run's metrics, its failures, its constraints, or every attempt of one instance.
 
-    With --constraints, several runs are shown side by side.
+    Several runs, or a run file with variants, are shown in one table: with --constraints that of
+    their constraints.
 
     Args:
         instance: Show all attempts of one instance in full.
@@ -62,10 +63,9 @@ def show(
         problem = "--format json is for the metrics, --failed and --instance."
         raise ConfigError(problem, "Remove it.")
     folders = find_runs(Settings().runs_dir, runs)
-    if len(folders) > 1 and not constraints:
-        problem = f"{len(folders)} runs are shown side by side with --constraints only."
-        one = f"One of them: harness show {folders[0].name}"
-        raise ConfigError(problem, f"{one}. All, compared: harness compare {' '.join(runs)}")
+    if len(folders) > 1 and (attempts_shown or rejected or rules):
+        problem = f"That is shown for one run, not for {len(folders)}."
+        raise ConfigError(problem, f"Name one: {', '.join(one.name for one in folders)}.")
     folder = folders[0]
     if instance is not None:
         attempts = read_instance(folder.attempts, instance)
@@ -80,7 +80,7 @@ def show(
         document = failed_document(read_failed(index), len(index), folder.name)
         show_document(document if form == "json" else headed(document, measure(folder)), form)
     elif len(folders) > 1:
-        show_document(_shares(folders, by or LABEL))
+        show_document(_shares(folders, by or LABEL) if constraints else _several(folders), form)
     elif constraints:
         show_document(headed(_constraints(folder, by or LABEL), measure(folder)))
     elif rejected or rules:
@@ -89,6 +89,21 @@ def show(
     else:  # recomputed, because a killed run has not written any metrics
         metrics = measure(folder)
         show_document(replace(run_document(metrics), data=metrics), form)
+
+
+def _several(folders: Sequence[RunFolder]) -> TableDocument:
+    """Return a table of runs, of benchmarks and models if there are several benchmarks."""
+    # Not needed for one run.
+    from harness.analysis.suite import suite
+    from harness.report.cross_table import suite_document
+    from harness.report.runs import runs_table
+
+    metrics = {folder.name: measure(folder) for folder in folders}
+    document = TableDocument(parts=[runs_table(metrics)])
+    if len({one.task for one in metrics.values()}) > 1:
+        document = suite_document(suite(list(map(read_run, folders))))
+    more = Note(f"One in full: harness show {folders[0].name}")
+    return replace(document, parts=[*document.parts, more], data=metrics)
 
 
 def _findings(folder: RunFolder, label: str) -> ConstraintFindings:

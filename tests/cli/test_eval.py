@@ -1,5 +1,6 @@
 """`harness eval`: several models on several benchmarks, offline."""
 
+import json
 import os
 from pathlib import Path
 
@@ -55,6 +56,18 @@ def test_table_matrix_and_report_of_all_runs(done: Path, tmp_path: Path) -> None
     shown = harness("table", "eval", env=on(done))
     assert shown.returncode == 0, shown.stderr
     assert "average rank" in shown.stdout
+    again = harness("show", "eval", env=on(done))
+    assert again.returncode == 0, again.stderr
+    assert "average rank" in again.stdout
+    assert "One in full: harness show eval.collie" in again.stdout
+    found = json.loads(harness("show", "eval", "--format", "json", env=on(done)).stdout)
+    assert len(found) == 4
+    assert all(one["n_samples"] == 6 for one in found.values())
+    both = ("eval.collie.simulated-0.2", "eval.collie.simulated-0.9")
+    shown = harness("show", *both, env=on(done))
+    assert shown.returncode == 0, shown.stderr
+    assert all(run in shown.stdout for run in both)
+    assert "for one run, not for 4" in mistake(harness("show", "eval", "--failed", env=on(done)))
     shown = harness("matrix", "eval", env=on(done))
     assert shown.returncode == 0, shown.stderr
     assert "collie" in shown.stdout

@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,6 +49,39 @@ def test_feedback_makes_a_model_follow_the_instructions(tmp_path: Path) -> None:
     assert (passed[2].count(True), passed[2].count(False)) == (n - n_slow, n_slow)
     compared = harness("compare", "gpt4_ifeval", env=environment)
     assert "+1.0000" in compared.stdout, compared.stdout
+
+
+def test_every_table_has_one_accuracy_by_instruction(tmp_path: Path) -> None:
+    """The share of all instructions that are followed, not the mean of the prompts' shares."""
+    environment = os.environ | {"HARNESS_RUNS_DIR": str(tmp_path)}
+    asked = ("eval", "ifeval", "--model", "simulated/0.5", "--name", "a")
+    assert harness(*asked, env=environment).returncode == 0
+    lines = (tmp_path / "a.ifeval.simulated-0.5/attempts.jsonl").read_text().splitlines()
+    scores = [json.loads(line)["scores"] for line in lines]
+    shares, counts = (
+        [one[name]["value"] for one in scores] for name in ("strict_instructions", "n_instructions")
+    )
+    accuracy = sum(map(float.__mul__, shares, map(float, counts))) / sum(counts)
+    assert accuracy != pytest.approx(sum(shares) / len(shares))
+
+    def of(*words: str) -> Any:
+        return json.loads(harness(*words, "--format", "json", env=environment).stdout)
+
+    run = "a.ifeval.simulated-0.5"
+    shown = of("show", run)
+    table = of("table", run)
+    names = [figure["name"] for figure in table["figures"]]
+    [gate] = of("check", run, "--min", "strict_instructions=0.1")["runs"]
+    figures = [table["rows"][0]["cells"][names.index("instruction strict")]["value"]]
+    figures += [shown["scores"]["strict_instructions"]["mean"], gate["decisions"][0]["value"]]
+    figures += [
+        sum(
+            group["scores"]["strict_instructions"]["mean"] * group["n"] * int(n)
+            for n, group in shown["groups"]["n_instructions"].items()
+        )
+        / sum(counts)
+    ]
+    assert figures == pytest.approx([accuracy] * 4)
 
 
 def test_prompts_without_a_recorded_answer_have_no_score(tmp_path: Path, data_dir: Path) -> None:
