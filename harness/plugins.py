@@ -67,7 +67,7 @@ SUPPLIED: Mapping[str, tuple[str, ...]] = {
     "tasks": ("data", "judges", "panels"),
     "backends": (
         *("secret", "read", "gold", "wrong", "reply", "model", "concurrency", "timeout_s"),
-        *("reply_mb", "on_allowances", "servers", "logs"),
+        *("reply_mb", "on_allowances", "prompt_cut", "servers", "logs"),
     ),
     "judges": ("task", "model", "features", "answers"),
     "loaders": ("data",),

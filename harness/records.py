@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, TypeVar, cast
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, cast
 
 import msgspec
 from msgspec import Struct
@@ -126,6 +126,13 @@ class Origin(Struct, frozen=True):
     instance: str
     sample: int
     round: int
+
+
+class PromptCut(NamedTuple):
+    """The end of a prompt's beginning: after ``characters`` of the message number ``message``."""
+
+    message: int  # from 0
+    characters: int
 
 
 class Request(Struct, frozen=True):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
 from importlib import import_module
@@ -20,7 +20,7 @@ from msgspec import structs
 
 from harness.backends import _responses
 from harness.errors import CallError, ConfigError, FatalCallError, RequestRejected, TransientError
-from harness.records import Reply, Request
+from harness.records import Message, PromptCut, Reply, Request
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -39,6 +39,9 @@ UNREADABLE = (msgspec.MsgspecError, ValueError, LookupError, RecursionError)
 
 OWN_HOSTS = ("api.openai.com", "api.anthropic.com")
 CLIENTS = {"openai": "AsyncOpenAI", "anthropic": "AsyncAnthropic"}
+
+FindCut = Callable[[Sequence[Message]], PromptCut | None]
+"""Returns where the beginning that a prompt shares with others ends, or None if it shares none."""
 
 _encode = msgspec.json.Encoder().encode
 

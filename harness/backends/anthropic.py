@@ -6,15 +6,15 @@ API version 2026-10-21 rejects temperature, top_p and top_k, even with default v
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 
 from harness.backends._bodies import Count, counted, read
-from harness.backends._http import REPLY_MB, HttpBackend, SDKClient
+from harness.backends._http import REPLY_MB, FindCut, HttpBackend, HttpClient, SDKClient
 from harness.backends._responses import OnAllowances
-from harness.records import DecodingConstraint, Reply, Request, Usage
+from harness.records import DecodingConstraint, Message, PromptCut, Reply, Request, Usage
 
 URL = "https://api.anthropic.com"
 KEY = "ANTHROPIC_API_KEY"
@@ -64,17 +64,44 @@ class _Message(msgspec.Struct):
 _decoder = msgspec.json.Decoder(_Message)
 
 
+CACHED = {"cache_control": {"type": "ephemeral"}}
+"""Marks the end of a prompt's beginning that the provider shall keep for five minutes."""
+
+
 class MessagesBackend(HttpBackend):
-    """Base class of the backends for Anthropic's Messages API, on any server."""
+    """Base class of the backends for Anthropic's Messages API, on any server.
+
+    Args:
+        client: The client of the server.
+        features: The supported features.
+        prompt_cut: Where the shared beginning of a prompt ends, or None without prompt caching.
+    """
+
+    may_change = frozenset({"prompt_caching"})
+
+    def __init__(
+        self, client: HttpClient, features: frozenset[str], prompt_cut: FindCut | None
+    ) -> None:
+        super().__init__(client, features)
+        self.prompt_caching = prompt_cut is not None
+        self._cut = prompt_cut or (lambda messages: None)
 
     def body(self, request: Request) -> Mapping[str, Any]:
         """Return the JSON body of a request for a message."""
         decoding = request.decoding
-        system = "\n\n".join(m.content for m in request.messages if m.role == "system")
+        turns = [m for m in request.messages if m.role != "system"]
+        system: Any = "\n\n".join(m.content for m in request.messages if m.role == "system")
+        messages: list[Any] = [*turns]
+        if cut := self._cut(request.messages):
+            place, content = marked(request.messages, cut)
+            if place >= (before := len(request.messages) - len(turns)):
+                messages[place - before] = {"role": turns[place - before].role, "content": content}
+            elif before == 1:
+                system = content
         body: dict[str, Any] = {
             "model": request.model,
             "system": system or None,
-            "messages": [m for m in request.messages if m.role != "system"],
+            "messages": messages,
             "max_tokens": decoding.max_tokens,
             "temperature": decoding.temperature,
             "top_p": decoding.top_p,
@@ -99,6 +126,21 @@ class MessagesBackend(HttpBackend):
         )
 
 
+def marked(
+    messages: Sequence[Message], cut: PromptCut, mark: Mapping[str, Any] = CACHED
+) -> tuple[int, list[dict[str, Any]]]:
+    """Return which message holds the end of the shared beginning, and its content in parts.
+
+    The first part ends where the beginning ends, and has the mark.
+    """
+    place, at = cut
+    if at == 0:
+        place, at = place - 1, len(messages[place - 1].content)
+    content = messages[place].content
+    parts = [{"type": "text", "text": content[:at], **mark}]
+    return place, parts + ([{"type": "text", "text": content[at:]}] if content[at:] else [])
+
+
 class AnthropicBackend(MessagesBackend):
     """Anthropic's Messages API.
 
@@ -108,6 +150,8 @@ class AnthropicBackend(MessagesBackend):
         base_url: Base URL of another server that speaks this protocol.
         api_key_env: The key's environment variable (default: ``ANTHROPIC_API_KEY`` for Anthropic,
             none for another server).
+        prompt_caching: Whether to have the beginnings that prompts share kept by Anthropic.
+            Reading a beginning costs a tenth of its price or less, and writing it a quarter more.
     """
 
     path = "/v1/messages"
@@ -117,19 +161,21 @@ class AnthropicBackend(MessagesBackend):
         api_version: Literal["2026-10-21", "2023-06-01"] = "2026-10-21",
         base_url: str = URL,
         api_key_env: str | None = None,
+        prompt_caching: bool = False,
         *,
         secret: Callable[[str], str],
         concurrency: int,
         timeout_s: float,
         reply_mb: float = REPLY_MB,
         on_allowances: OnAllowances | None = None,
+        prompt_cut: FindCut | None = None,
     ) -> None:
         own = KEY if base_url.rstrip("/") == URL else None
         limits = {"concurrency": concurrency, "timeout_s": timeout_s, "reply_mb": reply_mb}
         given = {"headers": {"anthropic-version": api_version}, "on_allowances": on_allowances}
         client = SDKClient("anthropic", base_url, api_key_env or own, secret, **limits, **given)
         by_version = {"temperature", "top_p"} if api_version == "2023-06-01" else {"json_schema"}
-        super().__init__(client, TAKEN | by_version)
+        super().__init__(client, TAKEN | by_version, prompt_cut if prompt_caching else None)
 
 
 def _usage(given: object) -> Usage | None:

@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from harness.backends._cloud import GoogleCloudClient, vertex_url
-from harness.backends._http import REPLY_MB
+from harness.backends._http import REPLY_MB, FindCut
 from harness.backends._responses import OnAllowances
 from harness.backends.anthropic import TAKEN, MessagesBackend
 from harness.records import Request
@@ -27,6 +27,7 @@ class AnthropicVertexBackend(MessagesBackend):
         project: The Google Cloud project.
         location: A location of Vertex AI, such as ``europe-west1``.
         base_url: Base URL of another server that speaks this protocol.
+        prompt_caching: Whether to have the beginnings that prompts share kept by the provider.
     """
 
     def __init__(
@@ -34,17 +35,20 @@ class AnthropicVertexBackend(MessagesBackend):
         project: str,
         location: str = "global",
         base_url: str | None = None,
+        prompt_caching: bool = False,
         *,
         concurrency: int,
         timeout_s: float,
         reply_mb: float = REPLY_MB,
         on_allowances: OnAllowances | None = None,
+        prompt_cut: FindCut | None = None,
     ) -> None:
         limits: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
         limits |= {"reply_mb": reply_mb, "on_allowances": on_allowances}
         client = GoogleCloudClient(base_url or vertex_url(location), **limits)
         self.path = f"/projects/{quote(project)}/locations/{quote(location)}/publishers/anthropic"
-        super().__init__(client, TAKEN | {"temperature", "top_p"})
+        features = TAKEN | {"temperature", "top_p"}
+        super().__init__(client, features, prompt_cut if prompt_caching else None)
 
     def path_for(self, request: Request) -> str:
         """Return the path of the method that creates a message with the request's model."""

@@ -17,10 +17,10 @@ import msgspec
 from harness.backends import _bodies
 from harness.backends._bodies import Count
 from harness.backends._cloud import AwsClient, bedrock_url
-from harness.backends._http import REPLY_MB, HttpBackend, HttpClient
+from harness.backends._http import REPLY_MB, FindCut, HttpBackend, HttpClient
 from harness.backends._responses import OnAllowances
 from harness.errors import ConfigError
-from harness.records import DecodingConstraint, Reply, Request, Usage
+from harness.records import DecodingConstraint, PromptCut, Reply, Request, Usage
 
 FINISH_REASONS = {
     "end_turn": "stop",
@@ -83,7 +83,11 @@ class BedrockBackend(HttpBackend):
         base_url: Base URL of another endpoint, such as a VPC's.
         api_key_env: The environment variable with a Bedrock API key, to use it instead of
             credentials.
+        prompt_caching: Whether to have the beginnings that prompts share kept by Bedrock, for
+            models that support it.
     """
+
+    may_change = frozenset({"prompt_caching"})
 
     def __init__(
         self,
@@ -91,12 +95,14 @@ class BedrockBackend(HttpBackend):
         profile: str | None = None,
         base_url: str | None = None,
         api_key_env: str | None = None,
+        prompt_caching: bool = False,
         *,
         secret: Callable[[str], str],
         concurrency: int,
         timeout_s: float,
         reply_mb: float = REPLY_MB,
         on_allowances: OnAllowances | None = None,
+        prompt_cut: FindCut | None = None,
     ) -> None:
         options: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
         options |= {"reply_mb": reply_mb, "on_allowances": on_allowances}
@@ -112,6 +118,8 @@ class BedrockBackend(HttpBackend):
             client = HttpClient(url, key=key, key_variable=api_key_env, **options)
         features = {"temperature", "top_p", "max_tokens", "stop", "extra", "conversation"}
         super().__init__(client, frozenset(features | {"json_schema"}))
+        self.prompt_caching = prompt_caching
+        self._cut = prompt_cut if prompt_caching else None
 
     def path_for(self, request: Request) -> str:
         """Return the path of the Converse operation of the request's model."""
@@ -131,11 +139,12 @@ class BedrockBackend(HttpBackend):
             "stopSequences": list(decoding.stop) or None,
         }
         config = {k: value for k, value in config.items() if value is not None}
-        system = [{"text": m.content} for m in request.messages if m.role == "system"]
-        turns = [m for m in request.messages if m.role != "system"]
+        cut = self._cut(request.messages) if self._cut else None
+        parts = [_parts(m.content, _end(n, cut)) for n, m in enumerate(request.messages)]
+        turns = list(zip(request.messages, parts, strict=True))
         body: dict[str, Any] = {
-            "messages": [{"role": m.role, "content": [{"text": m.content}]} for m in turns],
-            "system": system,
+            "messages": [{"role": m.role, "content": p} for m, p in turns if m.role != "system"],
+            "system": [part for m, p in turns if m.role == "system" for part in p],
             "inferenceConfig": config,
         }
         if isinstance(decoding.constraint, DecodingConstraint):
@@ -159,6 +168,24 @@ class BedrockBackend(HttpBackend):
             usage.record() if usage else None,
             reasoning="".join(_bodies.text_of(one.text) for one in thoughts if one) or None,
         )
+
+
+def _end(number: int, cut: PromptCut | None) -> int | None:
+    """Return where the shared beginning ends in a message: -1 at its end, None if not there."""
+    if cut is None:
+        return None
+    place, at = cut if cut.characters else (cut.message - 1, -1)
+    return at if number == place else None
+
+
+def _parts(text: str, end: int | None) -> list[dict[str, Any]]:
+    """Return a message's content, with a cache point where the shared beginning ends."""
+    if end is None:
+        return [{"text": text}]
+    point = {"cachePoint": {"type": "default"}}
+    if end in (-1, len(text)):
+        return [{"text": text}, point]
+    return [{"text": text[:end]}, point, {"text": text[end:]}]
 
 
 plugin = BedrockBackend

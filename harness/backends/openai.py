@@ -176,8 +176,11 @@ class OpenAIBackend(HttpBackend):
         base_url: A server's base URL (default: OpenAI's, or the preset's).
         api_key_env: The key's environment variable (default: the preset's). A server given only by
             its URL receives a key only if this is set.
+        prompt_caching: Whether to send one call ahead of the others that share its prompt's
+            beginning, so that they find it in the cache of a provider that keeps beginnings.
     """
 
+    may_change = frozenset({"prompt_caching"})
     path = "/chat/completions"
     conversation = True
     # How constraints are sent to the URL of no preset, unless a preset says otherwise.
@@ -191,6 +194,7 @@ class OpenAIBackend(HttpBackend):
         preset: str | None = None,
         base_url: str | None = None,
         api_key_env: str | None = None,
+        prompt_caching: bool = False,
         *,
         secret: Callable[[str], str],
         concurrency: int,
@@ -210,6 +214,7 @@ class OpenAIBackend(HttpBackend):
         client = SDKClient("openai", url, key, secret, on_allowances=on_allowances, **limits)
         turns = {"conversation"} if self.conversation else set[str]()
         own = next((one for one in PRESETS.values() if one.url == client.url), None)
+        self.prompt_caching = prompt_caching
         self._usual = own.constraints if own else self.usual
         super().__init__(client, self.preset.features(model) | turns)
 

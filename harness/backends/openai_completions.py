@@ -22,6 +22,8 @@ class OpenAICompletionsBackend(OpenAIBackend):
         preset: Name of a provider or local server. Sets base URL, key and dialect.
         base_url: A server's base URL (default: OpenAI's, or the preset's).
         api_key_env: The key's environment variable (default: the preset's).
+        prompt_caching: Whether to send one call ahead of the others that share its prompt's
+            beginning.
     """
 
     path = "/completions"

@@ -222,6 +222,7 @@ def _run(job: Job, again: str, display: Display) -> tuple[Metrics, int]:
     name = job.folder.name
     result = attended(execute(job, partial(display.watch, name)), display, again)
     tally, metrics = result.tally, result.metrics
+    _say_saved(job)
     if code := early_end(result.ended, tally.budget, "budget.usd", again):
         return metrics, code
     attempts = metrics.n_attempts
@@ -244,6 +245,18 @@ def _run(job: Job, again: str, display: Display) -> tuple[Metrics, int]:
     elif tally.failed_judgements:  # the run's notice reported it
         say(f"To retry the failed judgements: {again}")
     return metrics, int(bool(failed or tally.failed_judgements))
+
+
+def _say_saved(job: Job) -> None:
+    """Say how much the prompt caches of the run's models saved, if they were used."""
+    for model in {id(one): one for one in job.models}.values():
+        used, saved = model.beginnings.usage, model.beginnings.saved_usd
+        if used.cached_input_tokens or used.cache_write_tokens:
+            said = f"{job.folder.name}: The prompt cache of {model.section.name}"
+            money = f"cost {usd(-saved)} more" if saved < 0 else f"saved {usd(saved)}"
+            read, written = f"{used.cached_input_tokens:,}", f"{used.cache_write_tokens:,}"
+            priced = f" {money}:" if model.price else ":"
+            say(f"{said}{priced} {read} tokens read, {written} written.")
 
 
 def _show(
@@ -374,6 +387,8 @@ def _rows(job: Job, found: DryRun) -> dict[str, str]:
         if found.total_usd and cost != "nothing":
             cost += f", {cost_text(found.usd)} of it for the answers"
     rows["cost"] = cost
+    if (saved := found.total_saved_usd).high:
+        rows["prompt cache"] = f"saves about {cost_text(saved)}; the lower cost includes this"
     failed = found.failed_references
     passing = f"{found.references - len(failed):,} of {found.references:,} pass"
     reasons = [f"{name} ({why[:200]})" for name, why in islice(failed.items(), 5)]

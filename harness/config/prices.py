@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Annotated
 
 import yaml
+from msgspec import structs
 from pydantic import BaseModel, ConfigDict, Field
 
 from harness.config.validation import Section, validated
@@ -80,6 +81,14 @@ class Price(Prices):
         long = self.long_context
         prices = long if long and usage.input_tokens > long.above_tokens else self
         return prices._of(usage) / _EXACT
+
+    def saved(self, usage: Usage) -> float:
+        """Return how much less a call costs because of the provider's prompt cache, in US dollars.
+
+        The result is negative if writing to the cache cost more than reading from it saved.
+        """
+        plain = structs.replace(usage, cached_input_tokens=0, cache_write_tokens=0)
+        return self.cost(plain) - self.cost(usage)
 
     def most(self, input_tokens: int, output_tokens: int) -> float:
         """Return the maximum cost, in US dollars, of a call with at most this many tokens."""

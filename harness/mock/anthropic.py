@@ -44,6 +44,7 @@ _FIELD_ERROR = re.compile(
 class _Block(Struct):
     type: str
     text: str = ""
+    cache_control: Raw = Raw(b"null")
 
 
 class _Message(Struct):
@@ -120,6 +121,7 @@ class AnthropicMessages(wire.WireFormat):
         if request.system:
             turns.insert(0, Turn("system", _joined(request.system)))
         thinking = request.thinking
+        parts = [request.system or "", *(message.content for message in request.messages)]
         return MockRequest(
             digest=digest,
             model=request.model,
@@ -128,6 +130,7 @@ class AnthropicMessages(wire.WireFormat):
             stop=tuple(request.stop_sequences or ()),
             reasons=thinking is None or thinking.type != "disabled",
             shows_reasoning=thinking is None or thinking.display != "omitted",
+            marked=_marked(parts),
         )
 
     def _check(self, request: _Request, version: str) -> None:
@@ -163,10 +166,10 @@ class AnthropicMessages(wire.WireFormat):
         reason = "stop_sequence" if choice.stop is not None else _STOP_REASONS[choice.finish]
         refusal = {"type": "refusal", "category": None, "explanation": None}
         usage: dict[str, Any] = {
-            "input_tokens": request.prompt_tokens,
+            "input_tokens": request.prompt_tokens - request.cache_read - request.cache_write,
             "output_tokens": choice.tokens,
-            "cache_creation_input_tokens": 0,
-            "cache_read_input_tokens": 0,
+            "cache_creation_input_tokens": request.cache_write,
+            "cache_read_input_tokens": request.cache_read,
             "service_tier": "standard",
         }
         if choice.reasoning_tokens:
@@ -247,6 +250,16 @@ class AnthropicMessages(wire.WireFormat):
         if level:
             message += f" of {level.limit:,} {level.unit} per minute (org: mock, model: {model})"
         return self.fail(429, f"{message}.", retry_after=retry_after)
+
+
+def _marked(parts: Sequence[str | list[_Block]]) -> str:
+    """Return the beginning of a prompt up to its last block with ``cache_control``."""
+    text = marked = ""
+    for part in parts:
+        for block in [_Block("text", part)] if isinstance(part, str) else part:
+            text += f"{block.text}\0"
+            marked = marked if bytes(block.cache_control) == b"null" else text
+    return marked
 
 
 def _joined(content: str | list[_Block]) -> str:

@@ -31,6 +31,7 @@ from harness.mock.gemini import GeminiContent
 from harness.mock.openai import OpenAIChat, OpenAICompletions, error_object
 from harness.mock.openai_batches import OpenAIBatches
 from harness.mock.openai_responses import OpenAIResponses
+from harness.mock.prompt_cache import PromptCache
 from harness.mock.stats import BodyCount, Limits, MockRateLimits, Stats
 from harness.mock.wire import Headers, MockRequest, ReplyChoice
 
@@ -119,6 +120,7 @@ class Provider:
         self._seed, self._api_key, self._retry_after = seed, api_key, retry_after
         self._models, self._refuse, self._reasoning = models, refuse, reasoning
         self._answerer = answerer(answers)
+        self._prompt_cache = PromptCache()
         self._vendors = {kind.path: kind(reasoning) for kind in WIRE_FORMATS}
         self._encode = msgspec.json.Encoder().encode
         self._batching = BatchSettings(seed)
@@ -197,6 +199,7 @@ class Provider:
             reply = self._encode(vendor.error(error, request_id))
             await connection.answer(error.status, reply, sent)
             return
+        request = self._prompt_cache.counted(request)
         answer = vendor.answer(request, choices)
         if fault in _FALSE_USAGE:
             usage = "usageMetadata" if "usageMetadata" in answer else "usage"
@@ -333,6 +336,8 @@ class Provider:
     ) -> None:
         self.stats.leave(200)
         self.stats.counts.prompt_tokens += request.prompt_tokens
+        self.stats.counts.cache_read_tokens += request.cache_read
+        self.stats.counts.cache_write_tokens += request.cache_write
         self.stats.counts.completion_tokens += sum(choice.tokens for choice in choices)
         if any(choice.text or choice.finish == "content_filter" for choice in choices):
             body.answered += 1

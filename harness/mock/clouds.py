@@ -45,8 +45,9 @@ class AnthropicVertex(AnthropicMessages):
         return super().read(plain, digest, [*headers, (b"anthropic-version", b"2023-06-01")])
 
 
-class _Text(Struct):
-    text: str
+class _Text(Struct, rename="camel"):
+    text: str = ""
+    cache_point: dict[str, str] | None = None
 
 
 class _Turn(Struct):
@@ -89,14 +90,19 @@ class BedrockConverse(wire.WireFormat):
         turns = [
             Turn(turn.role, "".join(c.text for c in turn.content)) for turn in request.messages
         ]
-        turns[:0] = [Turn("system", part.text) for part in request.system]
+        turns[:0] = [Turn("system", part.text) for part in request.system if part.text]
         config = request.inference_config or _Config()
+        text = marked = ""
+        for part in (*request.system, *(c for turn in request.messages for c in turn.content)):
+            text += f"{part.text}\0"
+            marked = text if part.cache_point else marked
         return MockRequest(
             digest=digest,
             model="",  # in the path
             turns=tuple(turns),
             max_tokens=config.max_tokens,
             stop=config.stop_sequences,
+            marked=marked,
         )
 
     def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> dict[str, Any]:
@@ -111,8 +117,10 @@ class BedrockConverse(wire.WireFormat):
             "output": {"message": {"role": "assistant", "content": content}},
             "stopReason": reason,
             "usage": {
-                "inputTokens": request.prompt_tokens,
+                "inputTokens": request.prompt_tokens - request.cache_read - request.cache_write,
                 "outputTokens": choice.tokens,
+                "cacheReadInputTokens": request.cache_read,
+                "cacheWriteInputTokens": request.cache_write,
                 "totalTokens": request.prompt_tokens + choice.tokens,
             },
             "metrics": {"latencyMs": 1},

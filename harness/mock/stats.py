@@ -50,6 +50,8 @@ class Snapshot(Struct):
     max_in_flight: int = 0
     prompt_tokens: int = 0  # estimated, like the next, for all complete, well-formed replies
     completion_tokens: int = 0
+    cache_read_tokens: int = 0  # of the prompts' tokens: read from the prompt cache, or written
+    cache_write_tokens: int = 0
     by_status: dict[int, int] = field(default_factory=Counter)
     by_fault: dict[str, int] = field(default_factory=Counter)
     by_path: dict[str, int] = field(default_factory=Counter)

@@ -57,6 +57,9 @@ class MockRequest(Struct, frozen=True):
     reasons: bool = True  # whether the model may reason before it answers
     shows_reasoning: bool = True
     logprobs: int | None = None  # likeliest tokens to return per position; None: none at all
+    marked: str = ""  # the beginning of the prompt that the provider's cache shall keep
+    cache_read: int = 0  # tokens of it that were read from the cache, or written to it
+    cache_write: int = 0
 
     @property
     def prompt(self) -> str:

@@ -119,6 +119,15 @@ class PreferredConcurrency(Protocol):
 
 
 @runtime_checkable
+class CachesPrompts(Protocol):
+    """A backend that can make use of its provider's prompt cache."""
+
+    @property
+    def prompt_caching(self) -> bool:
+        """Whether to send one call ahead of the others that share its prompt's beginning."""
+
+
+@runtime_checkable
 class KeyedByRequest(Protocol):
     """A backend whose options may change what it sends to an endpoint for the same request."""
 

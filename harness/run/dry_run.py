@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from harness.analysis.rescoring import first_reason
 from harness.calls.calls import backend_key
 from harness.calls.database import LOCKED_S
-from harness.ports import Targeted
+from harness.calls.prompt_cache import SharedBeginnings
+from harness.ports import CachesPrompts, Targeted
 from harness.records import Instance, Message, Question, Reply, Request, Usage, messages_hash
 from harness.run.assessment import assess
 from harness.run.job import Job
@@ -21,6 +22,7 @@ from harness.run.session import open_cache, replies_path
 
 if TYPE_CHECKING:
     from harness.run.later_judge import LaterJudge
+    from harness.run.models import Model
     from harness.store.judgements import JudgementOutcome
 
 CHARACTERS_PER_TOKEN = (6.0, 2.5)  # the usual range, from plain English to code
@@ -43,6 +45,7 @@ class CallEstimate(NamedTuple):
 
     calls: EstimateRange
     usd: EstimateRange | None
+    saved_usd: EstimateRange = EstimateRange()  # by the prompt cache; in `usd.low` only
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,7 @@ class DryRun:
     failed_references: Mapping[str, str]  # why reference answers fail, by the instance's id
     first: tuple[Message, ...] | None  # an example of the prompts; None if no sample is left
     judges: Mapping[str, CallEstimate] = field(default_factory=dict)  # not included above
+    saved_usd: EstimateRange = EstimateRange()  # by the provider's prompt cache; in `usd.low` only
 
     @property
     def total_usd(self) -> EstimateRange | None:
@@ -74,14 +78,24 @@ class DryRun:
         known = [part for part in parts if part is not None]
         return sum(known, EstimateRange()) if len(known) == len(parts) else None
 
+    @property
+    def total_saved_usd(self) -> EstimateRange:
+        """How much the prompt caches of the run's model and of its judges save."""
+        return sum((judge.saved_usd for judge in self.judges.values()), self.saved_usd)
+
 
 class _Calls:
     """Sums over calls: lower and upper bounds of their number, tokens and cost."""
 
-    def __init__(self, price: Callable[[Usage], float] | None, max_tokens: int | None) -> None:
-        self._price = price
+    def __init__(
+        self,
+        price: Callable[[Usage], float] | None,
+        max_tokens: int | None,
+        beginnings: SharedBeginnings | None = None,
+    ) -> None:
+        self._price, self._beginnings = price, beginnings
         self.limit(max_tokens)
-        self.calls = self.read = self.written = self.usd = EstimateRange()
+        self.calls = self.read = self.written = self.usd = self.saved = EstimateRange()
 
     def limit(self, max_tokens: int | None) -> None:
         """Set the maximum number of reply tokens for the calls that are added next."""
@@ -89,7 +103,7 @@ class _Calls:
 
     def add(
         self,
-        characters: int,
+        messages: Sequence[Message],
         *,
         certain: bool,
         before: int = 0,
@@ -99,12 +113,13 @@ class _Calls:
         """Add a call to the bounds. A call that is not ``certain`` only raises the upper bounds.
 
         Args:
-            characters: The length of the prompt of round 1.
+            messages: The prompt of round 1.
             certain: Whether the call will be made in any case.
             before: The number of rounds before this call, which lengthen its prompt.
             further: The maximum number of further tokens in the prompt.
             answer: The minimum number of tokens in the reply.
         """
+        characters = sum(len(message.content) for message in messages)
         fewest, most = (characters / each for each in CHARACTERS_PER_TOKEN)
         most += further
         if before:
@@ -118,7 +133,25 @@ class _Calls:
                 high = price(Usage(round(most), round(self._longest)))
             else:
                 high = inf if price(Usage(10**6, 10**6)) else 0.0
-            self.usd += EstimateRange(low, high)
+            saved = self._saved(messages) if certain else EstimateRange()
+            self.usd += EstimateRange(max(0.0, low - saved.low), high)
+            self.saved += saved
+
+    def _saved(self, messages: Sequence[Message]) -> EstimateRange:
+        """Return how much a call saves (US dollars) by reading its beginning from a prompt cache.
+
+        The first of the calls that share a beginning writes it, and saves nothing.
+        """
+        if self._beginnings is None or self._price is None:
+            return EstimateRange()
+        new = self._beginnings(messages) is None
+        found = self._beginnings.add(messages)
+        if found is None or found.cut is None or new:
+            return EstimateRange()
+        place, at = found.cut
+        kept = sum(len(message.content) for message in messages[:place]) + at
+        tokens = [round(kept / each) for each in CHARACTERS_PER_TOKEN]
+        return EstimateRange(*(self._price(Usage(n)) - self._price(Usage(n, 0, n)) for n in tokens))
 
     def add_questions(
         self, questions: Sequence[Question], *, certain: bool = True, further: float = 0
@@ -126,9 +159,8 @@ class _Calls:
         """Add a judge's calls for one answer. The arguments are as in `add`."""
         for asked in questions:
             self.limit(asked.decoding.max_tokens)
-            size = sum(len(message.content) for message in asked.messages)
             for _ in range(asked.samples):
-                self.add(size, certain=certain, further=further)
+                self.add(asked.messages, certain=certain, further=further)
 
 
 def estimate_run(job: Job, before: Collection[str] = (), *, references: bool = True) -> DryRun:
@@ -144,8 +176,16 @@ def estimate_run(job: Job, before: Collection[str] = (), *, references: bool = T
     key = partial(backend_key(job.run.model.backend, backend), by_instance=by_instance)
     price = job.model.price.cost if job.model.price else None
     with _cached(job, before) as cached:
-        found = count_work(plan, key, cached, price, references=references)
+        found = count_work(
+            plan, key, cached, price, references=references, beginnings=_beginnings(job.model)
+        )
     return replace(found, judges=_judge_calls(job, plan)) if job.judges else found
+
+
+def _beginnings(model: Model) -> SharedBeginnings | None:
+    backend = model.backend
+    caching = isinstance(backend, CachesPrompts) and backend.prompt_caching
+    return SharedBeginnings() if caching else None
 
 
 def estimate_judge(
@@ -178,7 +218,10 @@ def _judge_calls(job: Job, plan: RunPlan) -> dict[str, CallEstimate]:
     rounds, judges = job.run.rounds, {judge.name: judge for judge in job.judges}
     routed = {name: routed_to(job.task, name) for name in judges}
     prices = {name: judge.model.price for name, judge in judges.items()}
-    totals = {name: _Calls(price.cost if price else None, None) for name, price in prices.items()}
+    totals = {
+        name: _Calls(price.cost if price else None, None, _beginnings(judges[name].model))
+        for name, price in prices.items()
+    }
     asked: Mapping[str, Sequence[Question]] = {}
     last: Instance[Any] | None = None
     for owed in plan.owed():
@@ -197,7 +240,7 @@ def _judge_calls(job: Job, plan: RunPlan) -> dict[str, CallEstimate]:
                 found = judges[name].judge.questions(instance, attempt.text or "")
                 totals[name].add_questions(found)
     return {
-        name: CallEstimate(total.calls, total.usd if prices[name] else None)
+        name: CallEstimate(total.calls, total.usd if prices[name] else None, total.saved)
         for name, total in totals.items()
     }
 
@@ -209,6 +252,7 @@ def count_work(
     price: Callable[[Usage], float] | None = None,
     *,
     references: bool = True,
+    beginnings: SharedBeginnings | None = None,
 ) -> DryRun:
     """Count a plan's unfinished work, and estimate its cost.
 
@@ -218,18 +262,18 @@ def count_work(
         cached: Returns whether the reply to a call is in the cache, given the call's id.
         price: Returns a call's cost in US dollars, or is None if the price is unknown.
         references: Whether to score the reference answers too.
+        beginnings: Collects the beginnings that prompts share, or None without prompt caching.
     """
     samples, owed_samples = plan.count()
     calls: set[str] = set()
     n_cached, first, with_shots = 0, None, False
-    total, rounds = _Calls(price, plan.run.decoding.max_tokens), plan.run.rounds
+    total, rounds = _Calls(price, plan.run.decoding.max_tokens, beginnings), plan.run.rounds
     for owed in plan.owed():
         messages = plan.opening(owed.instance).messages
         if first is None or (plan.shots and not with_shots):
             # Prefer a prompt with shots to show, since some instances may lack them.
             with_shots = messages != plan.task.messages(owed.instance, ())
             first = messages if first is None or with_shots else first
-        size = sum(len(message.content) for message in messages)
         if owed.round == 1:
             name = key(plan.request(owed, 1, messages, messages_hash(messages)))
             if name not in calls and cached(name):
@@ -238,11 +282,11 @@ def count_work(
                 reference = plan.task.reference(owed.instance) or ""
                 tokens = round(len(reference) / CHARACTERS_PER_TOKEN[0])
                 most = plan.run.decoding.max_tokens or tokens
-                total.add(size, certain=True, answer=max(1, min(tokens, most)))
+                total.add(messages, certain=True, answer=max(1, min(tokens, most)))
             calls.add(name)
         for number in range(max(2, owed.round), rounds.max + 1):
             certain = number == owed.round or not rounds.stop_on_pass
-            total.add(size, certain=certain, before=number - 1)
+            total.add(messages, certain=certain, before=number - 1)
     n_references, failed = _check_references(plan) if references else (0, {})
     return DryRun(
         instances=samples // plan.run.samples,
@@ -257,6 +301,7 @@ def count_work(
         references=n_references,
         failed_references=failed,
         first=first,
+        saved_usd=total.saved,
     )
 
 

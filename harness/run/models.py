@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from harness.backends._model_files import Hashes
 from harness.backends._processes import OwnedServers
 from harness.calls.budget import counted
+from harness.calls.prompt_cache import SharedBeginnings
 from harness.calls.rate_limits import LIMIT_KEYS, RateLimits, Unit
 from harness.config.other_tools import model_name
 from harness.config.prices import Price, load_prices
@@ -92,6 +93,7 @@ class Model:
     rates: RateLimits  # shared with other runs of this process
     price: Price | None  # None: unknown
     where: str = "model"  # key of the section in the run file
+    beginnings: SharedBeginnings = field(default_factory=SharedBeginnings)  # of its prompts
 
     def cost(self, call: Call) -> float | None:
         """Return a call's cost in US dollars, or None if the price or the usage is unknown."""
@@ -184,6 +186,8 @@ class ModelBuilder:
         path = section.options.get("path")
         own = {"path": data.own(path)} if isinstance(path, str) else {}
 
+        beginnings = SharedBeginnings()
+
         def observe(found: tuple[Allowance, ...]) -> None:
             rates.observe(found)
 
@@ -201,6 +205,7 @@ class ModelBuilder:
             reply_mb=limits.reply_mb,
             model=section.name,
             on_allowances=observe,
+            prompt_cut=beginnings,
             servers=resources.servers,
             logs=self.logs / where.removesuffix(".model"),
             hashes=Hashes(settings.cache_dir / "model_files.json"),
@@ -212,7 +217,7 @@ class ModelBuilder:
         price = section.price
         if not backend.cacheable or (price is None and "free" in backend.features):
             price = FREE
-        model = Model(section, backend, limits, rates, price, where)
+        model = Model(section, backend, limits, rates, price, where, beginnings)
         if price is None:
             return replace(model, price=resources.prices.find(model.host, section.name))
         return model

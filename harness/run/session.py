@@ -21,12 +21,13 @@ from harness.calls.circuit import Circuit, Retry, Startup
 from harness.calls.claims import ClaimedCalls
 from harness.calls.concurrency import START, ConcurrencyLimiter
 from harness.calls.database import SESSION
+from harness.calls.prompt_cache import PromptCaching
 from harness.calls.reply_cache import Payment, ReplyCache, encoded
 from harness.calls.signals import Ask, Notices, Report, Stop
 from harness.calls.time_limit import Timed
 from harness.config.settings import Settings
 from harness.errors import HarnessError, StoreFailed
-from harness.ports import PreferredConcurrency, Startable
+from harness.ports import CachesPrompts, PreferredConcurrency, Startable
 from harness.records import REFUSALS, SCHEMA_VERSION, Attempt, Reply, Request
 from harness.run.models import FREE, Model, state_limits
 from harness.store.files import make_folder
@@ -177,10 +178,11 @@ def _unrecorded(folder: RunFolder, replies: ReplyCache, run_id: str) -> Callable
 def _call_stack(model: Model, session: Session) -> Calls:
     """Build the call stack between the workers and a model's backend.
 
-    A request passes through these layers, from the top down: cache, retry, circuit, startup (if the
-    backend starts a server), limiter, claim, budget (if the run has one and the model has a price),
-    time limit. Simulated and recorded models have no cache, claim or budget (`FreeCalls`). Local
-    models, which cost no money, have a cache and claims.
+    A request passes through these layers, from the top down: cache, prompt caching (if the backend
+    does it), retry, circuit, startup (if the backend starts a server), limiter, claim, budget (if
+    the run has one and the model has a price), time limit. Simulated and recorded models have no
+    cache, claim or budget (`FreeCalls`). Local models, which cost no money, have a cache and
+    claims.
     """
     limits, stop, backend, price = model.limits, session.stop, model.backend, model.price
     name, replies, budget = model.section.backend, session.replies, session.budget
@@ -218,7 +220,10 @@ def _call_stack(model: Model, session: Session) -> Calls:
         opened=limiter.close,
         restored=limiter.reopen,
     )
-    retry = Retry(circuit, attempts=limits.attempts, sleep=stop.sleep)
+    retry: Ask = Retry(circuit, attempts=limits.attempts, sleep=stop.sleep)
+    if isinstance(backend, CachesPrompts) and backend.prompt_caching:
+        saved = price.saved if price is not None else lambda usage: 0.0
+        retry = PromptCaching(retry, model.beginnings, saved)
     if claim is None:
         return FreeCalls(retry, partial(key, by_instance="by_instance" in backend.features))
 

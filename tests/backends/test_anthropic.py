@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from harness.backends.anthropic import AnthropicBackend
 from harness.errors import FatalCallError, TransientError
-from harness.records import Decoding, Message, Origin, Reply, Request, Usage
+from harness.records import Decoding, Message, Origin, PromptCut, Reply, Request, Usage
 from tests.backends.answering import answering, transient
 
 REQUEST = Request(
@@ -51,6 +51,32 @@ async def test_the_request_says_what_was_asked_and_nothing_else() -> None:
         "stop_sequences": ["END"],
     }
     assert reply == Reply("Hello", "stop", Usage(8, 2, 3), "m1")
+
+
+CACHED = {"cache_control": {"type": "ephemeral"}}
+
+
+@pytest.mark.parametrize(
+    ("cut", "system", "content"),
+    [
+        (PromptCut(1, 1), "Be brief.", [{"text": "H", **CACHED}, {"text": "i?"}]),
+        (PromptCut(1, 3), "Be brief.", [{"text": "Hi?", **CACHED}]),
+        (PromptCut(1, 0), [{"text": "Be brief.", **CACHED}], "Hi?"),
+        (PromptCut(0, 3), [{"text": "Be ", **CACHED}, {"text": "brief."}], "Hi?"),
+        (None, "Be brief.", "Hi?"),
+    ],
+)
+async def test_the_end_of_the_shared_beginning_is_marked(
+    cut: PromptCut | None, system: Any, content: Any
+) -> None:
+    with answering(message({"type": "text", "text": "Hello"})) as (url, received):
+        await ask(url.removesuffix("/v1"), prompt_caching=True, prompt_cut=lambda messages: cut)
+    sent = json.loads(received[0].partition(b"\r\n\r\n")[2])
+    typed = [
+        [{"type": "text", **part} for part in one] if isinstance(one, list) else one
+        for one in (system, content)
+    ]
+    assert [sent["system"], sent["messages"][0]["content"]] == typed
 
 
 async def test_tokens_written_to_the_cache_are_counted() -> None:

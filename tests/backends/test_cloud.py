@@ -18,7 +18,16 @@ from harness.backends.bedrock import BedrockBackend
 from harness.backends.gemini import GeminiBackend
 from harness.errors import CallError, ConfigError, FatalCallError
 from harness.mock import MockServer
-from harness.records import Decoding, DecodingConstraint, Message, Origin, Reply, Request, Usage
+from harness.records import (
+    Decoding,
+    DecodingConstraint,
+    Message,
+    Origin,
+    PromptCut,
+    Reply,
+    Request,
+    Usage,
+)
 from tests.backends.answering import answering, transient
 from tests.backends.cloud_accounts import AWS, AWS_SECRET, TOKEN, google_account
 
@@ -176,6 +185,28 @@ async def test_a_request_to_bedrock_is_signed() -> None:
         "outputConfig": {"textFormat": {"type": "json_schema", "structure": structure}},
     }
     assert reply == Reply("Blue.", "length", Usage(12, 2, 3, 0, 4), reasoning="Sky.")
+
+
+@pytest.mark.usefixtures("aws")
+@pytest.mark.parametrize(
+    ("cut", "system", "content"),
+    [
+        (PromptCut(1, 2), ["Be brief."], ["A ", None, "colour?"]),
+        (PromptCut(1, 0), ["Be brief.", None], ["A colour?"]),
+        (PromptCut(0, 9), ["Be brief.", None], ["A colour?"]),
+    ],
+)
+async def test_the_shared_beginning_ends_with_a_cache_point(
+    cut: PromptCut, system: list[str | None], content: list[str | None]
+) -> None:
+    options = LIMITS | {"prompt_caching": True, "prompt_cut": lambda messages: cut}
+    with answering(json.dumps(ANSWERED)) as (url, received):
+        await ask(BedrockBackend("eu-central-1", base_url=url, secret=str, **options))
+    sent = json.loads(received[0].partition(b"\r\n\r\n")[2])
+    point = {"cachePoint": {"type": "default"}}
+    assert sent["system"] == [point if text is None else {"text": text} for text in system]
+    found = sent["messages"][0]["content"]
+    assert found == [point if text is None else {"text": text} for text in content]
 
 
 @pytest.mark.usefixtures("aws")

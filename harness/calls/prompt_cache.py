@@ -1,0 +1,188 @@
+"""The layer that lets calls share a provider's prompt cache.
+
+Providers keep the beginning of a prompt for some minutes, and charge a tenth or less for reading it
+again. Few-shot prompts and judges' questions begin alike. This layer finds how much of the
+beginning is shared (`SharedBeginnings`), and sends one call ahead of the others that writes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from harness.calls.signals import Ask
+from harness.records import Message, PromptCut, Reply, Request, Usage
+
+HEAD = 1_000  # characters by which prompts that may share a beginning are found
+LEAST = 3_000  # characters; providers keep no beginning of fewer than 1,024 tokens
+LIFETIME_S = 280.0  # Anthropic keeps a beginning for 5 minutes after its last use
+SIBLING_S = 0.2  # how long the first call waits for a second one, to learn what they share
+ALONE = 3  # after this many prompts that waited in vain, no prompt waits
+MOST = 256  # beginnings that are remembered
+
+
+@dataclass(eq=False, slots=True)
+class Beginning:
+    """A beginning that prompts share. ``cut`` is where it ends, or None as long as it is unknown.
+
+    ``written`` is the cut up to which the provider keeps it, and ``used_at`` when it was last used.
+    """
+
+    messages: Sequence[Message]
+    cut: PromptCut | None = None
+    written: PromptCut | None = None
+    used_at: float = 0.0
+    writer: asyncio.Future[None] | None = None
+    sibling: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class SharedBeginnings:
+    """The beginnings that a model's prompts share. Call it to get a prompt's cut."""
+
+    def __init__(self) -> None:
+        self._by_head: OrderedDict[str, Beginning] = OrderedDict()
+        self.alone = 0  # how many prompts in a row have waited for a second one in vain
+        self.usage = Usage()  # of the calls of this session
+        self.saved_usd = 0.0  # by this session, compared with a price without a prompt cache
+
+    def __call__(self, messages: Sequence[Message]) -> PromptCut | None:
+        """Return where the shared beginning of a prompt ends, or None if it shares too little."""
+        found = self._by_head.get(_head(messages))
+        return found.cut if found else None
+
+    def add(self, messages: Sequence[Message]) -> Beginning | None:
+        """Add a prompt, and return its beginning, or None if the prompt is too short."""
+        head = _head(messages)
+        if sum(len(message.content) for message in messages) < LEAST:
+            return None
+        found = self._by_head.get(head)
+        if found is None:
+            found = self._by_head[head] = Beginning(messages)
+            if len(self._by_head) > MOST:
+                self._by_head.popitem(last=False)
+            return found
+        self._by_head.move_to_end(head)
+        if _continues(found.messages, messages):  # a later round shares nothing with other prompts
+            return found
+        cut = shared_cut(found.messages, messages)
+        shorter = found.cut is not None and (cut is None or cut < found.cut)
+        if shorter or not found.sibling.is_set():
+            found.cut = cut
+        found.sibling.set()
+        return found
+
+
+def shared_cut(first: Sequence[Message], second: Sequence[Message]) -> PromptCut | None:
+    """Return where two prompts begin to differ, or None if they share too little.
+
+    The end of the shared beginning is moved back to the end of a line, or at least of a word, so
+    that the split does not change how the text is divided into tokens. Prompts that are equal
+    share all but the last line.
+    """
+    index = size = 0
+    for one, other in zip(first, second, strict=False):
+        if one != other:
+            break
+        size += len(one.content)
+        index += 1
+    if index == min(len(first), len(second)):  # equal
+        index -= 1
+        size -= len(first[index].content)
+        shared = first[index].content
+    elif first[index].role == second[index].role:
+        shared = _common(first[index].content, second[index].content)
+    else:
+        shared = ""
+    at = max(shared.rfind("\n"), shared.rfind(" ") if "\n" not in shared else -1) + 1
+    return PromptCut(index, at) if size + at >= LEAST else None
+
+
+def _continues(one: Sequence[Message], other: Sequence[Message]) -> bool:
+    fewest = min(len(one), len(other))
+    return len(one) != len(other) and one[:fewest] == other[:fewest]
+
+
+def _common(one: str, other: str) -> str:
+    """Return the beginning that two strings share."""
+    low, high = 0, min(len(one), len(other))
+    while low < high:  # by bisection: comparing slices is faster than comparing characters
+        middle = (low + high + 1) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return one[:low]
+
+
+def _head(messages: Sequence[Message]) -> str:
+    head = ""
+    for message in messages:
+        head += f"{message.role}\n{message.content[: HEAD - len(head)]}\n"
+        if len(head) >= HEAD:
+            break
+    return head
+
+
+class PromptCaching:
+    """A layer that sends one call ahead to write a shared beginning, before the others read it.
+
+    Args:
+        ask: The layers below.
+        beginnings: The beginnings of the model's prompts.
+        saved: Returns how much less a call costs than without the prompt cache, in US dollars.
+        clock: Returns the time in seconds.
+        sibling_s: How many seconds the first call waits for a second one.
+    """
+
+    def __init__(
+        self,
+        ask: Ask,
+        beginnings: SharedBeginnings,
+        saved: Callable[[Usage], float] = lambda usage: 0.0,
+        clock: Callable[[], float] = time.monotonic,
+        sibling_s: float = SIBLING_S,
+    ) -> None:
+        self._below, self._beginnings, self._saved = ask, beginnings, saved
+        self._clock, self._sibling_s = clock, sibling_s
+
+    async def __call__(self, request: Request) -> Reply:
+        """Send a request, and wait before that if another call is writing its beginning."""
+        found = self._beginnings.add(request.messages)
+        if found is not None and not found.sibling.is_set() and self._beginnings.alone < ALONE:
+            await self._wait_for_sibling(found)
+        while found is not None and found.cut is not None:
+            kept = self._clock() - found.used_at < LIFETIME_S
+            if kept and found.written == found.cut:
+                found.used_at = self._clock()
+                break
+            if found.writer is None:
+                return await self._write(request, found)
+            await asyncio.shield(found.writer)
+        return await self._ask(request)
+
+    async def _ask(self, request: Request) -> Reply:
+        reply = await self._below(request)
+        if reply.usage is not None:
+            self._beginnings.usage += reply.usage
+            self._beginnings.saved_usd += self._saved(reply.usage)
+        return reply
+
+    async def _wait_for_sibling(self, found: Beginning) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._sibling_s):
+                await found.sibling.wait()
+        self._beginnings.alone = 0 if found.sibling.is_set() else self._beginnings.alone + 1
+
+    async def _write(self, request: Request, found: Beginning) -> Reply:
+        found.writer, cut = asyncio.get_running_loop().create_future(), found.cut
+        try:
+            reply = await self._ask(request)
+            found.written, found.used_at = cut, self._clock()
+            return reply
+        finally:
+            writer, found.writer = found.writer, None
+            writer.set_result(None)
