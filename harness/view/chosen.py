@@ -209,9 +209,9 @@ class Chosen:
                     "name": name,
                     "marks": marks.get(name, []),
                     "recorded": one.recorded,
-                    "judges": judges_of(index),
+                    "judges": judges_of(one.index),
                 }
-                for name, one, index in zip(self._names, self.followed, table.indexes, strict=True)
+                for name, one in zip(self._names, self.followed, strict=True)
             ],
             "outcomes": OUTCOMES,
             "labels": [

@@ -73,7 +73,8 @@ MANY = [question(str(n), f"{n}?") for n in range(240)]
         (
             Reply("Okay", "length", logprobs=((TokenLogprob("Okay", -0.1),),)),
             None,
-            r"they say 'Okay'\. .*filter\.votes=5.*reasoning.*filter\.max_tokens=4000.*models\.filter",
+            r"they say 'Okay'\. .*filter\.votes=5.*reasoning.*filter\.max_tokens=4000"
+            r".*models\.filter",
         ),
         (
             Reply("Yes", "stop", reasoning="Hm.", logprobs=((TokenLogprob("No", -0.1),),)),
