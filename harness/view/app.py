@@ -179,6 +179,12 @@ class LiveView:
                 if found is None:
                     raise Refused(404, "There is no such instance.")
                 return _json(found)
+            case "line":
+                run, instance = (query.get(name, [""])[-1] for name in ("run", "instance"))
+                numbers = _number(query, "sample", -1), _number(query, "round", -1)
+                if (line := await chosen.line(run, instance, *numbers)) is None:
+                    raise Refused(404, "There is no such attempt.")
+                return _json(line)
             case "themes":
                 return _json({"light": config(), "dark": config(dark=True)})
             case "timelines":

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from msgspec import Struct
+from msgspec.json import decode
 from msgspec.structs import replace
 
 from harness.analysis.run_comparison import ComparisonOptions
@@ -25,8 +26,10 @@ from harness.report.html.entries import entry, judges_of, read_texts
 from harness.report.html.page import drawable
 from harness.report.overview import Overview, overview, score_kind
 from harness.report.runs import Reported, common_start, report_on, run_title
+from harness.store.attempt_lines import ATTEMPT
 from harness.store.columns import NOT_JUDGED, name_digest
 from harness.store.index import AttemptIndex
+from harness.store.json_lines import decoded_at
 from harness.store.run_folder import RunFolder
 from harness.store.run_status import read_status
 from harness.view.cases import MISSING, CaseFilter, CaseTable, Findings, TextSearch
@@ -318,6 +321,19 @@ class Chosen:
             attempt["outcome"] = OUTCOMES.index(line.outcome)
         labels = dict.fromkeys(label for one in table.indexes for label in one.attempts.labels())
         return told | {"groups": [found[0][1].groups.get(label) for label in labels]}
+
+    async def line(
+        self, run: str, instance: str, sample: int, round_: int
+    ) -> dict[str, object] | None:
+        """Return an attempt's whole line in the run's file, or None if there is no such attempt."""
+        await self.ready()
+        if run not in self._names:
+            return None
+        index = self.followed[self._names.index(run)].index
+        rows = index.rows_of(instance, sample)
+        offsets = [int(index.offset[at]) for at in rows if index.attempts.round[at] == round_]
+        found = decoded_at(index.path, offsets, partial(decode, type=dict[str, object]), ATTEMPT)
+        return await in_thread(lambda: next(found, None))
 
 
 def _computed(runs: Sequence[_Run], title: str, figures: bool, quick: bool) -> _Computed:

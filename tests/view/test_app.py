@@ -277,6 +277,15 @@ async def test_an_entry_has_all_rounds_of_all_runs(page: Page) -> None:
     assert missing.status_code == 404
 
 
+async def test_an_attempt_is_shown_as_it_is_recorded(page: Page, made: Path) -> None:
+    recorded = json.loads((made / "a.weak" / "attempts.jsonl").read_text().splitlines()[0])
+    names = {key: recorded[key] for key in ("instance", "sample", "round")}
+    assert await page.get(f"{BOTH}/api/line", run="weak", **names) == recorded
+    for other in ({"run": "a.weak"}, {"round": 99}, {"sample": "-1"}, {"instance": "../x"}):
+        asked = {"run": "weak"} | names | other
+        assert (await page.client.get(f"{BOTH}/api/line", params=asked)).status_code == 404
+
+
 async def test_the_page_writes_nothing(made: Path) -> None:
     def contents() -> dict[str, str]:
         files = sorted(path for path in made.rglob("*") if path.is_file())

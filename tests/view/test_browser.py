@@ -70,6 +70,8 @@ async def test_runs_are_searched_and_opened_together(made: Path, watched: Watche
         first = tab.locator(".rows .cell").first
         await first.click()
         await expect(tab.locator(".case")).to_be_visible()
+        await tab.get_by_text("Request and reply as recorded").first.click()
+        await expect(tab.get_by_text('"messages_hash"').first).to_be_visible()
         await tab.go_back()
         await expect(first).to_be_visible()
         watched.assert_quiet(page)

@@ -107,14 +107,14 @@ export function CaseView({ index, overview, state, found, source, version }: Sho
               ))}
             </div>
           )}
-          <Sample index={index} state={state} entry={entry} runs={chosen} hint={hint} />
+          <Sample index={index} state={state} entry={entry} runs={chosen} hint={hint} source={source} />
         </>
       )}
     </div>
   );
 }
 
-function Sample({ index, state, entry, runs, hint }: { index: Index; state: State; entry: Entry; runs: number[]; hint: string }) {
+function Sample({ index, state, entry, runs, hint, source }: { index: Index; state: State; entry: Entry; runs: number[]; hint: string; source: Source }) {
   const find = useMemo(() => pattern([state.q]), [state.q]);
   const found = runs.map((run): Rounds =>
     new Map(entry.attempts.filter((one) => one.run === run && one.sample === state.sample).map((one) => [one.round, one])),
@@ -141,6 +141,7 @@ function Sample({ index, state, entry, runs, hint }: { index: Index; state: Stat
         {...{ index, find, title, side, round, hint, against: against(side, round), between: alone ? "both" : side ? "after" : "before" }}
         attempt={found[side]!.get(round)!}
         recorded={run.recorded}
+        line={source.line && (() => source.line!(run.name, state.open!, state.sample, round))}
         asked={last > 1 && round === state.at && (alone || run.name === state.of)}
         compared={last > 1 && index.compared !== null && round === counts[side]}
       />
@@ -262,15 +263,29 @@ interface AttemptShown {
   recorded: boolean;
   against: Cut | undefined;
   between: string;
+  /** Asks for the attempt's line in the run's file. */
+  line?: () => Promise<object>;
 }
 
-function AttemptView({ index, attempt, title, side, round, find, asked, compared, recorded, hint, against, between }: AttemptShown) {
+/** The request and the reply as they are recorded, asked for when they are opened. */
+function Recorded({ line }: { line: () => Promise<object> }) {
+  const [text, setText] = useState("");
+  const ask = () => void line().then((told) => setText(JSON.stringify(told, null, 2)), (error: Error) => setText(error.message));
+  return (
+    <details class="recorded" onToggle={({ currentTarget }) => currentTarget.open && !text && ask()}>
+      <summary>Request and reply as recorded</summary>
+      {text && <Block text={text} />}
+    </details>
+  );
+}
+
+function AttemptView({ index, attempt, title, side, round, find, asked, compared, recorded, hint, against, between, line }: AttemptShown) {
   const [places, setPlaces] = useState<string[]>([]);
   const outcome = index.outcomes[attempt.outcome]!;
   const verdict = VERDICTS[attempt.verdict];
   const said = outcome === "ok" ? verdict : `${outcome}, ${verdict}`;
   const kind = kindOf(attempt.verdict);
-  const { text, reasoning, error, feedback, extracted, scores = [], judges = [], raw = [] } = attempt;
+  const { text, reasoning, error, feedback, extracted, scores = [], judges = [] } = attempt;
   const unparseable = outcome === "unparseable";
   const marked = places.length ? pattern(places) : find;
   return (
@@ -312,7 +327,7 @@ function AttemptView({ index, attempt, title, side, round, find, asked, compared
       {judges.map((judge) => <JudgeView key={judge.name} judge={judge} said={index.runs[attempt.run]?.judges?.[judge.name]} find={find} />)}
       {feedback && <Part title="Feedback"><Block text={feedback} find={find} /></Part>}
       <Part><Facts attempt={attempt} recorded={recorded} /></Part>
-      {raw.length > 0 && <Part>{raw.map(([name, each]) => <Folded key={name} title={name} text={each} />)}</Part>}
+      {line && <Part><Recorded line={line} /></Part>}
     </article>
   );
 }

@@ -160,7 +160,6 @@ export interface AttemptText {
   judges?: { name: string; replies: [about: string, reply: Cut][]; outcome?: string; error?: Cut }[];
   extraction?: Cut;
   extracted?: Cut;
-  raw?: [title: string, text: Cut][];
   finish?: string;
   call?: string;
   usage?: Record<"input_tokens" | "output_tokens" | "cached_input_tokens" | "reasoning_tokens", number>;

@@ -23,6 +23,8 @@ export interface Source {
   /** Find the cases of a state, and tell of them whenever there are more. Returns how to stop it. */
   find(state: State, tell: (found: Found) => void): () => void;
   entry(instance: string): Promise<Entry | null>;
+  /** An attempt as the run's file has it, with the request and the reply. A report does not have it. */
+  line?(run: string, instance: string, sample: number, round: number): Promise<object>;
   subscribe(onChange: () => void): () => void;
 }
 
@@ -85,6 +87,10 @@ export class ServerSource implements Source {
   async entry(instance: string) {
     const reply = await fetch(`api/entry?${new URLSearchParams({ instance })}`);
     return reply.status === 404 ? null : ((await reply.json()) as Entry);
+  }
+
+  line(run: string, instance: string, sample: number, round: number) {
+    return asked<object>(`api/line?${new URLSearchParams({ run, instance, sample: String(sample), round: String(round) })}`);
   }
 
   subscribe(onChange: () => void) {
