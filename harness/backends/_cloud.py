@@ -1,14 +1,16 @@
 """HTTP clients that authenticate with the credentials of a cloud.
 
 The cloud's own library finds the credentials, as for its command-line tools: Google's Application
-Default Credentials (https://google.aip.dev/auth/4110), and the chain of AWS (environment, profile,
-role). They are never stored.
+Default Credentials (https://google.aip.dev/auth/4110), the chain of AWS (environment, profile,
+role), and that of Azure. They are never stored.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
+import time
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -21,6 +23,8 @@ from harness.plugins import import_extra
 if TYPE_CHECKING:
     from httpx2 import Request as HttpRequest
 
+ENTRA_SCOPE = "https://cognitiveservices.azure.com/.default"
+RENEW_S = 300.0  # a token is renewed this long before it expires
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 
 GOOGLE_TRANSIENT = frozenset({"TransportError", "TimeoutError", "ResponseError"})
@@ -36,31 +40,83 @@ def vertex_url(location: str) -> str:
     return f"https://{quote(location)}-aiplatform.googleapis.com/v1"
 
 
-class GoogleCloudClient(HttpClient):
-    """A client that sends an access token of Google's Application Default Credentials.
+class TokenClient(HttpClient):
+    """A client that sends an access token, and renews it before it expires.
 
     Args:
         url: The server's base URL.
         options: The options of `HttpClient`.
     """
 
-    _credentials: Any = None
-
     def __init__(self, url: str, **options: Any) -> None:
-        import_extra("google.auth", "google")  # reported before the first call if missing
         super().__init__(url, **options)
         self._lock = asyncio.Lock()
 
     async def post(self, path: str, body: Mapping[str, Any], model: str = "") -> bytes:
         """Post a JSON body with a valid access token, and return the body of the response."""
         async with self._lock:
-            if not (self._credentials and self._credentials.valid):
-                token = await asyncio.to_thread(self._new_token)
+            if not self.valid():
+                token = await asyncio.to_thread(self.new_token)
                 self._asked = replace(self._asked, key=token, key_variable=None)
                 self._key = token if len(token) >= LEAST_KEY else ""
         return await super().post(path, body, model)
 
-    def _new_token(self) -> str:
+    @abstractmethod
+    def valid(self) -> bool:
+        """Return whether there is a token that does not expire soon."""
+
+    @abstractmethod
+    def new_token(self) -> str:
+        """Return a new access token. Called in a thread, since it may need the network.
+
+        Raises:
+            CallError: If there is none.
+        """
+
+
+class EntraClient(TokenClient):
+    """A client that sends an access token of Microsoft Entra ID, for Azure OpenAI."""
+
+    _credential: Any = None
+    _expires_at = 0.0
+
+    def __init__(self, url: str, **options: Any) -> None:
+        import_extra("azure.identity", "azure")  # reported before the first call if missing
+        super().__init__(url, **options)
+
+    def valid(self) -> bool:
+        return time.time() < self._expires_at - RENEW_S
+
+    def new_token(self) -> str:
+        identity = import_extra("azure.identity", "azure")
+        errors = import_extra("azure.core.exceptions", "azure")
+        try:
+            self._credential = self._credential or identity.DefaultAzureCredential()
+            found = self._credential.get_token(ENTRA_SCOPE)
+        except errors.ServiceRequestError as error:
+            said = f"Entra ID: {type(error).__name__}: {str(error)[:300]}"
+            raise TransientError(said, kind="unreachable") from None
+        except errors.AzureError as error:
+            said = f"Entra ID: {type(error).__name__}: {str(error)[:300]}"
+            raise FatalCallError(said, "Log in: az login.") from None
+        self._expires_at = found.expires_on
+        token: str = found.token
+        return token
+
+
+class GoogleCloudClient(TokenClient):
+    """A client that sends an access token of Google's Application Default Credentials."""
+
+    _credentials: Any = None
+
+    def __init__(self, url: str, **options: Any) -> None:
+        import_extra("google.auth", "google")  # reported before the first call if missing
+        super().__init__(url, **options)
+
+    def valid(self) -> bool:
+        return bool(self._credentials and self._credentials.valid)
+
+    def new_token(self) -> str:
         google = import_extra("google.auth", "google")
         transport = import_extra("google.auth.transport.requests", "google")
         errors = import_extra("google.auth.exceptions", "google")

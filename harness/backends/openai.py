@@ -17,7 +17,8 @@ import msgspec
 
 from harness.backends import _bodies
 from harness.backends._bodies import Count, Dialects
-from harness.backends._http import REPLY_MB, HttpBackend, SDKClient
+from harness.backends._cloud import EntraClient
+from harness.backends._http import REPLY_MB, HttpBackend, HttpClient, SDKClient
 from harness.backends._responses import OnAllowances
 from harness.errors import ConfigError, nearest
 from harness.ports import LOGPROBS, PARAMETERS, PROMPT_LOGPROBS
@@ -95,6 +96,7 @@ class ProviderPreset:
         constraints: The supported decoding constraints, and their request fields.
         logprobs: Whether the provider promises log-probabilities in OpenAI's form. Together AI has
             another form; OpenRouter and Hugging Face forward requests to others.
+        entra: Whether calls are authenticated by Microsoft Entra ID instead of a key.
     """
 
     title: str
@@ -109,6 +111,7 @@ class ProviderPreset:
     constraints: Dialects = field(default_factory=lambda: _bodies.SCHEMA)
     logprobs: bool = False
     prompt_logprobs: bool = False
+    entra: bool = False
 
     def responses_only(self, model: str) -> bool:
         """Return whether only the Responses API serves a model."""
@@ -210,8 +213,13 @@ class OpenAIBackend(HttpBackend):
                 "Set model.backend: openai_responses.",
             )
         self.preset = self.dialect(found)
-        limits = {"concurrency": concurrency, "timeout_s": timeout_s, "reply_mb": reply_mb}
-        client = SDKClient("openai", url, key, secret, on_allowances=on_allowances, **limits)
+        limits: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
+        limits |= {"reply_mb": reply_mb, "on_allowances": on_allowances}
+        client: HttpClient
+        if found.entra and key is None:
+            client = EntraClient(url, **limits)
+        else:
+            client = SDKClient("openai", url, key, secret, **limits)
         turns = {"conversation"} if self.conversation else set[str]()
         own = next((one for one in PRESETS.values() if one.url == client.url), None)
         self.prompt_caching = prompt_caching

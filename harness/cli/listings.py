@@ -180,7 +180,8 @@ def backends(form: JsonFormat = "table") -> None:
         cards[name] = replace(card, facts=_features(name, card.options))
     presets = []
     for name, preset in PRESETS.items():
-        key = f"{preset.key} {key_state(preset.key)}" if preset.key else "takes no key"
+        unkeyed = "Microsoft Entra ID" if preset.entra else "takes no key"
+        key = f"{preset.key} {key_state(preset.key)}" if preset.key else unkeyed
         presets.append((name, preset.title, preset.url or f"yours, like {preset.hint}", key))
     title = Text("Presets of openai, openai_responses and openai_completions", style="bold")
     keys = ("name", "title", "url", "key")

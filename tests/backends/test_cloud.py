@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from harness.backends._cloud import vertex_url
 from harness.backends.anthropic_vertex import AnthropicVertexBackend
 from harness.backends.bedrock import BedrockBackend
 from harness.backends.gemini import GeminiBackend
+from harness.backends.openai import OpenAIBackend
 from harness.errors import CallError, ConfigError, FatalCallError
 from harness.mock import MockServer
 from harness.records import (
@@ -115,6 +117,36 @@ async def test_a_token_server_that_is_away_is_tried_again(account: Callable[[str
 )
 def test_where_vertex_is(location: str, host: str) -> None:
     assert vertex_url(location) == f"https://{host}/v1"
+
+
+# --- Entra ID
+
+
+async def test_entra_id_replaces_the_key_of_azure(monkeypatch: pytest.MonkeyPatch) -> None:
+    later = int(time.time()) + 3600
+    token = {"access_token": "eyJ.entra-token", "expires_on": later, "token_type": "Bearer"}
+    body = {"choices": [{"message": {"content": "Blue."}, "finish_reason": "stop"}]}
+    with (
+        answering(json.dumps(token)) as (identity, asked),
+        answering(json.dumps(body)) as (url, sent),
+    ):
+        # the identity of an App Service, which needs no TLS
+        monkeypatch.setenv("IDENTITY_ENDPOINT", identity)
+        monkeypatch.setenv("IDENTITY_HEADER", "secret-header")
+        backend = OpenAIBackend("azure_entra", url, secret=str, **LIMITS)
+        replies = [await backend.generate(REQUEST) for _ in range(2)]
+        await backend.aclose()
+    assert [reply.text for reply in replies] == ["Blue.", "Blue."]
+    assert len(asked) == 1
+    assert b"cognitiveservices.azure.com" in asked[0]
+    assert all(b"authorization: Bearer eyJ.entra-token" in one for one in sent)
+
+
+async def test_without_a_login_to_azure_the_run_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AZURE_TOKEN_CREDENTIALS", "EnvironmentCredential")
+    with pytest.raises(FatalCallError, match="Entra ID") as caught:
+        await ask(OpenAIBackend("azure_entra", "http://127.0.0.1:9", secret=str, **LIMITS))
+    assert "az login" in str(caught.value.remedy)
 
 
 # --- AWS

@@ -427,8 +427,9 @@ def test_a_preset_is_one_line_in_a_run_file(name: str) -> None:
     assert urlsplit(url).hostname
     known = PARAMETERS | CONSTRAINTS | {"free", LOGPROBS, PROMPT_LOGPROBS}
     assert preset.features("some-model") <= known
-    assert ("free" in preset.features("some-model")) == (preset.key is None)
-    assert url.startswith("http://localhost:") == (preset.key is None)
+    local = preset.key is None and not preset.entra
+    assert ("free" in preset.features("some-model")) == local
+    assert url.startswith("http://localhost:") == local
 
 
 def test_openai_is_the_default_and_a_bare_url_is_any_compatible_server() -> None:
@@ -463,7 +464,7 @@ def table() -> str:
     ]
     for name, preset in PRESETS.items():
         url = f"`{preset.url}`" if preset.url else f"yours, like `{preset.hint}`"
-        key = f"`{preset.key}`" if preset.key else "none"
+        key = f"`{preset.key}`" if preset.key else "Entra ID" if preset.entra else "none"
         seed = "yes" if preset.seed else "not supported"
         lines.append(f"| `{name}` | {preset.title} | {url} | {key} | {seed} |")
     return "\n".join(lines)
