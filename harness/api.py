@@ -29,7 +29,7 @@ from harness.cli.live import Display
 from harness.cli.published import fetch_published
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
-from harness.errors import ConfigError, nearest
+from harness.errors import ConfigError, for_python, nearest
 from harness.plugins import register
 from harness.results import ComparisonResult, EvaluationResult, RunResult
 from harness.run.job import execute, prepare_all
@@ -59,6 +59,8 @@ class RunOptions(TypedDict, total=False):
     """The run's name (default: the file's, and the model's if given)."""
     fresh: bool
     """Start a new run beside an earlier one of this name."""
+    rescore: bool
+    """If only the checks or their data have changed, score the recorded answers again."""
     progress: bool
     """Show the progress (default: True)."""
 
@@ -78,6 +80,8 @@ class EvaluateOptions(TypedDict, total=False):
     """Prefix of the runs' names, NAME.TASK.MODEL (default: "eval")."""
     fresh: bool
     """Start new runs beside earlier ones of this name."""
+    rescore: bool
+    """If only the scoring has changed, score the recorded answers again."""
     progress: bool
     """Show the progress (default: True)."""
 
@@ -94,19 +98,30 @@ def _strict(options: Any) -> Callable[[F], F]:
         fixed = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
         names = [one.name for one in fixed]
 
-        @wraps(function)
-        def strict(*arguments: Any, **given: Any) -> Any:
+        def check(given: Mapping[str, Any]) -> None:
             for name in given.keys() - {*names, *options.__annotations__}:
                 hint = nearest(name, options.__annotations__)
                 raise TypeError(f"{function.__name__}() has no option {name!r}. {hint}")
-            return function(*arguments, **given)
+
+        @wraps(function)
+        def strict(*arguments: Any, **given: Any) -> Any:
+            check(given)
+            with for_python():
+                return function(*arguments, **given)
+
+        @wraps(function)
+        async def awaited(*arguments: Any, **given: Any) -> Any:
+            check(given)
+            with for_python():
+                return await function(*arguments, **given)
 
         keywords = [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=..., annotation=kind)
             for name, kind in options.__annotations__.items()
         ]
-        strict.__signature__ = own.replace(parameters=[*fixed, *keywords])  # type: ignore[attr-defined]
-        return strict  # type: ignore[return-value]
+        made: Any = awaited if inspect.iscoroutinefunction(function) else strict
+        made.__signature__ = own.replace(parameters=[*fixed, *keywords])
+        return made  # type: ignore[no-any-return]
 
     return decorated
 
@@ -199,7 +214,8 @@ async def _run_all(
         base = fresh_base(settings.runs_dir, base, list(runs))
     only = options.get("variant", "")
     refuse_unknown(only, runs, f"The run file has no variant {only!r}.")
-    return await _execute(display, runs, base, settings, only)
+    rescore = options.get("rescore", False)
+    return await _execute(display, runs, base, settings, only, rescore=rescore)
 
 
 async def _execute(
@@ -209,6 +225,8 @@ async def _execute(
     settings: Settings,
     only: str = "",
     begin: Callable[[], None] = lambda: None,
+    *,
+    rescore: bool = False,
 ) -> dict[str, RunResult]:
     """Execute runs, and return their results by variant.
 
@@ -219,11 +237,12 @@ async def _execute(
         settings: The settings.
         only: The one variant to execute. If empty, all variants are executed.
         begin: Called when all runs have been checked.
+        rescore: If only the scoring of a run has changed, score its answers again.
     """
     with Resources(settings) as resources:
         chosen = {name: run for name, run in runs.items() if only in ("", name)}
         fetch_published(chosen, base, resources)
-        jobs = prepare_all(runs, base, resources, only=only)
+        jobs = prepare_all(runs, base, resources, only=only, rescore=rescore)
         begin()
         with display.of({job.folder.name: name for name, job in jobs.items()}):
             for job in jobs.values():
@@ -302,7 +321,9 @@ async def _evaluate(
     for key, value in changes.items():
         words += ["-o", f"{key}={json.dumps(value)}"]
     begin = partial(write_suite, path, asked.tree, shlex.join(words))
-    return EvaluationResult(await _execute(display, asked.runs, base, settings, begin=begin))
+    rescore = options.get("rescore", False)
+    found = await _execute(display, asked.runs, base, settings, begin=begin, rescore=rescore)
+    return EvaluationResult(found)
 
 
 def _only_variant(file: str | Path | Mapping[str, Any], options: RunOptions) -> str:

@@ -8,7 +8,9 @@ and any other `CallError` becomes an attempt with outcome ``error``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping
+from contextvars import ContextVar
 from difflib import get_close_matches
 from types import MappingProxyType
 from typing import Any, Literal
@@ -143,3 +145,30 @@ def nearest(name: str, valid: Iterable[str], prefix: str = "") -> str:
     if close:
         return f"Did you mean {prefix + close[0]!r}?"
     return f"Valid names: {', '.join(choices)}." if choices else ""
+
+
+_in_python = ContextVar("_in_python", default=False)
+
+
+@contextlib.contextmanager
+def for_python() -> Iterator[None]:
+    """Make messages name options as in Python within a ``with`` block: ``fresh=True``."""
+    token = _in_python.set(True)
+    try:
+        yield
+    finally:
+        _in_python.reset(token)
+
+
+def option(name: str, value: str = "") -> str:
+    """Return an option as the user writes it: on the command line or, in Python, as a keyword.
+
+    >>> option("fresh"), option("name", "NEW")
+    ('--fresh', '--name NEW')
+    >>> with for_python():
+    ...     option("fresh"), option("name", "NEW")
+    ('fresh=True', "name='NEW'")
+    """
+    if _in_python.get():
+        return f"{name}={value!r}" if value else f"{name}=True"
+    return f"--{name} {value}".rstrip()

@@ -10,13 +10,8 @@ from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from harness.errors import ConfigError, HarnessError
+from harness.errors import ConfigError, HarnessError, option
 from harness.records import Instance, Score
-
-MUST_NOT_RAISE = (
-    "A check must not raise: catch the error and return False or the reason. No paid reply is "
-    "lost: fix the check and run the same command again."
-)
 
 
 def checker_of(function: Callable[..., Any], name: str) -> Callable[..., Any]:
@@ -44,7 +39,11 @@ def checker_of(function: Callable[..., Any], name: str) -> Callable[..., Any]:
                 raise
             except Exception as error:
                 problem = _raised(error, name, instance.id, text)
-                raise ConfigError(problem, MUST_NOT_RAISE) from error
+                remedy = "A check must not raise: catch the error and return False or the reason."
+                again = (
+                    f"No paid reply is lost: fix the check, and run again with {option('rescore')}."
+                )
+                raise ConfigError(problem, f"{remedy} {again}") from error
             if isinstance(found, Score):
                 return found
             if isinstance(found, bool):

@@ -275,9 +275,12 @@ def test_an_edited_checker_does_not_continue_a_run(rows_name_it: bool) -> None:
     def mine(text: str) -> bool:  # noqa: F811
         return False
 
-    with pytest.raises(RunConflict, match=r"scored with a different mine_sha256.*fresh=True"):
+    with pytest.raises(RunConflict, match=r"another version of mine\. .*rescore=True.*fresh=True"):
         harness.run(tree, progress=False)
     assert harness.run(tree, fresh=True, progress=False).metrics.pass_rate == 0
+    again = harness.run(tree, rescore=True, progress=False)
+    assert (again.name, again.metrics.pass_rate) == ("run", 0)
+    assert harness.run(tree, progress=False).metrics.pass_rate == 0
 
 
 def test_a_checker_without_source_is_known_by_its_code() -> None:
@@ -286,7 +289,7 @@ def test_a_checker_without_source_is_known_by_its_code() -> None:
         exec(f"@harness.checker\ndef mine(text):\n    return {code}", {"harness": harness})
         assert harness.run(tree, progress=False).metrics.pass_rate == 1
     exec("@harness.checker\ndef mine(text):\n    return text in {'yes'}", {"harness": harness})
-    with pytest.raises(RunConflict, match="mine_sha256"):
+    with pytest.raises(RunConflict, match="another version of mine"):
         harness.run(tree, progress=False)
 
 
@@ -300,5 +303,5 @@ def test_an_edited_task_does_not_continue_a_run() -> None:
 
     Edited.__name__ = "Sums"
     harness.task(Edited)
-    with pytest.raises(RunConflict, match="tasks/sums_sha256"):
+    with pytest.raises(RunConflict, match="another version of tasks/sums"):
         harness.run(tree, name="s", progress=False)

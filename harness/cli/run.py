@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from math import inf
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 from rich.text import Text
@@ -43,6 +43,7 @@ def run(
     limit: Limit = None,
     name: str | None = None,
     fresh: bool = False,
+    rescore: bool = False,
     dry_run: bool = False,
     retry: Annotated[str, typer.Option(metavar="OUTCOMES")] = "",
     yes: bool = False,
@@ -58,6 +59,7 @@ def run(
         limit: Run at most N instances, round-robin over groups.
         name: The run's name (default: the file's name; with --model, also the model's).
         fresh: Keep an earlier run of this name, and start a new one next to it.
+        rescore: If only the checks or their data have changed, score the recorded answers again.
         dry_run: Print the plan and estimated cost without running.
         retry: Retry attempts with these outcomes, separated by commas: truncated, refused, empty,
             unparseable. Failed calls (error) are always retried.
@@ -69,8 +71,9 @@ def run(
     if fresh:
         base = fresh_base(settings.runs_dir, base, list(runs))
     retried = outcomes(retry, OUTCOMES[1:])  # all but ok
-    again = _repeated(["--name", base] if fresh else [])
-    _carry_out(runs, base, again, settings, dry_run=dry_run, retried=retried, yes=yes)
+    again = _repeated(base if fresh else "")
+    how = Manner(dry_run, retried, yes, rescore)
+    _carry_out(runs, base, again, settings, how)
 
 
 def evaluate(
@@ -82,6 +85,7 @@ def evaluate(
     judge: Annotated[str, typer.Option(metavar="MODEL")] = "",
     name: str = "eval",
     fresh: bool = False,
+    rescore: bool = False,
     dry_run: bool = False,
     yes: bool = False,
 ) -> None:
@@ -102,6 +106,7 @@ def evaluate(
         judge: The model that judges the benchmarks that need a judge.
         name: Prefix of the runs' names: NAME.TASK.MODEL.
         fresh: Keep earlier runs of this name, and start new ones next to them.
+        rescore: If only the checks or their data have changed, score the recorded answers again.
         dry_run: Print the plan and estimated cost without running.
         yes: Do not ask before runs that may cost more than HARNESS_ASK_ABOVE_USD.
     """
@@ -113,7 +118,7 @@ def evaluate(
     changes = dict(map(parse_override, option or []))
     asked = evaluation(named, models, changes, judge=judge, limit=limit, budget=budget)
     base = fresh_base(settings.runs_dir, name, list(asked.runs)) if fresh else name
-    again = _repeated(["--name", base] if fresh else [])
+    again = _repeated(base if fresh else "")
     path = settings.runs_dir / f"{RunFolder(settings.runs_dir, base).name}.yaml"
     for note in asked.notes:
         say(note, "yellow")
@@ -122,7 +127,8 @@ def evaluate(
         write_suite(path, asked.tree, again)
         say(f"Run file: {path}. To change it, copy it; to run it: harness run {path}")
 
-    _carry_out(asked.runs, base, again, settings, dry_run=dry_run, begin=begin, table=True, yes=yes)
+    how = Manner(dry_run, (), yes, rescore, table=True)
+    _carry_out(asked.runs, base, again, settings, how, begin)
 
 
 def _listed(what: str, text: str, known: list[str] | None = None) -> list[str]:
@@ -133,9 +139,33 @@ def _listed(what: str, text: str, known: list[str] | None = None) -> list[str]:
     return names
 
 
-def _repeated(more: Sequence[str]) -> str:
-    """Return this process's command line without ``--fresh``, followed by the words ``more``."""
-    return shlex.join(["harness", *(word for word in sys.argv[1:] if word != "--fresh"), *more])
+def _repeated(fresh: str) -> str:
+    """Return this process's command line, without options that would start from scratch again.
+
+    ``fresh`` is the base name of the runs that ``--fresh`` started, if it did.
+    """
+    words, kept = iter(sys.argv[1:]), []
+    for word in words:
+        if fresh and word == "--name":
+            next(words, None)
+        elif word not in ("--fresh", "--rescore") and not (fresh and word.startswith("--name=")):
+            kept.append(word)
+    return shlex.join(["harness", *kept, *(["--name", fresh] if fresh else [])])
+
+
+class Manner(NamedTuple):
+    """How runs are executed.
+
+    ``dry_run`` only shows the plans, ``retried`` are outcomes to retry, ``yes`` asks nothing,
+    ``rescore`` scores recorded answers again if only the scoring has changed, and ``table`` shows
+    the results in one table of models and benchmarks.
+    """
+
+    dry_run: bool = False
+    retried: Collection[Outcome] = ()
+    yes: bool = False
+    rescore: bool = False
+    table: bool = False
 
 
 def _carry_out(
@@ -143,12 +173,8 @@ def _carry_out(
     base: str,
     again: str,
     settings: Settings,
-    *,
-    dry_run: bool = False,
-    retried: Collection[Outcome] = (),
+    how: Manner,
     begin: Callable[[], None] = lambda: None,
-    table: bool = False,
-    yes: bool = False,
 ) -> None:
     """Check the runs, execute them (or show their plans), and end the command.
 
@@ -157,34 +183,32 @@ def _carry_out(
         base: The first part of the runs' names.
         again: The command that resumes the runs.
         settings: The settings.
-        dry_run: Only show the plans and estimated costs.
-        retried: Outcomes to retry.
+        how: What to do.
         begin: Called when the runs have been checked.
-        table: Show the results in one table of models and benchmarks.
-        yes: Do not ask for confirmation.
     """
     missing: list[str] = []
-    with Resources(settings, _without(missing) if dry_run else secret) as resources:
-        if not dry_run:
+    with Resources(settings, _without(missing) if how.dry_run else secret) as resources:
+        if not how.dry_run:
             fetch_published(runs, base, resources)
+        prepared = partial(prepare_all, runs, resources=resources, retried=how.retried)
         try:
-            jobs = list(prepare_all(runs, base, resources, retried).values())
+            jobs = list(prepared(base, rescore=how.rescore).values())
         except RunConflict as conflict:
-            if not dry_run:
+            if not how.dry_run:
                 raise
-            say(f"{conflict.message} This is the plan of a new run (--fresh).", "yellow")
+            say(f"{conflict} This is the plan of a new run.", "yellow")
             base = fresh_base(settings.runs_dir, base, list(runs))
-            jobs = list(prepare_all(runs, base, resources, retried).values())
+            jobs = list(prepared(base).values())
         # Warn before anything is paid for if a prompt does not ask for what its parser reads.
         tasks = [job.task for job in jobs if isinstance(job.task, PromptChecked)]
         for fault in dict.fromkeys(fault for task in tasks for fault in task.prompt_errors()):
             say(f"Prompt and parser do not match: {fault}", "yellow")
-        if dry_run:
+        if how.dry_run:
             _show_dry_runs(jobs, missing)
             return
-        confirm_cost(jobs, settings, yes)
+        confirm_cost(jobs, settings, how.yes)
         begin()
-        raise typer.Exit(_run_all(jobs, base, again, table))
+        raise typer.Exit(_run_all(jobs, base, again, how.table))
 
 
 _MANY = 10  # a warning, if one in this many answers was truncated or unparseable

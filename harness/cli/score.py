@@ -24,11 +24,11 @@ from harness.records import SCHEMA_VERSION
 from harness.report.transcript import change_line, changes_document
 from harness.run.long_answers import LongAnswers
 from harness.run.models import build_task
-from harness.run.rescoring import rescored
+from harness.run.rescoring import SCORES, rescored
 from harness.store.files import replacing
 from harness.store.index import AttemptIndex
 from harness.store.manifest import package_versions
-from harness.store.run_folder import find_run
+from harness.store.run_folder import change, find_run
 
 CHANGED = 3  # exit code if verdicts changed; an error exits with 1
 FIRST = 10  # number of changes shown without --all
@@ -54,15 +54,17 @@ def score(run: Run, show_all: Annotated[bool, typer.Option("--all")] = False) ->
     long_answers = LongAnswers(task, config, settings, say)
     manifest, fingerprint = folder.read_manifest(), dict(task.fingerprint())
     before: Mapping[str, str] = manifest.get("fingerprint", {})
-    for key, now in sorted(fingerprint.items()):
-        if before.get(key, now) != now:
-            say(f"The {key} differs from the run's: {before[key]}, now {now}", "yellow")
+    changed_inputs = [
+        key for key, now in sorted(fingerprint.items()) if before.get(key, now) != now
+    ]
+    for key in changed_inputs:
+        say(f"Changed since the run: {change(key, before[key], fingerprint[key])}", "yellow")
     packages = package_versions()
     header = {"run": folder.name, "scored_at": time.time(), "packages": packages}
     header |= {"fingerprint": fingerprint, "fingerprint_before": before}
     header |= {"attempts": len(recorded), "attempts_bytes": recorded.size}
     changes = VerdictChanges()
-    path = folder.path / "scores.jsonl"
+    path = folder.path / SCORES
     with replacing(path) as temporary, temporary.open("wb") as file:
         file.write(line({"v": SCHEMA_VERSION, "header": header}) + b"\n")
         scores, n = rescored(task, recorded, long_answers.assess), len(recorded)
@@ -71,14 +73,14 @@ def score(run: Run, show_all: Annotated[bool, typer.Option("--all")] = False) ->
         pairs = track(scores, "scoring", n, console=messages, transient=True, disable=hidden)
         for attempt, scored in pairs:
             file.write(line(scored) + b"\n")
-            change = changes.record(attempt, scored)
-            if change and show_all:  # printed immediately: there may be one per attempt
-                output.print(change_line(change))
-            elif change and len(first) < FIRST:
-                first.append(change)
+            found = changes.record(attempt, scored)
+            if found and show_all:  # printed immediately: there may be one per attempt
+                output.print(change_line(found))
+            elif found and len(first) < FIRST:
+                first.append(found)
     long_answers.close()
-    for change in first:
-        output.print(change_line(change))
+    for found in first:
+        output.print(change_line(found))
     if not show_all and changes.changed > FIRST:
         more = f"… and {changes.changed - FIRST:,} more; --all shows them."
         output.print(Text(more, style="dim"))
@@ -87,4 +89,6 @@ def score(run: Run, show_all: Annotated[bool, typer.Option("--all")] = False) ->
     versions = manifest.get("packages", {}).get("harness", "unknown"), packages["harness"]
     show(changes_document(changes, versions))
     say(f"Scores in {path}")
+    if changed_inputs:
+        say("To continue the run with these scores, run its run file again.")
     raise typer.Exit(CHANGED if changes.changed else 0)

@@ -32,7 +32,7 @@ from harness.run.session import Session, open_session
 from harness.store.files import write_whole
 from harness.store.json_lines import JsonLinesWriter
 from harness.store.manifest import Manifest
-from harness.store.run_folder import JUDGEMENTS, RunFolder, run_name
+from harness.store.run_folder import JUDGEMENTS, Differences, RunFolder, run_name
 
 if TYPE_CHECKING:
     from harness.analysis.metrics import Metrics
@@ -74,6 +74,7 @@ class Job:
     retried: frozenset[Outcome] = frozenset({"error"})  # outcomes of attempts to retry
     variant: FileVariant = ONLY_VARIANT
     observers: Mapping[str, Observer] = field(default_factory=dict)  # by name
+    rescore: bool = False  # if only the scoring has changed, score the run's answers again
 
     @property
     def models(self) -> list[models.Model]:
@@ -141,6 +142,7 @@ def prepare(
     resources: models.Resources | None = None,
     retried: Collection[Outcome] = (),
     variant: FileVariant = ONLY_VARIANT,
+    rescore: bool = False,
 ) -> Job:
     """Check a run file and build its models, task and judges. The result is ready to execute.
 
@@ -151,6 +153,7 @@ def prepare(
         resources: Resources shared with other runs of this process, or None to create new ones.
         retried: Outcomes to retry, in addition to failed calls.
         variant: The run's place in a file of several runs.
+        rescore: If only the scoring has changed, score the run's answers again.
     """
     folder = RunFolder(settings.runs_dir, name)
     resources = resources or models.Resources(settings)
@@ -172,19 +175,30 @@ def prepare(
         from harness.run.shots import build_shots
 
         shots = build_shots(run, task, settings, folder, variant.runs)
-    retries = frozenset({"error", *retried})
-    observers = build_observers(settings)
     job = Job(
         *(run, folder, task, data, model, settings),
-        *(paraphraser, judges, shots, retries, variant, observers),
+        paraphraser=paraphraser,
+        judges=judges,
+        shots=shots,
+        retried=frozenset({"error", *retried}),
+        variant=variant,
+        observers=build_observers(settings),
+        rescore=rescore,
     )
     if run.budget.usd is not None:
         models.check_prices(job.models, resources)
-    if folder.begun():
-        folder.check_continues(run, job.fingerprint, models.resolved)
+    _changes(job)
     if shots is not None:
         shots.check(job.instances)
     return job
+
+
+def _changes(job: Job) -> Differences | None:
+    if not job.folder.begun():
+        return None
+    from harness.run.rescoring import changes_to_score  # a new run needs no NumPy
+
+    return changes_to_score(job)
 
 
 def prepare_all(
@@ -193,6 +207,8 @@ def prepare_all(
     resources: models.Resources,
     retried: Collection[Outcome] = (),
     only: str = "",
+    *,
+    rescore: bool = False,
 ) -> dict[str, Job]:
     """Prepare the runs of a file, and return the jobs by variant.
 
@@ -202,6 +218,7 @@ def prepare_all(
         resources: Resources that the runs share.
         retried: Outcomes to retry, in addition to failed calls.
         only: The one variant to prepare. If empty, all variants are prepared.
+        rescore: If only the scoring of a run has changed, score its answers again.
     """
     names = [run_name(base, variant) for variant in runs]
     jobs: dict[str, Job] = {}
@@ -210,8 +227,9 @@ def prepare_all(
             continue
         member, settings = FileVariant(variant, names), resources.settings
         try:
+            given: dict[str, Any] = {"resources": resources, "retried": retried}
             jobs[variant] = job = prepare(
-                run, name, settings, resources=resources, retried=retried, variant=member
+                run, name, settings, variant=member, rescore=rescore, **given
             )
             job.fingerprint  # noqa: B018 (a missing package ends all runs before the first call)
         except ConfigError as error:
@@ -246,8 +264,11 @@ async def _execute(job: Job, listener: Listener | None) -> Result:
         sharing=[RunFolder(runs, name) for name in job.variant.runs if name != folder.name],
     ) as session:
         with _rare_collections():
-            if folder.begun():  # again, now that the folder is locked
-                folder.check_continues(run, job.fingerprint, models.resolved)
+            rescored = None
+            if changes := _changes(job):  # again, now that the folder is locked
+                from harness.run.rescoring import rescore  # not imported for most runs
+
+                rescored = rescore(job, changes)
             folder.write_config(run)
             own = job.task.measure if isinstance(job.task, Measured) else None
             manifest = Manifest(
@@ -259,10 +280,11 @@ async def _execute(job: Job, listener: Listener | None) -> Result:
                 variant=job.variant.name,
                 run_id=session.run_id,
             )
-            manifest.begin(sorted(job.retried))
+            manifest.begin(sorted(job.retried), rescored._asdict() if rescored else {})
             observation = Observation(job.observers, session.notices)
             try:
-                ended, tally = await _work(job, session, manifest, observation, listener)
+                notes = [str(rescored)] if rescored else []
+                ended, tally = await _work(job, session, manifest, observation, listener, notes)
             except BaseException as error:
                 interrupted = isinstance(error, asyncio.CancelledError)
                 early: Ending = "interrupted" if interrupted else "failed"
@@ -284,6 +306,7 @@ async def _work(
     manifest: Manifest,
     observation: Observation,
     listener: Listener | None,
+    notes: Sequence[str] = (),
 ) -> tuple[Ending, Tally]:
     """Make the missing judgements, and then finish the unfinished samples.
 
@@ -325,6 +348,8 @@ async def _work(
             watching = listener(tally, stop, session.notices) if listener else None
             with watching or contextlib.nullcontext(), Heartbeat(job.folder, tally, session):
                 observation.run_begun(_observed(job, manifest))
+                for note in notes:
+                    session.notices.status("run")(note)
                 if judging is not None:
                     plan = await _caught_up(job, plan, judging, session, tally, workers)
                 model = session.bind(job.model)
@@ -342,7 +367,7 @@ async def _work(
     if tally.failed_judgements:
         session.notices.status("judges")(
             f"{tally.failed_judgements:,} judgements failed; the last error: "
-            f"{tally.last_error.rstrip('.')}. Run the same command again to repeat them."
+            f"{tally.last_error.rstrip('.')}. Run again to repeat them."
         )
     return "finished" if not tally.left else session.ended, tally
 

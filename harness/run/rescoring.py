@@ -1,18 +1,42 @@
-"""Scores recorded attempts again with the current task, without calling a model."""
+"""Scores recorded attempts again with the current task, without calling a model.
+
+`harness score` writes the new scores next to the attempts. A run that continues with changed checks
+has all its attempts scored again first, so that no rate mixes the verdicts of two versions.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+import contextlib
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
-from harness.analysis.rescoring import GONE, Rescored
-from harness.errors import DataMissing
-from harness.ports import Task
-from harness.records import SCHEMA_VERSION, Attempt, Instance, Reply
-from harness.run.assessment import Assessment
+from harness.analysis.rescoring import GONE, Rescored, line
+from harness.config.run_file import is_below
+from harness.errors import DataMissing, RunConflict, option
+from harness.ports import Constraining, Task
+from harness.records import SCHEMA_VERSION, Attempt, Instance, Reply, messages_hash
+from harness.run.assessment import Assessment, feedback
+from harness.run.long_answers import LongAnswers
+from harness.run.models import resolved
+from harness.run.plan import Opening
+from harness.scoring.checks import JUDGE
+from harness.store.files import replacing
 from harness.store.index import AttemptIndex
+from harness.store.json_lines import JsonLinesWriter, lines
+from harness.store.run_folder import Differences
+
+if TYPE_CHECKING:
+    from harness.run.job import Job
+
+SCORES = "scores.jsonl"  # written by `harness score`
+OF_RULES = ("task.checks", "task.extract", "task.gold", "task.groups")
+"""Keys of the run file that do not change what judges are asked."""
 
 
 def rescored(
@@ -53,3 +77,153 @@ def _rescored(
         outcome, passed, scores, problem = assess(instance, reply)
         now = (outcome, passed, scores, problem or None)
     return Rescored(SCHEMA_VERSION, attempt.instance, attempt.sample, attempt.round, *now)
+
+
+class ScoredAgain(NamedTuple):
+    """The numbers of attempts that were scored again, and of those whose verdict changed.
+
+    ``dropped`` counts later rounds that no longer count: the feedback before them is another one.
+    """
+
+    attempts: int
+    changed: int
+    dropped: int
+
+    def __str__(self) -> str:
+        later = f", {self.dropped:,} later rounds followed other feedback" if self.dropped else ""
+        scored = f"{self.attempts:,} recorded answers were scored again"
+        return f"{scored}: {self.changed:,} verdicts changed{later}."
+
+
+def changes_to_score(job: Job) -> Differences | None:
+    """Return what has changed since a run's answers were scored, so that they must be again.
+
+    Raises:
+        RunConflict: If the run cannot continue, or not without the option ``rescore``.
+    """
+    found = job.folder.differences(job.run, job.fingerprint, resolved)
+    if not any(found):
+        return None
+    rescorable = is_rescorable(job, found)
+    if rescorable and (job.rescore or is_scored(job)):
+        return found
+    raise found.conflict(job.folder.name, rescorable=rescorable)
+
+
+def is_rescorable(job: Job, found: Differences) -> bool:
+    """Return whether a run can continue with these differences once its answers are scored again.
+
+    They may concern the task alone. Whether its prompts are the same, `rescore` checks.
+    """
+    keys, inputs = found.settings.keys(), found.inputs.keys()
+    if job.judges:  # their questions must stay the same
+        checks = [_judge_checks(one) for one in found.settings.get("task.checks", ([], []))]
+        other = [key for key in keys if not is_below(key, OF_RULES)]
+        if checks[0] != checks[1] or other or any(one.startswith("dataset") for one in inputs):
+            return False
+    of_task = all(is_below(key, ["task"]) for key in keys)
+    if not of_task or any(is_below(key, ["task.name", "task.shots"]) for key in keys):
+        return False
+    return inputs <= {*job.task.fingerprint(), f"tasks/{job.run.task.name}_sha256"}
+
+
+def _judge_checks(checks: object) -> list[Any]:
+    listed = checks if isinstance(checks, list) else []
+    return [check for check in listed if isinstance(check, Mapping) and JUDGE in check]
+
+
+def is_scored(job: Job) -> bool:
+    """Return whether `harness score` has scored all of a run's attempts with the job's task."""
+    header = next((text for _, text in lines(job.folder.path / SCORES)), b"{}")
+    found = msgspec.json.decode(header, type=dict[str, Any]).get("header", {})
+    recorded = AttemptIndex(job.folder.attempts, judges=False)
+    scored = found.get("fingerprint"), found.get("attempts_bytes")
+    return scored == (dict(job.task.fingerprint()), recorded.size)
+
+
+def rescore(job: Job, found: Differences) -> ScoredAgain:
+    """Score a run's attempts again with the job's task, and write those that differ.
+
+    The new lines follow the old ones in ``attempts.jsonl``. They are written at once, so that the
+    verdicts of two versions are never mixed. A round that follows other feedback than the task now
+    gives is dropped, and is made again.
+
+    Raises:
+        RunConflict: If prompts differ from those that the answers were given to.
+    """
+    recorded, plan = AttemptIndex(job.folder.attempts, judges=False), job.plan()
+    long_answers = LongAnswers(job.task, job.run, job.settings)
+    seen = changed = dropped = 0
+    with replacing(job.folder.attempts) as temporary, contextlib.closing(long_answers):
+        shutil.copyfile(job.folder.attempts, temporary)
+        with JsonLinesWriter(temporary) as file:
+            for instance in job.task.instances():
+                attempts = list(recorded.read(Attempt, recorded.rows_of(instance.id)))
+                seen += len(attempts)
+                opening = plan.opening(instance) if attempts else None
+                for _, rounds in groupby(attempts, key=lambda one: one.sample):
+                    before = list(rounds)
+                    if opening is None or not _same_prompt(job, instance, opening, before[0]):
+                        raise _not_the_same(job, f"the prompt of {instance.id!r:.60} is another")
+                    scored = _sample(job, instance, before, long_answers.assess)
+                    now = [replace(one, cluster=opening.cluster) for one in scored]
+                    dropped += len(before) - len(now)
+                    pairs = zip(before, now, strict=False)
+                    changed += sum(old.passed is not new.passed for old, new in pairs)
+                    for attempt in now if line(now) != line(before) else ():
+                        file.append(attempt)
+        if seen < len(recorded):
+            raise _not_the_same(job, "some of its instances are not in the data")
+    return ScoredAgain(seen, changed, dropped)
+
+
+def _not_the_same(job: Job, why: str) -> RunConflict:
+    said = f"The answers of the run {job.folder.name!r} cannot be scored again: {why}."
+    return RunConflict(said, f"To start a new run next to it: {option('fresh')}.")
+
+
+def _same_prompt(job: Job, instance: Instance[Any], opening: Opening, first: Attempt) -> bool:
+    """Return whether a sample's first answer would now be asked for with the same request."""
+    request = first.request
+    if job.run.decoding.constraint == "task" and isinstance(job.task, Constraining):
+        constraint = msgspec.to_builtins(job.task.constraint(instance))
+        if constraint != request["decoding"].get("constraint"):
+            return False
+    if job.paraphraser is not None:  # the recorded prompt is a paraphrase
+        return opening.cluster == first.cluster
+    return bool(messages_hash(opening.messages) == request["messages_hash"])
+
+
+def _sample(
+    job: Job,
+    instance: Instance[Any],
+    rounds: Sequence[Attempt],
+    assess: Callable[[Instance[Any], Reply], Assessment],
+) -> list[Attempt]:
+    """Return a sample's attempts with their new scores, up to the last one that still follows."""
+    found: list[Attempt] = []
+    for attempt in rounds:
+        scored = _rescored(assess, instance, attempt)
+        now = replace(
+            attempt,
+            groups=instance.groups,
+            outcome=scored.outcome,
+            passed=scored.passed,
+            scores=scored.scores,
+            error=scored.error,
+        )
+        same = now.outcome == attempt.outcome and line(now.scores) == line(attempt.scores)
+        if not same and not _same_feedback(job, instance, now):
+            return [*found, replace(now, feedback=None)]
+        found.append(now)
+    return found
+
+
+def _same_feedback(job: Job, instance: Instance[Any], attempt: Attempt) -> bool:
+    """Return whether the recorded feedback is what an attempt with these scores gets now."""
+    stops = attempt.passed is True and job.run.rounds.stop_on_pass
+    if stops or job.judges or job.paraphraser is not None or attempt.outcome == "error":
+        return False
+    reply = Reply(attempt.text or "", attempt.finish_reason or "")
+    found = Assessment(attempt.outcome, attempt.passed, attempt.scores, attempt.error or "")
+    return not found.unscored and feedback(job.task, instance, reply, found) == attempt.feedback

@@ -15,7 +15,7 @@ from harness.config.loading import expand, override
 from harness.config.other_tools import TASKS, remedy
 from harness.config.run_file import RunFile
 from harness.datasets.fetch import CATALOGUE
-from harness.errors import ConfigError, nearest
+from harness.errors import ConfigError, nearest, option
 from harness.plugins import kind
 from harness.ports import Judged, JudgeRouting
 from harness.records import content_hash
@@ -129,7 +129,9 @@ def evaluation(
         if published and not own and not (task in CATALOGUE and CATALOGUE[task].option):
             notes.append(f"{task}: our own instances, not the published data (docs/eval.md).")
         if judge_of(task) and not any(run.judges for run in runs.values() if run.task.name == task):
-            notes.append(f"{task} needs a judge for a full verdict: set --judge BACKEND/NAME.")
+            notes.append(
+                f"{task} needs a judge for a full verdict: set {option('judge', 'BACKEND/NAME')}."
+            )
     return Evaluation(tree, runs, notes)
 
 
@@ -209,7 +211,8 @@ def write_suite(path: Path, tree: Mapping[str, Any], command: str) -> None:
         digest, _, before = before.partition("\n")
         if not mark or digest != content_hash(before):
             problem = f"{path} was edited, or not written by this command: it is kept."
-            raise ConfigError(problem, f"Run it (harness run {path}), rename it, or use --name.")
+            remedy = f"Run it (harness run {path}), rename it, or use {option('name', 'NEW')}."
+            raise ConfigError(problem, remedy)
     make_folder(path.parent)
     comment = " ".join(command.split())
     write_whole(path, f"# {comment}\n{_MARK}{content_hash(body)}\n{body}".encode())

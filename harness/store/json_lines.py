@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from harness.errors import DataInvalid, StoreFailed
+from harness.errors import DataInvalid, StoreFailed, option
 from harness.records import SCHEMA_VERSION, encodable
 from harness.store.files import sync_folder
 
@@ -142,7 +142,8 @@ def _check_version(path: Path, number: int, version: int) -> None:
         raise DataInvalid(
             f"{path}, line {number}: schema version {version}, but this harness reads and writes "
             f"version {SCHEMA_VERSION}.",
-            "Use the version of the harness that wrote the run, or start a new run with --fresh.",
+            "Use the version of the harness that wrote the run, or start a new run: "
+            f"{option('fresh')}.",
         )
 
 

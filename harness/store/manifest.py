@@ -82,13 +82,16 @@ class Manifest:
         """Whether the run's answers come from a simulated model."""
         return bool(self._content["simulated"])
 
-    def begin(self, retried: Sequence[str] = ("error",)) -> None:
+    def begin(
+        self, retried: Sequence[str] = ("error",), rescored: Mapping[str, int] | None = None
+    ) -> None:
         """Record the start of a session.
 
         ``retried`` are the outcomes of attempts that the session retries.
         """
         session = {"started_at": self._clock(), "ended_at": None, "ended": "killed"}
-        self._sessions.append(session | {"retried": list(retried)})
+        again = {"rescored": dict(rescored)} if rescored else {}
+        self._sessions.append(session | {"retried": list(retried)} | again)
         self._write()
 
     def plan(self, samples: int, owed: int) -> None:

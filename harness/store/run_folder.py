@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from math import inf
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 import yaml
@@ -19,7 +19,7 @@ from harness.config.identity import conflicts, value
 from harness.config.loading import read
 from harness.config.run_file import RunFile, check_name
 from harness.config.validation import validated
-from harness.errors import ConfigError, DataMissing, RunConflict, StoreFailed, nearest
+from harness.errors import ConfigError, DataMissing, RunConflict, StoreFailed, nearest, option
 from harness.records import METRICS_VERSION, SCHEMA_VERSION
 from harness.store.files import RUN_FILES, RUN_REMEDY, make_folder, write_json, write_whole
 from harness.store.json_lines import UNREADABLE, lines, read_json, reading
@@ -57,6 +57,30 @@ class Spending(msgspec.Struct):
     usd: Annotated[float, msgspec.Meta(ge=0)] = 0.0
 
 
+class Differences(NamedTuple):
+    """What a run file and its inputs have changed since a run began: (before, now) by name."""
+
+    settings: Mapping[str, tuple[object, object]]  # by key of the run file
+    inputs: Mapping[str, tuple[str, str]]  # by name in the fingerprint
+
+    def conflict(self, run: str, *, rescorable: bool = False) -> RunConflict:
+        """Return the error for a run that cannot continue.
+
+        ``rescorable`` says whether it could, if its answers were scored again.
+        """
+        said = f"The run {run!r} was started with different values: "
+        named = [change(key, *values) for key, values in self.settings.items()]
+        if not named:
+            said = f"The run {run!r} was made with another version of "
+            named = [change(key, *values) for key, values in self.inputs.items()]
+        fresh, name = option("fresh"), option("name", "NEW")
+        remedy = f"To start a new run next to it: {fresh} or {name}. Cached replies cost nothing."
+        if rescorable:
+            again = f"To score its answers again and continue with them: {option('rescore')}."
+            remedy = f"{again} {remedy}"
+        return RunConflict(f"{said}{', '.join(named)}.", remedy)
+
+
 class RunFolder:
     """The folder of one run (``runs/NAME``), with the paths of its files."""
 
@@ -64,7 +88,8 @@ class RunFolder:
         try:
             self.name = check_name(name)
         except ValueError as error:
-            raise ConfigError(f"{error}.", "Choose another name (harness run … --name).") from None
+            remedy = f"Choose another name: {option('name', 'NEW')}."
+            raise ConfigError(f"{error}.", remedy) from None
         self.path = root / name
         self.config = self.path / "config.yaml"
         self.manifest = self.path / "manifest.json"
@@ -96,7 +121,7 @@ class RunFolder:
             lock.acquire()
         except Timeout:
             said = f"Another process is working on the run {self.name!r}."
-            remedy = "Wait for it, or give this run another name with --name."
+            remedy = f"Wait for it, or give this run another name: {option('name', 'NEW')}."
             raise RunConflict(said, remedy) from None
         except (OSError, NotImplementedError) as error:
             problem = getattr(error, "strerror", None) or error
@@ -160,38 +185,27 @@ class RunFolder:
             write_json(new.metrics, read_json(new.metrics, dict[str, Any], "") | {"run": name})
         return new
 
-    def check_continues(
+    def differences(
         self,
         run: RunFile,
         fingerprint: Mapping[str, str],
         resolve: Callable[[RunFile], RunFile] = lambda run: run,
-    ) -> None:
-        """Check that a run file and its inputs may continue this run.
+    ) -> Differences:
+        """Return how a run file and its inputs differ from those that the run was made with.
+
+        Values that may change when a run continues are left out.
 
         Args:
             run: The run file.
             fingerprint: Hashes and versions, by name, of the inputs besides the run file.
             resolve: Fills in defaults of plug-ins, which older versions did not record.
-
-        Raises:
-            RunConflict: If the run was started with other values. The error names the differences.
         """
-        old = resolve(self.read_config())
-        changes = [change(key, value(old, key), value(run, key)) for key in conflicts(old, run)]
-        if changes:
-            raise RunConflict(
-                f"The run {self.name!r} was started with different values: {', '.join(changes)}.",
-                "Use --fresh to start a new run next to it, or --name to give the new run a name.",
-            )
-        before = self.read_manifest().get("fingerprint", {})
-        differing = [key for key, now in fingerprint.items() if before.get(key, now) != now]
-        if differing:
-            changes = [change(key, before[key], fingerprint[key]) for key in differing]
-            raise RunConflict(
-                f"The run {self.name!r} was scored with a different {', '.join(changes)}.",
-                "Restore what it was started with, or use --fresh (in Python, fresh=True) or "
-                "another name to start a new run.",
-            )
+        old, before = resolve(self.read_config()), self.read_manifest().get("fingerprint", {})
+        changed = {name: now for name, now in fingerprint.items() if before.get(name, now) != now}
+        return Differences(
+            {key: (value(old, key), value(run, key)) for key in conflicts(old, run)},
+            {name: (before[name], now) for name, now in changed.items()},
+        )
 
     def write_config(self, run: RunFile) -> None:
         """Write the run file, with all defaults, to the run's folder."""
@@ -253,8 +267,13 @@ def _refuse_newer(path: Path, version: int, known: int) -> None:
     if version > known:
         raise StoreFailed(
             f"{path}: schema version {version} is newer than {known}, which this harness knows.",
-            "Use the version of the harness that wrote it, or start a new run with --fresh.",
+            f"Use the version of the harness that wrote it, or start a new run: {option('fresh')}.",
         )
+
+
+HASH = "_sha256"
+_HASHED = {"dataset": "the data", "prompt": "the prompts and checks", "shots": "the shots"}
+"""What names in a fingerprint mean to users. Other names are those of files and plug-ins."""
 
 
 def change(key: str, old: object, new: object) -> str:
@@ -262,6 +281,8 @@ def change(key: str, old: object, new: object) -> str:
 
     Only the key is named if the values are long, hashes or whole sections.
     """
+    if key.endswith(HASH):
+        return _HASHED.get(name := key.removesuffix(HASH), name)
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         return key
     shown = f"{key} ({old}, now {new})"

@@ -163,7 +163,7 @@ def test_a_changed_data_set_is_said_and_what_it_lost_has_no_verdict(here: Path) 
     changed_data(here, **NUMBERS | {"n2": 22, "n4": 44})
     ended = score(here)
     assert ended.returncode == 3, ended.stderr
-    assert "The dataset_sha256 differs from the run's" in ended.stderr
+    assert "Changed since the run: the data" in ended.stderr
     assert re.search(r"n2  sample 0  round 1  true → false\s+exact: 2 is wrong", ended.stdout)
     changed_data(here, n1=1)
     ended = score(here)

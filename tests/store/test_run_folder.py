@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from harness.config.run_file import RunFile
-from harness.errors import ConfigError, DataMissing, RunConflict, StoreFailed
+from harness.errors import ConfigError, DataMissing, RunConflict, StoreFailed, for_python
 from harness.store.files import write_json, write_whole
 from harness.store.run_folder import RunFolder, all_runs, change, find_run, fresh_base
 
@@ -234,31 +234,35 @@ def test_a_run_continues_as_itself_and_as_more_of_itself(folder: RunFolder) -> N
     folder.path.mkdir(parents=True)
     folder.write_config(run(samples=2))
     write_json(folder.manifest, {"fingerprint": {"dataset": "abc"}})
-    folder.check_continues(run(samples=2), {"dataset": "abc"})
-    folder.check_continues(run(samples=4, limits={"concurrency": 3}), {"dataset": "abc"})
-    folder.check_continues(run(samples=4), {"dataset": "abc", "a later version's": "x"})
+    for now in (run(samples=2), run(samples=4, limits={"concurrency": 3}), run(samples=4)):
+        assert not any(folder.differences(now, {"dataset": "abc", "a later version's": "x"}))
 
 
 def test_a_run_does_not_continue_as_another_one(folder: RunFolder) -> None:
     folder.path.mkdir(parents=True)
     folder.write_config(run(samples=2))
-    with pytest.raises(
-        RunConflict,
-        match=r"started with different values: samples \(2, now 1\), seed \(0, now 9\)\.",
-    ) as caught:
-        folder.check_continues(run(samples=1, seed=9), {})
-    assert "--fresh" in caught.value.remedy
-    assert "--name" in caught.value.remedy
+    found = folder.differences(run(samples=1, seed=9), {}).conflict("mine")
+    values = "samples (2, now 1), seed (0, now 9)"
+    assert found.message == f"The run 'mine' was started with different values: {values}."
+    assert "--fresh or --name NEW" in found.remedy
+    assert "--rescore" not in found.remedy
+    with for_python():
+        found = folder.differences(run(samples=1), {}).conflict("mine", rescorable=True)
+    assert "fresh=True or name='NEW'" in found.remedy
+    assert "rescore=True" in found.remedy
 
 
 def test_a_run_does_not_continue_on_other_data(folder: RunFolder) -> None:
     folder.path.mkdir(parents=True)
     folder.write_config(run())
-    folder.check_continues(run(), {"dataset": "abc"})  # killed before its manifest was written
-    write_json(folder.manifest, {"fingerprint": {"dataset": "abc", "prompts": "p"}})
-    with pytest.raises(RunConflict, match=r"a different dataset \(abc, now def\)\.") as caught:
-        folder.check_continues(run(), {"dataset": "def", "prompts": "p"})
-    assert "--fresh" in caught.value.remedy
+    before = {"dataset": "abc", "dataset_sha256": "1", "./mine.py_sha256": "1"}
+    assert not any(folder.differences(run(), before))  # killed before its manifest was written
+    write_json(folder.manifest, {"fingerprint": before})
+    found = folder.differences(run(), {"dataset": "def", "dataset_sha256": "2"})
+    other = "another version of dataset (abc, now def), the data."
+    assert found.conflict("mine").message == f"The run 'mine' was made with {other}"
+    found = folder.differences(run(), {**before, "./mine.py_sha256": "2"})
+    assert "another version of ./mine.py." in found.conflict("mine").message
 
 
 @pytest.mark.parametrize("content", ["", "samples: [", "sampels: 3", "\x00"])
@@ -266,7 +270,7 @@ def test_a_damaged_config_is_named(folder: RunFolder, content: str) -> None:
     folder.path.mkdir(parents=True)
     folder.config.write_text(content)
     with pytest.raises(ConfigError, match=r"mine/config\.yaml"):
-        folder.check_continues(run(), {})
+        folder.differences(run(), {})
 
 
 # JSON files

@@ -1,0 +1,142 @@
+"""A user edits a check of a run that was paid for, and continues it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.mock import MockRequest, MockServer
+from tests.cli.command import harness, mistake
+
+CHECK = """
+def check(text: str, most: int = {most}) -> str:
+    return "" if len(text) <= most else f"{{len(text)}} characters, at most {{most}}"
+"""
+
+
+def said(ask: MockRequest, _: int) -> str:
+    return "x" * len(ask.prompt.partition("?")[0])
+
+
+class Study:
+    """A run file, rows and a check in a folder, and the server that answers."""
+
+    def __init__(self, folder: Path, server: MockServer) -> None:
+        self.folder, self.server = folder, server
+        self.rows = [{"id": str(n), "prompt": f"{'q' * n}?"} for n in range(1, 9)]
+        self.tree: dict[str, Any] = {
+            "task": {"name": "jsonl", "path": "rows.jsonl", "checks": ["./check.py"]},
+            "model": {"backend": "openai", "name": "m", "base_url": server.base_url},
+        }
+        self.write(most=4)
+
+    def write(self, most: int) -> None:
+        (self.folder / "check.py").write_text(CHECK.format(most=most))
+        (self.folder / "rows.jsonl").write_text("".join(f"{json.dumps(r)}\n" for r in self.rows))
+        (self.folder / "mine.yaml").write_text(json.dumps(self.tree))
+
+    def run(self, *options: str, verb: str = "run") -> subprocess.CompletedProcess[str]:
+        environment = os.environ | {"HARNESS_RUNS_DIR": "runs", "OPENAI_API_KEY": "k"}
+        named = "mine.yaml" if verb == "run" else "mine"
+        return harness(verb, named, *options, cwd=self.folder, env=environment)
+
+    def passes(self) -> int:
+        found = json.loads((self.folder / "runs/mine/metrics.json").read_text())
+        assert found["overall"]["n"] == len(self.rows)
+        return round(found["overall"]["pass_rate"] * len(self.rows))
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Iterator[Study]:
+    with MockServer(answers=said) as server:
+        yield Study(tmp_path, server)
+
+
+def finished(ended: subprocess.CompletedProcess[str]) -> str:
+    assert ended.returncode == 0, ended.stderr
+    return ended.stderr
+
+
+def test_an_edited_check_scores_the_paid_answers_again_and_the_run_goes_on(study: Study) -> None:
+    finished(study.run("--limit", "3"))
+    study.write(most=6)
+    refused = mistake(study.run())
+    assert "The run 'mine' was made with another version of ./check.py." in refused
+    assert "To score its answers again and continue with them: --rescore." in refused
+    told = finished(study.run("--rescore"))
+    assert "3 recorded answers were scored again: " in told
+    assert study.passes() == 6
+    assert study.server.stats().requests == 8
+    finished(study.run())
+    manifest = json.loads((study.folder / "runs/mine/manifest.json").read_text())
+    assert manifest["sessions"][1]["rescored"]["attempts"] == 3
+    assert study.server.stats().requests == 8
+
+
+def test_after_harness_score_the_run_goes_on(study: Study) -> None:
+    finished(study.run("--limit", "3"))
+    study.write(most=1)
+    scored = study.run(verb="score")
+    assert "Changed since the run: ./check.py" in scored.stderr
+    assert "To continue the run with these scores, run its run file again." in scored.stderr
+    finished(study.run())
+    assert study.passes() == 1
+    study.write(most=2)
+    assert "--rescore" in mistake(study.run()), "these scores are older than the check"
+
+
+@pytest.mark.parametrize("how", ["options", "target"])
+def test_options_of_a_check_and_targets_may_change_too(study: Study, how: str) -> None:
+    checks: list[Any] = [{"./check.py": {"most": 5}}]
+    if how == "target":
+        study.rows = [{**row, "target": "xx"} for row in study.rows]
+        checks = ["exact_match"]
+    study.tree["task"]["checks"] = checks
+    study.write(most=0)
+    finished(study.run())
+    assert study.passes() == (5 if how == "options" else 1)
+    if how == "target":
+        study.rows = [{**row, "target": "x" * int(row["id"])} for row in study.rows]
+    else:
+        study.tree["task"]["checks"] = [{"./check.py": {"most": 7}}]
+    study.write(most=0)
+    assert "--rescore" in mistake(study.run())
+    finished(study.run("--rescore"))
+    assert study.passes() == (7 if how == "options" else 8)
+    assert study.server.stats().requests == 8
+
+
+def test_another_prompt_or_another_model_is_another_run(study: Study) -> None:
+    finished(study.run())
+    study.rows[0]["prompt"] = "Another?"
+    study.write(most=4)
+    lines = (study.folder / "runs/mine/attempts.jsonl").read_bytes()
+    refused = mistake(study.run("--rescore"))
+    assert "cannot be scored again: the prompt of '1' is another." in refused
+    assert (study.folder / "runs/mine/attempts.jsonl").read_bytes() == lines
+    study.rows = study.rows[1:]
+    study.write(most=4)
+    assert "some of its instances are not in the data" in mistake(study.run("--rescore"))
+    other = study.run("--rescore", "-o", "model.name=other")
+    assert "--rescore" not in mistake(other)
+
+
+def test_rounds_that_followed_other_feedback_are_asked_again_and_no_others(study: Study) -> None:
+    study.tree["rounds"] = {"max": 2}
+    study.write(most=4)
+    finished(study.run())
+    assert study.server.stats().requests == 8 + 4
+    study.write(most=6)
+    told = finished(study.run("--rescore"))
+    assert "8 recorded answers" not in told
+    assert "12 recorded answers were scored again" in told
+    assert "4 later rounds followed other feedback" in told
+    assert study.server.stats().requests == 8 + 4 + 2
+    index = json.loads((study.folder / "runs/mine/metrics.json").read_text())
+    assert index["rounds"]["n"] == {"1": 8, "2": 2}
