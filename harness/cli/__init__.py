@@ -54,6 +54,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "checkers": "List the checkers, and how a run file names them.",
         "judges": "List the judges, and how a run file names them.",
         "prices": "List model prices with their dates and sources.",
+        "docs": "List the pages of the documentation, or show one.",
         "doctor": "Check the installation, keys, servers, data and folders.",
     },
     "Data and tools": {

@@ -1,0 +1,52 @@
+"""`harness docs`, and what a package index shows."""
+
+import json
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.cli.command import ROOT, harness, mistake
+
+sys.path.append(str(ROOT / "scripts"))
+
+
+def test_pages_are_listed_with_their_titles() -> None:
+    found = json.loads(harness("docs", "--format", "json").stdout)
+    assert found["check"] == "A gate for releases"
+    assert "tutorials/study" in found
+    assert all(found.values())
+    assert "A gate for releases" in harness("docs").stdout
+
+
+@pytest.mark.parametrize("name", ["check", "docs/check.md"])
+def test_a_page_is_written_as_it_is(name: str) -> None:
+    assert harness("docs", name).stdout == (ROOT / "docs/check.md").read_text() + "\n"
+
+
+def test_an_unknown_page_has_a_remedy() -> None:
+    assert "Did you mean 'jsonl'?" in mistake(harness("docs", "jsonll"))
+
+
+def test_pages_that_messages_name_exist() -> None:
+    texts = [path.read_text() for path in (ROOT / "harness").rglob("*.py")]
+    named = {page for text in texts for page in re.findall(r"docs/([\w/]+)\.md", text)}
+    pages = json.loads(harness("docs", "--format", "json").stdout)
+    assert named - {"NAME"} <= pages.keys()
+
+
+def test_the_index_shows_a_readme_without_relative_links() -> None:
+    readme = pytest.importorskip("pypi_readme")
+    text = readme.without_relative_links((ROOT / "README.md").read_text())
+    assert "harness docs" in text
+    assert not [link for link in re.findall(r"\]\(([^)]*)\)", text) if "://" not in link]
+    assert "## Install" in text
+
+
+def test_the_wheel_has_pages_and_metadata() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert "docs" in project["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]
+    assert project["project"]["license-files"] == ["LICENSE"]
+    assert Path(ROOT / "LICENSE").is_file()
