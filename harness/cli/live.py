@@ -7,7 +7,7 @@ import contextlib
 import signal
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import timedelta
 from functools import partial
@@ -15,8 +15,10 @@ from typing import Any, Self, TypeVar
 
 import typer
 from rich.console import Group, RenderableType
+from rich.control import Control
 from rich.live import Live
 from rich.progress_bar import ProgressBar
+from rich.segment import ControlType, Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -33,6 +35,7 @@ BUDGET_SPENT = 3  # exit code
 INTERRUPTED = 130  # exit code after Ctrl-C
 PLAIN_SECONDS = 10.0  # between lines of progress if there is no terminal
 NARROW = 60  # columns of a terminal in which only names and samples of runs have room
+_GAP = "   "  # between two facts
 BUSY = 0.9  # share of a core from which the CPU limits a run
 
 
@@ -51,6 +54,7 @@ class Display:
         self._now: tuple[str, Tally, Stop, Notices] | None = None
         self._live: Live | None = None
         self._cpu = _Cpu()
+        self._drawn: tuple[int, list[int]] = (0, [])  # columns of the terminal, and of each line
 
     def __enter__(self) -> Self:
         if self._wanted and messages.is_terminal:
@@ -112,7 +116,22 @@ class Display:
             if (tally := tallies.get(name)) is not None:
                 row = [_samples(tally), _rates(tally)[-1][1], f"calls {_calls(tally)}"]
             rows.add_row(inert(title), *map(Text, row[: 1 if messages.width < NARROW else None]))
-        return Group(*([_table(*now, self._cpu)] if now else []), rows)
+        shown = Group(*([_table(*now, self._cpu)] if now else []), rows)
+        if self._live:
+            self._erase_wrapped()
+            lines = messages.render_lines(shown, pad=False)
+            self._drawn = messages.width, [Segment.get_line_length(line) for line in lines]
+        return shown
+
+    def _erase_wrapped(self) -> None:
+        """Erase the lines that the terminal has added by wrapping what was drawn when it was wider.
+
+        Rich erases as many lines as it has drawn.
+        """
+        (width, lengths), now = self._drawn, max(1, messages.width)
+        more = sum(max(0, -(-length // now) - 1) for length in lengths) if now < width else 0
+        up = ((ControlType.ERASE_IN_LINE, 2), (ControlType.CURSOR_UP, 1))
+        messages.control(Control(ControlType.CARRIAGE_RETURN, *(up * more)))
 
 
 def attended(work: Coroutine[Any, Any, T], display: Display, again: str) -> T:
@@ -262,7 +281,7 @@ def _table(name: str, tally: Tally, stop: Stop, notices: Notices, cpu: _Cpu) -> 
     bar.add_row(inert(name), ProgressBar(total=whole, completed=done, width=width))
     every = [*_facts(tally, stop), *_speed(notices, cpu)]
     facts = [Text.assemble((f"{label} ", "dim"), value) for label, value in every]
-    parts: list[RenderableType] = [bar, Text("   ").join(facts)]
+    parts: list[RenderableType] = [bar, _filled(facts, messages.width)]
     if tally.last_error:
         parts.append(Text(inert(f"last error: {tally.last_error}").plain, style="red"))
     for notice in notices.now:  # wrapped, not cut: the reason may be at the end
@@ -270,6 +289,17 @@ def _table(name: str, tally: Tally, stop: Stop, notices: Notices, cpu: _Cpu) -> 
     if stop.requested:
         parts.append(Text("Ctrl-C again stops at once.", style="yellow"))
     return Group(*parts)
+
+
+def _filled(facts: Sequence[Text], width: int) -> Text:
+    """Return facts in lines of at most ``width`` columns, if no fact is longer than that."""
+    lines: list[Text] = []
+    for fact in facts:
+        if lines and lines[-1].cell_len + len(_GAP) + fact.cell_len <= width:
+            lines[-1] = Text.assemble(lines[-1], _GAP, fact)
+        else:
+            lines.append(fact)
+    return Text("\n").join(lines)
 
 
 def _facts(tally: Tally, stop: Stop) -> Iterator[tuple[str, str]]:

@@ -61,6 +61,33 @@ async def test_a_line_says_what_limits_the_speed(
     assert "in flight 18, retries 3 (2 rate-limited), limited by limits.concurrency (16)" in said
 
 
+async def test_a_narrow_terminal_breaks_lines_between_facts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = Console(file=io.StringIO(), width=40, force_terminal=False)
+    monkeypatch.setattr(live, "messages", told)
+    display = Display({"r": "r"}, shown=False)
+    notices = Notices()
+    notices.loads["model"] = lambda: Load(16, 4, 3, 2, "limits.concurrency (16)")
+    with display.watch("r", begun(Tally(30, rounds=4)), Stop(), notices):
+        told.print(display._shown())
+    lines = told.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert "limited by limits.concurrency (16)" in lines
+    assert any(one.startswith("first answers 6.7% of 15") for one in lines)
+
+
+def test_lines_that_a_narrower_terminal_wraps_are_erased(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Console(file=io.StringIO(), width=50, force_terminal=True, legacy_windows=False)
+    monkeypatch.setattr(live, "messages", told)
+    display = Display({"r": "r"})
+    display._drawn = 110, [48, 105, 97, 50]
+    display._erase_wrapped()
+    assert told.file.getvalue().count("\x1b[1A") == 3  # type: ignore[attr-defined]
+    display._drawn = 40, [40, 40]
+    display._erase_wrapped()  # a wider terminal leaves the lines as they are
+    assert told.file.getvalue().count("\x1b[1A") == 3  # type: ignore[attr-defined]
+
+
 def test_a_narrow_terminal_keeps_the_names_of_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     told = Console(file=io.StringIO(), width=40)
     monkeypatch.setattr(live, "messages", told)
