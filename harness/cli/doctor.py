@@ -27,7 +27,7 @@ from harness.backends.openai import PRESETS
 from harness.calls.database import NETWORK_FILE_SYSTEMS, file_system
 from harness.cli.console import JsonFormat, show_listing
 from harness.cli.listings import key_state
-from harness.config.settings import Settings, secret, visible_gpus
+from harness.config.settings import Settings, cloud_credentials, secret, visible_gpus
 from harness.datasets.fetch import CATALOGUE, in_nltk_folder, summary
 from harness.errors import HarnessError
 from harness.plugins import install_command
@@ -58,7 +58,7 @@ def doctor(no_network: bool = False, form: JsonFormat = "table") -> None:
             _folder("data", settings.data_dir, "lack"),
         ],
         "Data": [_data(name, settings.data_dir) for name in CATALOGUE],
-        "Keys": list(_keys(keys)),
+        "Keys": [*_keys(keys), *_clouds()],
     }
     if not no_network:
         answers = ask_all(list(_endpoints(keys)))
@@ -201,6 +201,16 @@ def _keys(states: Mapping[str, str]) -> Iterator[Finding]:
     if unset := [key for key, state in states.items() if state == "is not set"]:
         remedy = "To use one: export NAME=…, or add a line NAME=… to a file .env here."
         yield Finding("lack", "not set", ", ".join(unset), remedy)
+
+
+def _clouds() -> Iterator[Finding]:
+    found = cloud_credentials()
+    for cloud, source in found.items():
+        if source is not None:
+            yield Finding("ok", f"{cloud} credentials", source)
+    if absent := [cloud for cloud, source in found.items() if source is None]:
+        remedy = "To log in: gcloud auth application-default login, aws sso login, or az login."
+        yield Finding("lack", "no credentials", ", ".join(absent), remedy)
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,3 +160,27 @@ def secret(variable: str) -> str:
         said = f"The environment variable {variable} contains a line break or a character"
         raise ConfigError(f"{said} that keys do not contain.", "Copy the key again.")
     return text
+
+
+_CLOUD_CREDENTIALS: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "Google Cloud": (
+        ("GOOGLE_APPLICATION_CREDENTIALS",),
+        ".config/gcloud/application_default_credentials.json",
+    ),
+    "AWS": (("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_ROLE_ARN"), ".aws/credentials"),
+    "Azure": (("AZURE_CLIENT_ID",), ".azure/msal_token_cache.json"),
+}
+"""For each cloud, the variables and the file in which its library looks for credentials first."""
+
+
+def cloud_credentials() -> dict[str, str | None]:
+    """Return where each cloud's credentials would come from, or None if they are not found.
+
+    The libraries also know other places, such as the role of a virtual machine.
+    """
+    found: dict[str, str | None] = {}
+    for cloud, (variables, file) in _CLOUD_CREDENTIALS.items():
+        named = next((name for name in variables if os.environ.get(name)), None)
+        path = Path.home() / file
+        found[cloud] = named or (f"~/{file}" if path.is_file() else None)
+    return found

@@ -41,6 +41,18 @@ def takes_less(run: Callable[[], tuple[object, float]], seconds: float) -> bool:
     return any(run()[1] < seconds for _ in range(3))
 
 
+def test_the_credentials_of_clouds_are_named_and_not_shown(tmp_path: Path) -> None:
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws" / "credentials").write_text(f"[default]\naws_secret_access_key={CANARY}\n")
+    account = {"HOME": str(tmp_path), "GOOGLE_APPLICATION_CREDENTIALS": f"/{CANARY}.json"}
+    ended = harness("doctor", "--no-network", env=os.environ | account)
+    said = words(ended.stdout)
+    assert "ok Google Cloud credentials GOOGLE_APPLICATION_CREDENTIALS" in said
+    assert "ok AWS credentials ~/.aws/credentials" in said
+    assert "- no credentials Azure" in said
+    assert CANARY not in ended.stdout
+
+
 def test_a_fresh_machine(tmp_path: Path) -> None:
     environment = os.environ | {"HARNESS_DATA_DIR": str(tmp_path / "data"), "NLTK_DATA": ""}
     for width in (60, 80):
