@@ -299,8 +299,16 @@ class Kind:
             option, said = ".".join(map(str, first["loc"])), first["msg"]
             said = said.removeprefix("Value error, ")
             said = f"Option {option!r} of the {where}: {said[:1].lower()}{said[1:]}."
-            remedy = "The harness supplies a parameter of this name only if it is keyword-only."
-            raise ConfigError(said, remedy * (option in SUPPLIED.get(self.name, ()))) from None
+            remedy = ""
+            if option in SUPPLIED.get(self.name, ()):
+                remedy = "The harness supplies a parameter of this name only if it is keyword-only."
+            elif first["type"] == "missing":
+                said = f"The {where} needs the option {option!r}."
+                if self.name == "backends":
+                    remedy = (
+                        f"In a run file: model.{option}. On the command line: -o model.{option}=…"
+                    )
+            raise ConfigError(said, remedy) from None
 
     def build(self, name: str, options: Mapping[str, Any], **given: Any) -> Any:
         """Build a plug-in from its options.

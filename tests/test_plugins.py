@@ -145,7 +145,7 @@ def test_an_option_of_a_wrong_type_is_named_and_its_value_not_shown(value: Any) 
 
 
 def test_an_option_that_is_missing_is_named() -> None:
-    with pytest.raises(ConfigError, match="Option 'path' of the backend 'replay': field required"):
+    with pytest.raises(ConfigError, match="The backend 'replay' needs the option 'path'"):
         kind("backends").options("replay", {})
 
 
