@@ -173,20 +173,33 @@ def _state(name: str, dataset: str, data: DataFolder) -> str:
     return "here"
 
 
-def backends(form: JsonFormat = "table") -> None:
-    """List the backends with their options, and the presets."""
-    cards = {name: _card("backends", name) for name in kind("backends").names()}
-    for name, card in cards.items():
-        cards[name] = replace(card, facts=_features(name, card.options))
+def backends(name: Annotated[str, typer.Argument()] = "", form: JsonFormat = "table") -> None:
+    """List the backends with their options, and the presets, or show one of them.
+
+    Args:
+        name: Show this backend or preset only.
+    """
+    known = kind("backends").names()
+    if name and name not in (*known, *PRESETS):
+        raise ConfigError(
+            f"There is no backend or preset {name!r}.", nearest(name, {*known, *PRESETS})
+        )
+    wanted = known if not name else [name] if name in known else []
+    cards = {one: _card("backends", one) for one in wanted}
+    for one, card in cards.items():
+        cards[one] = replace(card, facts=_features(one, card.options))
     presets = []
-    for name, preset in PRESETS.items():
+    for one, preset in PRESETS.items():
+        if name not in ("", one):
+            continue
         unkeyed = "Microsoft Entra ID" if preset.entra else "takes no key"
         key = f"{preset.key} {key_state(preset.key)}" if preset.key else unkeyed
-        presets.append((name, preset.title, preset.url or f"yours, like {preset.hint}", key))
+        presets.append((one, preset.title, preset.url or f"yours, like {preset.hint}", key))
     title = Text("Presets of openai, openai_responses and openai_completions", style="bold")
     keys = ("name", "title", "url", "key")
     data = {"backends": cards, "presets": [dict(zip(keys, one, strict=True)) for one in presets]}
-    show_listing(Group(plugin_list(cards), title, preset_list(presets)), data, form)
+    listed = [title, preset_list(presets)] if presets else []
+    show_listing(Group(*([plugin_list(cards)] if cards else []), *listed), data, form)
 
 
 def key_state(variable: str) -> str:

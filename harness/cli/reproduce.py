@@ -54,7 +54,12 @@ def reproduce(
         raise typer.Exit(_verify(verify, settings.runs_dir))
     if not study:
         known = ", ".join(shipped.names("studies"))
-        raise ConfigError("Which study?", f"Name one of {known}, or the path of your own study.")
+        raise ConfigError(
+            "Which study?",
+            f"Name one of {known}, or the path of your own study. To try it offline, without "
+            "recorded answers: harness reproduce last_letter. 'harness data fetch collie' and "
+            "'natural_instructions' download theirs (docs/reproduce.md).",
+        )
     path = shipped.find(study, "studies")
     page = output or Path(f"{path.stem}.html")
     check_output(page)

@@ -24,7 +24,7 @@ COMMANDS: Mapping[str, str] = {
     "models": "Use harness backends for backends and presets, or harness prices for known models.",
     "providers": "Use harness backends.",
     "benchmarks": "Use harness tasks.",
-    "datasets": "Use harness data list.",
+    "datasets": "Use harness data ls.",
     "scorers": "Use harness checkers, or harness judges.",
     "metrics": "Use harness checkers, or harness judges.",
     "assertions": "Use harness checkers, or harness judges.",

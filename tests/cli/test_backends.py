@@ -1,5 +1,6 @@
 """`harness backends`."""
 
+import json
 import os
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from harness.backends.openai import PRESETS
 from harness.plugins import kind
-from tests.cli.command import harness
+from tests.cli.command import harness, mistake
 from tests.cli.test_tasks import third_party, words
 
 CANARY = "sk-canary-1234567890"
@@ -21,6 +22,18 @@ def test_every_backend_says_what_it_takes() -> None:
     assert "path text; required" in said
     assert "accepts extra, max_tokens, stop constrains answers by json_schema features" in said
     assert "features by_instance, conversation, simulated" in said
+
+
+def test_one_backend_or_preset_is_shown() -> None:
+    said = harness("backends", "simulated").stdout
+    assert (said.startswith("simulated"), "Presets" in said, "anthropic" in said) == (
+        (True, False, False)
+    )
+    found = json.loads(harness("backends", "groq", "--format", "json").stdout)
+    assert (found["backends"], [one["name"] for one in found["presets"]]) == ({}, ["groq"])
+    both = json.loads(harness("backends", "openai", "--format", "json").stdout)
+    assert list(both["backends"]) == ["openai"]
+    assert "Did you mean 'openai'?" in mistake(harness("backends", "opnai"))
 
 
 def test_presets_say_whether_their_key_is_set_and_never_what_it_is(tmp_path: Path) -> None:
