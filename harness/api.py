@@ -29,7 +29,7 @@ from harness.cli.live import Display
 from harness.cli.published import fetch_published
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
-from harness.errors import ConfigError, for_python, nearest
+from harness.errors import ConfigError, UserError, for_python, nearest
 from harness.plugins import register
 from harness.results import ComparisonResult, EvaluationResult, RunResult
 from harness.run.job import execute, prepare_all
@@ -107,7 +107,12 @@ def _strict(options: Any) -> Callable[[F], F]:
         def strict(*arguments: Any, **given: Any) -> Any:
             check(given)
             with for_python():
-                return function(*arguments, **given)
+                try:
+                    return function(*arguments, **given)
+                except KeyboardInterrupt as error:
+                    raise KeyboardInterrupt(*error.args) from None  # without the frames inside
+                except UserError as error:
+                    raise error.with_traceback(None)  # noqa: B904 (its own cause stays)
 
         @wraps(function)
         async def awaited(*arguments: Any, **given: Any) -> Any:
@@ -180,15 +185,20 @@ def _finished(display: Display, work: Callable[[], Coroutine[Any, Any, R]]) -> R
         notebook = asyncio.get_running_loop().is_running()
     except RuntimeError:
         notebook = False
-    if not notebook:
-        return asyncio.run(work())
-    with ThreadPoolExecutor(1, "harness") as pool:  # next to the notebook's event loop
-        found = pool.submit(lambda: asyncio.run(work()))
-        try:
-            return found.result()
-        except KeyboardInterrupt:
-            display.interrupt()
-            raise
+    try:
+        if not notebook:
+            return asyncio.run(work())
+        with ThreadPoolExecutor(1, "harness") as pool:  # next to the notebook's event loop
+            found = pool.submit(lambda: asyncio.run(work()))
+            try:
+                return found.result()
+            except KeyboardInterrupt:
+                display.interrupt()
+                raise
+    except (KeyboardInterrupt, asyncio.CancelledError):
+        runs = ", ".join(display.tallies) or "none"
+        said = f"Interrupted. All finished answers are saved (runs: {runs})."
+        raise KeyboardInterrupt(f"{said} The same call continues.") from None
 
 
 @_strict(RunOptions)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from harness.analysis.comparable import read_run
 from harness.analysis.gate import Decision, Gate, Outcome, check_runs
@@ -21,7 +21,7 @@ from harness.analysis.summary import measure
 from harness.cli.check import section
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
-from harness.errors import ConfigError
+from harness.errors import ConfigError, nearest
 from harness.exchange.exported_run import ExportedRows, exported_run
 from harness.records import Attempt
 from harness.report.comparison import comparison_document
@@ -179,6 +179,21 @@ class ComparisonResult(_TableResult):
         return comparison_document(self.found)
 
 
+EvaluationRows = Literal["results", "differences", "ranks", "correlations", "samples", "attempts"]
+
+_CI95 = ("ci95_low", "ci95_high")
+_SUITE_ROWS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "results": ("value", ("model", "benchmark", "score", "value", *_CI95, "n")),
+    "differences": (
+        "difference",
+        ("model", "benchmark", "score", "value", *_CI95, "p_adjusted", "n"),
+    ),
+    "ranks": ("average_rank", ("model", "value", *_CI95)),
+    "correlations": ("tau_b", ("benchmark", "value", "n")),
+}
+"""For each kind of row of an evaluation: its name in the document's records, and its columns."""
+
+
 @dataclass(frozen=True, repr=False)
 class EvaluationResult(_TableResult):
     """The runs of an evaluation, one per model and benchmark.
@@ -204,6 +219,30 @@ class EvaluationResult(_TableResult):
     def document(self) -> TableDocument:
         """The table of models and benchmarks, with its notes."""
         return suite_document(suite([read_run(one.folder) for one in self.runs.values()]))
+
+    def to_frame(self, rows: EvaluationRows = "results") -> Any:
+        """Return a pandas or polars data frame with one kind of row.
+
+        Args:
+            rows: "results" (one row per model and benchmark), "differences" (from the first model,
+                per benchmark), "ranks" (a model's average rank), "correlations" (of two
+                benchmarks), or "samples" or "attempts" of all runs, as `RunResult.to_frame`
+                returns them.
+
+        Raises:
+            ConfigError: If there is no such kind of row.
+        """
+        if rows in ("samples", "attempts"):
+            runs = [exported_run(one.folder) for one in self.runs.values()]
+            found = ExportedRows(runs, attempts=rows == "attempts")
+            return _frame(list(found), found.columns)
+        if rows not in _SUITE_ROWS:
+            problem = f"There are no rows {rows!r}."
+            raise ConfigError(problem, nearest(str(rows), get_args(EvaluationRows)))
+        kind, columns = _SUITE_ROWS[rows]
+        records = [one for one in self.document.records or () if one["row"] == kind]
+        cells = [[one[column] for column in columns] for one in records]
+        return _frame(cells, dict.fromkeys(columns))
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,10 @@ import asyncio
 import inspect
 import json
 import math
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -142,7 +146,24 @@ def test_benchmarks_by_name_are_evaluated_as_by_the_command() -> None:
         f"{task}.simulated-{accuracy}" for task in ("ifeval", "collie") for accuracy in (0.8, 0.2)
     ]
     assert all(run.metrics.n_samples == 8 for run in both.runs.values())
-    assert set(both.to_frame()["benchmark"]) >= {"ifeval", "collie"}
+    results = both.to_frame()
+    assert [*results["benchmark"]] == ["ifeval", "collie"] * 2
+    assert [*results.columns] == [
+        "model",
+        "benchmark",
+        "score",
+        "value",
+        "ci95_low",
+        "ci95_high",
+        "n",
+    ]
+    assert [*both.to_frame("differences")["benchmark"]] == ["ifeval", "collie"]
+    assert len(both.to_frame("ranks")) == 2
+    samples = both.to_frame("samples")
+    assert [*samples.groupby("run").size()] == [8] * 4
+    assert len(both.to_frame("attempts")) == sum(len(run.attempts()) for run in both.runs.values())
+    with pytest.raises(ConfigError, match="Did you mean 'samples'"):
+        both.to_frame("sample")  # type: ignore[arg-type]
     assert "average rank" in repr(both)
     assert "<pre" in both._repr_html_()
     with pytest.raises(ConfigError, match="There are 4 runs"):
@@ -150,7 +171,7 @@ def test_benchmarks_by_name_are_evaluated_as_by_the_command() -> None:
     command = Path("runs/two.yaml").read_text().partition("\n")[0]
     assert command.startswith("# harness eval ifeval,collie --model simulated/0.8,simulated/0.2")
     assert "-o samples=2" in command
-    with pytest.raises(ConfigError, match="harness init"):
+    with pytest.raises(ConfigError, match=r"harness eval FILE\.jsonl -o task\.preset=gsm8k"):
         harness.evaluate("gsm8k", "simulated/0.8")
 
 
@@ -291,6 +312,48 @@ def test_a_checker_without_source_is_known_by_its_code() -> None:
     exec("@harness.checker\ndef mine(text):\n    return text in {'yes'}", {"harness": harness})
     with pytest.raises(RunConflict, match="another version of mine"):
         harness.run(tree, progress=False)
+
+
+SLOW = """
+import harness
+tree = {
+    "task": {"name": "jsonl", "path": "rows.jsonl", "checks": ["exact_match"]},
+    "model": {"backend": "simulated", "accuracy": 1.0, "latency_s": 0.05},
+    "limits": {"concurrency": 1},
+    "samples": 1000,
+}
+work = "harness.run(tree, name='slow', progress=False)"
+if LOOP:
+    import asyncio
+
+    async def cell():
+        eval(work)
+
+    asyncio.new_event_loop().run_until_complete(cell())  # as a notebook's kernel does
+else:
+    eval(work)
+"""
+
+
+@pytest.mark.parametrize("loop", [False, True])
+def test_ctrl_c_saves_the_answers_and_says_how_to_continue(loop: bool) -> None:
+    file(["exact_match"])
+    Path("rows.jsonl").write_text('{"prompt": "a", "target": "yes"}\n')
+    Path("slow.py").write_text(SLOW.replace("LOOP", str(loop)))
+    command = [sys.executable, "slow.py"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        attempts = Path("runs/slow/attempts.jsonl")
+        while not (attempts.exists() and attempts.read_bytes().count(b"\n") > 2):
+            assert process.poll() is None, process.stderr
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        said = process.communicate()[1]
+    assert "KeyboardInterrupt: Interrupted. All finished answers are saved (runs: slow)." in said
+    assert said.rstrip().endswith("The same call continues.")
+    inside = [line for line in said.splitlines() if "/harness/" in line]
+    assert len(inside) <= 2, said
+    metrics = harness.open_run("slow").metrics
+    assert (metrics.complete, metrics.n_attempts) == (False, attempts.read_bytes().count(b"\n"))
 
 
 def test_an_edited_task_does_not_continue_a_run() -> None:
