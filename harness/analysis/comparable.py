@@ -303,7 +303,8 @@ def differing(baseline: Variant, variants: Sequence[Variant]) -> Iterator[str]:
             f"those of {baseline.name} do: the comparison is of {', '.join(sorted(parts))}."
         )
     if scored:
-        yield f"{SCORED_DIFFERENTLY} {', '.join(sorted(scored))}."
+        named = sorted(key.removesuffix("_sha256") for key in scored)
+        yield f"{SCORED_DIFFERENTLY} {', '.join(named)}."
     yield from unequal([(one.name, one.metrics) for one in (baseline, *variants)])
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec import Struct
@@ -14,6 +15,9 @@ from harness.store.index import AttemptIndex
 
 UNKNOWN = "no reason was recorded"
 FENCE_HINT = "If the JSON is in a ``` block, add extraction: fence to the check json_schema."
+
+ALIKE = 3  # reasons that differ only in what they quote, and are merged
+_QUOTED = re.compile(r"(?<!\w)'[^']*'(?!\w)|\"[^\"]*\"")
 
 _NO_VERDICT = {
     "truncated": "the answer reached the token limit (decoding.max_tokens)",
@@ -91,6 +95,26 @@ def read_failures(index: AttemptIndex) -> Failures:
         of[row] = tuple(places.setdefault(reason, len(places)) for reason in own)
         names[row] = one.instance, one.sample, one.round
     return Failures(tuple(places), of, names)
+
+
+def merged(runs: Sequence[Failures]) -> list[Failures]:
+    """Return the failures of runs, with one reason in place of several that only quote other texts.
+
+    This is done for reasons of which the runs have at least `ALIKE`: ``lacks 'Ann'``, ``lacks
+    'Bob'`` and ``lacks 'Eve'`` become ``lacks '…'``.
+    """
+    every = dict.fromkeys(reason for run in runs for reason in run.reasons)
+    forms = {reason: _QUOTED.sub("'…'", reason) for reason in every}
+    counts = Counter(forms.values())
+    told = {reason: form if counts[form] >= ALIKE else reason for reason, form in forms.items()}
+    found = []
+    for run in runs:
+        said = [told[reason] for reason in run.reasons]
+        places = {reason: at for at, reason in enumerate(dict.fromkeys(said))}
+        new = [places[reason] for reason in said]
+        of = {row: tuple(dict.fromkeys(new[at] for at in own)) for row, own in run.of.items()}
+        found.append(Failures(tuple(places), of, run.names))
+    return found
 
 
 def _read(index: AttemptIndex) -> Iterator[tuple[int, _Failed]]:

@@ -190,11 +190,11 @@ def _support(
     failing: dict[str, list[str]] = {}
     for one in overviews if len(runs) > 1 else ():
         for first in one.failures[:1]:
-            told = f"{_name(one.name)} ({first.n:,} of {one.n_failed:,})"
+            told = f"{_name(one.name)} {first.n:,} of {one.n_failed:,}"
             failing.setdefault(_short(first.reason), []).append(told)
     if failing:
-        each = [f"{_listed(names)}, {reason}" for reason, names in failing.items()]
-        yield f"Most failures: {'; '.join(each)}."
+        each = [f"{reason} ({_listed(told)})" for reason, told in failing.items()]
+        yield f"Most frequent reasons for failures: {'; '.join(each)}."
     if len(runs) == 1 and (further := overviews[0].failures[1:_MOST_NAMED]):
         yield f"Then: {'; '.join(_share(one, overviews[0]) for one in further)}."
     waiting = [

@@ -41,6 +41,9 @@ _OUTCOMES_DARK = ("#5b8fb9", "#e0b431", "#c08ad6", "#9aa1ab", "#f28e52", "#c9364
 RAMP = ("#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39", "#fde725")
 """Colours of heat maps, from low to high: viridis (Smith and van der Walt 2015)."""
 LIGHT_INK_BELOW = 0.45  # numbers are white below this share of the colour ramp
+DIVERGING = ("#b35806", "#e08214", "#fdb863", "#f7f7f7", "#92c5de", "#4393c3", "#2166ac")
+"""Colours of differences, from the most negative over 0 to the most positive (ColorBrewer)."""
+LIGHT_INK_BEYOND = 0.8  # numbers are white beyond this share of the largest difference
 
 PICTURES = (".svg", ".png", ".pdf")  # suffixes of the files that `image` can make
 

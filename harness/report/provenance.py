@@ -12,31 +12,55 @@ from harness.report.runs import ReportedRun
 from harness.report.table import Cell, Table, table
 
 _TIMES = ("started_at", "ended_at")
+_EMPTY: tuple[object, ...] = (None, False, "", [], {})
+_NAMES = {
+    "model.name": "model",
+    "rounds.max": "rounds",
+    "task.shots": "few-shot examples",
+    "task.system": "system message",
+    "task.prompt": "prompt",
+    "task.extract": "extraction",
+    "task.checks": "checks",
+    "decoding.temperature": "temperature",
+    "decoding.max_tokens": "token limit",
+    "decoding.constraint": "constrained decoding",
+}
 _ELSEWHERE = ("run", "sessions", "packages", "host.name", "variant")  # shown elsewhere or private
 
 
 def differences(runs: Sequence[ReportedRun]) -> Table | None:
-    """Build a table of the settings that differ between runs, or None if no setting differs."""
-    rows = [
-        [Cell(_setting(key), title=key), *map(in_words, values)]
-        for key, values in _differing(runs).items()
-    ]
+    """Build a table of the settings that differ between runs, or None if no setting differs.
+
+    Values that equal the first run's are dimmed.
+    """
+    rows = []
+    for key, (first, *others) in _differing(runs).items():
+        cells = [Cell(in_words(value), style="dim" * (value == first)) for value in others]
+        rows.append([Cell(_setting(key), title=key), in_words(first), *cells])
     names = 1 + len(runs)
     columns = ["setting", *(run.name for run in runs)]
     return table(columns, rows, title="Settings that differ", names=names) if rows else None
 
 
 def _differing(runs: Sequence[ReportedRun]) -> dict[str, list[Any]]:
-    """Return the settings that differ between runs, with a value per run."""
+    """Return the settings that differ between runs, with a value per run.
+
+    The settings of a section that some run leaves out are one mapping, without the empty ones.
+    """
     flat = [flatten({key: _nested(key, value) for key, value in run.settings.items()})
             for run in runs]  # fmt: skip
+    for key in {key for own in flat for key in own}:
+        for own in flat:
+            if parts := [name for name in own if name.startswith(f"{key}.")]:
+                given = {name.removeprefix(f"{key}."): own.pop(name) for name in parts}
+                own[key] = {name: value for name, value in given.items() if value not in _EMPTY}
     keys = dict.fromkeys(key for own in flat for key in own)
     found = {key: [own.get(key) for own in flat] for key in keys}
     return {key: values for key, values in found.items() if any(v != values[0] for v in values)}
 
 
 def _setting(key: str) -> str:
-    return key.replace(".", " ").replace("_", " ")
+    return _NAMES.get(key, key.replace(".", " ").replace("_", " "))
 
 
 def prompts(runs: Sequence[ReportedRun]) -> list[str]:

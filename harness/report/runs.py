@@ -13,7 +13,7 @@ from msgspec.structs import replace as replaced
 from harness.analysis.breakdown import are_fractions, is_verdict, scored
 from harness.analysis.comparable import refuse_unknown_score, variant_of
 from harness.analysis.constraints import NO_FINDINGS, ConstraintKind, kinds, read_findings
-from harness.analysis.failures import NO_FAILURES, Failures, read_failures
+from harness.analysis.failures import NO_FAILURES, Failures, merged, read_failures
 from harness.analysis.judge_validation import JudgeValidation, against_rules
 from harness.analysis.metrics import PASS_RATE, Metrics, from_json
 from harness.analysis.panels import PanelFindings, read_panels
@@ -180,6 +180,8 @@ def report_on(
                 explanations=plugin.group_meanings if isinstance(plugin, Explained) else {},
             )
         )
+    alike = merged([run.failures for run in runs])
+    runs = [replace(run, failures=own) for run, own in zip(runs, alike, strict=True)]
     several = len({run.metrics.task for run in runs}) > 1
     if quick or len(runs) < 2 or (several and not (baseline or asked.by)):
         return Reported(runs)
@@ -246,12 +248,12 @@ def common_start(names: Iterable[str]) -> str:
 def run_title(names: Sequence[str]) -> str:
     """Return the names of the runs as a title.
 
-    For more than four runs, return their number and their common prefix, if any.
+    A common prefix is given once. Of more than four runs, their number is given instead.
     """
-    if len(names) <= MOST_NAMED:
-        return ", ".join(names)
-    start = common_start(names).removesuffix(".")
-    return f"{start}: {len(names)} runs" if start else f"{len(names)} runs"
+    start = common_start(names)
+    rests = [name.removeprefix(start) for name in names]
+    told = ", ".join(rests) if len(names) <= MOST_NAMED else f"{len(names)} runs"
+    return f"{start.removesuffix('.')}: {told}" if start else told
 
 
 def shortened(reported: Reported) -> Reported:

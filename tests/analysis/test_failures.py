@@ -2,7 +2,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.analysis.failures import Failures, read_failed, read_failures, without_values
+from harness.analysis.failures import (
+    Failures,
+    merged,
+    read_failed,
+    read_failures,
+    without_values,
+)
 from harness.records import Attempt, Score
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
@@ -89,3 +95,14 @@ def test_a_judge_that_does_not_decide_is_no_reason(decides: bool, tmp_path: Path
 def test_a_long_reason_is_cut() -> None:
     assert without_values("a\n b " * 200).startswith("a b a b")
     assert len(without_values("word " * 200)) == 300
+
+
+def test_reasons_that_quote_other_texts_are_one_if_there_are_several() -> None:
+    names = dict.fromkeys(range(3), ("a", 0, 1))
+    lacks = ("lacks 'Ann'", "lacks 'Bob'", "short")
+    first = Failures(lacks, {0: (0, 2), 1: (1,), 2: (0, 1)}, names)
+    second = Failures(("lacks 'Eve'", "is \"x\", don't say 'y'"), {0: (0, 1)}, {0: ("a", 0, 1)})
+    assert merged([first]) == [first]
+    one, other = merged([first, second])
+    assert (one.reasons, one.of) == (("lacks '…'", "short"), {0: (0, 1), 1: (0,), 2: (0,)})
+    assert other.reasons == ("lacks '…'", second.reasons[1])

@@ -104,7 +104,8 @@ def test_a_sure_difference(runs_passing: Runs) -> None:
     assert found.sentence == "strict passes 80%, plain 15%: +65 points (35 to 83), 20 instances."
     assert found.support[0].startswith("p <0.001 by McNemar's exact test, over the instances that")
     assert found.support[1] == (
-        "Most failures: plain (17 of 17) and strict (4 of 4), exact: case/N is wrong in round N."
+        "Most frequent reasons for failures: exact: case/N is wrong in round N (plain 17 of 17 and "
+        "strict 4 of 4)."
     )
     assert found.support[2] == "Cost: $0.0200 each."
 
@@ -210,7 +211,7 @@ def test_other_data_or_judges_are_warned_of(runs_passing: Runs) -> None:
                 for run, own in zip(runs, prints, strict=True)]  # fmt: skip
     every = list(zip(variants, [run.attempts for run in runs], strict=True))
     found = overview(Reported(runs, compare_runs(every, ComparisonOptions())), "title", MADE_AT)
-    assert found.warnings == ["They were made or scored with a different judge_j_prompt_sha256."]
+    assert found.warnings == ["They were made or scored with a different judge_j_prompt."]
 
 
 def test_runs_that_are_not_compared(runs_passing: Runs) -> None:

@@ -60,8 +60,8 @@ def test_settings_by_model_have_a_column_per_model(tmp_path: Path) -> None:
     part = next(one for one in tables(of(*runs), "results") if one.title == "Settings by model")
     assert [column.over for column in part.columns] == ["", "small", "small", "large", "large"]
     assert [[row[0], row[1], row[3]] for row in texts(part)] == [
-        ["task shots 0", "50%", "100%"],
-        ["task shots 4", "100%", "n/a"],
+        ["few-shot examples 0", "50%", "100%"],
+        ["few-shot examples 4", "100%", "n/a"],
     ]
     assert not any(one.title == part.title for one in tables(of(*runs[:2]), "results"))
 
@@ -145,7 +145,7 @@ def test_what_runs_differ_in_is_in_words(tmp_path: Path) -> None:
     found = of(before, replace(after, settings={**after.settings, **more})).differences
     assert found
     assert texts(found) == [
-        ["model name", "before", "after"],
+        ["model", "before", "after"],
         ["judges j votes", "default", "3"],
         ["judges j fields", "default", "a, b"],
         ["task loud", "default", "yes"],

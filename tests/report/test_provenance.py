@@ -9,7 +9,7 @@ def test_the_settings_that_differ(tmp_path: Path) -> None:
     runs = two_runs(tmp_path)
     assert texts(differences(runs)) == [
         ["setting", "before", "after"],
-        ["model name", "before", "after"],
+        ["model", "before", "after"],
     ]
     assert differences(runs[:1]) is None
     assert texts(settings(runs))[2] == ["task.shots", "0", "0"]

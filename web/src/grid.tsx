@@ -207,7 +207,7 @@ export function Grid({ index, overview, state, found, cancel }: { index: Index; 
     const name = (
       <>
         <b><T t={one.instance} /></b>
-        <small>{index.samples > 1 && `sample ${one.sample} `}<span class="groups"><T t={groups} /></span></small>
+        <small>{index.samples > 1 && `sample ${one.sample}${groups && " · "}`}<span class="groups"><T t={groups} /></span></small>
       </>
     );
     return [

@@ -288,7 +288,7 @@ export function Comparison({ overview, children }: WithParts) {
   const round = comparison.round ? `, up to round ${comparison.round}` : "";
   const title = `Runs against ${comparison.baseline}`;
   const order = orderOf(title);
-  const p = adjusted ? `p (Holm, ${rows.length} runs)` : "p";
+  const p = adjusted && rows.length > 1 ? `p (Holm, ${rows.length} runs)` : "p";
   const heads = [["run"], ["", "wide"], [unit === "%" ? "points" : "difference"], [p], ["better"], ["worse"], ["instances", "figure"]] as const;
   return (
     <Section id="comparison" title={`Compared with ${comparison.baseline}`}>

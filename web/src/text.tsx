@@ -32,8 +32,12 @@ export const between = (low: number, high: number, unit: string) =>
   `${measured(low, unit).replace("%", "")} to ${measured(high, unit)}`;
 export const seconds = (time: number) =>
   time < 0.0005 ? "<1 ms" : time < 1 ? `${Math.round(time * 1000)} ms` : `${time.toFixed(time < 10 ? 1 : 0)} s`;
-export const dollars = (cost: number) =>
-  cost === 0 || cost >= 0.01 ? `$${cost.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 })}` : `$${Number(cost.toPrecision(2))}`;
+/** With as many decimals as `usd` in harness/report/text.py. */
+export function dollars(cost: number) {
+  if (cost > 0 && cost < 0.001) return `$${Number(cost.toPrecision(2))}`;
+  const digits = cost > 0 && cost < 1 ? 4 : 2;
+  return `$${cost.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits })}`;
+}
 
 /** Any of these texts, in any case; null without texts. */
 export function pattern(wanted: string[]): RegExp | null {

@@ -12,7 +12,14 @@ from harness.analysis.clustered import SampleStatistic
 from harness.analysis.rankings import InducedRankings
 from harness.analysis.run_comparison import PairMatrix
 from harness.report.comparison import score_name
-from harness.report.figure import LIGHT_INK_BELOW, RAMP, SHAPES, Figure
+from harness.report.figure import (
+    DIVERGING,
+    LIGHT_INK_BELOW,
+    LIGHT_INK_BEYOND,
+    RAMP,
+    SHAPES,
+    Figure,
+)
 from harness.report.figures.names import (
     NUMBER,
     counted,
@@ -178,6 +185,8 @@ def _chart(
     low, high = domain or (min(values, default=0.0), max(values, default=1.0))
     fractions = low >= 0 and high <= 1
     low, high = (0.0, 1.0) if fractions else (low, high)
+    diverging = low < 0
+    low, high = (-max(-low, high), max(-low, high)) if diverging else (low, high)
     (x, of_x), (y, of_y) = across, down
     bare = {"labelPadding": 3, "grid": False}
     base = sheet.base().encode(
@@ -190,7 +199,7 @@ def _chart(
     )
     known = base.transform_filter("isValid(datum.value)")
     unknown = base.transform_filter("!isValid(datum.value)")
-    scale = alt.Scale(domain=[low, high], range=list(RAMP))
+    scale = alt.Scale(domain=[low, high], range=list(DIVERGING if diverging else RAMP))
     legend = alt.Legend(
         title=title,
         format="~%" if unit.percent else ".3~g",
@@ -208,6 +217,7 @@ def _chart(
         form = ".2~f" if fractions else ".0f" if max(-low, high) >= 10 else ".2~g"
         form = ".0%" if unit.percent else form
         pale = f"datum.value >= {low + LIGHT_INK_BELOW * (high - low)}"
+        pale = f"abs(datum.value) <= {LIGHT_INK_BEYOND * high}" if diverging else pale
         layers.append(
             known.mark_text(fontSize=8.5).encode(
                 text=alt.Text("value:Q", format=form),

@@ -221,7 +221,7 @@ def round_figures(runs: Runs) -> Iterator[Figure]:
     passed in the round itself.
     """
     several = [run for run in runs.every if run.last_round > 1]
-    stopping = ", ".join(runs.shown(run) for run in several if _stops(run))
+    stopping = ", ".join(runs.short[runs.shown(run)] for run in several if _stops(run))
     only = f"From round 2 on, only samples that had failed so far: {stopping}." if stopping else ""
     kinds: list[tuple[str, str, str, Callable[[AttemptTable, int], AttemptTable]]] = [
         ("rounds_any", "in this or an earlier round", "", any_of_first),
