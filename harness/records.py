@@ -214,6 +214,7 @@ class Reply(Struct, frozen=True):
     reasoning: str | None = None  # of the model, before its answer
     logprobs: Logprobs | None = None
     prompt_logprobs: PromptLogprobs | None = None
+    batch: bool = False  # whether a batch made it, at the price of batches
 
 
 class Call(Struct, frozen=True):

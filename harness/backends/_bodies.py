@@ -10,7 +10,7 @@ Sources: the API references of OpenAI, vLLM and llama.cpp (ggml-org/llama.cpp#10
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -215,3 +215,18 @@ def _pairs(position: object) -> Pairs:
     if not isinstance(top := position.get("top_logprobs"), list):
         return position.items()
     return [(one.get("token"), one.get("logprob")) for one in top if isinstance(one, dict)]
+
+
+async def json_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield the lines of a JSON Lines file, given its bytes. Empty lines are skipped.
+
+    Only ``\\n`` ends a line. `str.splitlines` also splits at characters that JSON strings may
+    contain.
+    """
+    rest = b""
+    async for chunk in chunks:
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in filter(None, lines):
+            yield line
+    if rest.strip():
+        yield rest

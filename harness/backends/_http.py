@@ -5,9 +5,10 @@ A backend for another provider is an `HttpBackend` of about twenty lines (docs/p
 
 from __future__ import annotations
 
+import contextlib
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
 from importlib import import_module
@@ -43,7 +44,7 @@ CLIENTS = {"openai": "AsyncOpenAI", "anthropic": "AsyncAnthropic"}
 FindCut = Callable[[Sequence[Message]], PromptCut | None]
 """Returns where the beginning that a prompt shares with others ends, or None if it shares none."""
 
-_encode = msgspec.json.Encoder().encode
+encode = msgspec.json.Encoder().encode
 
 
 class HttpClient:
@@ -116,7 +117,7 @@ class HttpClient:
         """
         asked = replace(self._asked, model=model)
         try:
-            response = await self._send(await self.request(path, _encode(body)))
+            response = await self._send(await self.request(path, encode(body)))
             try:
                 content = await self._content(response)
             finally:
@@ -125,8 +126,7 @@ class HttpClient:
             if (found := _responses.from_exception(error, asked)) is None:
                 raise
             raise found from None
-        if self._key:
-            content = content.replace(self._key.encode(), _responses.MASK.encode())
+        content = self.without_key(content)
         refused = response.status_code == 429
         if refused or abs(self._clock() - self._read_at) >= HEADERS_EVERY_S:
             self._read_at = self._clock()
@@ -182,6 +182,12 @@ class HttpClient:
                 break
         return b"".join(parts)
 
+    def without_key(self, content: bytes) -> bytes:
+        """Return a body in which the API key is masked."""
+        if not self._key:
+            return content
+        return content.replace(self._key.encode(), _responses.MASK.encode())
+
     def masked(self, reply: Reply) -> Reply:
         """Return a reply in which the API key is masked.
 
@@ -234,21 +240,45 @@ class SDKClient(HttpClient):
         client: AsyncClient = sdk.DefaultAioHttpClient(**self.options())
         return client
 
-    async def _built(self, path: str) -> HttpRequest:
-        from httpx2 import AsyncClient, MockTransport, Response
+    @cached_property
+    def sdk(self) -> Any:
+        """The SDK's own client, for endpoints that are not called for each sample."""
+        return self._client(self.http)
 
+    @contextlib.asynccontextmanager
+    async def converting(self, model: str = "") -> AsyncIterator[None]:
+        """Convert exceptions of `sdk` to CallErrors, whose messages may name ``model``."""
+        asked = replace(self._asked, model=model)
+        try:
+            yield
+        except Exception as error:
+            if (found := _responses.from_sdk(error, asked)) is None:
+                raise
+            raise found from None
+
+    def entry_error(self, status: int, body: object, model: str) -> CallError:
+        """Return the error for a request of a batch that failed with an HTTP status."""
+        return _responses.from_status(status, {}, body, replace(self._asked, model=model))
+
+    def _client(self, http: AsyncClient) -> Any:
         client = getattr(import_module(self._vendor), CLIENTS[self._vendor])(
             api_key=self._asked.key or "none",
             base_url=self.url,
             max_retries=0,
             default_headers=self.headers,
             timeout=self._timeout_s,
-            http_client=AsyncClient(transport=MockTransport(lambda _: Response(200))),
+            http_client=http,
         )
         if urlsplit(self.url).hostname not in OWN_HOSTS:
             # The SDKs add headers from the environment; never send those to other hosts.
             client._custom_headers = self.headers
             client.organization = client.project = None
+        return client
+
+    async def _built(self, path: str) -> HttpRequest:
+        from httpx2 import AsyncClient, MockTransport, Response
+
+        client = self._client(AsyncClient(transport=MockTransport(lambda _: Response(200))))
         built: Response = await client.post(path, content=b"{}", cast_to=Response)
         for name in list(built.request.headers):
             if name.startswith("x-stainless-"):  # the SDK's telemetry, 3% of a call's CPU time
@@ -304,6 +334,14 @@ class HttpBackend(ABC):
 
     async def generate(self, request: Request) -> Reply:
         content = await self.client.post(self.path_for(request), self.body(request), request.model)
+        return self.decoded(content, request)
+
+    def decoded(self, content: bytes, request: Request) -> Reply:
+        """Return the answer in a body, without the API key.
+
+        Raises:
+            CallError: If the body is malformed, or reports that there is no answer.
+        """
         try:
             return self.client.masked(self.reply(content, request))
         except UNREADABLE as error:

@@ -101,6 +101,19 @@ def from_exception(error: Exception, asked: CallContext) -> CallError | None:
     return _error(treatment, said, "The client is misconfigured.")
 
 
+def from_sdk(error: Exception, asked: CallContext) -> CallError | None:
+    """Convert an exception of an SDK's own methods like `from_exception`.
+
+    These wrap responses with an error status, and exceptions of the transport.
+    """
+    status, response = getattr(error, "status_code", None), getattr(error, "response", None)
+    if isinstance(status, int) and response is not None:
+        return from_status(status, response.headers, getattr(error, "body", None), asked)
+    wrapped = type(error).__name__ in ("APIConnectionError", "APITimeoutError")
+    cause = error.__cause__ if wrapped else None
+    return from_exception(cause if isinstance(cause, Exception) else error, asked)
+
+
 def from_status(
     status: int, headers: Mapping[str, str], body: object, asked: CallContext
 ) -> CallError:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from harness.backends._anthropic_batches import AnthropicBatching
 from harness.backends._bodies import Count, counted, read
 from harness.backends._http import REPLY_MB, FindCut, HttpBackend, HttpClient, SDKClient
 from harness.backends._responses import OnAllowances
@@ -141,7 +142,7 @@ def marked(
     return place, parts + ([{"type": "text", "text": content[at:]}] if content[at:] else [])
 
 
-class AnthropicBackend(MessagesBackend):
+class AnthropicBackend(AnthropicBatching, MessagesBackend):
     """Anthropic's Messages API.
 
     Args:

@@ -18,10 +18,11 @@ import msgspec
 from harness.backends import _bodies
 from harness.backends._bodies import Count, Dialects
 from harness.backends._cloud import EntraClient
-from harness.backends._http import REPLY_MB, HttpBackend, HttpClient, SDKClient
+from harness.backends._http import REPLY_MB, HttpClient, SDKClient
+from harness.backends._openai_batches import LIMITS, OpenAIBatching
 from harness.backends._responses import OnAllowances
 from harness.errors import ConfigError, nearest
-from harness.ports import LOGPROBS, PARAMETERS, PROMPT_LOGPROBS
+from harness.ports import LOGPROBS, PARAMETERS, PROMPT_LOGPROBS, BatchLimits
 from harness.records import DecodingConstraint, Reply, Request, Usage
 
 
@@ -90,6 +91,7 @@ class ProviderPreset:
         key: The key's environment variable, or None if no key is needed.
         max_tokens, seed: The provider's names for these parameters, or None if it has no seed.
         stop: Whether the API has stop sequences.
+        batches: Whether the provider has OpenAI's files and batches.
         responses: Pattern of the models that only the Responses API serves.
         fixed_sampling: Pattern of the models that reject temperature and top_p, and return no
             log-probabilities.
@@ -107,6 +109,7 @@ class ProviderPreset:
     stop: bool = True
     hint: str = ""
     responses: str = ""
+    batches: bool = False
     fixed_sampling: str = ""
     constraints: Dialects = field(default_factory=lambda: _bodies.SCHEMA)
     logprobs: bool = False
@@ -163,7 +166,9 @@ def chosen(
     return found, url, api_key_env or own
 
 
-COMPATIBLE = ProviderPreset("any compatible server", None, None, constraints={}, logprobs=True)
+COMPATIBLE = ProviderPreset(
+    "any compatible server", None, None, constraints={}, logprobs=True, batches=True
+)
 """A server of which only the URL is known.
 
 Such a server may silently ignore a decoding constraint, so constraints are refused. Missing
@@ -171,7 +176,7 @@ log-probabilities are noticed, so these may be requested.
 """
 
 
-class OpenAIBackend(HttpBackend):
+class OpenAIBackend(OpenAIBatching):
     """OpenAI's Chat Completions API.
 
     Args:
@@ -225,6 +230,11 @@ class OpenAIBackend(HttpBackend):
         self.prompt_caching = prompt_caching
         self._usual = own.constraints if own else self.usual
         super().__init__(client, self.preset.features(model) | turns)
+
+    @property
+    def batch_limits(self) -> BatchLimits | None:
+        """The limits of a batch, or None if the provider is not known to have batches."""
+        return LIMITS if self.preset.batches else None
 
     def key_part(self, request: Request) -> str:
         """Return what to add to the cache key: the request field of the decoding constraint.

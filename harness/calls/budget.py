@@ -67,6 +67,9 @@ class Budget:
         self._shared = shared
         self._record, self._status = record, status
         self._reserved = 0.0
+        self._held: dict[str, float] = {}
+        """Reservations of calls in batches by key. The cache records them with the batches."""
+        self._held_usd = 0.0
         self._recorded, self._most = 0.0, 0.0
         """The amounts last saved to disk: the reservations, and the run's maximum cost."""
         self._recording: asyncio.Future[None] | None = None
@@ -79,8 +82,25 @@ class Budget:
         """Whether the run was stopped because a call did not fit into the budget."""
         return self.wanted > 0
 
-    async def reserve(self, most: float) -> None:
+    def hold(self, key: str, most: float) -> None:
+        """Reserve the maximum cost of a call in a batch, whether or not it fits."""
+        self._held_usd += most - self._held.get(key, 0.0)
+        self._held[key] = most
+
+    def held(self, key: str) -> float:
+        """Return what is reserved for a call in a batch."""
+        return self._held.get(key, 0.0)
+
+    def release(self, key: str, cost: float = 0.0, *, unsure: bool = False) -> None:
+        """Replace the reservation of a call in a batch, if there is one, with its cost."""
+        if (most := self._held.pop(key, None)) is not None:
+            self._held_usd = self._held_usd - most if self._held else 0.0
+            self.settle(0.0, cost, unsure=unsure)
+
+    async def reserve(self, most: float, key: str = "") -> None:
         """Reserve a call's maximum cost, waiting until it fits into the budget.
+
+        With its ``key``, the call is to be made in a batch. `release` then ends the reservation.
 
         Raises:
             Stopping: If it can never fit, or if the run is stopping for another reason.
@@ -90,25 +110,35 @@ class Budget:
         if not self._waiting and self._fits(most):
             self._reserved += most
         else:
-            turn = asyncio.get_running_loop().create_future()
-            self._waiting.append((most, turn))
-            if len(self._waiting) == 1:
-                reserved = "which may cost less than is reserved for them"
-                self._status(f"waiting for calls in flight, {reserved}")
-            self._serve()
-            try:
-                await turn
-            except asyncio.CancelledError:
-                if not turn.cancelled() and turn.exception() is None:  # served at the same moment
-                    self.settle(most, 0.0)
-                raise
+            await self._turn(most)
+        if key:  # at once, so that the sum of both stays the same
+            self._reserved -= most
+            self.hold(key, most)
         try:
             while (record := self._record) and not self._is_recorded():
                 if self._recording is None or self._recording.done():
                     self._recording = asyncio.ensure_future(self._raise(record))
                 await asyncio.shield(self._recording)
         except BaseException:
-            self.settle(most, 0.0)
+            if key:
+                self.release(key)
+            else:
+                self.settle(most, 0.0)
+            raise
+
+    async def _turn(self, most: float) -> None:
+        """Wait until a reservation fits, and make it."""
+        turn = asyncio.get_running_loop().create_future()
+        self._waiting.append((most, turn))
+        if len(self._waiting) == 1:
+            reserved = "which may cost less than is reserved for them"
+            self._status(f"waiting for calls in flight, {reserved}")
+        self._serve()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled() and turn.exception() is None:  # served at the same moment
+                self.settle(most, 0.0)
             raise
 
     def _is_recorded(self) -> bool:
@@ -117,7 +147,7 @@ class Budget:
     @property
     def _own(self) -> float:
         """An upper bound on the run's cost so far, over all its sessions (US dollars)."""
-        return self.spent - self._shared + self._reserved
+        return self.spent - self._shared + self._reserved + self._held_usd
 
     async def _raise(self, record: Record) -> None:
         """Record higher reservations on disk.
@@ -151,7 +181,7 @@ class Budget:
         self._serve()
 
     def _fits(self, most: float) -> bool:
-        return self.spent + self._reserved + most <= self.usd + ROUNDING
+        return self.spent + self._reserved + self._held_usd + most <= self.usd + ROUNDING
 
     def _serve(self) -> None:
         while self._waiting:
@@ -162,7 +192,7 @@ class Budget:
                 self._waiting.popleft()
                 self._reserved += most
                 turn.set_result(None)
-            elif self._reserved > ROUNDING:
+            elif self._reserved + self._held_usd > ROUNDING:
                 return  # a call in flight may cost less than it has reserved
             else:
                 self.wanted = most

@@ -116,8 +116,9 @@ class PaidCalls:
         claim: The claim layer among these layers.
         backend: The backend's name, recorded with each reply.
         run: Id of the run, recorded with each reply as its payer.
-        was_paid: Takes a key, and returns whether this run has paid for the reply without
-            recording an attempt.
+        was_paid: Takes a key, and returns whether this run has paid for the reply without using
+            it for an attempt.
+        used: Called with the key of each reply that this run pays for and uses at once.
         pays: Returns the payment to record with a reply, or None without a budget.
         settle: Called when a reply and its payment are committed, or the commit has failed.
     """
@@ -128,6 +129,7 @@ class PaidCalls:
     backend: str
     run: str = ""
     was_paid: Callable[[str], bool] | None = None
+    used: Callable[[str], None] = lambda key: None
     pays: Callable[[Request, Reply], Payment | None] = lambda request, reply: None
     settle: Callable[[Request, Reply], None] = lambda request, reply: None
 
@@ -193,6 +195,7 @@ class PaidCalls:
                 call = Call(key, reply, False, started, time.time())
                 saving = replies.put(key, reply, self.backend, request.model, payment, self.run)
                 self.claim.hand_over(key)
+                self.used(key)
         finally:
             self.claim.release(key)
         if saving is None:

@@ -155,6 +155,10 @@ class PaidElsewhere(NotSent):
         self.reply = reply
 
 
+class InBatch(NotSent):
+    """The call is in a batch that was created meanwhile."""
+
+
 @dataclass(eq=False)
 class ClaimedCalls:
     """The layer that claims each call, so that the processes of a machine pay for it only once.
@@ -167,6 +171,7 @@ class ClaimedCalls:
     replies: ReplyCache
     key: Callable[..., str]  # `call_key` of the backend
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    in_batch: Callable[[str], bool] = lambda key: False
 
     def __post_init__(self) -> None:
         self._held: set[str] = set()
@@ -177,6 +182,7 @@ class ClaimedCalls:
 
         Raises:
             PaidElsewhere: If another process has claimed the call or already saved its reply.
+            InBatch: If the call is in a batch.
         """
         key = self.key(request)
         if key not in self._held:  # otherwise this is a retry
@@ -186,6 +192,9 @@ class ClaimedCalls:
             # Another process may have paid since the first look-up.
             if (reply := await self.replies.find(key, self.sleep)) is not None:
                 raise PaidElsewhere(reply)
+            if self.in_batch(key):
+                self.release(key)
+                raise InBatch
         return await self.ask(request)
 
     def hand_over(self, key: str) -> None:

@@ -11,8 +11,9 @@ import contextlib
 import math
 import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from harness.errors import StoreFailed
 
@@ -35,6 +36,11 @@ FORMAT = 1  # the file's ``user_version``; the earliest files have 0 and the sam
 COLUMNS = {
     "replies": ["key", "reply", "backend", "model", "created"],
     "payments": ["run", "key", "usd", "created"],
+    "batches": [
+        *("tag", "id", "backend", "endpoint", "model", "section", "run", "created", "ended"),
+        *("status", "requests", "bytes", "done", "failed", "usd"),
+    ],
+    "batch_calls": ["key", "tag", "run", "usd", "logprobs"],
 }
 
 TABLES = f"""
@@ -47,6 +53,18 @@ CREATE TABLE IF NOT EXISTS payments (
     run TEXT NOT NULL, key BLOB NOT NULL, usd REAL NOT NULL, created REAL NOT NULL,
     PRIMARY KEY (run, key)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS batches (
+    tag TEXT PRIMARY KEY, id TEXT, backend TEXT NOT NULL, endpoint TEXT NOT NULL,
+    model TEXT NOT NULL, section BLOB NOT NULL, run TEXT NOT NULL, created REAL NOT NULL,
+    ended REAL, status TEXT NOT NULL, requests INTEGER NOT NULL, bytes INTEGER NOT NULL,
+    done INTEGER NOT NULL DEFAULT 0, failed INTEGER NOT NULL DEFAULT 0,
+    usd REAL NOT NULL DEFAULT 0
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS batch_calls (
+    key BLOB PRIMARY KEY, tag TEXT NOT NULL, run TEXT NOT NULL, usd REAL NOT NULL,
+    logprobs BLOB NOT NULL
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS calls_of_batches ON batch_calls (tag);
 PRAGMA user_version={FORMAT};
 COMMIT;
 """
@@ -55,6 +73,17 @@ ReplyRow = tuple[bytes, bytes, str, str, float]
 """A row of ``replies``, with columns in the order of `TABLES`."""
 PaymentRow = tuple[str, bytes, float, float]
 """A row of ``payments``, with columns in the order of `TABLES`."""
+Statement = tuple[str, Sequence[object]]  # in SQL, with its values
+
+
+class Write(NamedTuple):
+    """What is committed together: replies, payments, and statements on other tables."""
+
+    replies: Sequence[ReplyRow] = ()
+    payments: Sequence[PaymentRow] = ()
+    statements: Sequence[Statement] = ()
+
+
 Restore = Callable[[], Iterable[ReplyRow]]
 """Yields replies that are recorded outside the cache, as rows of ``replies``."""
 

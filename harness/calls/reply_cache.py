@@ -45,9 +45,6 @@ ON CONFLICT (run, key) DO UPDATE SET usd = usd + excluded.usd
 _ROWS_AT_ONCE = 256  # rows per statement: each step of a statement waits for Python's global lock
 
 
-Write = tuple[ReplyRow | None, PaymentRow | None]
-
-
 class StoreBusy(StoreFailed):
     """Another process holds a lock on the file; a retry may succeed."""
 
@@ -108,7 +105,7 @@ class ReplyCache:
                 f"Calls of other processes cannot be seen in {path.parent} "
                 f"({self._claims.trouble}): two runs at the same time may pay for the same call."
             )
-        self._batches: Batches[Write] = Batches(self._commit, "replies")
+        self._batches: Batches[database.Write] = Batches(self._commit, "replies")
 
     def _open(self, *, wal: bool) -> sqlite3.Connection:
         """Return a connection to the cache's file. If the file is damaged, it is replaced first."""
@@ -212,10 +209,10 @@ class ReplyCache:
                     raise
             await sleep(_PAUSE_S)
 
-    def was_paid(self, key: str, run: str, before: float) -> bool:
-        """Return whether a run paid for the reply stored under a key before a given Unix time."""
-        query = "SELECT reply FROM replies WHERE key = ? AND created < ?"
-        rows = self._read(query, [bytes.fromhex(key), before], LOCKED_S)
+    def was_paid(self, key: str, run: str, since: float = 0.0) -> bool:
+        """Return whether a run paid for the reply stored under a key, after a given Unix time."""
+        query = "SELECT reply FROM replies WHERE key = ? AND created >= ?"
+        rows = self._read(query, [bytes.fromhex(key), since], LOCKED_S)
         return bool(rows) and bool(msgspec.msgpack.decode(rows[0][0]).get("run") == run)
 
     def claim(self, key: str) -> bool:
@@ -244,23 +241,29 @@ class ReplyCache:
         payment: Payment | None = None,
         run: str = "",
     ) -> asyncio.Future[None]:
-        """Queue a reply and its payment to be committed. The claim is released after the commit.
-
-        Returns:
-            A future that completes after the commit, or fails with StoreFailed. Cancelling it does
-            not stop the commit.
-        """
-        name, now = bytes.fromhex(key), time.time()
-        row = name, _sealed(name, reply, run), encodable(backend), encodable(model), now
-        return self._batches.add((row, _row(name, payment, now) if payment else None))
+        """Queue a reply and its payment to be committed (see `write`)."""
+        paid = [payment_row(key, payment)] if payment else []
+        return self.write(database.Write([reply_row(key, reply, backend, model, run)], paid))
 
     def charge(self, name: str | bytes, payment: Payment) -> asyncio.Future[None]:
-        """Queue a payment without a reply to be committed (see `put`).
+        """Queue a payment without a reply to be committed (see `write`).
 
         Amounts recorded for one run under the same name are added up.
         """
         key = name.encode() if isinstance(name, str) else name
-        return self._batches.add((None, _row(key, payment, time.time())))
+        return self.write(database.Write((), [payment_row(key.hex(), payment)]))
+
+    def write(self, rows: database.Write) -> asyncio.Future[None]:
+        """Queue rows to be committed together. Claims on replies are released after the commit.
+
+        Return a future that completes after the commit, or fails with StoreFailed. Cancelling the
+        future does not stop the commit.
+        """
+        return self._batches.add(rows)
+
+    def read(self, query: str, values: Sequence[object] = ()) -> list[Any]:
+        """Return the rows that a query finds."""
+        return self._read(query, values, LOCKED_S)
 
     def booked(self, run: str) -> dict[bytes, float]:
         """Return a run's payments in US dollars.
@@ -286,15 +289,16 @@ class ReplyCache:
                     raise self._failed("read", error) from None
             time.sleep(_PAUSE_S)
 
-    def _commit(self, writes: list[Write]) -> None:
+    def _commit(self, writes: list[database.Write]) -> None:
         """Write a batch in one transaction. Waits while another process has locked the file."""
-        replies = [reply for reply, _ in writes if reply is not None]
-        payments = [payment for _, payment in writes if payment is not None]
+        replies = [row for write in writes for row in write.replies]
+        payments = [row for write in writes for row in write.payments]
+        statements = [one for write in writes for one in write.statements]
         since = time.monotonic()
         try:
             while True:
                 try:
-                    self._transact(replies, payments)
+                    self._transact(replies, payments, statements)
                     break
                 except Exception as error:
                     failure = self._failed("write", error)
@@ -311,19 +315,26 @@ class ReplyCache:
             self._reported_held = False
             self.notify("")
 
-    def _transact(self, replies: list[ReplyRow], payments: list[PaymentRow]) -> None:
+    def _transact(
+        self,
+        replies: list[ReplyRow],
+        payments: list[PaymentRow],
+        statements: list[database.Statement],
+    ) -> None:
         self._writer.execute("BEGIN IMMEDIATE")
         try:
             for key in self._damaged_rows.intersection(row[0] for row in replies):
                 self._writer.execute("DELETE FROM replies WHERE key = ?", [key])
-            for statement, rows in ((_INSERT_REPLIES, replies), (_INSERT_PAYMENTS, payments)):
+            for insert, rows in ((_INSERT_REPLIES, replies), (_INSERT_PAYMENTS, payments)):
                 for first in range(0, len(rows), _ROWS_AT_ONCE):
                     some = rows[first : first + _ROWS_AT_ONCE]
                     places = f"({', '.join('?' * len(some[0]))})"
                     self._writer.execute(
-                        statement.format(rows=", ".join([places] * len(some))),
+                        insert.format(rows=", ".join([places] * len(some))),
                         list(itertools.chain.from_iterable(some)),
                     )
+            for statement, values in statements:
+                self._writer.execute(statement, values)
             self._writer.execute("COMMIT")
         except BaseException:
             with contextlib.suppress(sqlite3.Error):  # SQLite may already have ended it
@@ -412,8 +423,16 @@ def _intact(key: bytes, text: bytes) -> bool:
     return zlib.crc32(text[:-4], zlib.crc32(key)).to_bytes(4) == text[-4:]
 
 
-def _row(key: bytes, payment: Payment, now: float) -> PaymentRow:
-    return encodable(payment.run), key, payment.usd, now
+def reply_row(key: str, reply: Reply, backend: str, model: str, run: str) -> ReplyRow:
+    """Return the row of a reply."""
+    name = bytes.fromhex(key)
+    sealed = _sealed(name, reply, run)
+    return name, sealed, encodable(backend), encodable(model), time.time()
+
+
+def payment_row(key: str, payment: Payment) -> PaymentRow:
+    """Return the row of a payment for a call."""
+    return encodable(payment.run), bytes.fromhex(key), payment.usd, time.time()
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

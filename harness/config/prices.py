@@ -48,6 +48,14 @@ class Prices(BaseModel):
     batch_input: Usd | None = None
     batch_output: Usd | None = None
 
+    def _batch(self) -> dict[str, float]:
+        """Return the prices in a batch: by default, the ordinary ones."""
+        read = self.input if self.batch_input is None else self.batch_input
+        written = self.output if self.batch_output is None else self.batch_output
+        writing = self.input if self.cache_write is None else self.cache_write
+        to_cache = max(read, writing * read / self.input) if self.input else writing
+        return {"input": read, "output": written, "cache_write": to_cache}
+
     def _of(self, usage: Usage) -> int:
         cached = min(usage.cached_input_tokens, usage.input_tokens)
         written = min(usage.cache_write_tokens, usage.input_tokens - cached)
@@ -75,6 +83,13 @@ class Price(Prices):
     """The prices of one model. Long calls may have separate prices."""
 
     long_context: LongContext | None = None
+
+    @functools.cached_property
+    def batch(self) -> Price:
+        """The prices of calls in a batch. Cached input costs as much as other input."""
+        long = self.long_context
+        above = LongContext(above_tokens=long.above_tokens, **long._batch()) if long else None
+        return Price(long_context=above, **self._batch())
 
     def cost(self, usage: Usage) -> float:
         """Return the cost of a call with this token usage, in US dollars."""

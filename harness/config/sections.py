@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
@@ -161,6 +162,32 @@ class RoundsSection(Section):
     stop_on_pass: bool = True  # whether a sample ends at its first answer that passes
 
 
+def _seconds(text: object) -> object:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|h)", text) if isinstance(text, str) else None
+    return float(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]] if found else text
+
+
+class BatchSection(Section):
+    """Section ``limits.batch``: calls in the provider's batches, at their price."""
+
+    after: Annotated[float | None, BeforeValidator(_seconds)] = Field(
+        default=None, gt=0
+    )  # time after which a batch is cancelled, such as 30m; None: never
+    then: Literal["live"] | None = None  # how its unanswered calls are then made
+    poll_s: float = Field(default=60, ge=0.01)  # seconds between questions about a batch
+    detach: bool = False  # whether the run leaves once all its calls are in batches
+
+    @model_validator(mode="after")
+    def _keys_belong_together(self) -> BatchSection:
+        if (self.after is None) != (self.then is None):
+            raise ValueError("after and then need each other: {after: 30m, then: live}")
+        return self
+
+
+def _batch(given: object) -> object:
+    return {} if given is True else given or None
+
+
 class LimitsSection(Section):
     """Section ``limits``: load on the provider, timeouts and retries."""
 
@@ -173,6 +200,7 @@ class LimitsSection(Section):
     reply_mb: float = Field(default=64, gt=0)  # maximum size of a reply, decompressed, in MB
     attempts: Count = 6  # tries per call
     outage_s: float = Field(default=600, ge=0)  # seconds to wait for a provider that is down
+    batch: Annotated[BatchSection | None, BeforeValidator(_batch)] = None  # true: use batches
 
 
 class SecondModelSection(ModelSection):

@@ -10,6 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeVar, get_args, runtime_checkable
 
+from harness.ports.batches import Batched as Batched
+from harness.ports.batches import BatchLimits as BatchLimits
+from harness.ports.batches import BatchState as BatchState
+from harness.ports.batches import BatchUnsure as BatchUnsure
 from harness.ports.judges import Advising as Advising
 from harness.ports.judges import AnswersOf as AnswersOf
 from harness.ports.judges import ByCriteria as ByCriteria
@@ -387,6 +391,7 @@ CAPABILITIES: Mapping[str, tuple[Any, ...]] = {
     ),
     "backends": (
         *(Backend, Startable, PreferredConcurrency, Resumable, KeyedByRequest, Fingerprinted),
+        Batched,
     ),
     "judges": (Judge, Conversing, HasWarnings, Advising, ByCriteria, Simulatable, Fingerprinted),
     "checkers": (Checker,),

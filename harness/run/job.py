@@ -313,7 +313,6 @@ async def _work(
     Return how the session ended, and its progress counters.
     """
     stop, plan = session.stop, job.plan()
-    workers = models.worker_count([job.model, *(judge.model for judge in job.judges)])
     total, owed = plan.count()
     tally = Tally(owed, total - owed, job.run.rounds.max, session.budget)
     judging: Judging | None = None
@@ -332,6 +331,8 @@ async def _work(
             tally.already = max(0, total - tally.owed)
         if plan.index is not None and not (judging and judging.decides):
             tally.record_earlier(plan.index)
+        asked = [job.model, *(judge.model for judge in job.judges)]
+        workers = models.worker_count(asked, tally.owed)
         manifest.plan(total, tally.owed)
         if job.paraphraser is not None and job.run.polish is not None:
             from harness.run.paraphrase import Paraphraser

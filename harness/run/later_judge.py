@@ -273,7 +273,8 @@ async def judge_later(
                 judging = Judging(bound, place.attempts, writer, tally, retried)
                 tally.owed = len(judging.late)
                 with listener(tally, session.stop, session.notices) if listener else nullcontext():
-                    waiting = await judging.catch_up(job.data, worker_count(models), session.stop)
+                    workers = worker_count(models, tally.owed)
+                    waiting = await judging.catch_up(job.data, workers, session.stop)
         finally:
             metrics = measure(folder)
             write_whole(folder.metrics, to_json(metrics))

@@ -30,7 +30,14 @@ from harness.config.settings import Settings, secret
 from harness.datasets.folder import DataFolder, read_jsonl
 from harness.errors import ConfigError, nearest
 from harness.plugins import kind
-from harness.ports import Backend, Fallible, PreferredConcurrency, Task, decides_by_criteria
+from harness.ports import (
+    Backend,
+    Batched,
+    Fallible,
+    PreferredConcurrency,
+    Task,
+    decides_by_criteria,
+)
 from harness.records import (
     Allowance,
     Call,
@@ -47,6 +54,7 @@ FREE = Price(input=0, output=0)
 OPTIONAL = ("temperature", "max_tokens")
 # Workers per concurrent call: a worker that backs off or awaits an identical call needs no slot.
 WORKERS_PER_SLOT = 4
+MOST_WORKERS = 50_000  # a worker that waits for a batch takes about 15 KB
 
 S = TypeVar("S", bound=ModelSection)
 
@@ -100,7 +108,8 @@ class Model:
         if self.price is None or self.price == FREE:
             return None if self.price is None else 0.0
         usage = counted(call.reply)
-        return None if usage is None else self.price.cost(usage)
+        price = self.price.batch if call.reply.batch else self.price
+        return None if usage is None else price.cost(usage)
 
     @property
     def simulated(self) -> bool:
@@ -139,9 +148,14 @@ class Model:
         return replace(decoding, **dropped)
 
 
-def worker_count(models: Iterable[Model]) -> int:
-    """Return the number of concurrent workers that keeps all of these models busy."""
-    return WORKERS_PER_SLOT * max(1, sum(model.limits.concurrency for model in models))
+def worker_count(models: Collection[Model], owed: int = 0) -> int:
+    """Return the number of concurrent workers that keeps all of these models busy.
+
+    With batches, each of the ``owed`` items gets a worker, so that all are in the first wave.
+    """
+    busy = WORKERS_PER_SLOT * max(1, sum(model.limits.concurrency for model in models))
+    batched = any(model.limits.batch for model in models)
+    return max(busy, min(owed, MOST_WORKERS)) if batched else busy
 
 
 def _answers(
@@ -214,6 +228,7 @@ class ModelBuilder:
         stated = "concurrency" in limits.model_fields_set
         if isinstance(backend, PreferredConcurrency) and not stated:
             limits = limits.model_copy(update={"concurrency": backend.preferred_concurrency})
+        limits = _with_batches(section, limits, backend, where)
         price = section.price
         if not backend.cacheable or (price is None and "free" in backend.features):
             price = FREE
@@ -235,6 +250,26 @@ class ModelBuilder:
             update=dict.fromkeys(LIMIT_KEYS.values(), None)
             | {name: getattr(own, name) for name in own.model_fields_set}
         )
+
+
+def _with_batches(
+    section: ModelSection, limits: LimitsSection, backend: Backend, where: str
+) -> LimitsSection:
+    """Return a model's limits, without batches if its provider has none.
+
+    Raises:
+        ConfigError: If they are set for this model, and not inherited from the run.
+    """
+    if limits.batch is None or (isinstance(backend, Batched) and backend.batch_limits):
+        return limits
+    own = section.limits if isinstance(section, SecondModelSection) else limits
+    if own is not None and own.batch is not None:
+        raise ConfigError(
+            f"{where}: the backend {section.backend!r} has no batches, or not those of this "
+            "provider (limits.batch).",
+            "docs/batches.md lists the providers that have them. Remove limits.batch or --batch.",
+        )
+    return limits.model_copy(update={"batch": None})
 
 
 def named_model(text: str) -> dict[str, Any]:

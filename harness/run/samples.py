@@ -215,7 +215,7 @@ class Samples:
             call_id=call.id,
             usage=reply.usage,
             cost_usd=self.bound.model.cost(call),
-            latency_s=reply.latency_s,
+            latency_s=None if reply.batch else reply.latency_s,
             cached=call.cached,
             started_at=call.started_at,
             ended_at=call.ended_at,

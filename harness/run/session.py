@@ -7,7 +7,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cached_property, partial
 from math import fsum
 from pathlib import Path
 from typing import Literal
@@ -15,6 +15,9 @@ from uuid import uuid4
 
 import msgspec
 
+from harness.calls.batch_jobs import BatchJobs
+from harness.calls.batch_lane import BatchLane
+from harness.calls.batch_ledger import BatchLedger, batched_calls
 from harness.calls.budget import Budget, Budgeted
 from harness.calls.calls import Calls, FreeCalls, PaidCalls, backend_key
 from harness.calls.circuit import Circuit, Retry, Startup
@@ -23,11 +26,12 @@ from harness.calls.concurrency import START, ConcurrencyLimiter
 from harness.calls.database import SESSION
 from harness.calls.prompt_cache import PromptCaching
 from harness.calls.reply_cache import Payment, ReplyCache, encoded
-from harness.calls.signals import Ask, Notices, Report, Stop
+from harness.calls.signals import Ask, Load, Notices, Report, Stop
 from harness.calls.time_limit import Timed
+from harness.config.sections import BatchSection
 from harness.config.settings import Settings
 from harness.errors import HarnessError, StoreFailed
-from harness.ports import CachesPrompts, PreferredConcurrency, Startable
+from harness.ports import Batched, CachesPrompts, PreferredConcurrency, Startable
 from harness.records import REFUSALS, SCHEMA_VERSION, Attempt, Reply, Request
 from harness.run.models import FREE, Model, state_limits
 from harness.store.files import make_folder
@@ -43,6 +47,38 @@ class BoundModel:
     call: Calls
 
 
+class Unused:
+    """The replies that a run has paid for, and has not used for an attempt.
+
+    They are in the cache because an earlier session was killed, or because a batch has made them
+    before they were asked for.
+    """
+
+    def __init__(self, replies: ReplyCache, run_id: str, folder: RunFolder | None) -> None:
+        self._replies, self._run_id, self._folder = replies, run_id, folder
+        # What earlier sessions have used is known only from a run's folder.
+        self._since = time.time() if folder is None else 0.0
+
+    @cached_property
+    def _used(self) -> set[str]:
+        if self._folder is None or not self._folder.begun():
+            return set()
+        from harness.store.calls import read_paid
+
+        return read_paid(self._folder.attempts)
+
+    def take(self, key: str) -> bool:
+        """Return whether a reply is one of these. At most once per key, it is then used."""
+        if key in self._used or not self._replies.was_paid(key, self._run_id, self._since):
+            return False
+        self._used.add(key)
+        return True
+
+    def use(self, key: str) -> None:
+        """Note that a reply that was just paid for is used."""
+        self._used.add(key)
+
+
 @dataclass(frozen=True, slots=True)
 class Session:
     """Resources shared by all work of a session."""
@@ -52,8 +88,9 @@ class Session:
     notices: Notices
     replies: ReplyCache | None = None  # None: no backend is cacheable
     budget: Budget | None = None  # None: no backend is cacheable, or no cap is set
-    # Returns whether an earlier session paid for a call (by key) but did not record it.
-    was_paid: Callable[[str], bool] | None = None
+    unused: Unused | None = None  # None: no backend is cacheable
+    lanes: list[BatchLane] = field(default_factory=list)
+    limiters: list[ConcurrencyLimiter] = field(default_factory=list)
     _bound: dict[int, BoundModel] = field(default_factory=dict)
 
     def bind(self, model: Model) -> BoundModel:
@@ -61,6 +98,16 @@ class Session:
         if id(model) not in self._bound:
             self._bound[id(model)] = BoundModel(model, _call_stack(model, self))
         return self._bound[id(model)]
+
+    def busy(self) -> bool:
+        """Return whether calls are made or wait outside of batches."""
+        return any(one.in_flight or one.load.waiting for one in self.limiters)
+
+    def detach(self) -> None:
+        """End the session if all its calls are in batches."""
+        waiting = [lane for lane in self.lanes if lane.waits]
+        if all(lane.settled for lane in waiting):
+            self.stop.request()
 
     @property
     def ended(self) -> Literal["budget", "interrupted"]:
@@ -95,16 +142,16 @@ async def open_session(
         for model in {id(model): model for model in models}.values():
             stack.push_async_callback(model.backend.aclose)
             model.rates.report = notices.status(f"{model.section.name}, rate limit")
-        replies = budget = was_paid = None
+        replies = budget = unused = None
         if any(model.backend.cacheable for model in models):
             replies = stack.enter_context(open_cache(settings, notices.status("cache")))
             replies.check_room()
-            if folder is not None and folder.begun():
-                was_paid = _unrecorded(folder, replies, run_id)
+            unused = Unused(replies, run_id, folder)
             if usd is not None:
                 session = uuid4().hex
                 own = await _paid(folder, replies, run_id)
                 others = [await _paid(one, replies, one.run_id()) for one in sharing]
+                others += [(_in_batches(replies, one.run_id()), 0.0) for one in sharing]
                 spent, unsure = (fsum(column) for column in zip(own, *others, strict=True))
 
                 async def record(more: float, most: float) -> None:
@@ -119,11 +166,25 @@ async def open_session(
                 budget = Budget(
                     usd, spent, stop, unsure=unsure, shared=shared, record=record, status=status
                 )
+                for call in batched_calls(replies, "run = ?", run_id):
+                    budget.hold(call.key, call.usd)
                 stack.push_async_callback(_close, budget)
         state_limits(models)  # only now: an earlier variant may have set other limits
-        yield Session(run_id, stop, notices, replies, budget, was_paid)
+        session_ = Session(run_id, stop, notices, replies, budget, unused)
+        stack.push_async_callback(_close_lanes, session_.lanes)
+        yield session_
     if budget is not None and budget.broken is not None:
         raise budget.broken
+
+
+async def _close_lanes(lanes: Sequence[BatchLane]) -> None:
+    for lane in lanes:
+        await lane.aclose()
+
+
+def _in_batches(replies: ReplyCache, run_id: str) -> float:
+    """Return what a run has reserved for its calls in batches (US dollars)."""
+    return fsum(call.usd for call in batched_calls(replies, "run = ?", run_id))
 
 
 async def _close(budget: Budget) -> None:
@@ -153,36 +214,14 @@ async def _paid(folder: RunFolder | None, replies: ReplyCache, run_id: str) -> t
     return spent, unsure
 
 
-def _unrecorded(folder: RunFolder, replies: ReplyCache, run_id: str) -> Callable[[str], bool]:
-    """Return a function that says whether an earlier session paid for a call without recording it.
-
-    The function takes a call's key. It returns True at most once per key.
-    """
-    began = time.time()
-
-    @cache
-    def recorded() -> set[str]:
-        from harness.store.calls import read_paid
-
-        return read_paid(folder.attempts)
-
-    def was_paid(key: str) -> bool:
-        if not replies.was_paid(key, run_id, began) or key in recorded():
-            return False
-        recorded().add(key)
-        return True
-
-    return was_paid
-
-
 def _call_stack(model: Model, session: Session) -> Calls:
     """Build the call stack between the workers and a model's backend.
 
-    A request passes through these layers, from the top down: cache, prompt caching (if the backend
-    does it), retry, circuit, startup (if the backend starts a server), limiter, claim, budget (if
-    the run has one and the model has a price), time limit. Simulated and recorded models have no
-    cache, claim or budget (`FreeCalls`). Local models, which cost no money, have a cache and
-    claims.
+    A request passes through these layers, from the top down: cache, batches (if the provider has
+    them), prompt caching (if the backend does it), retry, circuit, startup (if the backend starts a
+    server), limiter, claim, budget (if the run has one and the model has a price), time limit.
+    Simulated and recorded models have no cache, claim or budget (`FreeCalls`). Local models, which
+    cost no money, have a cache and claims.
     """
     limits, stop, backend, price = model.limits, session.stop, model.backend, model.price
     name, replies, budget = model.section.backend, session.replies, session.budget
@@ -190,7 +229,7 @@ def _call_stack(model: Model, session: Session) -> Calls:
     status = session.notices.status(source)
     key = backend_key(name, backend)
     asking: Ask = Timed(backend, limits.timeout_s)
-    claim = budgeted = None
+    claim = budgeted = ledger = None
     if backend.cacheable and replies is not None:
         if budget is not None and price not in (None, FREE):
 
@@ -201,6 +240,8 @@ def _call_stack(model: Model, session: Session) -> Calls:
                 asking, budget, most=price.most, cost_of=price.cost, charge=charge
             )
         asking = claim = ClaimedCalls(asking, replies, key, stop.sleep)
+        if ledger := _ledger(model, replies):
+            claim.in_batch = lambda key: ledger.tag(key) is not None
     limiter = ConcurrencyLimiter(
         asking,
         stop,
@@ -210,6 +251,7 @@ def _call_stack(model: Model, session: Session) -> Calls:
         start=backend.preferred_concurrency if isinstance(backend, PreferredConcurrency) else START,
         status=session.notices.status(f"{source}, limits"),
     )
+    session.limiters.append(limiter)
     session.notices.loads[model.where] = lambda: limiter.load
     circuit = Circuit(
         Startup(limiter, backend, stop, status) if isinstance(backend, Startable) else limiter,
@@ -228,17 +270,78 @@ def _call_stack(model: Model, session: Session) -> Calls:
         return FreeCalls(retry, partial(key, by_instance="by_instance" in backend.features))
 
     def pays(request: Request, reply: Reply) -> Payment | None:
-        return Payment(session.run_id, budgeted.cost(request, reply)) if budgeted else None
+        if budgeted is None or reply.batch:  # the lane has recorded the payment for a batch
+            return None
+        return Payment(session.run_id, budgeted.cost(request, reply))
 
+    unused = session.unused or Unused(claim.replies, session.run_id, None)
+    top: Ask = retry
+    if ledger is not None:
+        top = _lane(model, session, retry, ledger, key, budgeted is not None)
     return PaidCalls(
-        retry,
+        top,
         claim,
         backend=name,
         run=session.run_id,
-        was_paid=session.was_paid,
+        was_paid=unused.take,
+        used=unused.use,
         pays=pays,
         settle=budgeted.settle if budgeted else lambda request, reply: None,
     )
+
+
+def _ledger(model: Model, replies: ReplyCache) -> BatchLedger | None:
+    """Return the ledger of a model's batches, or None if its provider has none."""
+    backend = model.backend
+    if not isinstance(backend, Batched) or backend.batch_limits is None:
+        return None
+    return BatchLedger(replies, model.section.backend, backend.endpoint, model.section.name)
+
+
+def _lane(
+    model: Model,
+    session: Session,
+    ask: Ask,
+    ledger: BatchLedger,
+    key: Callable[..., str],
+    priced: bool,
+) -> BatchLane:
+    """Build the layer of a model's batches, and begin with those of earlier sessions."""
+    limits, backend = model.limits, model.backend
+    assert isinstance(backend, Batched)
+    limiter = session.limiters[-1]
+    batching = limits.batch or BatchSection()
+    jobs = BatchJobs(
+        backend,
+        ledger,
+        batching,
+        run=session.run_id,
+        section=model.section.model_dump_json(exclude={"limits"}).encode(),
+        price=model.price,
+        budget=session.budget if priced else None,
+        outage_s=limits.outage_s,
+    )
+    lane = BatchLane(
+        ask,
+        jobs,
+        key,
+        session.stop,
+        batching=limits.batch is not None,
+        attempts=limits.attempts,
+        busy=session.busy,
+        report=session.notices.status(f"{model.section.name}, batches"),
+        on_settled=session.detach if batching.detach else lambda: None,
+    )
+    session.lanes.append(lane)
+    session.notices.loads[model.where] = lambda: _sum(limiter.load, lane.load)
+    lane.start()
+    return lane
+
+
+def _sum(calls: Load, batches: Load) -> Load:
+    flying, waiting = calls.in_flight + batches.in_flight, calls.waiting + batches.waiting
+    reason = calls.limited_by or batches.limited_by
+    return Load(flying, waiting, calls.failed, calls.rate_limited, reason)
 
 
 def replies_path(settings: Settings) -> Path:

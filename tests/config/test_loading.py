@@ -224,7 +224,7 @@ def test_no_override_makes_another_error_than_a_config_error(text: str) -> None:
         ("temperature: 1", "unknown key 'temperature' (did you mean 'decoding.temperature'?)"),
         ("concurrency: 9", "(did you mean 'limits.concurrency'?)"),
         ("rounds: {maximum: 2}", "unknown key 'rounds.maximum' (did you mean 'rounds.max'?)"),
-        ("limits: {zzz: 2}", "'limits.zzz' (valid names: attempts, concurrency, input_tpm, "),
+        ("limits: {zzz: 2}", "'limits.zzz' (valid names: attempts, batch, concurrency, "),
         ("api_key: sk-SECRET", "unknown key 'api_key' (valid names: "),
         ("{temperature:0.5}", None),
         ("decoding: {temperature:0.5}", "'decoding.temperature…' (a space is missing after its"),

@@ -1,0 +1,332 @@
+"""The batches of one model: creates, polls, finds and cancels them, and takes their outcomes.
+
+Everything is recorded in the ledger first, so that any other process can go on after a kill. One
+process at a time works on a batch: the one that holds the claim on its tag.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import KW_ONLY, dataclass
+from uuid import uuid4
+
+from msgspec.structs import replace
+
+from harness.calls.batch_ledger import (
+    CANCELLING,
+    BatchedCall,
+    BatchLedger,
+    RecordedBatch,
+    Settled,
+)
+from harness.calls.budget import ROUNDING, Budget, bounds, counted
+from harness.config.prices import Price
+from harness.config.sections import BatchSection
+from harness.errors import CallError, FatalCallError, PromptRefused, TransientError
+from harness.ports import Batched, BatchState, BatchUnsure
+from harness.ports.batches import Outcome
+from harness.records import REFUSALS, Reply, Request, Usage, encodable
+
+COMMITTED_TOGETHER = 500  # outcomes per transaction
+
+
+class MadeLive:
+    """The outcome of a call that is now made without a batch."""
+
+
+LIVE = MadeLive()
+Delivered = Outcome | MadeLive
+"""The outcome of a call. None if it is owed again."""
+
+
+@dataclass(eq=False)
+class BatchJobs:
+    """The batches of one model.
+
+    Args:
+        backend: The backend.
+        ledger: The ledger of the model's batches.
+        batching: The run file's section ``limits.batch``.
+        run: Id of the run.
+        section: JSON of the model's section, from which `harness batches` builds the backend.
+        price: The model's price (not that of batches), or None if it is unknown.
+        budget: The run's budget. Calls without a price are not part of it.
+        outage_s: Seconds for which requests about batches may fail before the run ends.
+    """
+
+    backend: Batched
+    ledger: BatchLedger
+    batching: BatchSection
+    _: KW_ONLY
+    run: str
+    section: bytes = b"{}"
+    price: Price | None = None
+    budget: Budget | None = None
+    outage_s: float = 600
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        self.deliver: Callable[[str, Delivered], None] = lambda key, outcome: None
+        """Called with each call's key and outcome, when that is committed."""
+        self.ours: dict[str, float] = {}
+        """The tags of the batches that this object works on, with the time of their creation."""
+        self.running: set[str] = set()
+        """The tags of batches that have been seen at work."""
+        self._most_bytes: int | None = None  # of unfinished batches, if the provider has said so
+        self._failing_since: float | None = None
+
+    def begin(self) -> str:
+        """Return the claimed tag of a new batch."""
+        tag = uuid4().hex[:16]
+        self.ledger.replies.claim(tag)
+        self.ours[tag] = self.clock()
+        return tag
+
+    def close(self) -> None:
+        """Let other processes work on the batches."""
+        for tag in self.ours:
+            self.ledger.replies.release(tag)
+
+    def fitting(self, requests: Mapping[str, Request]) -> tuple[list[str], int]:
+        """Return the keys of the first requests that fit into one batch, and their size."""
+        limits = self.backend.batch_limits
+        assert limits is not None
+        enqueued = sum(one.bytes for one in self.ledger.open())
+        most = limits.bytes
+        if self._most_bytes is not None:
+            most = min(most, self._most_bytes - enqueued)
+        keys: list[str] = []
+        size = 0
+        for key, request in requests.items():
+            one = self.backend.batch_bytes(request)
+            alone = not keys and not enqueued  # one that never fits is for the provider to refuse
+            if len(keys) >= limits.requests or (size + one > most and not alone):
+                break
+            keys.append(key)
+            size += one
+        return keys, size
+
+    async def reserve(self, key: str, request: Request) -> None:
+        """Reserve the maximum cost of a call in the budget, waiting until it fits."""
+        if self.budget is not None and self.price is not None:
+            await self.budget.reserve(self.price.batch.most(*bounds(request)), key)
+
+    def unreserve(self, key: str, reply: Reply | None = None) -> None:
+        """Replace the reservation of a call with the cost of its reply, if there is one."""
+        if self.budget is not None:
+            usd = 0.0 if reply is None else self.cost(reply)
+            self.budget.release(key, usd or 0.0, unsure=usd is None)
+
+    async def create(self, tag: str, requests: Mapping[str, Request], size: int) -> None:
+        """Record a batch and create it. If its id is lost, `_search` finds it later."""
+        replies = self.ledger.replies
+        calls = [self._call(key, tag, request) for key, request in requests.items()]
+        await self.ledger.intend(tag, calls, size, self.run, self.section)
+        for key in requests:
+            replies.release(key)
+        if len(self.ledger.calls(tag)) < len(calls):  # only where claims do not work
+            await self._abandon(tag, "not created")
+            return
+        entries = [(f"{key}-{tag}", request) for key, request in requests.items()]
+        try:
+            batch = await self.backend.create_batch(tag, entries)
+        except TransientError as error:
+            self._failed(error)
+        except CallError as error:
+            await self._abandon(tag, "refused", error)
+            raise FatalCallError(
+                f"The provider refused a batch: {error.message}",
+                f"{error.remedy} Without batches: -o limits.batch=null".strip(),
+            ) from None
+        else:
+            await self.ledger.created(tag, batch)
+            self.running.add(tag)
+            self._failing_since = None
+        self.ours[tag] = self.clock()
+
+    def _call(self, key: str, tag: str, request: Request) -> BatchedCall:
+        usd = self.budget.held(key) if self.budget is not None else 0.0
+        decoding = request.decoding
+        return BatchedCall(
+            key, tag, self.run, usd, (decoding.logprobs, bool(decoding.prompt_logprobs))
+        )
+
+    async def _abandon(self, tag: str, status: str, outcome: Delivered = None) -> None:
+        """End a batch without outcomes. Its calls are owed again."""
+        calls = self.ledger.calls(tag)
+        await self.ledger.end(tag, status)
+        self._release(calls, outcome)
+        self._disown(tag)
+
+    def _release(self, calls: Iterable[BatchedCall], outcome: Delivered) -> None:
+        for call in calls:
+            self.unreserve(call.key)
+            self.deliver(call.key, outcome)
+
+    def _disown(self, tag: str) -> None:
+        self.ours.pop(tag, None)
+        self.running.discard(tag)
+        self.ledger.replies.release(tag)
+
+    async def look(self) -> None:
+        """Look after all batches that no other process works on."""
+        for batch in self.ledger.open():
+            if batch.tag not in self.ours:
+                if not self.ledger.replies.claim(batch.tag):
+                    self.running.add(batch.tag)
+                    continue
+                self.ours[batch.tag] = self.clock()
+            try:
+                await self._advance(batch)
+            except TransientError as error:
+                self._failed(error)
+            else:
+                self._failing_since = None
+
+    def _failed(self, error: TransientError) -> None:
+        """Note that a request about a batch has failed. The next look repeats it."""
+        now = self.clock()
+        self._failing_since = self._failing_since or now
+        if (gone := now - self._failing_since) > self.outage_s:
+            raise FatalCallError(
+                f"Requests about batches have failed for {gone:.0f} s. Last error: {error.message}",
+                "The batches go on: run again when the provider works.",
+            )
+
+    async def _advance(self, batch: RecordedBatch) -> None:
+        """Find out the state of a batch, and take its outcomes if it has ended."""
+        if batch.id is None:
+            return await self._search(batch)
+        state = await self.backend.poll_batch(batch.id)
+        if (state.done, state.failed) != (batch.done, batch.failed):
+            await self.ledger.counted(batch.tag, state.done, state.failed)
+        if state.ended:
+            return await self._collect(batch, batch.id, state)
+        self.running.add(batch.tag)
+        after = self.batching.after
+        late = after is not None and time.time() - batch.created > after
+        if late and batch.status != CANCELLING:
+            await self.backend.cancel_batch(batch.id)
+            await self.ledger.mark(batch.tag, CANCELLING)
+
+    async def _search(self, batch: RecordedBatch) -> None:
+        """Look for a batch whose id was lost.
+
+        A creation request may still be on its way, so a batch that is not found counts as not
+        created only some time after the last such request.
+        """
+        began = self.clock()
+        try:
+            found = await self.backend.find_batch(
+                batch.tag, batch.created, batch.requests, self.ledger.ids()
+            )
+        except BatchUnsure:
+            self.running.add(batch.tag)
+            return
+        if found is not None:
+            await self.ledger.created(batch.tag, found)
+            self.running.add(batch.tag)
+        elif began - self.ours[batch.tag] >= self.batching.poll_s:
+            await self._abandon(batch.tag, "not created")
+
+    async def _collect(self, batch: RecordedBatch, name: str, state: BatchState) -> None:
+        """Commit the outcomes of a batch that has ended, and deliver them."""
+        if state.too_many_tokens:
+            others = sum(one.bytes for one in self.ledger.open()) - batch.bytes
+            self._most_bytes = max(1, (others + batch.bytes) // 2)
+            return await self._abandon(batch.tag, "failed: too many enqueued tokens")
+        if state.problem:
+            await self._abandon(batch.tag, f"failed: {state.problem[:200]}")
+            raise FatalCallError(f"The batch {name} failed: {state.problem}", "It cost nothing.")
+        calls = {call.key: call for call in self.ledger.calls(batch.tag)}
+        found: list[tuple[BatchedCall, Outcome]] = []
+
+        def request(entry: str) -> Request:
+            call = calls.get(entry.partition("-")[0])
+            unknown = BatchedCall("", "", "", 0.0, (None, False))
+            return (call or unknown).request(self.ledger.model)
+
+        try:
+            async for entry, outcome in self.backend.batch_outcomes(name, request):
+                key, _, tag = entry.partition("-")
+                if tag != batch.tag or outcome is None or key not in calls:
+                    continue  # another batch's, not executed, or known already
+                found.append((calls.pop(key), outcome))
+                if len(found) >= COMMITTED_TOGETHER:
+                    await self._commit(found)
+                    found = []
+        finally:
+            await self._commit(found)
+        status = "cancelled" if state.cancelled else "expired" if calls else "completed"
+        watched = batch.tag in self.running
+        await self.ledger.end(batch.tag, status)
+        self._disown(batch.tag)
+        left = list(calls.values())
+        if self._most_bytes is not None:
+            self._most_bytes *= 2  # other programs may have used up the limit
+        if state.cancelled and self.batching.then == "live":
+            self._release(left, LIVE)
+        elif state.cancelled and watched and left:
+            self._release(
+                left,
+                FatalCallError(
+                    f"The batch {name} was cancelled: {len(left):,} of its {batch.requests:,} "
+                    "requests have no answer.",
+                    "Run again to submit them in another batch.",
+                ),
+            )
+        else:
+            expired = TransientError(f"The batch {name} has expired.", kind="timed_out")
+            self._release(left, expired if not state.cancelled else None)
+
+    async def _commit(self, found: list[tuple[BatchedCall, Outcome]]) -> None:
+        settled = []
+        for call, outcome in found:
+            reply = _reply(outcome)
+            usd = None if reply is None else self.cost(reply)
+            if usd is None and reply is not None and call.usd:
+                usd = call.usd  # unknown: at most this
+            settled.append(Settled(call, reply, usd))
+        await self.ledger.settle(settled)
+        for one, (call, outcome) in zip(settled, found, strict=True):
+            if call.run == self.run:
+                self._charge(one)
+            self.deliver(call.key, one.reply or outcome)
+
+    def _charge(self, settled: Settled) -> None:
+        call, usd, budget = settled.call, settled.usd or 0.0, self.budget
+        if budget is None:
+            return
+        reply = settled.reply
+        budget.release(call.key, usd, unsure=reply is not None and counted(reply) is None)
+        if call.usd and usd > call.usd + ROUNDING:
+            problem = f"A call of a batch has cost ${usd:,.4f}, and at most ${call.usd:,.4f} was "
+            problem += "expected. The budget cannot be kept."
+            remedy = "Raise decoding.max_tokens to what its answers use, or remove budget.usd."
+            budget.break_off(FatalCallError(problem, remedy))
+
+    def cost(self, reply: Reply) -> float | None:
+        """Return the cost of a reply, or None if its usage or the price is unknown."""
+        usage = counted(reply)
+        if usage is None or self.price is None:
+            return None
+        return (self.price.batch if reply.batch else self.price).cost(usage)
+
+
+def is_cached(reply: Reply) -> bool:
+    """Return whether the cache takes a reply: empty ones may be due to an outage."""
+    return bool(reply.text.strip()) or reply.finish_reason in REFUSALS
+
+
+def _reply(outcome: Outcome) -> Reply | None:
+    """Return an outcome as a reply, or None if it is a failure.
+
+    Like in a call of its own, the refusal of a prompt is an answer.
+    """
+    if isinstance(outcome, PromptRefused):
+        return Reply(encodable(outcome.message), "content_filter", Usage(), batch=True)
+    if not isinstance(outcome, Reply):
+        return None
+    reasoning = outcome.reasoning and encodable(outcome.reasoning)
+    return replace(outcome, text=encodable(outcome.text), reasoning=reasoning, batch=True)

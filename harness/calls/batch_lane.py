@@ -1,0 +1,274 @@
+"""The layer below the cache that makes calls in the provider's batches.
+
+Calls wait here until no further call can come before an answer: they are a wave. `batch_jobs`
+submits it, and delivers the outcomes. Calls that are in a batch already, because of an earlier
+session or another process, wait for that batch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+
+from harness.calls.batch_jobs import LIVE, BatchJobs, Delivered, is_cached
+from harness.calls.claims import InBatch, PaidElsewhere
+from harness.calls.reply_cache import StoreBusy
+from harness.calls.signals import Ask, Load, Report, Stop, Stopping
+from harness.errors import CallError, TransientError
+from harness.records import Reply, Request
+
+QUIET_S = 1.0
+"""Seconds without a further call after which a wave is complete. At most a poll's interval."""
+
+
+@dataclass(eq=False, slots=True)
+class _Waiting:
+    request: Request
+    outcome: asyncio.Future[Delivered]
+    tag: str = ""
+
+
+@dataclass(eq=False)
+class BatchLane:
+    """The layer of one model.
+
+    Args:
+        ask: The layers below, which make a call at once.
+        jobs: The model's batches.
+        key: Returns a request's key.
+        stop: When requested, waiting calls are dismissed. Their batches remain.
+        batching: Whether to create batches. If not, calls only wait for batches that they are in.
+        attempts: Maximum number of tries of a call that fails in its batch.
+        busy: Returns whether calls are in flight elsewhere in the session, after which more calls
+            may come.
+        report: Receives the status.
+        on_settled: Called when all that can be done now is to wait.
+    """
+
+    ask: Ask
+    jobs: BatchJobs
+    key: Callable[..., str]
+    stop: Stop
+    _: KW_ONLY
+    batching: bool
+    attempts: int = 6
+    busy: Callable[[], bool] = lambda: False
+    report: Report = lambda _: None
+    on_settled: Callable[[], None] = lambda: None
+    clock: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        self._ledger = self.jobs.ledger
+        self._queued: dict[str, _Waiting] = {}
+        self._elsewhere: dict[str, _Waiting] = {}  # claimed by another process
+        self._attached: dict[str, _Waiting] = {}  # in a batch
+        self._empty: dict[str, Reply] = {}  # paid for, but not cached
+        self._broken: BaseException | None = None
+        self._closing = False
+        self._arrived_at = 0.0
+        self._wake = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._poll_s = self.jobs.batching.poll_s
+        self._quiet_s = min(QUIET_S, self._poll_s)
+        self.jobs.deliver = self._deliver
+        self.stop.on_stop(self._dismiss)
+
+    def start(self) -> None:
+        """Begin to work on the batches of earlier sessions, if there are any."""
+        if self._ledger.open():
+            self._ensure_working()
+
+    async def aclose(self) -> None:
+        """Stop working, once a batch that is being created has its id."""
+        self._closing = True
+        self._wake.set()
+        if self._task is not None:
+            await asyncio.wait([self._task])
+        self.jobs.close()
+
+    @property
+    def load(self) -> Load:
+        """The numbers of calls in batches, and of those that wait for their submission."""
+        waiting = len(self._queued) + len(self._elsewhere)
+        return Load(len(self._attached), waiting, limited_by="batches" if self._attached else "")
+
+    @property
+    def settled(self) -> bool:
+        """Whether all calls are in batches that are at work."""
+        if self._queued or self._elsewhere or not self._is_quiet():
+            return False
+        return {waiting.tag for waiting in self._attached.values()} <= self.jobs.running
+
+    @property
+    def waits(self) -> bool:
+        """Whether any call waits here."""
+        return bool(self._attached or self._queued or self._elsewhere)
+
+    async def __call__(self, request: Request) -> Reply:
+        """Return a call's reply.
+
+        Raises:
+            PaidElsewhere: With the reply, once it is in the cache.
+        """
+        key, tries, live = self.key(request), 0, not self.batching
+        while True:
+            if self._broken is not None:
+                raise self._broken
+            if (empty := self._empty.pop(key, None)) is not None:
+                return empty
+            tag = self._ledger.tag(key)
+            if live and tag is None:
+                try:
+                    return await self.ask(request)
+                except InBatch:
+                    continue
+            outcome = await self._wait(key, request, tag)
+            if isinstance(outcome, Reply):
+                if not is_cached(outcome):
+                    return outcome
+                raise PaidElsewhere(outcome)
+            live = live or outcome is LIVE
+            if isinstance(outcome, CallError):
+                tries += 1
+                if not isinstance(outcome, TransientError) or tries >= self.attempts:
+                    raise outcome
+
+    async def _wait(self, key: str, request: Request, tag: str | None) -> Delivered:
+        if self.stop.requested:
+            raise Stopping
+        self._ensure_working()
+        waiting = _Waiting(request, asyncio.get_running_loop().create_future(), tag or "")
+        if tag is None:
+            await self._admit(key, waiting)
+        else:
+            self._attached[key] = waiting
+        self._arrived_at = self.clock()
+        self._wake.set()
+        try:
+            return await waiting.outcome
+        finally:
+            if self._queued.pop(key, None):
+                self._ledger.replies.release(key)
+                self.jobs.unreserve(key)
+            self._attached.pop(key, None)
+            self._elsewhere.pop(key, None)
+
+    async def _admit(self, key: str, waiting: _Waiting) -> None:
+        """Claim a call, reserve its cost, and queue it, unless somebody else is making it."""
+        replies = self._ledger.replies
+        if not replies.claim(key):
+            self._elsewhere[key] = waiting
+            return
+        try:
+            # Another process may have paid since the first look-up.
+            if (reply := await replies.find(key, self.stop.sleep)) is not None:
+                raise PaidElsewhere(reply)
+            if (tag := self._ledger.tag(key)) is not None:
+                waiting.tag = tag
+                self._attached[key] = waiting
+                replies.release(key)
+                return
+            await self.jobs.reserve(key, waiting.request)
+        except BaseException:
+            replies.release(key)
+            raise
+        self._queued[key] = waiting
+
+    def _dismiss(self) -> None:
+        for waiting in self._all():
+            if not waiting.outcome.done():
+                waiting.outcome.set_exception(Stopping())
+
+    def _all(self) -> list[_Waiting]:
+        parts = (self._queued, self._elsewhere, self._attached)
+        return [waiting for part in parts for waiting in part.values()]
+
+    def _deliver(self, key: str, outcome: Delivered) -> None:
+        waiting = self._attached.pop(key, None) or self._elsewhere.pop(key, None)
+        if waiting is None:
+            if isinstance(outcome, Reply) and not is_cached(outcome):
+                self._empty[key] = outcome
+        elif not waiting.outcome.done():
+            waiting.outcome.set_result(outcome)
+
+    def _ensure_working(self) -> None:
+        if self._task is None:
+            self._task = asyncio.create_task(self._work())
+
+    async def _work(self) -> None:
+        try:
+            look_at = 0.0
+            while not self._closing:
+                if self._is_complete():
+                    await self._submit()
+                if self.clock() >= look_at:
+                    await self.jobs.look()
+                    self._look_elsewhere()
+                    look_at = self.clock() + self._poll_s
+                    self.report(self._status())
+                if self.settled and self._attached:
+                    self.on_settled()
+                busy_s = self._quiet_s / 2
+                pause = busy_s if self._queued or not self._is_quiet() else look_at - self.clock()
+                self._wake.clear()
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), max(busy_s, pause))
+        except Exception as error:  # all calls would wait forever
+            self._broken = error
+            for waiting in self._all():
+                if not waiting.outcome.done():
+                    waiting.outcome.set_exception(error)
+        finally:
+            self.report("")
+
+    def _is_quiet(self) -> bool:
+        return self.clock() - self._arrived_at >= self._quiet_s and not self.busy()
+
+    def _is_complete(self) -> bool:
+        """Return whether to submit the queued calls."""
+        if not self._queued or self.stop.requested:
+            return False
+        limits = self.jobs.backend.batch_limits
+        return self._is_quiet() or (limits is not None and len(self._queued) >= limits.requests)
+
+    def _status(self) -> str:
+        if not self.waits:
+            return ""
+        then = time.strftime("%H:%M:%S", time.localtime(time.time() + self._poll_s))
+        running = self._ledger.open()
+        done, requests = (sum(getattr(one, n) for one in running) for n in ("done", "requests"))
+        said = f"{len(running):,} at work, with {requests:,} requests ({done:,} done)"
+        return f"{said}; {len(self._queued):,} calls to submit; next look at {then}"
+
+    async def _submit(self) -> None:
+        while self._queued:
+            queued = {key: waiting.request for key, waiting in self._queued.items()}
+            keys, size = self.jobs.fitting(queued)
+            if not keys:
+                return  # until a batch has ended
+            tag = self.jobs.begin()
+            for key in keys:
+                self._attached[key] = self._queued.pop(key)
+                self._attached[key].tag = tag
+            await self.jobs.create(tag, {key: queued[key] for key in keys}, size)
+
+    def _look_elsewhere(self) -> None:
+        """Deliver what other processes have paid for or given up."""
+        replies, known = self._ledger.replies, set(self.jobs.ours)
+        foreign = [key for key, one in self._attached.items() if one.tag not in known]
+        for key in [*self._elsewhere, *foreign]:
+            if self._ledger.tag(key) is not None and key in self._attached:
+                continue
+            with contextlib.suppress(StoreBusy):
+                if (reply := replies.get(key)) is not None:
+                    self.jobs.unreserve(key, reply)
+                    self._deliver(key, reply)
+                elif key in self._attached:
+                    self.jobs.unreserve(key)
+                    self._deliver(key, None)
+                elif replies.claim(key):
+                    replies.release(key)
+                    self._deliver(key, None)

@@ -1,0 +1,179 @@
+"""The ledger of batches in the reply cache: which calls are in which batch, and what is reserved.
+
+A row of ``batch_calls`` says that a batch was, or is about to be, created with this call, so that
+nobody else may make it. The row is committed before the batch is created, and deleted together with
+the commit of its outcome. Batches that have ended stay in the ledger for `harness batches`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import msgspec
+
+from harness.calls.database import Statement, Write
+from harness.calls.reply_cache import Payment, ReplyCache, payment_row, reply_row
+from harness.records import REFUSALS, Decoding, Origin, Reply, Request, encodable
+
+CANCELLING = "cancelling"
+_COLUMNS = (
+    "tag, id, backend, endpoint, model, section, run, created, ended, status, requests, bytes, "
+    "done, failed, usd"
+)
+
+
+class RecordedBatch(NamedTuple):
+    """A row of ``batches``. Times are Unix times; ``usd`` is the cost so far."""
+
+    tag: str
+    id: str | None  # the provider's; None until it is known
+    backend: str
+    endpoint: str
+    model: str
+    section: bytes  # JSON of the model's section in the run file
+    run: str  # id of the run that created it
+    created: float
+    ended: float | None
+    status: str
+    requests: int
+    bytes: int
+    done: int
+    failed: int
+    usd: float
+
+
+class BatchedCall(NamedTuple):
+    """A row of ``batch_calls``. ``usd`` is what the run has reserved for the call."""
+
+    key: str
+    tag: str
+    run: str
+    usd: float
+    logprobs: tuple[int | None, bool]  # requested: `Decoding.logprobs` and ``prompt_logprobs``
+
+    def request(self, model: str) -> Request:
+        """Return what is needed of the request to read its reply."""
+        top, prompt = self.logprobs
+        decoding = Decoding(logprobs=top, prompt_logprobs=prompt or None)
+        return Request(model, (), decoding, 0, Origin("", 0, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A call of a batch whose outcome is known. Without a reply, it is owed again."""
+
+    call: BatchedCall
+    reply: Reply | None = None
+    usd: float | None = None  # its cost, or None if that is unknown or there is no reply
+
+
+class BatchLedger:
+    """The ledger of the batches of one model at one endpoint. Each change is one transaction."""
+
+    def __init__(self, replies: ReplyCache, backend: str, endpoint: str, model: str) -> None:
+        self.replies, self.backend = replies, backend
+        self._place = encodable(backend), encodable(endpoint), encodable(model)
+        self.model = model
+
+    def tag(self, key: str) -> str | None:
+        """Return the tag of the batch that a call is in, or None."""
+        query = "SELECT tag FROM batch_calls WHERE key = ?"
+        rows = self.replies.read(query, [bytes.fromhex(key)])
+        return rows[0][0] if rows else None
+
+    def open(self) -> list[RecordedBatch]:
+        """Return the batches that have not ended, the oldest first."""
+        where = "WHERE backend = ? AND endpoint = ? AND model = ? AND ended IS NULL"
+        return recorded_batches(self.replies, where, *self._place)
+
+    def ids(self) -> set[str]:
+        """Return the ids of all batches at this endpoint."""
+        query = "SELECT id FROM batches WHERE id IS NOT NULL AND backend = ? AND endpoint = ?"
+        return {row[0] for row in self.replies.read(query, self._place[:2])}
+
+    def calls(self, tag: str) -> list[BatchedCall]:
+        """Return the calls of a batch whose outcome is not known."""
+        return batched_calls(self.replies, "tag = ?", tag)
+
+    def intend(
+        self, tag: str, calls: Sequence[BatchedCall], size: int, run: str, section: bytes
+    ) -> asyncio.Future[None]:
+        """Record that a batch is about to be created."""
+        about = (*self._place, section, encodable(run), time.time(), "uploading", len(calls), size)
+        begin = (
+            "INSERT INTO batches (tag, backend, endpoint, model, section, run, created, status, "
+            "requests, bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (tag, *about),
+        )
+        return self.replies.write(Write((), (), [begin, *map(_insert, calls)]))
+
+    def created(self, tag: str, batch: str) -> asyncio.Future[None]:
+        """Record the id of a batch."""
+        said = "UPDATE batches SET id = ?, status = 'in progress' WHERE tag = ?"
+        return self.replies.write(Write((), (), [(said, (batch, tag))]))
+
+    def counted(self, tag: str, done: int, failed: int) -> asyncio.Future[None]:
+        """Record how many requests of a batch have a reply, or have failed."""
+        said = "UPDATE batches SET done = ?, failed = ? WHERE tag = ?"
+        return self.replies.write(Write((), (), [(said, (done, failed, tag))]))
+
+    def settle(self, settled: Iterable[Settled]) -> asyncio.Future[None]:
+        """Commit the outcomes of calls: replies to the cache, and what the run has paid for them.
+
+        An empty reply is paid for, but not cached (see `PaidCalls`).
+        """
+        replies, payments = [], []
+        statements: list[Statement] = []
+        for one in settled:
+            call, reply = one.call, one.reply
+            statements.append(("DELETE FROM batch_calls WHERE key = ?", [bytes.fromhex(call.key)]))
+            if reply is None:
+                continue
+            if reply.text.strip() or reply.finish_reason in REFUSALS:
+                replies.append(reply_row(call.key, reply, self.backend, self.model, call.run))
+            if one.usd is not None:
+                paid = "UPDATE batches SET usd = usd + ? WHERE tag = ?"
+                statements.append((paid, [one.usd, call.tag]))
+                if call.usd:
+                    payments.append(payment_row(call.key, Payment(call.run, one.usd)))
+        return self.replies.write(Write(replies, payments, statements))
+
+    def end(self, tag: str, status: str) -> asyncio.Future[None]:
+        """Record that a batch has ended. Calls without an outcome are owed again."""
+        said = "UPDATE batches SET ended = ?, status = ? WHERE tag = ?"
+        calls = "DELETE FROM batch_calls WHERE tag = ?"
+        ending: list[Statement] = [(calls, [tag]), (said, [time.time(), status, tag])]
+        return self.replies.write(Write((), (), ending))
+
+    def mark(self, tag: str, status: str) -> asyncio.Future[None]:
+        """Record the status of a batch that has not ended."""
+        return self.replies.write(Write((), (), [mark(tag, status)]))
+
+
+def mark(tag: str, status: str) -> Statement:
+    """Return the statement that records a batch's status."""
+    return "UPDATE batches SET status = ? WHERE tag = ?", (status, tag)
+
+
+def _insert(call: BatchedCall) -> Statement:
+    logprobs = msgspec.msgpack.encode(call.logprobs)
+    row = bytes.fromhex(call.key), call.tag, encodable(call.run), call.usd, logprobs
+    return "INSERT OR IGNORE INTO batch_calls VALUES (?, ?, ?, ?, ?)", row
+
+
+def batched_calls(replies: ReplyCache, where: str, *values: Any) -> list[BatchedCall]:
+    """Return calls in batches. ``where`` is a condition in SQL."""
+    query = f"SELECT key, tag, run, usd, logprobs FROM batch_calls WHERE {where}"  # noqa: S608
+    decode: Callable[[bytes], Any] = msgspec.msgpack.Decoder(tuple[int | None, bool]).decode
+    rows = replies.read(query, values)
+    return [BatchedCall(key.hex(), tag, run, usd, decode(how)) for key, tag, run, usd, how in rows]
+
+
+def recorded_batches(replies: ReplyCache, where: str = "", *values: Any) -> list[RecordedBatch]:
+    """Return the batches in a cache that a condition in SQL selects, the oldest first."""
+    query = f"SELECT {_COLUMNS} FROM batches {where} ORDER BY created"  # noqa: S608
+    return [RecordedBatch(*row) for row in replies.read(query, values)]
