@@ -56,7 +56,7 @@ class _Failed(Struct, gc=False):
 class Failures:
     """A run's distinct reasons for failures, and which of them each failed attempt has.
 
-    A reason has N in place of each number.
+    In a reason, N stands for any number.
     """
 
     reasons: tuple[str, ...]

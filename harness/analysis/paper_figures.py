@@ -121,9 +121,9 @@ def weighted_means(
 
 
 def weights_of(task: str) -> dict[str, str]:
-    """Return the scores whose mean is weighted in the paper's table of a task, with the weights.
+    """Return the scores whose mean is weighted in the table of a task's paper, with their weights.
 
-    The result is empty for a task without such a table, and for one that is not installed.
+    The result is empty if the task has no such table or is not installed.
     """
     try:
         table = getattr(kind("tasks").load(task), "table", None)
