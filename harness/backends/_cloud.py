@@ -1,8 +1,8 @@
 """HTTP clients that authenticate with the credentials of a cloud.
 
-The cloud's own library finds the credentials, as for its command-line tools: Google's Application
-Default Credentials (https://google.aip.dev/auth/4110), the chain of AWS (environment, profile,
-role), and that of Azure. They are never stored.
+The cloud's own library finds the credentials, as it does for the cloud's command-line tools. The
+places are Google's Application Default Credentials (https://google.aip.dev/auth/4110), the chain of
+AWS (environment, profile, role), and the chain of Azure. Credentials are never stored.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class TokenClient(HttpClient):
         """Return a new access token. Called in a thread, since it may need the network.
 
         Raises:
-            CallError: If there is none.
+            CallError: If no token can be obtained.
         """
 
 

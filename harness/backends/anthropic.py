@@ -130,7 +130,7 @@ class MessagesBackend(HttpBackend):
 def marked(
     messages: Sequence[Message], cut: PromptCut, mark: Mapping[str, Any] = CACHED
 ) -> tuple[int, list[dict[str, Any]]]:
-    """Return which message holds the end of the shared beginning, and its content in parts.
+    """Return the index of the message in which the shared beginning ends, and its content in parts.
 
     The first part ends where the beginning ends, and has the mark.
     """
@@ -151,7 +151,7 @@ class AnthropicBackend(AnthropicBatching, MessagesBackend):
         base_url: Base URL of another server that speaks this protocol.
         api_key_env: The key's environment variable (default: ``ANTHROPIC_API_KEY`` for Anthropic,
             none for another server).
-        prompt_caching: Whether to have the beginnings that prompts share kept by Anthropic.
+        prompt_caching: Whether to use Anthropic's prompt cache for beginnings that prompts share.
             Reading a beginning costs a tenth of its price or less, and writing it a quarter more.
     """
 

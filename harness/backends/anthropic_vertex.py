@@ -27,7 +27,7 @@ class AnthropicVertexBackend(MessagesBackend):
         project: The Google Cloud project.
         location: A location of Vertex AI, such as ``europe-west1``.
         base_url: Base URL of another server that speaks this protocol.
-        prompt_caching: Whether to have the beginnings that prompts share kept by the provider.
+        prompt_caching: Whether to use the prompt cache for beginnings that prompts share.
     """
 
     def __init__(

@@ -83,8 +83,8 @@ class BedrockBackend(HttpBackend):
         base_url: Base URL of another endpoint, such as a VPC's.
         api_key_env: The environment variable with a Bedrock API key, to use it instead of
             credentials.
-        prompt_caching: Whether to have the beginnings that prompts share kept by Bedrock, for
-            models that support it.
+        prompt_caching: Whether to use Bedrock's prompt cache for beginnings that prompts share,
+            with models that support it.
     """
 
     may_change = frozenset({"prompt_caching"})
@@ -171,7 +171,10 @@ class BedrockBackend(HttpBackend):
 
 
 def _end(number: int, cut: PromptCut | None) -> int | None:
-    """Return where the shared beginning ends in a message: -1 at its end, None if not there."""
+    """Return where the shared beginning ends in the message with this number.
+
+    The result is -1 for the end of the message, and None if the beginning ends in another message.
+    """
     if cut is None:
         return None
     place, at = cut if cut.characters else (cut.message - 1, -1)
