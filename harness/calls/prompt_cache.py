@@ -1,8 +1,9 @@
 """The layer that lets calls share a provider's prompt cache.
 
-Providers keep the beginning of a prompt for some minutes, and charge a tenth or less for reading it
-again. Few-shot prompts and judges' questions begin alike. This layer finds how much of the
-beginning is shared (`SharedBeginnings`), and sends one call ahead of the others that writes it.
+Providers keep the beginning of a prompt for some minutes, and charge a tenth of its price or less
+for reading it again. Few-shot prompts and judges' questions have the same beginnings. This layer
+finds how much of the beginning is shared (`SharedBeginnings`), and sends one call, which writes the
+beginning to the cache, ahead of the others.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ MOST = 256  # beginnings that are remembered
 
 @dataclass(eq=False, slots=True)
 class Beginning:
-    """A beginning that prompts share. ``cut`` is where it ends, or None as long as it is unknown.
+    """A beginning that prompts share.
 
-    ``written`` is the cut up to which the provider keeps it, and ``used_at`` when it was last used.
+    ``cut`` is where it ends, or None while that is unknown. ``written`` is the cut up to which the
+    provider keeps it, and ``used_at`` is when it was last used.
     """
 
     messages: Sequence[Message]
@@ -41,7 +43,7 @@ class Beginning:
 
 
 class SharedBeginnings:
-    """The beginnings that a model's prompts share. Call it to get a prompt's cut."""
+    """The beginnings that a model's prompts share. The object can be called with a prompt."""
 
     def __init__(self) -> None:
         self._by_head: OrderedDict[str, Beginning] = OrderedDict()
@@ -55,7 +57,10 @@ class SharedBeginnings:
         return found.cut if found else None
 
     def add(self, messages: Sequence[Message]) -> Beginning | None:
-        """Add a prompt, and return its beginning, or None if the prompt is too short."""
+        """Add a prompt, and return its beginning.
+
+        The result is None if the prompt is too short.
+        """
         head = _head(messages)
         if sum(len(message.content) for message in messages) < LEAST:
             return None
@@ -150,7 +155,7 @@ class PromptCaching:
         self._clock, self._sibling_s = clock, sibling_s
 
     async def __call__(self, request: Request) -> Reply:
-        """Send a request, and wait before that if another call is writing its beginning."""
+        """Send a request. If another call is writing its beginning, wait for that call first."""
         found = self._beginnings.add(request.messages)
         if found is not None and not found.sibling.is_set() and self._beginnings.alone < ALONE:
             await self._wait_for_sibling(found)
