@@ -155,7 +155,7 @@ class _Verb(TyperCommand):
 
 
 def _explain(verb: str, error: Any) -> None:
-    """Add to a usage error what to write instead, if it is known."""
+    """Add a remedy to a usage error, if there is a known one."""
     from harness.config.other_tools import option_remedy
 
     option, missing = getattr(error, "option_name", ""), getattr(error, "param", None)
@@ -237,7 +237,10 @@ class _LazyGroup(CommandGroup):
         return _Verb(cmd_name, help=VERBS[cmd_name]) if cmd_name in VERBS else None
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that the words name. For an unknown one, say what to use instead."""
+        """Return the command that the words name.
+
+        If it is unknown, the error says what to use instead.
+        """
         name = args[0]
         if name not in VERBS and not name.startswith("-"):
             from harness.config.other_tools import COMMANDS

@@ -20,7 +20,7 @@ def docs(
 ) -> None:
     """List the pages of the documentation, or show one.
 
-    A page is rendered in a terminal, and written as Markdown to a file or program.
+    In a terminal, the page is rendered. In a file or pipe, it is written as Markdown.
 
     Args:
         page: A page, such as how_to or docs/how_to.md.

@@ -124,9 +124,9 @@ class Display:
         return shown
 
     def _erase_wrapped(self) -> None:
-        """Erase the lines that the terminal has added by wrapping what was drawn when it was wider.
+        """Erase lines that the terminal added when it became narrower and wrapped what was drawn.
 
-        Rich erases as many lines as it has drawn.
+        Rich itself erases only as many lines as it has drawn.
         """
         (width, lengths), now = self._drawn, max(1, messages.width)
         more = sum(max(0, -(-length // now) - 1) for length in lengths) if now < width else 0
@@ -292,7 +292,7 @@ def _table(name: str, tally: Tally, stop: Stop, notices: Notices, cpu: _Cpu) -> 
 
 
 def _filled(facts: Sequence[Text], width: int) -> Text:
-    """Return facts in lines of at most ``width`` columns, if no fact is longer than that."""
+    """Return facts in lines of at most ``width`` columns, as long as no single fact is longer."""
     lines: list[Text] = []
     for fact in facts:
         if lines and lines[-1].cell_len + len(_GAP) + fact.cell_len <= width:

@@ -142,7 +142,7 @@ def _listed(what: str, text: str, known: list[str] | None = None) -> list[str]:
 def _repeated(fresh: str) -> str:
     """Return this process's command line, without options that would start from scratch again.
 
-    ``fresh`` is the base name of the runs that ``--fresh`` started, if it did.
+    ``fresh`` is the base name of the runs that ``--fresh`` started, or "" without this option.
     """
     words, kept = iter(sys.argv[1:]), []
     for word in words:
@@ -156,9 +156,12 @@ def _repeated(fresh: str) -> str:
 class Manner(NamedTuple):
     """How runs are executed.
 
-    ``dry_run`` only shows the plans, ``retried`` are outcomes to retry, ``yes`` asks nothing,
-    ``rescore`` scores recorded answers again if only the scoring has changed, and ``table`` shows
-    the results in one table of models and benchmarks.
+    Attributes:
+        dry_run: Only show the plans.
+        retried: Outcomes to retry.
+        yes: Do not ask for confirmation.
+        rescore: If only the scoring has changed, score the recorded answers again.
+        table: Show the results in one table of models and benchmarks.
     """
 
     dry_run: bool = False
@@ -272,7 +275,7 @@ def _run(job: Job, again: str, display: Display) -> tuple[Metrics, int]:
 
 
 def _say_saved(job: Job) -> None:
-    """Say how much the prompt caches of the run's models saved, if they were used."""
+    """Print how much the prompt caches of the run's models saved, if they were used."""
     for model in {id(one): one for one in job.models}.values():
         used, saved = model.beginnings.usage, model.beginnings.saved_usd
         if used.cached_input_tokens or used.cache_write_tokens:

@@ -92,7 +92,7 @@ def show(
 
 
 def _several(folders: Sequence[RunFolder]) -> TableDocument:
-    """Return a table of runs, of benchmarks and models if there are several benchmarks."""
+    """Return a table of runs or, for several benchmarks, of benchmarks and models."""
     # Not needed for one run.
     from harness.analysis.suite import suite
     from harness.report.cross_table import suite_document
