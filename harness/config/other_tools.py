@@ -1,4 +1,4 @@
-"""Words of other evaluation tools, and what to write instead: remedies for unknown names.
+"""Names from other evaluation tools, and what to write instead, as remedies for unknown names.
 
 The tools are lm-evaluation-harness, Inspect and promptfoo (docs/coming_from.md).
 """
@@ -138,13 +138,13 @@ MODELS: Mapping[str, str] = {
 
 
 def option_remedy(option: str) -> str:
-    """Return what to write for an unknown option of ``harness run``, or an empty text."""
+    """Return what to write instead of an unknown option of ``harness run``, or "" if unknown."""
     long = re.sub(r"(?<=\w)-", "_", option)
     return OPTIONS.get(option) or OPTIONS.get(long, "")
 
 
 def remedy(name: str, known: Mapping[str, str]) -> str:
-    """Return the remedy for an unknown name, or an empty text.
+    """Return the remedy for an unknown name, or "" if there is none.
 
     ``known`` maps patterns to remedies: `TASKS` or `CHECKERS`.
     """
@@ -153,7 +153,7 @@ def remedy(name: str, known: Mapping[str, str]) -> str:
 
 
 def model_name(name: str) -> str:
-    """Return a model's name here, ``BACKEND/NAME``, or an empty text if none is known.
+    """Return the harness's name, ``BACKEND/NAME``, for a model of another tool, or "" if unknown.
 
     >>> model_name("gpt-4o-mini"), model_name("meta-llama/Llama-3.1-8B")
     ('openai/gpt-4o-mini', 'vllm_server/meta-llama/Llama-3.1-8B')

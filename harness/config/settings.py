@@ -176,7 +176,8 @@ _CLOUD_CREDENTIALS: Mapping[str, tuple[tuple[str, ...], str]] = {
 def cloud_credentials() -> dict[str, str | None]:
     """Return where each cloud's credentials would come from, or None if they are not found.
 
-    The libraries also know other places, such as the role of a virtual machine.
+    Credentials may also come from places that only the clouds' libraries know, such as the role of
+    a virtual machine.
     """
     found: dict[str, str | None] = {}
     for cloud, (variables, file) in _CLOUD_CREDENTIALS.items():
