@@ -152,7 +152,7 @@ _in_python = ContextVar("_in_python", default=False)
 
 @contextlib.contextmanager
 def for_python() -> Iterator[None]:
-    """Make messages name options as in Python within a ``with`` block: ``fresh=True``."""
+    """In a ``with`` block, make messages name options as written in Python: ``fresh=True``."""
     token = _in_python.set(True)
     try:
         yield
