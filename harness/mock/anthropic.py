@@ -253,7 +253,7 @@ class AnthropicMessages(wire.WireFormat):
 
 
 def _marked(parts: Sequence[str | list[_Block]]) -> str:
-    """Return the beginning of a prompt up to its last block with ``cache_control``."""
+    """Return the prompt up to and including its last block with ``cache_control``."""
     text = marked = ""
     for part in parts:
         for block in [_Block("text", part)] if isinstance(part, str) else part:

@@ -16,16 +16,17 @@ LEAST_TOKENS = 1024  # a shorter beginning is not kept; some models need more
 
 
 class PromptCache:
-    """Keeps the marked beginnings of prompts for five minutes after their last use."""
+    """The marked beginnings of prompts, each kept for five minutes after its last use."""
 
     def __init__(self) -> None:
         self._until: dict[tuple[str, str], float] = {}
 
     def counted(self, request: MockRequest) -> MockRequest:
-        """Keep a request's marked beginning, and return the request with the tokens counted.
+        """Keep a request's marked beginning, and return the request with cached tokens counted.
 
-        The tokens of the beginning are read if it is kept already, and written if not. A beginning
-        counts only once an answer has begun, so this is called when the answer is sent.
+        The beginning's tokens count as read if it is already kept, and as written if not. A
+        beginning becomes available only when an answer has begun, so this is called when the answer
+        is sent.
         """
         tokens = count_tokens(request.marked)
         if tokens < LEAST_TOKENS:
