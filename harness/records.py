@@ -129,7 +129,7 @@ class Origin(Struct, frozen=True):
 
 
 class PromptCut(NamedTuple):
-    """The end of a prompt's beginning: after ``characters`` of the message number ``message``."""
+    """The end of a prompt's beginning: ``characters`` characters into the message ``message``."""
 
     message: int  # from 0
     characters: int
