@@ -43,9 +43,9 @@ def differences(runs: Sequence[ReportedRun]) -> Table | None:
 
 
 def _differing(runs: Sequence[ReportedRun]) -> dict[str, list[Any]]:
-    """Return the settings that differ between runs, with a value per run.
+    """Return the settings that differ between runs, each with its value for every run.
 
-    The settings of a section that some run leaves out are one mapping, without the empty ones.
+    If some run lacks a section, the section's non-empty settings are one value, a mapping.
     """
     flat = [flatten({key: _nested(key, value) for key, value in run.settings.items()})
             for run in runs]  # fmt: skip
@@ -64,7 +64,10 @@ def _setting(key: str) -> str:
 
 
 def prompts(runs: Sequence[ReportedRun]) -> list[str]:
-    """Return for each run, in words, the settings that differ between runs but for the model's."""
+    """Return, for each run, a text with the settings that differ between the runs.
+
+    The settings of models are omitted.
+    """
     own = {k: v for k, v in _differing(runs).items() if not k.startswith("model.")}
     return [
         ", ".join(f"{_setting(key)} {in_words(values[at])}" for key, values in own.items())

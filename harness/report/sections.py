@@ -129,9 +129,9 @@ def _titled(parts: Sequence[Table | Note], title: str) -> Iterator[Table | Note]
 
 
 def _by_model(runs: Sequence[ReportedRun]) -> Table | None:
-    """Build a table of the primary metric with a row per setting and columns per model.
+    """Build a table of the primary metric, with a row per setting and a column per model.
 
-    The result is None unless several settings were run with several models.
+    The result is None unless there are several settings and several models.
     """
     models = list(dict.fromkeys(run.metrics.model or "" for run in runs))
     told = prompts(runs)
