@@ -80,7 +80,7 @@ class DryRun:
 
     @property
     def total_saved_usd(self) -> EstimateRange:
-        """How much the prompt caches of the run's model and of its judges save."""
+        """The amount that the prompt caches of the run's model and of its judges save."""
         return sum((judge.saved_usd for judge in self.judges.values()), self.saved_usd)
 
 

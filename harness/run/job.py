@@ -410,7 +410,10 @@ async def _caught_up(
 
 
 def _problem(error: BaseException) -> str:
-    """Return what to record of an error that ends a session: not the text of an unexpected one."""
+    """Return what to record about an error that ends a session.
+
+    The text of an unexpected error is not recorded.
+    """
     if isinstance(error, HarnessError):
         return error.message
     if isinstance(error, asyncio.CancelledError):

@@ -82,7 +82,8 @@ def _rescored(
 class ScoredAgain(NamedTuple):
     """The numbers of attempts that were scored again, and of those whose verdict changed.
 
-    ``dropped`` counts later rounds that no longer count: the feedback before them is another one.
+    ``dropped`` counts later rounds that no longer count, because the feedback before them has
+    changed.
     """
 
     attempts: int
@@ -96,10 +97,11 @@ class ScoredAgain(NamedTuple):
 
 
 def changes_to_score(job: Job) -> Differences | None:
-    """Return what has changed since a run's answers were scored, so that they must be again.
+    """Return the changes that require a run's answers to be scored again, or None without any.
 
     Raises:
-        RunConflict: If the run cannot continue, or not without the option ``rescore``.
+        RunConflict: If the run cannot continue with these changes, or only with the option
+            ``rescore``.
     """
     found = job.folder.differences(job.run, job.fingerprint, resolved)
     if not any(found):
@@ -113,7 +115,8 @@ def changes_to_score(job: Job) -> Differences | None:
 def is_rescorable(job: Job, found: Differences) -> bool:
     """Return whether a run can continue with these differences once its answers are scored again.
 
-    They may concern the task alone. Whether its prompts are the same, `rescore` checks.
+    This requires that they concern only the task. `rescore` checks whether the task's prompts are
+    the same.
     """
     keys, inputs = found.settings.keys(), found.inputs.keys()
     if job.judges:  # their questions must stay the same
@@ -142,14 +145,14 @@ def is_scored(job: Job) -> bool:
 
 
 def rescore(job: Job, found: Differences) -> ScoredAgain:
-    """Score a run's attempts again with the job's task, and write those that differ.
+    """Score a run's attempts again with the job's task, and write the attempts that differ.
 
     The new lines follow the old ones in ``attempts.jsonl``. They are written at once, so that the
-    verdicts of two versions are never mixed. A round that follows other feedback than the task now
-    gives is dropped, and is made again.
+    verdicts of two versions are never mixed. If the task now gives other feedback, the rounds that
+    followed the old feedback are dropped and made again.
 
     Raises:
-        RunConflict: If prompts differ from those that the answers were given to.
+        RunConflict: If prompts differ from those that were answered.
     """
     recorded, plan = AttemptIndex(job.folder.attempts, judges=False), job.plan()
     long_answers = LongAnswers(job.task, job.run, job.settings)
@@ -183,7 +186,7 @@ def _not_the_same(job: Job, why: str) -> RunConflict:
 
 
 def _same_prompt(job: Job, instance: Instance[Any], opening: Opening, first: Attempt) -> bool:
-    """Return whether a sample's first answer would now be asked for with the same request."""
+    """Return whether the request for a sample's first answer would still be the same."""
     request = first.request
     if job.run.decoding.constraint == "task" and isinstance(job.task, Constraining):
         constraint = msgspec.to_builtins(job.task.constraint(instance))
@@ -200,7 +203,11 @@ def _sample(
     rounds: Sequence[Attempt],
     assess: Callable[[Instance[Any], Reply], Assessment],
 ) -> list[Attempt]:
-    """Return a sample's attempts with their new scores, up to the last one that still follows."""
+    """Return a sample's attempts with their new scores.
+
+    The last one returned is the first whose feedback has changed, since later rounds do not follow
+    from it.
+    """
     found: list[Attempt] = []
     for attempt in rounds:
         scored = _rescored(assess, instance, attempt)
@@ -220,7 +227,7 @@ def _sample(
 
 
 def _same_feedback(job: Job, instance: Instance[Any], attempt: Attempt) -> bool:
-    """Return whether the recorded feedback is what an attempt with these scores gets now."""
+    """Return whether an attempt with these scores would still get the recorded feedback."""
     stops = attempt.passed is True and job.run.rounds.stop_on_pass
     if stops or job.judges or job.paraphraser is not None or attempt.outcome == "error":
         return False

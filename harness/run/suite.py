@@ -76,7 +76,7 @@ def suite_tree(
 
 
 def _named_task(name: str) -> dict[str, str]:
-    """Return the keys of a benchmark, or of the task ``jsonl`` for a file of rows."""
+    """Return a benchmark's keys in a run file. For a file of rows, the task is ``jsonl``."""
     if not _is_rows(name):
         return {"task.name": name}
     return {"task.name": "jsonl", "task.path": str(Path(name).resolve())}
