@@ -58,15 +58,15 @@ class Spending(msgspec.Struct):
 
 
 class Differences(NamedTuple):
-    """What a run file and its inputs have changed since a run began: (before, now) by name."""
+    """How a run file and its inputs have changed since a run began: (before, now) by name."""
 
     settings: Mapping[str, tuple[object, object]]  # by key of the run file
     inputs: Mapping[str, tuple[str, str]]  # by name in the fingerprint
 
     def conflict(self, run: str, *, rescorable: bool = False) -> RunConflict:
-        """Return the error for a run that cannot continue.
+        """Return the error to raise for a run that cannot continue.
 
-        ``rescorable`` says whether it could, if its answers were scored again.
+        ``rescorable`` says whether the run could continue if its answers were scored again.
         """
         said = f"The run {run!r} was started with different values: "
         named = [change(key, *values) for key, values in self.settings.items()]
@@ -191,9 +191,9 @@ class RunFolder:
         fingerprint: Mapping[str, str],
         resolve: Callable[[RunFile], RunFile] = lambda run: run,
     ) -> Differences:
-        """Return how a run file and its inputs differ from those that the run was made with.
+        """Return how a run file and its inputs differ from those with which the run was made.
 
-        Values that may change when a run continues are left out.
+        Values that may change when a run continues are omitted.
 
         Args:
             run: The run file.
