@@ -325,7 +325,7 @@ class Chosen:
     async def line(
         self, run: str, instance: str, sample: int, round_: int
     ) -> dict[str, object] | None:
-        """Return an attempt's whole line in the run's file, or None if there is no such attempt."""
+        """Return an attempt's line in the run's file, or None if there is no such attempt."""
         await self.ready()
         if run not in self._names:
             return None

@@ -164,7 +164,7 @@ def _state(manifest: Mapping[str, Any]) -> State:
 
 
 def _problem(manifest: Mapping[str, Any]) -> str:
-    """Return why the latest session left work to do, if it was not the user who stopped it."""
+    """Return why the latest session ended early, or "" if it did not or the user stopped it."""
     session = (manifest.get("sessions") or [{}])[-1]
     match session.get("ended"):
         case "failed":

@@ -120,7 +120,7 @@ def _of_samples(
 ) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
     """Return by how much each attempt changes the numbers of passed and of judged samples.
 
-    An attempt replaces the verdict of the round before.
+    An attempt's verdict replaces the verdict of its sample's previous round.
     """
     table = index.attempts
     follows = np.append(False, (rows[1:] == rows[:-1] + 1) & ~table.sample_starts()[rows[1:]])
