@@ -53,7 +53,7 @@ def checker_of(function: Callable[..., Any], name: str) -> Callable[..., Any]:
             if isinstance(found, int | float):
                 return Score(float(found))
             said = f"The check {name!r} returned {found!r:.60}"
-            raise ConfigError(f"{said}.", "Return True or False, a number, a text or a Score.")
+            raise ConfigError(f"{said}.", "Return True or False, a number, a string or a Score.")
 
     def build(**options: Any) -> FunctionChecker:
         return FunctionChecker(**options)

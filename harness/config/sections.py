@@ -115,7 +115,7 @@ class ShotsSection(Section):
     def _keys_belong_together(self) -> ShotsSection:
         twice = next((name for name in self.ids if self.ids.count(name) > 1), None)
         if twice is not None:
-            raise ValueError(f"ids names {twice!r} twice")
+            raise ValueError(f"ids contains {twice!r} twice")
         if (self.select == "ids") != bool(self.ids):
             raise ValueError("ids and 'select: ids' need each other: set both or neither")
         if (self.select == "errors") != bool(self.run):

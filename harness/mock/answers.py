@@ -135,7 +135,7 @@ def read_recording(path: Path) -> Answerer:
         except msgspec.MsgspecError as error:
             raise wire.MockError(
                 f"{path}, line {number}: {error}. "
-                'Write {"prompt": …, "text": …}; prompt is a text or a list of messages. '
+                'Write {"prompt": …, "text": …}; prompt is a string or a list of messages. '
                 'Optional "logprobs" is a list of mappings from tokens to numbers.'
             ) from None
         answer = Answer(recording.text, recording.logprobs)

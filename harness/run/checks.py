@@ -79,7 +79,7 @@ def _check_constraint(run: RunFile, backend: Backend, task: Task[Any]) -> None:
         raise ConfigError(
             f"The backend {run.model.backend!r} cannot constrain answers by a {wanted} "
             f"(here: {backend.endpoint or 'offline'}; it accepts {taken}).",
-            "If its server can, name it with model.preset: docs/providers.md says which do.",
+            "If its server can, set model.preset to that server (docs/providers.md).",
         )
 
 

@@ -144,7 +144,7 @@ def check_panels(panels: Sequence[PanelSection], judges: Mapping[str, Registered
             remedy = "Define one panel for each kind."
         elif panel.by == "mean" and panel.passes_from is None and marked:
             decides = f"{', '.join(marked)} decides what passes"
-            problem = f"{decides}, and a mean without passes_from does not."
+            problem = f"{decides}, but a mean without passes_from does not."
             remedy = "Set the panel's passes_from, or remove it from the judges."
         if problem:
             raise ConfigError(f"panels.{panel.as_}: {problem}", remedy)

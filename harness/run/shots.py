@@ -177,7 +177,7 @@ class Shots:
             first, count = lacking[0]
             raise ConfigError(
                 f"task.shots: only {count} of {n} shots are suitable for the instance {first!r} "
-                f"(instances with too few: {len(lacking):,}). The others leak its answer, or fail.",
+                f"(instances with too few: {len(lacking):,}). The others leak its answer or fail.",
                 "Ask for fewer shots, select them from more instances, or set allow_fewer: true.",
             )
 

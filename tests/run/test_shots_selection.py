@@ -179,7 +179,7 @@ def test_too_few_shots_are_refused_with_the_instance_and_a_remedy() -> None:
         selection(GROUPED, n=2, within=["kind"]).check(GROUPED.instances())
     assert refused.value.message == (
         "task.shots: only 1 of 2 shots are suitable for the instance 'b' (instances "
-        "with too few: 2). The others leak its answer, or fail."
+        "with too few: 2). The others leak its answer or fail."
     )
     assert refused.value.remedy == (
         "Ask for fewer shots, select them from more instances, or set allow_fewer: true."

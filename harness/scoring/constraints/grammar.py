@@ -219,7 +219,7 @@ def read_targets(raw: object, where: str) -> Target:
         return tuple(read_targets(part, f"{where}.{n}") for n, part in enumerate(raw, 1))
     if isinstance(raw, str) or (isinstance(raw, int) and not isinstance(raw, bool)):
         return raw
-    raise DataInvalid(f"{where}: a target is a whole number, a text or a list, not {raw!r:.40}.")
+    raise DataInvalid(f"{where}: a target is a whole number, a string or a list, not {raw!r:.40}.")
 
 
 @dataclass(frozen=True, slots=True)

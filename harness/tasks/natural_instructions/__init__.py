@@ -142,7 +142,9 @@ class NaturalInstructionsTask:
         if tasks is None:
             return files
         if not tasks:
-            raise ConfigError("task.tasks names no task.", "Name some, or remove it for all.")
+            raise ConfigError(
+                "task.tasks names no task.", "Name tasks, or remove the key to use all."
+            )
         evaluated = {name for name in files if name.partition("_")[0] in loading.EVALUATION}
         known = {"evaluation": evaluated, "training": files.keys() - evaluated}
         if any(wanted.startswith("category:") for wanted in tasks):

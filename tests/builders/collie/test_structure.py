@@ -230,7 +230,7 @@ def test_what_is_suspicious(target: Target, is_suspicious: bool) -> None:
         ({"sweep": {"from": 1}}, "to is missing"),
         ({"sweep": {"from": 1, "to": 5, "step": 0}}, "step: must be greater than or equal to 1"),
         ({"sweep": [1], "from": 3}, "unknown key 'from'"),
-        ({"sweep": [1.5]}, "a whole number, a text or a list"),
+        ({"sweep": [1.5]}, "a whole number, a string or a list"),
         ({"take": "valeu"}, "must be 'value', 'common'"),
         ({}, "take is missing"),
         ({"take": "value", "form": 3}, "did you mean 'from'"),
@@ -239,7 +239,7 @@ def test_what_is_suspicious(target: Target, is_suspicious: bool) -> None:
         ({"take": "value", "values": 3}, "values must be a section"),
         ({"take": "sample"}, "'size'"),
         ({"take": "value", "size": 3}, "'size'"),
-        (None, "a whole number, a text or a list"),
+        (None, "a whole number, a string or a list"),
     ],
 )
 def test_mistakes_in_a_rule_are_told(rule: Any, said: str) -> None:
