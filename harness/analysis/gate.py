@@ -206,8 +206,9 @@ def _cost(folder: RunFolder, run: Variant, name: str, most: float) -> Decision:
     calls = read_calls(folder.attempts)
     if calls.n_without_cost:
         unknown = f"{calls.n_without_cost:,} of {calls.n:,} calls"
-        said = f"The cost of the run {run.name!r} is unknown: that of {unknown} is."
-        raise ConfigError(said, "Set the model's price, and run again (docs/prices.md).")
+        said = f"The cost of {unknown} of the run {run.name!r} is unknown."
+        remedy = "Set model.price, such as {input: 0.15, output: 0.6}, and run again."
+        raise ConfigError(said, f"{remedy} See docs/prices.md.")
     value = calls.known_cost_usd / (1 if name == COST else max(run.metrics.n_samples, 1))
     return Decision(
         what=name,

@@ -63,7 +63,7 @@ def show(
         problem = "--format json is for the metrics, --failed and --instance."
         raise ConfigError(problem, "Remove it.")
     folders = find_runs(Settings().runs_dir, runs)
-    if len(folders) > 1 and (attempts_shown or rejected or rules):
+    if len(folders) > 1 and (instance is not None or rejected or rules):
         problem = f"That is shown for one run, not for {len(folders)}."
         raise ConfigError(problem, f"Name one: {', '.join(one.name for one in folders)}.")
     folder = folders[0]
@@ -76,9 +76,13 @@ def show(
             attempts = [one for one in attempts if one.passed is False or one.outcome == "error"]
         show_listing(transcript(attempts), attempts, form)
     elif failed:
-        index = AttemptIndex(folder.attempts)
-        document = failed_document(read_failed(index), len(index), folder.name)
-        show_document(document if form == "json" else headed(document, measure(folder)), form)
+        found = {one.name: _failed(one) for one in folders}
+        if form == "json":
+            data = {name: document.data for name, document in found.items()}
+            whole = data if len(folders) > 1 else data[folder.name]
+            show_document(TableDocument(parts=[], data=whole), form)
+        for one in folders if form != "json" else ():
+            show_document(headed(found[one.name], measure(one)))
     elif len(folders) > 1:
         show_document(_shares(folders, by or LABEL) if constraints else _several(folders), form)
     elif constraints:
@@ -89,6 +93,11 @@ def show(
     else:  # recomputed, because a killed run has not written any metrics
         metrics = measure(folder)
         show_document(replace(run_document(metrics), data=metrics), form)
+
+
+def _failed(folder: RunFolder) -> TableDocument:
+    index = AttemptIndex(folder.attempts)
+    return failed_document(read_failed(index), len(index), folder.name)
 
 
 def _several(folders: Sequence[RunFolder]) -> TableDocument:

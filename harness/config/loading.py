@@ -48,7 +48,8 @@ class _Loader(yaml.SafeLoader):
 
 def _key(node: yaml.Node) -> str:
     if not isinstance(node, yaml.ScalarNode):
-        raise _Refused("a key must be a word", node, "Check brackets and quotes.")
+        remedy = "Check brackets and quotes: a template needs quotes, as in '{{ question }}'."
+        raise _Refused("a key must be a word", node, remedy)
     return str(node.value)
 
 
@@ -177,6 +178,8 @@ def _element(elements: list[Any], name: str) -> Any:
 def parse_override(text: str) -> tuple[str, Any]:
     """Split an override ``key.path=value`` into the key and the value, which is parsed as YAML.
 
+    A value that begins with a Jinja tag, such as ``{{ question }}``, is text.
+
     Raises:
         ConfigError: If it does not have this form, or the value is not valid YAML.
     """
@@ -186,6 +189,8 @@ def parse_override(text: str) -> tuple[str, Any]:
         begin = "".join(re.findall(r"\A[\w.]*", text))
         begin = begin if begin == text else f"{begin}…"
         raise ConfigError(f"-o {begin!r} is not an override.", "Write -o key.path=value.")
+    if value.lstrip().startswith(("{{", "{%")):
+        return key, value
     problem, remedy = "the value is not valid YAML", f"Quote it: -o '{shown(key)}=\"…\"'."
     try:
         return key, parse_yaml(value)

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.analysis.gate import COST, COST_PER_SAMPLE, LATENCY, Decision, Gate, Unjudged, worst
+from harness.analysis.gate import (
+    COST,
+    COST_PER_SAMPLE,
+    LATENCY,
+    Decision,
+    Gate,
+    Outcome,
+    Unjudged,
+    worst,
+)
 from harness.report.run_tables import WITHOUT_SCORE
 from harness.report.table import Cell, Column, Note, TableDocument, flat, table
 from harness.report.text import UNKNOWN, interval, number, printable, usd
@@ -61,14 +70,16 @@ def gate_document(gates: Sequence[Gate]) -> TableDocument:
         notes += [unjudged_line(one, gate, len(gates) > 1) for one in gate.unjudged]
         if gate.outcome == "failed":
             notes.append(f"What fails: harness show {gate.run.name} --failed")
-    overall = worst({gate.result for gate in gates})
+    outcome, overall = worst({one.outcome for one in gates}), worst({one.result for one in gates})
     return TableDocument(
-        title=_title(gates[0]) if len(gates) == 1 else f"{len(gates):,} runs: {overall}",
+        title=_title(gates[0])
+        if len(gates) == 1
+        else f"{len(gates):,} runs: {_decided(outcome, overall)}",
         marks=list(dict.fromkeys(mark for gate in gates for mark in _marks(gate))),
         parts=[table(columns, rows), *map(Note, dict.fromkeys(notes))],
         records=[{"run": gate.run.name, **flat(one)} for gate, one in found],
         data={
-            "outcome": worst({gate.outcome for gate in gates}),
+            "outcome": outcome,
             "result": overall,
             "runs": [
                 {
@@ -154,8 +165,11 @@ def unjudged_line(one: Unjudged, gate: Gate, named: bool = False) -> str:
 
 def _title(gate: Gate) -> str:
     against = f" against {gate.baseline.name}" if gate.baseline else ""
-    counts = f", which counts as {gate.result}" if gate.result != gate.outcome else ""
-    return f"{gate.run.name}{against}: {gate.outcome}{counts}"
+    return f"{gate.run.name}{against}: {_decided(gate.outcome, gate.result)}"
+
+
+def _decided(outcome: Outcome, result: Outcome) -> str:
+    return outcome if result == outcome else f"{outcome}, which counts as {result}"
 
 
 def _marks(gate: Gate) -> list[str]:

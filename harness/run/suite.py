@@ -117,6 +117,10 @@ def evaluation(
     """
     for task in tasks:
         _check_task(task)
+    rows = [task for task in tasks if _named_task(task)["task.name"] == "jsonl"]
+    if len(rows) > 1:
+        problem = f"Files of rows are evaluated one by one, not {' and '.join(rows[:2])} together."
+        raise ConfigError(problem, "Evaluate each with a --name of its own.")
     simulated = all(one.partition("/")[0] == "simulated" for one in models)
     published = not simulated and "task.dataset" not in changes
     tree = suite_tree(tasks, models, judge, limit, budget, published=published)

@@ -166,6 +166,9 @@ def test_several_runs_are_decided_together(runs: Path) -> None:
     assert (ended.returncode, "2 runs: failed" in ended.stdout) == (4, True)
     found = json.loads(harness(*asked, "--format", "json", env=on(runs)).stdout)
     assert [run["outcome"] for run in found["runs"]] == ["passed", "failed"]
+    unsure = (*asked[:3], "--min", "pass_rate=0.01", "--by", "structure", "--too-few", "pass")
+    shown = harness(*unsure, env=on(runs)).stdout
+    assert "2 runs: too few to tell, which counts as passed" in shown
     one = json.loads(harness(*asked[:2], *asked[3:], "--format", "json", env=on(runs)).stdout)
     wide, narrow = (run["runs"][0]["decisions"][0]["ci95"] for run in (found, one))
     assert wide[0] < narrow[0] < narrow[1] < wide[1]
@@ -242,7 +245,7 @@ def test_a_percentile_of_latency(timed: Path) -> None:
 
 def test_an_unknown_cost_is_not_within_a_bound(broken: Path) -> None:
     ended = harness("check", "letters", "--max", "cost=1000", env=on(broken))
-    assert "is unknown" in mistake(ended)
+    assert "calls of the run 'letters' is unknown" in mistake(ended)
 
 
 def test_the_bounds_of_the_run_file(tmp_path: Path) -> None:

@@ -67,7 +67,12 @@ def test_table_matrix_and_report_of_all_runs(done: Path, tmp_path: Path) -> None
     shown = harness("show", *both, env=on(done))
     assert shown.returncode == 0, shown.stderr
     assert all(run in shown.stdout for run in both)
-    assert "for one run, not for 4" in mistake(harness("show", "eval", "--failed", env=on(done)))
+    failed = harness("show", "eval", "--failed", env=on(done)).stdout
+    assert failed.count("SIMULATED") >= 4
+    found = json.loads(harness("show", "eval", "--failed", "--format", "json", env=on(done)).stdout)
+    assert found.keys() == {*both, *(run.replace("collie", "natural_instructions") for run in both)}
+    one = mistake(harness("show", "eval", "--instance", "x", env=on(done)))
+    assert "for one run, not for 4" in one
     shown = harness("matrix", "eval", env=on(done))
     assert shown.returncode == 0, shown.stderr
     assert "collie" in shown.stdout
@@ -96,7 +101,10 @@ def test_a_run_file_that_was_changed_is_not_replaced(done: Path) -> None:
         (("my_run.yaml", "--model", "simulated/a"), "Use harness run my_run.yaml --model"),
         (("./rows.jsonl", "--model", "simulated/a"), "There is no file"),
         (("./rows.txt", "--model", "simulated/a"), "Rows are read from .jsonl, .json, .csv"),
-        (("a/rows.jsonl,b/rows.csv", "--model", "simulated/a"), "Two tasks have runs named 'rows'"),
+        (
+            ("a/rows.jsonl,b/x.csv", "--model", "simulated/a"),
+            "Files of rows are evaluated one by one",
+        ),
         (("unheard_of", "--model", "simulated/a"), "'harness tasks' describes them"),
         (("gsm8k", "--model", "simulated/a"), "-o task.preset=gsm8k"),
         (("mmlu", "--model", "simulated/a"), "use lm-evaluation-harness"),

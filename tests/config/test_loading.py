@@ -478,3 +478,12 @@ def test_slips_in_a_constraint_are_told_in_the_users_words(
     assert said in str(raised.value)
     assert "DecodingConstraint" not in str(raised.value)
     assert "literal" not in str(raised.value)
+
+
+def test_a_template_as_an_override_is_text(tmp_path: Path) -> None:
+    assert parse_override("task.prompt={{ question }}?") == ("task.prompt", "{{ question }}?")
+    assert parse_override("task={name: collie}") == ("task", {"name": "collie"})
+    file = tmp_path / "a.yaml"
+    file.write_text("task: {name: jsonl, prompt: {{ question }}}")
+    with pytest.raises(ConfigError, match="a template needs quotes"):
+        read(file)
