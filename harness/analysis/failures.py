@@ -98,10 +98,10 @@ def read_failures(index: AttemptIndex) -> Failures:
 
 
 def merged(runs: Sequence[Failures]) -> list[Failures]:
-    """Return the failures of runs, with one reason in place of several that only quote other texts.
+    """Return the runs' failures, with reasons merged that differ only in quoted text.
 
-    This is done for reasons of which the runs have at least `ALIKE`: ``lacks 'Ann'``, ``lacks
-    'Bob'`` and ``lacks 'Eve'`` become ``lacks '…'``.
+    At least `ALIKE` such reasons are merged into one: ``lacks 'Ann'``, ``lacks 'Bob'`` and ``lacks
+    'Eve'`` become ``lacks '…'``.
     """
     every = dict.fromkeys(reason for run in runs for reason in run.reasons)
     forms = {reason: _QUOTED.sub("'…'", reason) for reason in every}
