@@ -1,6 +1,6 @@
 """Anthropic's message batches.
 
-They carry no metadata, but names of requests, which end with the batch's tag and are in its
+A batch has no metadata. Its requests have names, which end with the batch's tag and appear in its
 results. Source: https://platform.claude.com/docs/en/build-with-claude/batch-processing
 """
 
@@ -58,17 +58,17 @@ _error_decoder = msgspec.json.Decoder(_Error)
 
 
 class AnthropicBatching(HttpBackend):
-    """The part of a backend that makes its calls in message batches (`harness.ports.Batched`)."""
+    """Mixin for a backend that makes its calls in message batches (`harness.ports.Batched`)."""
 
     client: SDKClient
 
     @property
     def batch_limits(self) -> BatchLimits | None:
-        """The limits of a batch."""
+        """The limits on one batch."""
         return LIMITS
 
     def batch_bytes(self, request: Request) -> int:
-        """Return the size of a request in a batch."""
+        """Return the size that a request has in a batch, in bytes."""
         return len(encode(self._entry("x" * 64, request))) + 1
 
     async def create_batch(self, tag: str, entries: Sequence[tuple[str, Request]]) -> str:
@@ -81,12 +81,13 @@ class AnthropicBatching(HttpBackend):
     async def find_batch(
         self, tag: str, since: float, requests: int, others: Collection[str]
     ) -> str | None:
-        """Return the id of the batch whose results carry the tag, or None if there is none.
+        """Return the id of the batch whose results contain the tag, or None if there is none.
 
-        A batch may be it if it is new enough, has as many requests, and is not among the others.
+        Only batches are considered that are new enough, have this number of requests, and are not
+        among ``others``.
 
         Raises:
-            BatchUnsure: If such a batch has not ended, so that it has no results yet.
+            BatchUnsure: If such a batch has not ended, and so has no results yet.
         """
         unsure = False
         async with self.client.converting():
@@ -108,7 +109,7 @@ class AnthropicBatching(HttpBackend):
         return None
 
     async def poll_batch(self, batch: str) -> BatchState:
-        """Return the state of a batch. It has counts only once it has ended."""
+        """Return the state of a batch. Its counts are 0 until it has ended."""
         async with self.client.converting():
             found = await self.client.sdk.messages.batches.retrieve(batch)
         counts = found.request_counts
@@ -118,7 +119,7 @@ class AnthropicBatching(HttpBackend):
     async def batch_outcomes(
         self, batch: str, request: Callable[[str], Request]
     ) -> AsyncIterator[tuple[str, Outcome]]:
-        """Yield the outcomes in the batch's results."""
+        """Yield the name and the outcome of each request in the batch's results."""
         async with self.client.converting():
             async for result in self._results(batch):
                 yield result.custom_id, self._outcome(result.result, request(result.custom_id))

@@ -218,7 +218,7 @@ def _pairs(position: object) -> Pairs:
 
 
 async def json_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield the lines of a JSON Lines file, given its bytes. Empty lines are skipped.
+    """Yield the non-empty lines of a JSON Lines file, given its bytes.
 
     Only ``\\n`` ends a line. `str.splitlines` also splits at characters that JSON strings may
     contain.

@@ -1,8 +1,8 @@
 """HTTP clients that authenticate with the credentials of a cloud.
 
-The cloud's own library finds the credentials, as it does for the cloud's command-line tools. The
-places are Google's Application Default Credentials (https://google.aip.dev/auth/4110), the chain of
-AWS (environment, profile, role), and the chain of Azure. Credentials are never stored.
+The cloud's own library finds the credentials as it does for the cloud's command-line tools: in
+Google's Application Default Credentials (https://google.aip.dev/auth/4110), AWS's chain
+(environment, profile, role) or Azure's chain. Credentials are never stored.
 """
 
 from __future__ import annotations

@@ -242,12 +242,12 @@ class SDKClient(HttpClient):
 
     @cached_property
     def sdk(self) -> Any:
-        """The SDK's own client, for endpoints that are not called for each sample."""
+        """The SDK's own client, for endpoints other than that of the samples."""
         return self._client(self.http)
 
     @contextlib.asynccontextmanager
     async def converting(self, model: str = "") -> AsyncIterator[None]:
-        """Convert exceptions of `sdk` to CallErrors, whose messages may name ``model``."""
+        """Convert exceptions of `sdk` to CallErrors. ``model`` is the model that messages name."""
         asked = replace(self._asked, model=model)
         try:
             yield
@@ -257,7 +257,7 @@ class SDKClient(HttpClient):
             raise found from None
 
     def entry_error(self, status: int, body: object, model: str) -> CallError:
-        """Return the error for a request of a batch that failed with an HTTP status."""
+        """Return the error for a request that failed in its batch, given its HTTP status."""
         return _responses.from_status(status, {}, body, replace(self._asked, model=model))
 
     def _client(self, http: AsyncClient) -> Any:

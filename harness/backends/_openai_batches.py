@@ -1,4 +1,4 @@
-"""OpenAI's batches: a file of requests, a batch of them, and two files of results.
+"""OpenAI's batches. Each has a file of requests, and two files of results.
 
 Source: https://developers.openai.com/api/docs/guides/batch
 """
@@ -44,16 +44,16 @@ _decoder = msgspec.json.Decoder(_Result)
 
 
 class OpenAIBatching(HttpBackend):
-    """The part of a backend that makes its calls in OpenAI's batches (`harness.ports.Batched`)."""
+    """Mixin for a backend that makes its calls in OpenAI's batches (`harness.ports.Batched`)."""
 
     client: SDKClient
 
     def batch_bytes(self, request: Request) -> int:
-        """Return the size of a request's line in a file."""
+        """Return the size of a request's line in the batch's file, in bytes."""
         return len(self._line("x" * 64, request))
 
     async def create_batch(self, tag: str, entries: Sequence[tuple[str, Request]]) -> str:
-        """Upload the requests as a file, and create a batch of them. Return the batch's id."""
+        """Upload the requests as a file, create a batch from it, and return the batch's id."""
         content = b"".join(self._line(name, request) for name, request in entries)
         sdk = self.client.sdk
         async with self.client.converting(entries[0][1].model):
@@ -98,7 +98,7 @@ class OpenAIBatching(HttpBackend):
     async def batch_outcomes(
         self, batch: str, request: Callable[[str], Request]
     ) -> AsyncIterator[tuple[str, Outcome]]:
-        """Yield the outcomes in the batch's two files."""
+        """Yield the name and the outcome of each request in the batch's result files."""
         sdk = self.client.sdk
         async with self.client.converting():
             found = await sdk.batches.retrieve(batch)

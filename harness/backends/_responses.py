@@ -102,9 +102,10 @@ def from_exception(error: Exception, asked: CallContext) -> CallError | None:
 
 
 def from_sdk(error: Exception, asked: CallContext) -> CallError | None:
-    """Convert an exception of an SDK's own methods like `from_exception`.
+    """Convert an exception of an SDK's own methods, as `from_exception` does.
 
-    These wrap responses with an error status, and exceptions of the transport.
+    An SDK wraps responses with an error status, and exceptions of the HTTP transport, in its own
+    exceptions.
     """
     status, response = getattr(error, "status_code", None), getattr(error, "response", None)
     if isinstance(status, int) and response is not None:
