@@ -1,7 +1,7 @@
-"""The batches of one model: creates, polls, finds and cancels them, and takes their outcomes.
+"""The batches of one model: creating, polling, finding and cancelling them, and their outcomes.
 
-Everything is recorded in the ledger first, so that any other process can go on after a kill. One
-process at a time works on a batch: the one that holds the claim on its tag.
+Each step is first recorded in the ledger, so that another process can continue if this one is
+killed. Only one process at a time works on a batch: the one that holds the claim on its tag.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ COMMITTED_TOGETHER = 500  # outcomes per transaction
 
 
 class MadeLive:
-    """The outcome of a call that is now made without a batch."""
+    """The outcome of a call that must now be made without a batch."""
 
 
 LIVE = MadeLive()
@@ -50,8 +50,8 @@ class BatchJobs:
         batching: The run file's section ``limits.batch``.
         run: Id of the run.
         section: JSON of the model's section, from which `harness batches` builds the backend.
-        price: The model's price (not that of batches), or None if it is unknown.
-        budget: The run's budget. Calls without a price are not part of it.
+        price: The model's price outside of batches, or None if it is unknown.
+        budget: The run's budget, or None if it has none or the calls have no price.
         outage_s: Seconds for which requests about batches may fail before the run ends.
     """
 
@@ -77,19 +77,19 @@ class BatchJobs:
         self._failing_since: float | None = None
 
     def begin(self) -> str:
-        """Return the claimed tag of a new batch."""
+        """Return a tag for a new batch, which is claimed for this process."""
         tag = uuid4().hex[:16]
         self.ledger.replies.claim(tag)
         self.ours[tag] = self.clock()
         return tag
 
     def close(self) -> None:
-        """Let other processes work on the batches."""
+        """Release the claims on the batches, so that other processes can work on them."""
         for tag in self.ours:
             self.ledger.replies.release(tag)
 
     def fitting(self, requests: Mapping[str, Request]) -> tuple[list[str], int]:
-        """Return the keys of the first requests that fit into one batch, and their size."""
+        """Return the keys of the first requests that fit into a batch, and their size in bytes."""
         limits = self.backend.batch_limits
         assert limits is not None
         enqueued = sum(one.bytes for one in self.ledger.open())
@@ -108,18 +108,27 @@ class BatchJobs:
         return keys, size
 
     async def reserve(self, key: str, request: Request) -> None:
-        """Reserve the maximum cost of a call in the budget, waiting until it fits."""
+        """Wait until a call's maximum cost fits into the budget, and reserve it."""
         if self.budget is not None and self.price is not None:
             await self.budget.reserve(self.price.batch.most(*bounds(request)), key)
 
     def unreserve(self, key: str, reply: Reply | None = None) -> None:
-        """Replace the reservation of a call with the cost of its reply, if there is one."""
+        """Replace a call's reservation with the cost of its reply (0 without a reply)."""
         if self.budget is not None:
             usd = 0.0 if reply is None else self.cost(reply)
             self.budget.release(key, usd or 0.0, unsure=usd is None)
 
     async def create(self, tag: str, requests: Mapping[str, Request], size: int) -> None:
-        """Record a batch and create it. If its id is lost, `_search` finds it later."""
+        """Record a batch and create it. If its id is lost, `_search` finds it later.
+
+        Args:
+            tag: The batch's tag.
+            requests: Its requests by key.
+            size: Its size in bytes.
+
+        Raises:
+            FatalCallError: If the provider refuses the batch, or requests have failed for too long.
+        """
         replies = self.ledger.replies
         calls = [self._call(key, tag, request) for key, request in requests.items()]
         await self.ledger.intend(tag, calls, size, self.run, self.section)
@@ -153,7 +162,7 @@ class BatchJobs:
         )
 
     async def _abandon(self, tag: str, status: str, outcome: Delivered = None) -> None:
-        """End a batch without outcomes. Its calls are owed again."""
+        """End a batch without outcomes, and deliver ``outcome`` for each of its calls."""
         calls = self.ledger.calls(tag)
         await self.ledger.end(tag, status)
         self._release(calls, outcome)
@@ -170,7 +179,12 @@ class BatchJobs:
         self.ledger.replies.release(tag)
 
     async def look(self) -> None:
-        """Look after all batches that no other process works on."""
+        """Advance each open batch that no other process works on.
+
+        Raises:
+            FatalCallError: If a batch has failed, or requests about batches have failed for too
+                long.
+        """
         for batch in self.ledger.open():
             if batch.tag not in self.ours:
                 if not self.ledger.replies.claim(batch.tag):
@@ -185,7 +199,11 @@ class BatchJobs:
                 self._failing_since = None
 
     def _failed(self, error: TransientError) -> None:
-        """Note that a request about a batch has failed. The next look repeats it."""
+        """Record that a request about a batch has failed. The next `look` repeats it.
+
+        Raises:
+            FatalCallError: If such requests have failed for longer than ``outage_s``.
+        """
         now = self.clock()
         self._failing_since = self._failing_since or now
         if (gone := now - self._failing_since) > self.outage_s:
@@ -195,7 +213,7 @@ class BatchJobs:
             )
 
     async def _advance(self, batch: RecordedBatch) -> None:
-        """Find out the state of a batch, and take its outcomes if it has ended."""
+        """Query a batch's state. Take its outcomes if it has ended; cancel it if it is late."""
         if batch.id is None:
             return await self._search(batch)
         state = await self.backend.poll_batch(batch.id)
@@ -213,8 +231,8 @@ class BatchJobs:
     async def _search(self, batch: RecordedBatch) -> None:
         """Look for a batch whose id was lost.
 
-        A creation request may still be on its way, so a batch that is not found counts as not
-        created only some time after the last such request.
+        A creation request may still be on its way. A batch that is not found therefore counts as
+        not created only when ``poll_s`` seconds have passed since the last such request.
         """
         began = self.clock()
         try:
@@ -315,14 +333,14 @@ class BatchJobs:
 
 
 def is_cached(reply: Reply) -> bool:
-    """Return whether the cache takes a reply: empty ones may be due to an outage."""
+    """Return whether the cache stores a reply. Empty replies may be due to an outage."""
     return bool(reply.text.strip()) or reply.finish_reason in REFUSALS
 
 
 def _reply(outcome: Outcome) -> Reply | None:
     """Return an outcome as a reply, or None if it is a failure.
 
-    Like in a call of its own, the refusal of a prompt is an answer.
+    A refused prompt counts as an answer, as it does outside of batches.
     """
     if isinstance(outcome, PromptRefused):
         return Reply(encodable(outcome.message), "content_filter", Usage(), batch=True)

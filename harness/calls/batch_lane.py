@@ -1,8 +1,8 @@
-"""The layer below the cache that makes calls in the provider's batches.
+"""The layer below the cache that makes a model's calls in the provider's batches.
 
-Calls wait here until no further call can come before an answer: they are a wave. `batch_jobs`
-submits it, and delivers the outcomes. Calls that are in a batch already, because of an earlier
-session or another process, wait for that batch.
+Calls gather here until every worker waits for an answer, so that no further call can come. This
+wave of calls is then submitted with `batch_jobs`, which also delivers the outcomes. A call that is
+already in a batch, from an earlier session or another process, waits for that batch.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ class _Waiting:
 
 @dataclass(eq=False)
 class BatchLane:
-    """The layer of one model.
+    """The layer that makes one model's calls in batches.
 
     Args:
-        ask: The layers below, which make a call at once.
+        ask: The layers below, which make a call without a batch.
         jobs: The model's batches.
         key: Returns a request's key.
-        stop: When requested, waiting calls are dismissed. Their batches remain.
+        stop: Dismisses the waiting calls when it is requested. Their batches remain.
         batching: Whether to create batches. If not, calls only wait for batches that they are in.
         attempts: Maximum number of tries of a call that fails in its batch.
-        busy: Returns whether calls are in flight elsewhere in the session, after which more calls
-            may come.
+        busy: Returns whether the session has calls in flight outside of batches, whose answers may
+            lead to further calls.
         report: Receives the status.
-        on_settled: Called when all that can be done now is to wait.
+        on_settled: Called whenever nothing is left to do but wait for batches.
     """
 
     ask: Ask
@@ -77,12 +77,12 @@ class BatchLane:
         self.stop.on_stop(self._dismiss)
 
     def start(self) -> None:
-        """Begin to work on the batches of earlier sessions, if there are any."""
+        """Start working on the batches of earlier sessions, if there are any."""
         if self._ledger.open():
             self._ensure_working()
 
     async def aclose(self) -> None:
-        """Stop working, once a batch that is being created has its id."""
+        """Stop working. If a batch is being created, wait until it is."""
         self._closing = True
         self._wake.set()
         if self._task is not None:
@@ -91,27 +91,27 @@ class BatchLane:
 
     @property
     def load(self) -> Load:
-        """The numbers of calls in batches, and of those that wait for their submission."""
+        """The numbers of calls in batches, and of calls that have not been submitted yet."""
         waiting = len(self._queued) + len(self._elsewhere)
         return Load(len(self._attached), waiting, limited_by="batches" if self._attached else "")
 
     @property
     def settled(self) -> bool:
-        """Whether all calls are in batches that are at work."""
+        """Whether all calls are in batches that the provider is working on."""
         if self._queued or self._elsewhere or not self._is_quiet():
             return False
         return {waiting.tag for waiting in self._attached.values()} <= self.jobs.running
 
     @property
     def waits(self) -> bool:
-        """Whether any call waits here."""
+        """Whether any call waits for a batch."""
         return bool(self._attached or self._queued or self._elsewhere)
 
     async def __call__(self, request: Request) -> Reply:
-        """Return a call's reply.
+        """Make a call, and return its reply.
 
         Raises:
-            PaidElsewhere: With the reply, once it is in the cache.
+            PaidElsewhere: If the reply is in the cache. The exception holds the reply.
         """
         key, tries, live = self.key(request), 0, not self.batching
         while True:
@@ -157,7 +157,7 @@ class BatchLane:
             self._elsewhere.pop(key, None)
 
     async def _admit(self, key: str, waiting: _Waiting) -> None:
-        """Claim a call, reserve its cost, and queue it, unless somebody else is making it."""
+        """Claim a call, reserve its cost, and queue it, unless another process is making it."""
         replies = self._ledger.replies
         if not replies.claim(key):
             self._elsewhere[key] = waiting
@@ -228,7 +228,7 @@ class BatchLane:
         return self.clock() - self._arrived_at >= self._quiet_s and not self.busy()
 
     def _is_complete(self) -> bool:
-        """Return whether to submit the queued calls."""
+        """Return whether the queued calls should be submitted."""
         if not self._queued or self.stop.requested:
             return False
         limits = self.jobs.backend.batch_limits
@@ -256,7 +256,7 @@ class BatchLane:
             await self.jobs.create(tag, {key: queued[key] for key in keys}, size)
 
     def _look_elsewhere(self) -> None:
-        """Deliver what other processes have paid for or given up."""
+        """Deliver the calls that other processes have paid for or given up."""
         replies, known = self._ledger.replies, set(self.jobs.ours)
         foreign = [key for key, one in self._attached.items() if one.tag not in known]
         for key in [*self._elsewhere, *foreign]:

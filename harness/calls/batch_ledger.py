@@ -1,8 +1,9 @@
-"""The ledger of batches in the reply cache: which calls are in which batch, and what is reserved.
+"""The ledger of batches in the reply cache: which calls are in which batch, and their reservations.
 
-A row of ``batch_calls`` says that a batch was, or is about to be, created with this call, so that
-nobody else may make it. The row is committed before the batch is created, and deleted together with
-the commit of its outcome. Batches that have ended stay in the ledger for `harness batches`.
+A row of ``batch_calls`` says that a call is in a batch, or in one that is about to be created, so
+that nobody else may make the call. The row is committed before the batch is created, and deleted in
+the transaction that commits the call's outcome. Batches that have ended stay in the ledger for
+`harness batches`.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _COLUMNS = (
 
 
 class RecordedBatch(NamedTuple):
-    """A row of ``batches``. Times are Unix times; ``usd`` is the cost so far."""
+    """A row of ``batches``. Times are Unix times; ``usd`` is the batch's cost so far."""
 
     tag: str
     id: str | None  # the provider's; None until it is known
@@ -56,7 +57,7 @@ class BatchedCall(NamedTuple):
     logprobs: tuple[int | None, bool]  # requested: `Decoding.logprobs` and ``prompt_logprobs``
 
     def request(self, model: str) -> Request:
-        """Return what is needed of the request to read its reply."""
+        """Return the call's request without messages, which suffices to decode the reply."""
         top, prompt = self.logprobs
         decoding = Decoding(logprobs=top, prompt_logprobs=prompt or None)
         return Request(model, (), decoding, 0, Origin("", 0, 0))
@@ -64,7 +65,7 @@ class BatchedCall(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """A call of a batch whose outcome is known. Without a reply, it is owed again."""
+    """A call of a batch whose outcome is known. A call without a reply must be made again."""
 
     call: BatchedCall
     reply: Reply | None = None
@@ -72,7 +73,7 @@ class Settled:
 
 
 class BatchLedger:
-    """The ledger of the batches of one model at one endpoint. Each change is one transaction."""
+    """The ledger of one model's batches at one endpoint. Each change is one transaction."""
 
     def __init__(self, replies: ReplyCache, backend: str, endpoint: str, model: str) -> None:
         self.replies, self.backend = replies, backend
@@ -96,13 +97,21 @@ class BatchLedger:
         return {row[0] for row in self.replies.read(query, self._place[:2])}
 
     def calls(self, tag: str) -> list[BatchedCall]:
-        """Return the calls of a batch whose outcome is not known."""
+        """Return the calls of a batch whose outcomes are not known yet."""
         return batched_calls(self.replies, "tag = ?", tag)
 
     def intend(
         self, tag: str, calls: Sequence[BatchedCall], size: int, run: str, section: bytes
     ) -> asyncio.Future[None]:
-        """Record that a batch is about to be created."""
+        """Record a batch with its calls before it is created.
+
+        Args:
+            tag: The batch's tag.
+            calls: Its calls.
+            size: Its size in bytes.
+            run: Id of the run that creates it.
+            section: JSON of the model's section in the run file.
+        """
         about = (*self._place, section, encodable(run), time.time(), "uploading", len(calls), size)
         begin = (
             "INSERT INTO batches (tag, backend, endpoint, model, section, run, created, status, "
@@ -112,19 +121,19 @@ class BatchLedger:
         return self.replies.write(Write((), (), [begin, *map(_insert, calls)]))
 
     def created(self, tag: str, batch: str) -> asyncio.Future[None]:
-        """Record the id of a batch."""
+        """Record the id that the provider has given to a batch."""
         said = "UPDATE batches SET id = ?, status = 'in progress' WHERE tag = ?"
         return self.replies.write(Write((), (), [(said, (batch, tag))]))
 
     def counted(self, tag: str, done: int, failed: int) -> asyncio.Future[None]:
-        """Record how many requests of a batch have a reply, or have failed."""
+        """Record how many requests of a batch have been answered, and how many have failed."""
         said = "UPDATE batches SET done = ?, failed = ? WHERE tag = ?"
         return self.replies.write(Write((), (), [(said, (done, failed, tag))]))
 
     def settle(self, settled: Iterable[Settled]) -> asyncio.Future[None]:
-        """Commit the outcomes of calls: replies to the cache, and what the run has paid for them.
+        """Commit the outcomes of calls: the replies, and what the run has paid for them.
 
-        An empty reply is paid for, but not cached (see `PaidCalls`).
+        The payment for an empty reply is recorded, but the reply is not cached (see `PaidCalls`).
         """
         replies, payments = [], []
         statements: list[Statement] = []
@@ -143,7 +152,7 @@ class BatchLedger:
         return self.replies.write(Write(replies, payments, statements))
 
     def end(self, tag: str, status: str) -> asyncio.Future[None]:
-        """Record that a batch has ended. Calls without an outcome are owed again."""
+        """Record that a batch has ended, and drop its calls without an outcome."""
         said = "UPDATE batches SET ended = ?, status = ? WHERE tag = ?"
         calls = "DELETE FROM batch_calls WHERE tag = ?"
         ending: list[Statement] = [(calls, [tag]), (said, [time.time(), status, tag])]
@@ -155,7 +164,7 @@ class BatchLedger:
 
 
 def mark(tag: str, status: str) -> Statement:
-    """Return the statement that records a batch's status."""
+    """Return the SQL statement that records a batch's status."""
     return "UPDATE batches SET status = ? WHERE tag = ?", (status, tag)
 
 
@@ -166,7 +175,7 @@ def _insert(call: BatchedCall) -> Statement:
 
 
 def batched_calls(replies: ReplyCache, where: str, *values: Any) -> list[BatchedCall]:
-    """Return calls in batches. ``where`` is a condition in SQL."""
+    """Return the calls in batches that an SQL condition (``where``) selects."""
     query = f"SELECT key, tag, run, usd, logprobs FROM batch_calls WHERE {where}"  # noqa: S608
     decode: Callable[[bytes], Any] = msgspec.msgpack.Decoder(tuple[int | None, bool]).decode
     rows = replies.read(query, values)
@@ -174,6 +183,6 @@ def batched_calls(replies: ReplyCache, where: str, *values: Any) -> list[Batched
 
 
 def recorded_batches(replies: ReplyCache, where: str = "", *values: Any) -> list[RecordedBatch]:
-    """Return the batches in a cache that a condition in SQL selects, the oldest first."""
+    """Return the batches that an SQL clause (``where``) selects, the oldest first."""
     query = f"SELECT {_COLUMNS} FROM batches {where} ORDER BY created"  # noqa: S608
     return [RecordedBatch(*row) for row in replies.read(query, values)]

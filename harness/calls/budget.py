@@ -83,16 +83,19 @@ class Budget:
         return self.wanted > 0
 
     def hold(self, key: str, most: float) -> None:
-        """Reserve the maximum cost of a call in a batch, whether or not it fits."""
+        """Reserve the maximum cost of a call in a batch, even if it does not fit."""
         self._held_usd += most - self._held.get(key, 0.0)
         self._held[key] = most
 
     def held(self, key: str) -> float:
-        """Return what is reserved for a call in a batch."""
+        """Return the amount reserved for a call in a batch."""
         return self._held.get(key, 0.0)
 
     def release(self, key: str, cost: float = 0.0, *, unsure: bool = False) -> None:
-        """Replace the reservation of a call in a batch, if there is one, with its cost."""
+        """Replace the reservation of a call in a batch with its cost, if it has a reservation.
+
+        ``unsure`` says that the cost is a maximum which the provider may not have billed.
+        """
         if (most := self._held.pop(key, None)) is not None:
             self._held_usd = self._held_usd - most if self._held else 0.0
             self.settle(0.0, cost, unsure=unsure)
@@ -100,10 +103,13 @@ class Budget:
     async def reserve(self, most: float, key: str = "") -> None:
         """Reserve a call's maximum cost, waiting until it fits into the budget.
 
-        With its ``key``, the call is to be made in a batch. `release` then ends the reservation.
+        Args:
+            most: The maximum cost.
+            key: The key of a call that is to be made in a batch, whose reservation `release` ends.
+                Empty for any other call.
 
         Raises:
-            Stopping: If it can never fit, or if the run is stopping for another reason.
+            Stopping: If the cost can never fit, or if the run is stopping for another reason.
         """
         if self._stop.requested:
             raise Stopping
@@ -127,7 +133,7 @@ class Budget:
             raise
 
     async def _turn(self, most: float) -> None:
-        """Wait until a reservation fits, and make it."""
+        """Wait until a call's maximum cost fits, and reserve it."""
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append((most, turn))
         if len(self._waiting) == 1:

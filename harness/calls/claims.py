@@ -156,7 +156,7 @@ class PaidElsewhere(NotSent):
 
 
 class InBatch(NotSent):
-    """The call is in a batch that was created meanwhile."""
+    """The call is not sent because it has meanwhile become part of a batch."""
 
 
 @dataclass(eq=False)

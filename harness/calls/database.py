@@ -77,7 +77,7 @@ Statement = tuple[str, Sequence[object]]  # in SQL, with its values
 
 
 class Write(NamedTuple):
-    """What is committed together: replies, payments, and statements on other tables."""
+    """Rows that are committed together: replies, payments, and statements on other tables."""
 
     replies: Sequence[ReplyRow] = ()
     payments: Sequence[PaymentRow] = ()

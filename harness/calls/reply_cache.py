@@ -210,7 +210,7 @@ class ReplyCache:
             await sleep(_PAUSE_S)
 
     def was_paid(self, key: str, run: str, since: float = 0.0) -> bool:
-        """Return whether a run paid for the reply stored under a key, after a given Unix time."""
+        """Return whether a run has paid for the reply with this key since a given Unix time."""
         query = "SELECT reply FROM replies WHERE key = ? AND created >= ?"
         rows = self._read(query, [bytes.fromhex(key), since], LOCKED_S)
         return bool(rows) and bool(msgspec.msgpack.decode(rows[0][0]).get("run") == run)
@@ -254,10 +254,11 @@ class ReplyCache:
         return self.write(database.Write((), [payment_row(key.hex(), payment)]))
 
     def write(self, rows: database.Write) -> asyncio.Future[None]:
-        """Queue rows to be committed together. Claims on replies are released after the commit.
+        """Queue rows to be committed together. The claims on replies are released afterwards.
 
-        Return a future that completes after the commit, or fails with StoreFailed. Cancelling the
-        future does not stop the commit.
+        Returns:
+            A future that completes after the commit, or fails with StoreFailed. Cancelling it does
+            not stop the commit.
         """
         return self._batches.add(rows)
 
@@ -424,14 +425,14 @@ def _intact(key: bytes, text: bytes) -> bool:
 
 
 def reply_row(key: str, reply: Reply, backend: str, model: str, run: str) -> ReplyRow:
-    """Return the row of a reply."""
+    """Return a reply's row in the cache."""
     name = bytes.fromhex(key)
     sealed = _sealed(name, reply, run)
     return name, sealed, encodable(backend), encodable(model), time.time()
 
 
 def payment_row(key: str, payment: Payment) -> PaymentRow:
-    """Return the row of a payment for a call."""
+    """Return the row of a call's payment."""
     return encodable(payment.run), bytes.fromhex(key), payment.usd, time.time()
 
 
