@@ -49,7 +49,7 @@ class Prices(BaseModel):
     batch_output: Usd | None = None
 
     def _batch(self) -> dict[str, float]:
-        """Return the prices in a batch: by default, the ordinary ones."""
+        """Return the prices in a batch, which default to the ordinary ones."""
         read = self.input if self.batch_input is None else self.batch_input
         written = self.output if self.batch_output is None else self.batch_output
         writing = self.input if self.cache_write is None else self.cache_write

@@ -168,7 +168,7 @@ def _seconds(text: object) -> object:
 
 
 class BatchSection(Section):
-    """Section ``limits.batch``: calls in the provider's batches, at their price."""
+    """Section ``limits.batch``: how calls are made in the provider's batches, which cost less."""
 
     after: Annotated[float | None, BeforeValidator(_seconds)] = Field(
         default=None, gt=0
