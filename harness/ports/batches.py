@@ -1,4 +1,4 @@
-"""The batches of a provider, as a capability of backends: many requests in one job, for less."""
+"""Batches, a capability of backends: a provider takes many requests in one job, for less money."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.records import Reply, Request
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """A provider's limits on one batch, and the time within which it must end."""
+    """A provider's limits on one batch, and the hours within which a batch must end."""
 
     requests: int
     bytes: int
@@ -20,7 +20,7 @@ class BatchLimits:
 
 
 class BatchState(NamedTuple):
-    """What a provider says about a batch."""
+    """The state of a batch, as its provider reports it."""
 
     ended: bool
     done: int  # requests with a reply so far, as far as the provider says
@@ -31,7 +31,7 @@ class BatchState(NamedTuple):
 
 
 class BatchUnsure(Exception):
-    """It cannot be said yet whether a batch was created. To be asked again later."""
+    """It is not known yet whether a batch was created. The caller should ask again later."""
 
 
 Outcome = Reply | CallError | None
@@ -42,20 +42,24 @@ Outcome = Reply | CallError | None
 class Batched(Protocol):
     """A backend whose provider has batches.
 
-    A failure raises a `harness.errors.CallError`. The harness retries, so the backend must not.
+    Methods raise a `harness.errors.CallError` if they fail. The harness retries, so the backend
+    must not.
     """
 
     @property
     def batch_limits(self) -> BatchLimits | None:
-        """The provider's limits, or None if it has no batches that this backend knows."""
+        """The provider's limits, or None if it has no batches that this backend supports."""
 
     def batch_bytes(self, request: Request) -> int:
-        """Return the size of a request in a batch."""
+        """Return the size that a request has in a batch, in bytes."""
 
     async def create_batch(self, tag: str, entries: Sequence[tuple[str, Request]]) -> str:
-        """Create a batch, and return its id. An entry is a request with its name in the batch.
+        """Create a batch, and return its id.
 
-        Names are unique, and at most 64 letters, digits, ``-`` and ``_``. They end with the tag.
+        Args:
+            tag: A name for the batch, by which `find_batch` can find it.
+            entries: The requests with their names in the batch. Names are unique, end with the tag,
+                and have at most 64 letters, digits, ``-`` and ``_``.
         """
 
     async def find_batch(
@@ -66,11 +70,11 @@ class Batched(Protocol):
         Args:
             tag: The tag.
             since: A Unix time before the batch's creation.
-            requests: The number of its requests.
+            requests: The number of the batch's requests.
             others: Ids of batches that are known to have other tags.
 
         Raises:
-            BatchUnsure: If that cannot be said yet.
+            BatchUnsure: If it is not known yet whether there is such a batch.
         """
 
     async def poll_batch(self, batch: str) -> BatchState:
@@ -81,9 +85,12 @@ class Batched(Protocol):
     ) -> AsyncIterator[tuple[str, Outcome]]:
         """Yield the name and the outcome of each request of a batch that has ended, in any order.
 
-        ``request`` returns the request of a name, which may lack the messages. Requests that were
-        not executed may be missing, and an outcome may be yielded twice.
+        Requests that were not executed may be missing, and an outcome may be yielded twice.
+
+        Args:
+            batch: The batch's id.
+            request: Returns the request with a given name. Its messages may be missing.
         """
 
     async def cancel_batch(self, batch: str) -> None:
-        """Cancel a batch, given its id. It ends later, with the outcomes of a part of it."""
+        """Cancel a batch, given its id. It ends later, with outcomes for some of its requests."""
