@@ -246,9 +246,9 @@ def common_start(names: Iterable[str]) -> str:
 
 
 def run_title(names: Sequence[str]) -> str:
-    """Return the names of the runs as a title.
+    """Return a title that names the runs, with their common prefix given once.
 
-    A common prefix is given once. Of more than four runs, their number is given instead.
+    For more than `MOST_NAMED` runs, it gives their number instead of the names.
     """
     start = common_start(names)
     rests = [name.removeprefix(start) for name in names]
