@@ -151,7 +151,8 @@ class Model:
 def worker_count(models: Collection[Model], owed: int = 0) -> int:
     """Return the number of concurrent workers that keeps all of these models busy.
 
-    With batches, each of the ``owed`` items gets a worker, so that all are in the first wave.
+    With batches, each of the ``owed`` items gets a worker (up to a maximum), so that all their
+    first calls are submitted together.
     """
     busy = WORKERS_PER_SLOT * max(1, sum(model.limits.concurrency for model in models))
     batched = any(model.limits.batch for model in models)
@@ -258,7 +259,7 @@ def _with_batches(
     """Return a model's limits, without batches if its provider has none.
 
     Raises:
-        ConfigError: If they are set for this model, and not inherited from the run.
+        ConfigError: If the run file sets batches for this very model, but the provider has none.
     """
     if limits.batch is None or (isinstance(backend, Batched) and backend.batch_limits):
         return limits

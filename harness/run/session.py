@@ -48,10 +48,10 @@ class BoundModel:
 
 
 class Unused:
-    """The replies that a run has paid for, and has not used for an attempt.
+    """The replies that a run has paid for, but not yet used for an attempt.
 
-    They are in the cache because an earlier session was killed, or because a batch has made them
-    before they were asked for.
+    They are in the cache because an earlier session was killed, or because a batch has delivered
+    them before they were needed.
     """
 
     def __init__(self, replies: ReplyCache, run_id: str, folder: RunFolder | None) -> None:
@@ -68,14 +68,14 @@ class Unused:
         return read_paid(self._folder.attempts)
 
     def take(self, key: str) -> bool:
-        """Return whether a reply is one of these. At most once per key, it is then used."""
+        """Return whether a reply is unused, and mark it as used."""
         if key in self._used or not self._replies.was_paid(key, self._run_id, self._since):
             return False
         self._used.add(key)
         return True
 
     def use(self, key: str) -> None:
-        """Note that a reply that was just paid for is used."""
+        """Mark a reply that was just paid for as used."""
         self._used.add(key)
 
 
@@ -100,11 +100,11 @@ class Session:
         return self._bound[id(model)]
 
     def busy(self) -> bool:
-        """Return whether calls are made or wait outside of batches."""
+        """Return whether any call is in flight, or waiting, outside of batches."""
         return any(one.in_flight or one.load.waiting for one in self.limiters)
 
     def detach(self) -> None:
-        """End the session if all its calls are in batches."""
+        """End the session if each waiting call is in a batch that the provider is working on."""
         waiting = [lane for lane in self.lanes if lane.waits]
         if all(lane.settled for lane in waiting):
             self.stop.request()
@@ -291,7 +291,7 @@ def _call_stack(model: Model, session: Session) -> Calls:
 
 
 def _ledger(model: Model, replies: ReplyCache) -> BatchLedger | None:
-    """Return the ledger of a model's batches, or None if its provider has none."""
+    """Return the ledger of a model's batches, or None if its provider has no batches."""
     backend = model.backend
     if not isinstance(backend, Batched) or backend.batch_limits is None:
         return None
@@ -306,7 +306,7 @@ def _lane(
     key: Callable[..., str],
     priced: bool,
 ) -> BatchLane:
-    """Build the layer of a model's batches, and begin with those of earlier sessions."""
+    """Build the layer of a model's batches, and start working on those of earlier sessions."""
     limits, backend = model.limits, model.backend
     assert isinstance(backend, Batched)
     limiter = session.limiters[-1]
