@@ -66,6 +66,20 @@ def test_settings_by_model_have_a_column_per_model(tmp_path: Path) -> None:
     assert not any(one.title == part.title for one in tables(of(*runs[:2]), "results"))
 
 
+def test_an_ablation_is_drawn_with_a_row_per_variant(tmp_path: Path) -> None:
+    def run(name: str, *passed: bool) -> ReportedRun:
+        lines = [attempt(f"a/{at}", passed=one) for at, one in enumerate(passed)]
+        return reported_run(tmp_path / name, name, lines)
+
+    runs = [run("plain", True, False, False), run("one", True, True, True), run("two", False, True)]
+    drawn = {one.name: one for one in figures(runs, compared(runs))}
+    rows = drawn["ablation"].rows
+    assert [row[0] for row in rows] == ["one", "two"]
+    # "round" has a/0 and a/2, "square" has a/1: +50 and +100 points.
+    assert any(text.startswith("+75") for text in rows[0])
+    assert "ablation" not in {one.name for one in figures(runs[:2], compared(runs[:2]))}
+
+
 def test_every_score_is_there_with_its_interval(tmp_path: Path) -> None:
     lines = [attempt(f"a/{at}", scores=SCORES) for at in range(4)]
     lines.append(attempt("a/4", passed=False, outcome="empty", text="", scores={}))

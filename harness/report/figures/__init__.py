@@ -33,6 +33,7 @@ def figures(
         *rates.effect_figures(runs),
         *heat_map_figures(runs),
         *rates.comparison_figures(runs, comparison),
+        *rates.ablation_figures(runs, comparison),
         *(
             replace(curve, section="scores")
             for run in reported

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from math import isfinite
 
+from harness.analysis.ablation import AblationOptions, ablate
 from harness.analysis.breakdown import Key, any_of_first, of_round, value_of, values_by
 from harness.analysis.clustered import SampleStatistic, Statistic
+from harness.analysis.comparable import Variant
 from harness.analysis.comparison import Comparison
 from harness.analysis.judge_validation import JudgeValidation
 from harness.analysis.metrics import PASS_RATE, Metrics
 from harness.analysis.run_comparison import RunComparison
+from harness.errors import UserError
 from harness.report.comparison import score_name
 from harness.report.figure import Figure
 from harness.report.figures import plot
@@ -189,6 +192,51 @@ def comparison_figures(runs: Runs, comparison: RunComparison | None) -> Iterator
         if kept
         else {"": [names[ALL]]},
         n={runs.names[one.run]: one.overall.n for one in comparison.others},
+        baseline=baseline,
+    )
+    yield plot.dots(points, plan, runs)
+
+
+def ablation_figures(runs: Runs, comparison: RunComparison | None) -> Iterator[Figure]:
+    """Draw each run's mean difference from the baseline over groups, as in `harness ablation`."""
+    if comparison is None or len(comparison.others) < 2 or comparison.asked.round is not None:
+        return
+    variants = [Variant(run.name, run.metrics, run.settings, {}) for run in runs.every]
+    options = AblationOptions(baseline=comparison.baseline, over=comparison.asked.by)
+    try:
+        found = ablate(variants, options)
+    except UserError:  # no groups that all runs have
+        return
+    points = [
+        Point(
+            row=runs.short[runs.names[row.variant]],
+            run=runs.names[row.variant],
+            of=Statistic(mean=row.difference, ci95=row.ci95, n=row.gain.n, n_clusters=row.gain.n),
+            beside={
+                "mean": number(row.gain.mean, unit=runs.unit),
+                "gain %": "" if row.gain.percent is None else f"{row.gain.percent:+.0f}",
+                "p": p_value(row.p_value),
+                "p (Holm)": p_value(row.p_holm),
+            },
+        )
+        for row in found.rows
+        if not row.is_baseline and row.gain.n
+    ]
+    if len(points) < 2:
+        return
+    over, baseline = printable(found.over), runs.names[comparison.baseline]
+    plan = Plan(
+        name="ablation",
+        title=f"mean difference over {over} from {runs.short[baseline]}",
+        caption=f"Each {over} has equal weight, and differences are paired over them. Not adjusted "
+        "for multiple comparisons.",
+        section="comparison",
+        heading="run",
+        value=f"mean difference over {over}",
+        unit=runs.unit,
+        of="groups",
+        levels={"": [point.row for point in points]},
+        n={point.run: point.of.n for point in points},
         baseline=baseline,
     )
     yield plot.dots(points, plan, runs)
