@@ -95,11 +95,26 @@ TASKS: Mapping[str, str] = {
     "(mmlu|hellaswag|truthfulqa|arc|winogrande|piqa|boolq|openbookqa|lambada|race|sciq).*": (
         _LIKELIHOODS
     ),
+    r"inspect_evals/.*|.*\.py(@\w+)?": (
+        "Tasks of Inspect are not run: use rows and checks (docs/jsonl.md), or a task plug-in "
+        "(docs/plugins.md)."
+    ),
     "(humaneval|mbpp|swe_?bench|livecodebench|bigcodebench|gaia|agentbench).*": _EXECUTION,
     "concodeeval": "There are concodeeval_generation and concodeeval_validation.",
-    "leaderboard_ifeval|google_ifeval|inspect_evals/ifeval": "It is called ifeval here.",
+    "leaderboard_ifeval|google_ifeval": "It is called ifeval here.",
 }
 """Patterns of benchmarks' names, in lower case, and what to do instead."""
+
+_PROMPTFOO = "It is a promptfoo configuration: docs/coming_from.md has its keys and ours."
+_LM_EVAL = "It is a task of lm-evaluation-harness: use rows and checks instead (docs/jsonl.md)."
+
+FILES: Mapping[str, str] = {
+    "prompts": _PROMPTFOO,
+    "providers": _PROMPTFOO,
+    "dataset_path": _LM_EVAL,
+    "doc_to_text": _LM_EVAL,
+}
+"""Keys of other tools' configuration files, and what to do with such a file."""
 
 _JUDGE = "Use a judge: harness judges (docs/judges.md)."
 

@@ -8,6 +8,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Literal
 
+from harness.config.other_tools import TASKS, remedy
 from harness.errors import ConfigError, nearest
 
 Folder = Literal["configs", "studies"]
@@ -35,11 +36,11 @@ def find(name: str, folder: Folder) -> Path:
     short = Path(name).stem if name.startswith(f"{folder}/") else name
     what, path = "study" if folder == "studies" else "run file", Path(name)
     if path.suffix in DATA_FILES:
-        remedy = (
+        said = (
             f"Evaluate it with harness eval {name} --model MODEL, or set task.path in a run file; "
             "'harness init' writes a run file (docs/jsonl.md)."
         )
-        raise ConfigError(f"{name} is a data file, not a {what}.", remedy)
+        raise ConfigError(f"{name} is a data file, not a {what}.", said)
     for found in (path, *(root / folder / f"{short}.yaml" for root in ROOTS)):
         if found.is_file():
             return found
@@ -48,14 +49,14 @@ def find(name: str, folder: Folder) -> Path:
         close = get_close_matches(path.stem, names(folder), n=1)
         if path.exists() or not close or get_close_matches(path.name, local, n=1):
             return path  # reading it says what is wrong
-        remedy = f"Did you mean the shipped {close[0]!r}?"
-        raise ConfigError(f"There is no {what} {name!r}.", remedy)
-    remedy = nearest(short, names(folder))
+        said = f"Did you mean the shipped {close[0]!r}?"
+        raise ConfigError(f"There is no {what} {name!r}.", said)
+    said = nearest(short, names(folder))
     if folder == "configs" and not get_close_matches(short, names(folder), n=1):
-        remedy = (
+        said = remedy(name, TASKS) or (
             "To list run files: harness configs; tasks: harness tasks; to write one: harness init."
         )
-    raise ConfigError(f"There is no {what} {name!r}.", remedy)
+    raise ConfigError(f"There is no {what} {name!r}.", said)
 
 
 def summary(path: Path) -> str:

@@ -150,7 +150,7 @@ def _check_task(name: str) -> None:
         return
     if suffix in (".yaml", ".yml"):
         raise ConfigError(f"{name} is a run file.", f"Use harness run {name} --model MODEL.")
-    if suffix:
+    if suffix and suffix != ".py":
         forms = "Rows are read from .jsonl, .json, .csv and .tsv files (docs/jsonl.md)."
         raise ConfigError(f"{name} is neither a task nor a file of rows.", forms)
     if name not in known:

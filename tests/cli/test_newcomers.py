@@ -32,11 +32,17 @@ def test_a_file_that_is_not_there_may_be_a_shipped_one(file: str, tmp_path: Path
             "rows.jsonl",
             "is a data file, not a run file. Evaluate it with harness eval rows.jsonl",
         ),
-        ("gsm8k", "To list run files: harness configs; tasks: harness tasks"),
+        ("unheard_of", "To list run files: harness configs; tasks: harness tasks"),
+        ("gsm8k", "It is a preset for your file of its rows: harness eval FILE.jsonl"),
+        ("task.py", "Tasks of Inspect are not run: use rows and checks"),
+        ("promptfooconfig.yaml", "is not a run file. It is a promptfoo configuration"),
+        ("arc.yaml", "is not a run file. It is a task of lm-evaluation-harness"),
     ],
 )
 def test_what_is_no_run_file_has_one_line_of_help(file: str, remedy: str, tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text('{"prompt": "a", "gold": "b"}\n')
+    (tmp_path / "promptfooconfig.yaml").write_text("{prompts: [a], providers: [openai:gpt-4o]}")
+    (tmp_path / "arc.yaml").write_text("{task: arc, dataset_path: ai2_arc}")
     said = mistake(harness("run", file, cwd=tmp_path))
     assert remedy in " ".join(said.split())
     assert len(said.splitlines()) == 2
