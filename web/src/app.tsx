@@ -15,7 +15,7 @@ import type { Index, Overview, Part } from "./model";
 import { type Found, ServerSource, type Source } from "./source";
 import { close, followLinks, go, gridLink, linkTo, nothingOpen, state } from "./state";
 import { Answer, Comparison, Differences, Failures, Rates, Scores, Section } from "./summary";
-import { DataTable } from "./table";
+import { DataTable, meanings } from "./table";
 import { counted, precision, T, visible } from "./text";
 import { nextTheme, theme } from "./theme";
 
@@ -281,6 +281,9 @@ async function begin() {
     try {
       overview.value = await source.overview();
       precision.digits = overview.value.digits;
+      for (const groups of Object.values(overview.value.groups)) {
+        for (const [group, meaning] of Object.entries(groups)) meanings.set(group, meaning);
+      }
       document.title = visible(overview.value.title);
       index.value = await source.index();
       version.value++;

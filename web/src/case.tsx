@@ -186,7 +186,7 @@ function Sample({ index, state, entry, runs, hint, source }: { index: Index; sta
       <Prompts {...{ index, entry, runs, found, find }} />
       {entry.references && (
         <section class="prompt reference">
-          <header><h3>{entry.references.length > 1 ? "Expected answers" : "Expected answer"}</h3></header>
+          <header><h3>{entry.references.length > 1 ? "Reference answers" : "Reference answer"}</h3></header>
           {entry.references.map((text, at) => <Part key={at}><Block text={text} find={find} /></Part>)}
         </section>
       )}

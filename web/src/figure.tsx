@@ -32,7 +32,12 @@ async function library() {
 }
 
 const all = new Set<() => Promise<void>>();
+/** Sections that are unfolded only to be printed. */
+let folded: HTMLDetailsElement[] = [];
+addEventListener("afterprint", () => folded.forEach((each) => (each.open = false)));
 addEventListener("beforeprint", () => {
+  folded = [...document.querySelectorAll<HTMLDetailsElement>("section > details:not([open])")];
+  for (const each of folded) each.open = true;
   // Synchronous: anything not drawn when this returns is not printed.
   for (const draw of all) void draw();
 });

@@ -71,7 +71,8 @@ export function Controls({ index, overview, state }: { index: Index; overview: O
   const orders: Choices = [
     ["", "as in the runs"],
     ["name", "by name"],
-    ...(several ? [["fails", "most failures first"] as [string, string]] : []),
+    ["-name", "by name, from Z"],
+    ...(several ? [["fails", "most failures first"], ["-fails", "fewest failures first"]] as Choices : []),
     ...names.flatMap((name): Choices => [[name, `${name}, lowest first`], [`-${name}`, `${name}, highest first`]]),
   ];
   return (
@@ -200,14 +201,16 @@ export function Grid({ index, overview, state, found, cancel }: { index: Index; 
       {content}
     </span>
   );
+  const asCompared = !state.score && (!state.round || state.round === String(index.compared?.round ?? "last"));
   const draw = (at: number) => {
     const one: Case | undefined = found?.get(at);
     if (!one) return cellOf(at, 0, "…", "id");
     const groups = one.groups.filter((group) => group !== null).join(" · ");
+    const meanings = one.groups.flatMap((group, at) => overview.groups[index.labels[at]?.name ?? ""]?.[group ?? ""] ?? []);
     const name = (
       <>
         <b><T t={one.instance} /></b>
-        <small>{index.samples > 1 && `sample ${one.sample}${groups && " · "}`}<span class="groups"><T t={groups} /></span></small>
+        <small>{index.samples > 1 && `sample ${one.sample}${groups && " · "}`}<span class="groups" title={meanings.length ? visible(meanings.join("; ")) : undefined}><T t={groups} /></span></small>
       </>
     );
     return [
@@ -216,13 +219,14 @@ export function Grid({ index, overview, state, found, cancel }: { index: Index; 
         const cell = one.cells[run];
         if (!cell) return cellOf(at, number + 1, <small class="none">no attempt</small>, "cell");
         const outcome = index.outcomes[cell.outcome]!;
+        const change = asCompared ? one.changes[run] : null;
         const content = (
           <>
             <Verdict cell={cell} />
             <span class="snippet">
               {narrow.value && shown.length > 1 && <span class="run"><T t={name} /> </span>}
               {outcome !== "ok" && <><span class={outcome === "error" ? "badge" : "badge bad"}>{outcome}</span> </>}
-              {one.changes[run] && <><span class={`change ${one.changes[run]}`} title={`${one.changes[run]} than the baseline on this instance`}>{one.changes[run] === "better" ? "▲" : "▼"} {one.changes[run]}</span> </>}
+              {change && <><span class={`change ${change}`} title={`${change} than the baseline on this instance`}>{change === "better" ? "▲" : "▼"} {index.samples > 1 && "instance "}{change}</span> </>}
               {index.rounds > 1 && cell.round > 1 && <><span class="tag">round {cell.round}</span> </>}
               <T t={cell.snippet} />
             </span>

@@ -48,12 +48,16 @@ export function Badges({ marks }: { marks?: string[] }) {
   return <>{marks?.map((mark) => <span class="badge" key={mark}><T t={mark} /></span>)}</>;
 }
 
+/** What groups with short names have in common, by name (overview.groups). */
+export const meanings = new Map<string, string>();
+
 function TableCell({ cell, name, numeric, marks }: { cell: Cell; name: boolean; numeric: boolean; marks?: string[] }) {
   const title = cell.title ? visible(cell.title) : undefined;
   // Links lead to other parts of the page only, whatever the data say.
   const inside = cell.href?.startsWith("#") ? <a href={cell.href}><T t={cell.text} /></a> : <T t={cell.text} />;
+  const meaning = name && meanings.get(cell.text);
   const kind = `${numeric ? "figure" : ""} ${cell.style ?? ""}`.trim() || undefined;
-  if (name) return <th scope="row" class={kind} title={title}>{inside} <Badges marks={marks} /></th>;
+  if (name) return <th scope="row" class={kind} title={title}>{meaning ? <abbr title={visible(meaning)}>{inside}</abbr> : inside} <Badges marks={marks} /></th>;
   return <td class={kind} title={title}>{inside}</td>;
 }
 

@@ -36,7 +36,7 @@ export const seconds = (time: number) =>
 export function dollars(cost: number) {
   if (cost > 0 && cost < 0.001) return `$${Number(cost.toPrecision(2))}`;
   const digits = cost > 0 && cost < 1 ? 4 : 2;
-  return `$${cost.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits })}`;
+  return `$${Number(cost.toFixed(digits)).toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits })}`;
 }
 
 /** Any of these texts, in any case; null without texts. */

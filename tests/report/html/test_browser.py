@@ -312,7 +312,7 @@ def test_the_figures_of_a_report_are_drawn(tmp_path: Path, opened: Opened) -> No
 
 
 def test_all_figures_are_drawn_for_printing(drawn: Path, opened: Opened) -> None:
-    page = unfolded(opened(drawn))
+    page = opened(drawn)  # its sections are folded
     page.emulate_media(color_scheme="dark")
     page.evaluate(
         """addEventListener("afterprint", () => {
@@ -321,6 +321,7 @@ def test_all_figures_are_drawn_for_printing(drawn: Path, opened: Opened) -> None
     )
     page.pdf()
     assert page.evaluate("window.printed") == len(SECTIONS)
+    assert page.locator("section > details[open]").count() == 0
 
 
 def test_the_figures_numbers_are_a_table(drawn: Path, opened: Opened) -> None:
@@ -498,9 +499,9 @@ def test_the_comparisons_counts_lead_to_their_instances(two: Path, opened: Opene
     expect(found(page)).to_have_text("2 samples of 1 instance")
     page.go_back()
     expect(found(page)).to_have_text("4 samples of 2 instances")
-    expect(page.locator(".change")).to_have_text(["▲ better"] * 4)
+    expect(page.locator(".change")).to_have_text(["▲ instance better"] * 4)
     page.goto(f"{two.as_uri()}#attempts?change=worse:after")
-    expect(page.locator(".change")).to_have_text(["▼ worse"] * 2)
+    expect(page.locator(".change")).to_have_text(["▼ instance worse"] * 2)
 
 
 def test_searching_all_texts(two: Path, opened: Opened) -> None:
@@ -818,7 +819,7 @@ def test_a_sample_has_its_expected_answer_and_what_was_scored(
         writer.append(judgement)
     run = replace(run, index=AttemptIndex(run.index.path))
     page = opened(write(tmp_path / "r.html", [run], figures=[]), "#attempts?open=sum/0&sample=0")
-    expect(page.locator(".reference")).to_have_text("Expected answersum/0")
+    expect(page.locator(".reference")).to_have_text("Reference answersum/0")
     expect(page.locator(".extracted")).to_have_text('{"age": "old"}')
     tables = page.get_by_role("region", name="Constraints")
     expect(tables.nth(0).locator("tbody tr")).to_have_text("It is kind.✗ no1 of 3 yes")
