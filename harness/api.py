@@ -34,10 +34,9 @@ from harness.plugins import register
 from harness.results import ComparisonResult, EvaluationResult, RunResult
 from harness.run.job import execute, prepare_all
 from harness.run.models import Resources
-from harness.run.run_files import read_runs
+from harness.run.run_files import read_runs, registered
 from harness.run.suite import evaluation, write_suite
 from harness.store.run_folder import RunFolder, find_run, fresh_base
-from harness.user_code import checker_of
 
 P = TypeVar("P", bound=type[Any])
 R = TypeVar("R")
@@ -161,7 +160,8 @@ def run_all(
     """Run a run file, or continue it where it was interrupted, in a script or a notebook.
 
     Args:
-        file: A run file's path, the name of a shipped one ("quickstart"), or its content.
+        file: A run file's path, the name of a shipped one ("quickstart"), or its content, in
+            which ``task.rows`` may be a list of rows and ``task.checks`` may contain functions.
         options: See `RunOptions`.
 
     Returns:
@@ -401,7 +401,7 @@ def checker(function: Callable[..., Any]) -> Callable[..., Any]:
         ...     return text.endswith(".")
         >>> checks = [{"ends_in_full_stop": {}}]  # in a run file: task.checks
     """
-    register("checkers", function.__name__, checker_of(function, function.__name__))
+    registered(function)
     return function
 
 

@@ -17,6 +17,7 @@ import pytest
 import harness
 from harness.errors import ConfigError, DataMissing, RunConflict
 from harness.plugins import _registered
+from harness.store.run_folder import RunFolder
 from tests.conftest import Sums
 
 QUICK = {"limit": 13, "progress": False}
@@ -354,6 +355,53 @@ def test_ctrl_c_saves_the_answers_and_says_how_to_continue(loop: bool) -> None:
     assert len(inside) <= 2, said
     metrics = harness.open_run("slow").metrics
     assert (metrics.complete, metrics.n_attempts) == (False, attempts.read_bytes().count(b"\n"))
+
+
+def test_rows_and_functions_are_given_directly_and_kept_with_the_run(tmp_path: Path) -> None:
+    def short(text: str, most: int = 3) -> bool:
+        return len(text) <= most
+
+    rows = [{"prompt": "a", "target": "yes"}, {"prompt": "b", "target": "maybe"}]
+    tree: dict[str, Any] = {
+        "task": {"name": "jsonl", "rows": rows, "checks": ["exact_match", {short: {"most": 5}}]},
+        "model": {"backend": "simulated", "accuracy": 1.0},
+    }
+    run = harness.run(tree, progress=False)
+    assert run.metrics.pass_rate == run.metrics.scores["short"].mean == 1
+    kept = tmp_path / "runs/run/rows.jsonl"
+    assert [json.loads(line) for line in kept.read_text().splitlines()] == rows
+    assert run.config.task.options["path"] == str(kept)
+    assert len(harness.run(tree, progress=False).attempts()) == 2
+    RunFolder(tmp_path / "runs", "run").rename("moved")
+    moved = harness.open_run("moved").config
+    assert moved.task.options["path"] == str(tmp_path / "runs/moved/rows.jsonl")
+    assert harness.run(tree, name="moved", progress=False).metrics.n_attempts == 2
+
+    def short(text: str, most: int = 3) -> bool:
+        return len(text) < most
+
+    tree["task"]["checks"] = [short]
+    with pytest.raises(RunConflict, match="rescore=True"):
+        harness.run(tree, name="moved", progress=False)
+    rows[0]["prompt"] = "another"
+    with pytest.raises(RunConflict, match="the prompt of '1' is another"):
+        harness.run(tree, name="moved", progress=False, rescore=True)
+
+
+@pytest.mark.parametrize(
+    ("task", "problem"),
+    [
+        ({"rows": [{"prompt": {1, 2}, "x": object()}]}, "task.rows, item 1: not a mapping"),
+        ({"rows": ["a"]}, "task.rows, item 1: not a mapping"),
+        ({"rows": [], "path": "rows.jsonl"}, "task.rows and task.path are both given"),
+        ({"rows": [{"prompt": "a"}], "checks": [lambda text: True]}, "is a lambda"),
+    ],
+)
+def test_wrong_rows_and_functions_are_named(task: dict[str, Any], problem: str) -> None:
+    tree = {"task": {"name": "jsonl", **task}, "model": {"backend": "simulated"}}
+    with pytest.raises(ConfigError, match=problem):
+        harness.run(tree, progress=False)
+    assert not Path("runs").exists()
 
 
 def test_an_edited_task_does_not_continue_a_run() -> None:

@@ -27,6 +27,7 @@ from harness.run.long_answers import LongAnswers
 from harness.run.observing import Observation, build_observers
 from harness.run.plan import HeldInstances, OwedSample, RunPlan, run_instances
 from harness.run.pool import Ending, Listener, Tally, Verdicts, work_off
+from harness.run.run_files import with_own_rows
 from harness.run.samples import Samples
 from harness.run.session import Session, open_session
 from harness.store.files import write_whole
@@ -269,6 +270,7 @@ async def _execute(job: Job, listener: Listener | None) -> Result:
                 from harness.run.rescoring import rescore  # not imported for most runs
 
                 rescored = rescore(job, changes)
+            run = with_own_rows(run, folder, job.settings)
             folder.write_config(run)
             own = job.task.measure if isinstance(job.task, Measured) else None
             manifest = Manifest(

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from harness.config import shipped
 from harness.config.loading import expand, read
 from harness.config.run_file import RunFile
+from harness.config.sections import TaskSection
+from harness.config.settings import Settings
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError
-from harness.plugins import FILE, kind
+from harness.plugins import FILE, kind, register
 from harness.run import models
-from harness.store.run_folder import in_run_name
+from harness.store.files import make_folder, write_whole
+from harness.store.json_lines import encode
+from harness.store.run_folder import ROWS, RunFolder, in_run_name
+from harness.user_code import checker_of
+
+KEPT = "rows"  # subfolder of the cache folder for rows that were given in Python
 
 
 def read_runs(
@@ -28,7 +37,9 @@ def read_runs(
     """Read a run file, and return a base name for its runs and the runs by variant.
 
     Args:
-        file: A run file's path, the name of a shipped run file, or a run file's content.
+        file: A run file's path, the name of a shipped run file, or a run file's content. In the
+            latter and in ``further``, ``task.rows`` may hold a list of rows, and ``task.checks``
+            functions, which are registered as checkers under their names.
         model: Replaces the file's model (see `harness.run.models.named_model`) and is added to
             the base name.
         overrides: ``KEY=VALUE`` overrides.
@@ -39,9 +50,9 @@ def read_runs(
         ConfigError: If there is no such file, or it is invalid.
     """
     changes = [f"model={json.dumps(models.named_model(model))}"] if model else []
-    further = {**(further or {}), **({} if limit is None else {"limit": limit})}
+    further = {**_plain(further or {}), **({} if limit is None else {"limit": limit})}
     if isinstance(file, Mapping):
-        base, where, tree = "run", "the run file", dict(file)
+        base, where, tree = "run", "the run file", _plain(file)
     else:
         path = _found(str(file))
         base, where, tree = path.stem, str(path), read(path)
@@ -72,4 +83,72 @@ def _located(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
         name = section.get("name") if isinstance(section, dict) else None
         if isinstance(name, str) and name.endswith(FILE):
             section["name"] = own(name)
-    return {"folder": str(folder), **tree}
+    return {**tree, "folder": str(folder / str(tree.get("folder") or "."))}
+
+
+def _plain(tree: Mapping[Any, Any], section: str = "") -> dict[str, Any]:
+    """Return a run file's content with names in place of functions, and paths in place of rows."""
+    found: dict[str, Any] = {}
+    for key, value in tree.items():
+        name = registered(key)
+        if section == "task" and name == "rows":
+            if "path" in tree:
+                raise ConfigError("task.rows and task.path are both given.", "Keep one of them.")
+            found["path"] = _written(value)
+        elif name == "task.rows":
+            found["task.path"] = _written(value)
+        elif isinstance(value, Mapping):
+            found[name] = _plain(value, name)
+        elif isinstance(value, list | tuple):
+            found[name] = [
+                _plain(one) if isinstance(one, Mapping) else registered(one) for one in value
+            ]
+        else:
+            found[name] = value
+    return found
+
+
+def registered(checker: Any) -> Any:
+    """Register a function as a checker under its name, and return the name.
+
+    Anything else is returned unchanged.
+    """
+    if not inspect.isfunction(checker):
+        return checker
+    name = checker.__name__
+    if name == "<lambda>":
+        raise ConfigError("A check is a lambda, which has no name.", "Define it with def.")
+    register("checkers", name, checker_of(checker, name))
+    return name
+
+
+def _written(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Write rows to a file whose folder is named by its content's hash, and return its path."""
+    lines = []
+    for number, row in enumerate(rows, start=1):
+        try:
+            lines.append(encode(dict(row)) + b"\n")
+        except (TypeError, ValueError) as error:
+            problem = f"task.rows, item {number}: not a mapping that JSON can represent ({error})."
+            remedy = "For a data frame: frame.to_dict('records') in pandas, to_dicts() in polars."
+            raise ConfigError(problem, remedy) from None
+    content = b"".join(lines)
+    path = Settings().cache_dir.absolute() / KEPT / sha256(content).hexdigest() / ROWS
+    if not path.exists():
+        make_folder(path.parent)
+        write_whole(path, content)
+    return str(path)
+
+
+def with_own_rows(run: RunFile, folder: RunFolder, settings: Settings) -> RunFile:
+    """Return a run file as recorded in its folder, with a copy of rows that were given in Python.
+
+    The recorded path is relative to the run's folder, which may be renamed.
+    """
+    path = Path(str(run.task.options.get("path", "")))
+    if not path.is_relative_to(settings.cache_dir.absolute() / KEPT):
+        return run
+    write_whole(folder.path / ROWS, path.read_bytes())
+    options = {**run.task.options, "path": ROWS}
+    task = TaskSection(name=run.task.name, shots=run.task.shots, **options)
+    return run.model_copy(update={"task": task, "folder": Path()})

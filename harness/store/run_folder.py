@@ -26,7 +26,7 @@ from harness.store.json_lines import UNREADABLE, lines, read_json, reading
 
 ATTEMPTS, JUDGEMENTS, JUDGES = "attempts.jsonl", "judgements.jsonl", "judges.json"
 SPENDING = "spending.json"
-REPORT = "report.html"
+REPORT, ROWS = "report.html", "rows.jsonl"
 REFERENCES = "gold"  # subfolder for references scored by judges (`harness.store.references`)
 
 
@@ -141,6 +141,8 @@ class RunFolder:
             # Version 0.1.0 wrote this removed task option into every run's folder.
             case {"name": "natural_instructions", "token_table": None}:
                 del tree["task"]["token_table"]
+        if tree.get("folder") == ".":  # the run's own copy of its rows
+            tree |= {"folder": None, "task": {**tree["task"], "path": str(self.path / ROWS)}}
         return validated(RunFile, tree, str(self.config))
 
     def remove(self) -> None:
