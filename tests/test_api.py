@@ -69,6 +69,27 @@ def test_the_same_call_continues_a_run_and_fresh_starts_another() -> None:
     assert harness.run("quickstart", fresh=True, **QUICK).name == "quickstart-2"
 
 
+def test_a_smaller_limit_is_served_from_what_is_recorded() -> None:
+    tree = file(["exact_match"])
+    rows = [{"prompt": f"{n}", "target": f"{n}"} for n in range(20)]
+    Path("rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    whole = harness.run(tree, limit=8, progress=False)
+    again = harness.run(tree, limit=3, progress=False)
+    assert (again.metrics.overall.n, again.metrics.complete) == (8, True)
+    assert again.config.limit == whole.config.limit == 8
+    attempts = whole.folder.attempts
+    lines = attempts.read_bytes().splitlines(keepends=True)
+    first = {one.instance for one in harness.run(tree, limit=3, name="few").attempts()}
+    kept = [line for line in lines if json.loads(line)["instance"] not in first]
+    attempts.write_bytes(b"".join(kept[:2]))  # as if the run had been interrupted
+    part = harness.run(tree, limit=3, progress=False)
+    assert len(part.attempts()) == 2 + 3
+    assert first < {one.instance for one in part.attempts()}
+    assert (part.metrics.complete, part.metrics.progress) == (False, "5 of 8")
+    assert harness.run(tree, limit=8, progress=False).metrics.complete
+    assert harness.run(tree, progress=False).metrics.overall.n == 20
+
+
 def test_a_model_is_in_the_name_and_overrides_are_values() -> None:
     run = harness.run(
         "quickstart", model="simulated/weak", overrides={"samples": 2, "rounds.max": 1}, **QUICK

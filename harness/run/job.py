@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,7 +26,7 @@ from harness.run.heartbeat import Heartbeat
 from harness.run.long_answers import LongAnswers
 from harness.run.observing import Observation, build_observers
 from harness.run.plan import HeldInstances, OwedSample, RunPlan, run_instances
-from harness.run.pool import Ending, Listener, Tally, Verdicts, work_off
+from harness.run.pool import Ending, Listener, Tally, Verdicts, rare_collections, work_off
 from harness.run.run_files import with_own_rows
 from harness.run.samples import Samples
 from harness.run.session import Session, open_session
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from harness.run.judging import Judging
     from harness.run.paraphrase import Paraphraser
     from harness.run.shots import Shots
-
-OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 
 class FileVariant(NamedTuple):
@@ -76,6 +74,7 @@ class Job:
     variant: FileVariant = ONLY_VARIANT
     observers: Mapping[str, Observer] = field(default_factory=dict)  # by name
     rescore: bool = False  # if only the scoring has changed, score the run's answers again
+    only: int | None = None  # the number of instances to work on, if the run has a larger limit
 
     @property
     def models(self) -> list[models.Model]:
@@ -113,17 +112,19 @@ class Job:
             )
         return found
 
-    def plan(self) -> RunPlan:
-        """Return the plan of the run's unfinished work."""
+    def plan(self, *, whole: bool = False) -> RunPlan:
+        """Return the plan of the unfinished work: of this session, or of the ``whole`` run."""
         index = None
         if self.folder.begun():
             from harness.store.index import AttemptIndex  # a new run needs no NumPy
 
             index = AttemptIndex(self.folder.attempts, judges=False)
         features = self.model.backend.features
-        return RunPlan(
-            self.task, self.run, self.instances, index, features, self.retried, self.shots
-        )
+        instances = self.instances
+        if self.only is not None and not whole:
+            fewer = self.run.model_copy(update={"limit": self.only})
+            instances = run_instances(fewer, self.data)
+        return RunPlan(self.task, self.run, instances, index, features, self.retried, self.shots)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +159,11 @@ def prepare(
     """
     folder = RunFolder(settings.runs_dir, name)
     resources = resources or models.Resources(settings)
-    run = models.resolved(run)
+    run, only = models.resolved(run), None
+    if folder.begun():
+        limit, before = run.limit, folder.read_config().limit
+        if limit is not None and (before is None or before > limit):
+            run, only = run.model_copy(update={"limit": before}), limit
     task = models.build_task(run, settings)
     data = HeldInstances(task)
     asked = run_instances(run, data)
@@ -185,6 +190,7 @@ def prepare(
         variant=variant,
         observers=build_observers(settings),
         rescore=rescore,
+        only=only,
     )
     if run.budget.usd is not None:
         models.check_prices(job.models, resources)
@@ -264,7 +270,7 @@ async def _execute(job: Job, listener: Listener | None) -> Result:
         usd=run.budget.usd,
         sharing=[RunFolder(runs, name) for name in job.variant.runs if name != folder.name],
     ) as session:
-        with _rare_collections():
+        with rare_collections():
             rescored = None
             if changes := _changes(job):  # again, now that the folder is locked
                 from harness.run.rescoring import rescore  # not imported for most runs
@@ -286,6 +292,10 @@ async def _execute(job: Job, listener: Listener | None) -> Result:
             observation = Observation(job.observers, session.notices)
             try:
                 notes = [str(rescored)] if rescored else []
+                if job.only is not None:
+                    limit = "no limit" if run.limit is None else f"a limit of {run.limit:,}"
+                    now = f"This session works on {job.only:,} instances of it"
+                    notes.append(f"The run has {limit}. {now}; results cover all recorded answers.")
                 ended, tally = await _work(job, session, manifest, observation, listener, notes)
             except BaseException as error:
                 interrupted = isinstance(error, asyncio.CancelledError)
@@ -315,8 +325,10 @@ async def _work(
     Return how the session ended, and its progress counters.
     """
     stop, plan = session.stop, job.plan()
-    total, owed = plan.count()
-    tally = Tally(owed, total - owed, job.run.rounds.max, session.budget)
+    total, left = (plan if job.only is None else job.plan(whole=True)).count()
+    owed = left if job.only is None else plan.count()[1]
+    later = left - owed  # samples that this session does not work on
+    tally = Tally(owed, total - left, job.run.rounds.max, session.budget)
     judging: Judging | None = None
     paraphraser: Paraphraser | None = None
     with contextlib.ExitStack() as stack:
@@ -330,12 +342,12 @@ async def _work(
             judgements = stack.enter_context(JsonLinesWriter(job.folder.path / JUDGEMENTS))
             judging = Judging(bound, job.folder.attempts, judgements, tally)
             tally.owed += len(judging.late)
-            tally.already = max(0, total - tally.owed)
+            tally.already = max(0, total - later - tally.owed)
         if plan.index is not None and not (judging and judging.decides):
             tally.record_earlier(plan.index)
         asked = [job.model, *(judge.model for judge in job.judges)]
         workers = models.worker_count(asked, tally.owed)
-        manifest.plan(total, tally.owed)
+        manifest.plan(total, tally.owed + later)
         if job.paraphraser is not None and job.run.polish is not None:
             from harness.run.paraphrase import Paraphraser
 
@@ -366,7 +378,7 @@ async def _work(
 
                 await work_off(plan.owed(), finish, workers=workers, stop=stop)
         finally:
-            manifest.left(tally.left)
+            manifest.left(tally.left + later)
     if tally.failed_judgements:
         session.notices.status("judges")(
             f"{tally.failed_judgements:,} judgements failed; the last error: "
@@ -433,19 +445,3 @@ def _conclude(folder: RunFolder, manifest: Manifest, ended: Ending, problem: str
     metrics = measure(folder)
     write_whole(folder.metrics, to_json(metrics))
     return metrics
-
-
-@contextlib.contextmanager
-def _rare_collections() -> Iterator[None]:
-    """Collect cyclic garbage less often within a ``with`` block.
-
-    By default Python collects after every 700 new objects, and the calls in flight hold many more.
-    Nearly every collection found nothing, and together they took a third of a run's CPU time.
-    """
-    before = gc.get_threshold()
-    if before[0]:  # 0 means never
-        gc.set_threshold(max(before[0], OBJECTS_BETWEEN_COLLECTIONS), *before[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager
@@ -23,6 +25,7 @@ T = TypeVar("T")
 Ending = Literal["finished", "interrupted", "budget", "failed"]
 
 MAX_ERROR_KINDS = 20
+OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 
 async def work_off(
@@ -179,3 +182,19 @@ class Tally:
 
 Listener = Callable[[Tally, Stop, Notices], AbstractContextManager[Any]]
 """Returns a context manager that shows a session's progress, and may stop the session."""
+
+
+@contextlib.contextmanager
+def rare_collections() -> Iterator[None]:
+    """Collect cyclic garbage less often within a ``with`` block.
+
+    By default Python collects after every 700 new objects, and the calls in flight hold many more.
+    Nearly every collection found nothing, and together they took a third of a run's CPU time.
+    """
+    before = gc.get_threshold()
+    if before[0]:  # 0 means never
+        gc.set_threshold(max(before[0], OBJECTS_BETWEEN_COLLECTIONS), *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
