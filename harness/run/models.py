@@ -199,7 +199,7 @@ class ModelBuilder:
         resources, settings = self.resources, self.resources.settings
         data, limits = DataFolder(settings.data_dir, self.beside), self._limits(section)
         path = section.options.get("path")
-        own = {"path": data.own(path)} if isinstance(path, str) else {}
+        own = {"path": data.own(path)} if path and isinstance(path, str) else {}
 
         beginnings = SharedBeginnings()
 
