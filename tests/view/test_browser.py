@@ -5,10 +5,12 @@ import shutil
 from collections.abc import AsyncIterator
 from importlib.resources import files
 from pathlib import Path
+from typing import Literal
 
 import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, async_playwright, expect
 from playwright.async_api import Page as Tab
-from playwright.async_api import async_playwright, expect
 
 from harness.mock import MockServer
 from tests.report.html.test_browser import ARGUMENTS, AXE, CHROMIUM
@@ -16,8 +18,12 @@ from tests.run.test_heartbeat import run_file, running
 from tests.view.test_app import Page, made, opened
 
 __all__ = ["made"]
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium to open the page in")
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium to open the page in"),
+    pytest.mark.asyncio(loop_scope="module"),
+]
 
+SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 HOSTILE = '</script><img src=x onerror="obeyed=1"><a href="http://evil.example/">x</a>\u202e'
 
 
@@ -38,12 +44,19 @@ class Watched:
         assert all(url.startswith(f"{page.origin}/") or url == "data:," for url in self.asked)
 
 
-@pytest.fixture
-async def watched() -> AsyncIterator[Watched]:
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    """One for all tests: a launch takes as long as most of them."""
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        yield Watched(await browser.new_page(viewport={"width": 1280, "height": 900}))
+        yield browser
         await browser.close()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def watched(browser: Browser) -> AsyncIterator[Watched]:
+    async with await browser.new_context(viewport={"width": 1280, "height": 900}) as context:
+        yield Watched(await context.new_page())
 
 
 async def test_runs_are_searched_and_opened_together(made: Path, watched: Watched) -> None:
@@ -136,10 +149,8 @@ async def test_a_narrow_list_stays_in_its_page(made: Path, watched: Watched) -> 
         watched.assert_quiet(page)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_no_serious_fault_of_accessibility(made: Path, watched: Watched, scheme: str) -> None:
+async def test_no_serious_fault_of_accessibility(made: Path, watched: Watched) -> None:
     tab = watched.tab
-    await tab.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
     async with opened(made) as page:
         for path, ready in (("/", "tbody tr"), ("/runs/a.weak/", ".time-chart")):
             await tab.goto(page.url if path == "/" else page.origin + path)
@@ -147,11 +158,13 @@ async def test_no_serious_fault_of_accessibility(made: Path, watched: Watched, s
                 await tab.get_by_text("What the run is doing").click()
             await expect(tab.locator(ready).first).to_be_visible()
             await tab.evaluate((files("axe_playwright_python") / "axe.min.js").read_text())
-            found = await tab.evaluate(AXE)
-            faults = [
-                one for one in found["violations"] if one["impact"] in ("serious", "critical")
-            ]
-            assert [(one["id"], one["nodes"][0]["html"]) for one in faults] == []
+            for scheme in SCHEMES:
+                await tab.emulate_media(color_scheme=scheme)
+                found = await tab.evaluate(AXE)
+                faults = [
+                    one for one in found["violations"] if one["impact"] in ("serious", "critical")
+                ]
+                assert [(one["id"], one["nodes"][0]["html"]) for one in faults] == [], scheme
 
 
 async def test_a_page_says_that_its_server_has_ended(made: Path, watched: Watched) -> None:
