@@ -34,7 +34,7 @@ from harness.store.run_folder import RunFolder
 from harness.store.run_status import read_status
 from harness.view.cases import MISSING, CaseFilter, CaseTable, Findings, TextSearch
 from harness.view.followed import Followed, in_thread, timed
-from harness.view.runs import FILES, stamp
+from harness.view.runs import FILES, stamp, why_ended
 
 MOST_TEXTS = 200_000  # attempts up to which reasons, constraints and costs are computed
 QUICK_TEXTS = 5_000  # attempts up to which the first overview has everything
@@ -130,13 +130,16 @@ class Chosen:
             await asyncio.wait_for(self._first.wait(), PATIENCE_S)
         indexed = self._indexed
         found = self._computed.overview if self._computed else _nothing(self._title, indexed < 1)
-        warnings = [*found.warnings]
+        warnings, works = [*found.warnings], self.works
         for name, one in zip(self._names, self.followed, strict=True):
-            if one.problem:
-                warnings.append(f"{name}: {one.problem}")
+            told = one.problem
+            if not told and not works:
+                told = why_ended(one.folder.read_manifest())
+            if told:
+                warnings.append(f"{name}: {told}")
         if self._problem:
             warnings.append(self._problem)
-        changed = {"warnings": warnings, "live": self.works, "indexed": indexed}
+        changed = {"warnings": warnings, "live": works, "indexed": indexed}
         return LiveOverview(**{name: getattr(found, name) for name in _FIELDS} | changed)
 
     @property

@@ -145,7 +145,7 @@ def summary(
         state=state,
         done=done,
         planned=planned,
-        problem="" if works else _problem(manifest),
+        problem="" if works else why_ended(manifest),
         started_at=manifest.get("started_at"),
         line_at=line_at,
         revision=revision,
@@ -163,7 +163,7 @@ def _state(manifest: Mapping[str, Any]) -> State:
     return "interrupted"
 
 
-def _problem(manifest: Mapping[str, Any]) -> str:
+def why_ended(manifest: Mapping[str, Any]) -> str:
     """Return why the latest session ended early, or "" if it did not or the user stopped it."""
     session = (manifest.get("sessions") or [{}])[-1]
     match session.get("ended"):

@@ -232,8 +232,10 @@ async def test_a_run_that_ended_early_says_why(tmp_path: Path) -> None:
     write_status(tmp_path / "killed", status)
     async with opened(tmp_path) as page:
         failed, killed = (await page.get("/api/runs"))["runs"]
+        (told,) = (await page.get("/runs/failed/api/overview"))["warnings"]
     assert failed["state"] == "failed"
     assert "404" in failed["problem"]
+    assert told == f"failed: {failed['problem']}"
     assert killed["state"] == "interrupted"
     assert "killed" in killed["problem"]
     assert (killed["done"], killed["planned"], killed["rate"]) == (4, 9, 0.25)
