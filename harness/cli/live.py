@@ -308,10 +308,12 @@ def _facts(tally: Tally, stop: Stop) -> Iterator[tuple[str, str]]:
     yield from _rates(tally)
     yield "calls", _calls(tally)
     yield "tokens", f"{tally.usage.input_tokens:,} in, {tally.usage.output_tokens:,} out"
-    cost = usd(tally.cost_usd if tally.cost_known else None)
+    paid = usd(tally.cost_usd if tally.cost_known else None)
+    if tally.paid_before and tally.cost_known:
+        paid += f" in this session, {usd(tally.paid_usd)} in all"
+    yield "paid", paid
     if tally.budget is not None:  # spent by all runs that share the budget
-        cost = f"${tally.budget.spent:,.4f} of {usd(tally.budget.usd)}"
-    yield "cost", cost
+        yield "budget", f"${tally.budget.spent:,.4f} of {usd(tally.budget.usd)}"
     outcomes = [f"{count:,} {outcome}" for outcome, count in sorted(tally.outcomes.items())]
     yield "outcomes", ", ".join(outcomes) or "none yet"
     if stop.requested:

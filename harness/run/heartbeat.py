@@ -76,7 +76,7 @@ class Heartbeat:
         status.outcomes = dict(tally.outcomes)
         status.input_tokens = tally.usage.input_tokens
         status.output_tokens = tally.usage.output_tokens
-        status.cost_usd = tally.cost_usd if tally.cost_known else None
+        status.cost_usd = tally.paid_usd if tally.cost_known else None
         if tally.budget is not None:
             status.budget_usd, status.spent_usd = tally.budget.usd, tally.budget.spent
         status.limited_by = [

@@ -293,9 +293,8 @@ async def _execute(job: Job, listener: Listener | None) -> Result:
             try:
                 notes = [str(rescored)] if rescored else []
                 if job.only is not None:
-                    limit = "no limit" if run.limit is None else f"a limit of {run.limit:,}"
-                    now = f"This session works on {job.only:,} instances of it"
-                    notes.append(f"The run has {limit}. {now}; results cover all recorded answers.")
+                    whole = "all instances" if run.limit is None else f"{run.limit:,} instances"
+                    notes.append(f"This run is of {whole}. {job.only:,} of them are worked on now.")
                 ended, tally = await _work(job, session, manifest, observation, listener, notes)
             except BaseException as error:
                 interrupted = isinstance(error, asyncio.CancelledError)
@@ -343,8 +342,12 @@ async def _work(
             judging = Judging(bound, job.folder.attempts, judgements, tally)
             tally.owed += len(judging.late)
             tally.already = max(0, total - later - tally.owed)
-        if plan.index is not None and not (judging and judging.decides):
-            tally.record_earlier(plan.index)
+        if plan.index is not None:
+            from harness.store.calls import read_calls  # a new run needs no NumPy
+
+            tally.paid_before = read_calls(job.folder.attempts).paid_usd
+            if not (judging and judging.decides):
+                tally.record_earlier(plan.index)
         asked = [job.model, *(judge.model for judge in job.judges)]
         workers = models.worker_count(asked, tally.owed)
         manifest.plan(total, tally.owed + later)

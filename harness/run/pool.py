@@ -97,7 +97,8 @@ class Tally:
     outcomes: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
     usage: Usage = Usage()  # noqa: RUF009 (frozen)
-    cost_usd: float = 0.0
+    cost_usd: float = 0.0  # paid in this session
+    paid_before: float = 0.0  # by earlier sessions of the run, in US dollars
     cost_known: bool = True
     last_error: str = ""
     _started: float = field(init=False)
@@ -154,6 +155,11 @@ class Tally:
         """Count a sample as finished. ``rounds`` is the number of its rounds in this session."""
         self.finished += 1
         self._open -= rounds
+
+    @property
+    def paid_usd(self) -> float:
+        """The amount that all sessions of the run have paid, in US dollars."""
+        return self.paid_before + self.cost_usd
 
     @property
     def left(self) -> int:

@@ -47,7 +47,7 @@ class RunStatus(msgspec.Struct):
     stopping: bool = False
     planned: int = 0  # samples
     done: int = 0
-    attempts: int = 0  # of this session, like calls, tokens and cost
+    attempts: int = 0  # of this session, like calls and tokens
     passed: int = 0  # samples, by the verdict of their latest round
     judged: int = 0
     first_passed: int = 0
@@ -57,7 +57,7 @@ class RunStatus(msgspec.Struct):
     cached: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
-    cost_usd: float | None = None
+    cost_usd: float | None = None  # paid by all sessions of the run
     budget_usd: float | None = None
     spent_usd: float | None = None  # of the budget, by all runs that share it
     eta_s: float | None = None

@@ -37,7 +37,7 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     measure: str = "pass rate"
     done: int | None = None  # samples
     planned: int | None = None
-    cost_usd: float | None = None
+    cost_usd: float | None = None  # paid by the run, in all its sessions
     started_at: float | None = None  # times in epoch seconds
     line_at: float | None = None  # when the last attempt was written
     eta_s: float | None = None
@@ -122,7 +122,9 @@ def summary(
         found = primary(metrics, metrics.overall, metrics.scores)
         low, high = found.ci95 or (None, None)
         shown = {"rate": found.mean, "low": low, "high": high, "n": found.n}
-        shown |= {"measure": metrics.measure or "pass rate", "cost_usd": metrics.cost_usd}
+        shown |= {"measure": metrics.measure or "pass rate"}
+        unknown = metrics.n_calls_without_cost
+        shown["cost_usd"] = None if unknown else metrics.paid_usd
     planned, owed = manifest.get("samples"), folder.owed()
     done = None if planned is None or owed is None else planned - owed
     state: State = _state(manifest)

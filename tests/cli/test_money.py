@@ -21,6 +21,7 @@ import msgspec
 import pytest
 
 from harness.mock import MockServer
+from harness.report.text import usd
 from tests.cli.command import COMMAND, NO_BYTECODE, ROOT, begun, harness, mistake
 from tests.cli.test_run import GPT4, attempts, metrics, runs, wait_until
 
@@ -102,6 +103,22 @@ def test_a_session_that_ends_releases_what_it_has_not_used(runs: Path) -> None:
         before = server.stats().requests
         assert harness(*command(server)).returncode == 3
         assert server.stats().requests == before, "the folder knows what is spent"
+
+
+def test_what_is_paid_is_told_for_the_session_and_for_the_run(runs: Path) -> None:
+    with MockServer() as server:
+        words = command(server, None, samples=1)
+        first = harness(*words, "--limit", "2")
+        assert first.returncode == 0, first.stderr
+        once = metrics(runs, "gpt4_collie")["paid_usd"]
+        assert f"paid {usd(once)}, outcomes" in first.stderr
+        second = harness(*words, "--limit", "4")
+    paid = metrics(runs, "gpt4_collie")["paid_usd"]
+    assert f"paid {usd(paid - once)} in this session, {usd(paid)} in all" in second.stderr
+    status = json.loads((runs / "gpt4_collie/status.json").read_text())
+    assert status["cost_usd"] == pytest.approx(paid)
+    assert metrics(runs, "gpt4_collie")["cost_usd"] == paid
+    assert usd(paid) in harness("show", "gpt4_collie").stdout
 
 
 def test_a_closed_terminal_ends_a_run_like_sigterm(runs: Path) -> None:

@@ -86,7 +86,7 @@ function Line({ run }: { run: RunSummary }) {
         {progress(run)}
         {run.eta_s !== null && <small> {lasting(run.eta_s)} left</small>}
       </td>
-      <td class="figure" data-label="Cost">{run.cost_usd === null ? "–" : dollars(run.cost_usd)}</td>
+      <td class="figure" data-label="Paid">{run.cost_usd === null ? "–" : dollars(run.cost_usd)}</td>
       <td class="figure nowrap" data-label="Started">{ago(run.started_at)}</td>
       <td class="figure nowrap" data-label="Last line">{ago(run.line_at)}</td>
       <td class="nowrap">{run.state === "running" && <Stop name={run.name} />}</td>
@@ -114,7 +114,7 @@ export function RunsPage() {
       return words.every((word) => text.includes(word));
     })
     .sort((a, b) => (b.started_at ?? 0) - (a.started_at ?? 0));
-  const heads = ["State", "Rate", "Samples", "Cost", "Started", "Last line", ""];
+  const heads = ["State", "Rate", "Samples", "Paid", "Started", "Last line", ""];
   return (
     <main id="main" class="runs-page">
       <Disconnected />

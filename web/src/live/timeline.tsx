@@ -135,7 +135,7 @@ function Now({ run, timeline }: { run: RunSummary; timeline: Timeline }) {
     facts.push(["in flight", counted(moment[1])], ["waiting", counted(moment[2])]);
     facts.push(["sent again", `${counted(moment[3])} (${counted(moment[4])} for a rate limit)`]);
   }
-  if (run.cost_usd !== null) facts.push(["cost", dollars(run.cost_usd)]);
+  if (run.cost_usd !== null) facts.push(["paid", dollars(run.cost_usd)]);
   if (working && status?.budget_usd != null) facts.push(["budget", `${dollars(status.spent_usd ?? 0)} of ${dollars(status.budget_usd)}`]);
   if (run.eta_s !== null) facts.push(["left", lasting(run.eta_s)]);
   facts.push(["last line", ago(run.line_at)]);
