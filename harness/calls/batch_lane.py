@@ -66,6 +66,7 @@ class BatchLane:
         self._elsewhere: dict[str, _Waiting] = {}  # claimed by another process
         self._attached: dict[str, _Waiting] = {}  # in a batch
         self._empty: dict[str, Reply] = {}  # paid for, but not cached
+        self._said = ""
         self._broken: BaseException | None = None
         self._closing = False
         self._arrived_at = 0.0
@@ -207,8 +208,8 @@ class BatchLane:
                 if self.clock() >= look_at:
                     await self.jobs.look()
                     self._look_elsewhere()
-                    look_at = self.clock() + self._poll_s
-                    self.report(self._status())
+                    look_at = self.clock() + self._pause_s()
+                    self._report()
                 if self.settled and self._attached:
                     self.on_settled()
                 busy_s = self._quiet_s / 2
@@ -224,6 +225,10 @@ class BatchLane:
         finally:
             self.report("")
 
+    def _pause_s(self) -> float:
+        """Return the seconds until the next look, which grow with the time since the last call."""
+        return min(self._poll_s, 1 + (self.clock() - self._arrived_at) / 10)
+
     def _is_quiet(self) -> bool:
         return self.clock() - self._arrived_at >= self._quiet_s and not self.busy()
 
@@ -234,14 +239,15 @@ class BatchLane:
         limits = self.jobs.backend.batch_limits
         return self._is_quiet() or (limits is not None and len(self._queued) >= limits.requests)
 
-    def _status(self) -> str:
-        if not self.waits:
-            return ""
-        then = time.strftime("%H:%M:%S", time.localtime(time.time() + self._poll_s))
-        running = self._ledger.open()
-        done, requests = (sum(getattr(one, n) for one in running) for n in ("done", "requests"))
-        said = f"{len(running):,} at work, with {requests:,} requests ({done:,} done)"
-        return f"{said}; {len(self._queued):,} calls to submit; next look at {then}"
+    def _report(self) -> None:
+        """Report the calls in batches and the others, if the numbers have changed."""
+        at_work = self._ledger.open() if self.waits else []
+        done, requests = (sum(getattr(one, n) for one in at_work) for n in ("done", "requests"))
+        batches = f"{len(at_work):,} batch{'es' * (len(at_work) != 1)} with {requests:,} requests"
+        said = f"waiting for {batches} ({done:,} done)" if at_work else ""
+        if said != self._said:
+            self._said = said
+            self.report(said)
 
     async def _submit(self) -> None:
         while self._queued:

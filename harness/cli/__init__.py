@@ -60,6 +60,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "Data and tools": {
         "data": "Fetch public data sets, list them, and show where they are.",
         "build": "Build your own benchmark.",
+        "batches": "List the batches of all runs, or cancel one.",
         "cache": "Inspect and clear the cache of paid replies.",
         "export": "Export runs for other tools.",
         "import": "Import another tool's results as a run.",

@@ -105,7 +105,8 @@ def _ask(most: float, settings: Settings, yes: bool) -> None:
 def _at_most(model: Model, cost: EstimateRange, calls: float) -> float:
     if cost.high < inf or model.price is None:
         return cost.high
-    return cost.low + calls * model.price.cost(Usage(0, ASSUMED_TOKENS))
+    price = model.usual_price or model.price
+    return cost.low + calls * price.cost(Usage(0, ASSUMED_TOKENS))
 
 
 def _confirmed(job: Job) -> bool:

@@ -44,13 +44,16 @@ def run(
     name: str | None = None,
     fresh: bool = False,
     rescore: bool = False,
+    batch: bool = False,
+    detach: bool = False,
     dry_run: bool = False,
     retry: Annotated[str, typer.Option(metavar="OUTCOMES")] = "",
     yes: bool = False,
 ) -> None:
     """Run a run file, or continue it where it was interrupted.
 
-    Exit codes: 0 finished, 1 failed or some calls failed, 3 the budget is spent, 130 interrupted.
+    Exit codes: 0 finished, 1 failed or some calls failed, 3 the budget is spent, 4 detached, 130
+    interrupted.
 
     Args:
         file: A run file (YAML), or the name of one that 'harness configs' lists.
@@ -60,6 +63,8 @@ def run(
         name: The run's name (default: the file's name; with --model, also the model's).
         fresh: Keep an earlier run of this name, and start a new one next to it.
         rescore: If only the checks or their data have changed, score the recorded answers again.
+        batch: Make the calls in the provider's batches: cheaper, but they may take a day.
+        detach: Like --batch, but leave once the batches are submitted, or are still at work.
         dry_run: Print the plan and estimated cost without running.
         retry: Retry attempts with these outcomes, separated by commas: truncated, refused, empty,
             unparseable. Failed calls (error) are always retried.
@@ -68,6 +73,8 @@ def run(
     settings = Settings()
     base, runs = read_runs(file, model=model, overrides=option or [], limit=limit)
     base = name or base
+    if batch or detach:
+        runs = {variant: run.in_batches(detach=detach) for variant, run in runs.items()}
     if fresh:
         base = fresh_base(settings.runs_dir, base, list(runs))
     retried = outcomes(retry, OUTCOMES[1:])  # all but ok
@@ -214,6 +221,7 @@ def _carry_out(
         raise typer.Exit(_run_all(jobs, base, again, how.table))
 
 
+DETACHED = 4  # exit code of a run that has left while its batches are at work
 _MANY = 10  # a warning, if one in this many answers was truncated or unparseable
 
 
@@ -233,7 +241,7 @@ def _run_all(jobs: Sequence[Job], base: str, again: str, table: bool) -> int:
                 if display.interrupted and code <= 1 and job is not jobs[-1]:
                     say(f"Interrupted. To continue: {again}")
                     code = INTERRUPTED
-                if code > 1:
+                if code > 1 and one != DETACHED:
                     break
     except KeyboardInterrupt:  # between two runs
         say(f"Stopped. To continue: {again}")
@@ -250,6 +258,11 @@ def _run(job: Job, again: str, display: Display) -> tuple[Metrics, int]:
     result = attended(execute(job, partial(display.watch, name)), display, again)
     tally, metrics = result.tally, result.metrics
     _say_saved(job)
+    batching = job.run.limits.batch
+    if result.ended == "interrupted" and batching and batching.detach and not display.interrupted:
+        say(f"{name}: {tally.left:,} samples wait for batches, which may take a day.")
+        say(f"To see if they have ended, and to continue: {again}")
+        return metrics, DETACHED
     if code := early_end(result.ended, tally.budget, "budget.usd", again):
         return metrics, code
     attempts = metrics.n_attempts
@@ -414,6 +427,11 @@ def _rows(job: Job, found: DryRun) -> dict[str, str]:
         if found.total_usd and cost != "nothing":
             cost += f", {cost_text(found.usd)} of it for the answers"
     rows["cost"] = cost
+    from harness.run.dry_run import estimate_waves
+
+    if (waves := estimate_waves(job)) is not None:
+        several = "s" * (waves.high > 1)
+        rows["batches"] = f"{_spread(waves)} wave{several} of up to 24 hours, at batch prices"
     if (saved := found.total_saved_usd).high:
         rows["prompt cache"] = f"saves about {cost_text(saved)}; the lower cost includes this"
     failed = found.failed_references

@@ -14,6 +14,7 @@ from pydantic import Field, field_validator, model_validator
 
 from harness.config.sections import (
     MOST,
+    BatchSection,
     BudgetSection,
     CheckSection,
     Count,
@@ -65,6 +66,12 @@ class RunFile(Section):
     matrix: dict[str, list[Any] | dict[str, dict[str, Any]]] = Field(
         default_factory=dict
     )  # values by key; every combination is a variant
+
+    def in_batches(self, *, detach: bool = False) -> RunFile:
+        """Return the run file with ``limits.batch``. ``detach`` is its key of that name."""
+        batch = (self.limits.batch or BatchSection()).model_copy(update={"detach": detach})
+        limits = self.limits.model_copy(update={"batch": batch})
+        return self.model_copy(update={"limits": limits})
 
     @field_validator("limits", "budget", mode="before")
     @classmethod

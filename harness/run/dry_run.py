@@ -174,7 +174,7 @@ def estimate_run(job: Job, before: Collection[str] = (), *, references: bool = T
     backend, plan = job.model.backend, job.plan()
     by_instance = "by_instance" in backend.features
     key = partial(backend_key(job.run.model.backend, backend), by_instance=by_instance)
-    price = job.model.price.cost if job.model.price else None
+    price = model.usual_price.cost if (model := job.model).usual_price else None
     with _cached(job, before) as cached:
         found = count_work(
             plan, key, cached, price, references=references, beginnings=_beginnings(job.model)
@@ -188,6 +188,19 @@ def _beginnings(model: Model) -> SharedBeginnings | None:
     return SharedBeginnings() if caching else None
 
 
+def estimate_waves(job: Job) -> EstimateRange | None:
+    """Return how many waves of batches a run waits for, or None if it uses none.
+
+    Each round is a wave, and its judgements are another one if a judge's model uses batches.
+    """
+    batched = job.model.limits.batch is not None
+    judged = any(judge.model.limits.batch is not None for judge in job.judges)
+    if not (batched or judged):
+        return None
+    each, rounds = batched + judged, job.run.rounds
+    return EstimateRange(each * (1 if rounds.stop_on_pass else rounds.max), each * rounds.max)
+
+
 def estimate_judge(
     job: LaterJudge, retried: Collection[JudgementOutcome] = ()
 ) -> tuple[int, EstimateRange]:
@@ -197,7 +210,7 @@ def estimate_judge(
     that follow from its replies are not counted. Calls whose replies are cached are included, and
     an unknown price counts as 0.
     """
-    price = job.judge.model.price if job.judge else None
+    price = job.judge.model.usual_price if job.judge else None
     total = _Calls(price.cost if price else None, None)
     for instance, text in job.owed(retried):
         total.add_questions(job.judge.judge.questions(instance, text) if job.judge else ())
@@ -217,7 +230,7 @@ def _judge_calls(job: Job, plan: RunPlan) -> dict[str, CallEstimate]:
     longest = inf if job.run.decoding.max_tokens is None else job.run.decoding.max_tokens
     rounds, judges = job.run.rounds, {judge.name: judge for judge in job.judges}
     routed = {name: routed_to(job.task, name) for name in judges}
-    prices = {name: judge.model.price for name, judge in judges.items()}
+    prices = {name: judge.model.usual_price for name, judge in judges.items()}
     totals = {
         name: _Calls(price.cost if price else None, None, _beginnings(judges[name].model))
         for name, price in prices.items()

@@ -112,6 +112,11 @@ class Model:
         return None if usage is None else price.cost(usage)
 
     @property
+    def usual_price(self) -> Price | None:
+        """The price of most calls: that of batches, if the model uses them. None if unknown."""
+        return self.price.batch if self.price is not None and self.limits.batch else self.price
+
+    @property
     def simulated(self) -> bool:
         """Whether the model's answers are simulated."""
         return "simulated" in self.backend.features

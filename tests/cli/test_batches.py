@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
+import re
 import time
 from collections import Counter
 from pathlib import Path
@@ -12,8 +14,8 @@ from typing import Any
 import pytest
 
 from harness.mock import MockServer
-from tests.cli.command import Begun, begun, harness
-from tests.cli.test_run import GPT4, attempts, metrics, runs
+from tests.cli.command import Begun, begun, harness, mistake
+from tests.cli.test_run import GPT4, attempts, metrics, runs, wait_until
 
 __all__ = ["runs"]
 
@@ -118,6 +120,158 @@ def test_kill_9_at_any_moment_costs_nothing_twice(
         live = [*command(server, backend, batch="null", samples=samples), "--name", "live"]
         assert harness(*live, env=another_cache(runs)).returncode == 0
     assert comparable(runs, "batched") == comparable(runs, "live")
+
+
+SLOW: dict[str, Any] = {"batch_latency": 3600}
+
+
+def test_a_detached_run_continues_with_the_same_command(runs: Path) -> None:
+    with MockServer(**SLOW) as server:
+        arguments = [*command(server, samples=2), "--detach"]
+        for _ in range(2):
+            left = harness(*arguments)
+            assert left.returncode == 4, left.stderr
+            assert "260 samples wait for batches" in left.stderr
+            assert f"To see if they have ended, and to continue: harness {arguments[0]}" in (
+                left.stderr
+            )
+        assert server.stats().batches == 1
+        listed = json.loads(harness("batches", "--format", "json").stdout)
+        assert [(one["status"], one["requests"]) for one in listed] == [("in progress", 260)]
+        server.change(batch_latency=0)
+        assert harness("batches", "cancel", listed[0]["id"]).returncode == 0
+        ended = harness(*arguments)
+        while ended.returncode == 4:
+            ended = harness(*arguments)
+        assert ended.returncode == 0, ended.stderr
+        assert server.stats().answered == len(attempts(runs, "gpt4_collie")) == 260
+        again = mistake(harness("batches", "cancel", listed[0]["id"]))
+        assert "has ended: cancelled" in again
+        first, *_ = harness("batches").stdout.splitlines()
+        assert first.split() == [
+            "id",
+            "provider",
+            "model",
+            "state",
+            "requests",
+            "done",
+            "failed",
+            "age",
+            "cost",
+        ]
+
+
+def test_a_batch_that_is_cancelled_meanwhile_ends_the_run(runs: Path) -> None:
+    with MockServer(**SLOW) as server:
+        arguments = command(server, samples=1)
+        process = begun(*arguments)
+        wait_until(lambda: bool(server.stats().batches))
+        wait_until(lambda: '"batch_' in harness("batches", "--format", "json").stdout)
+        (batch,) = json.loads(harness("batches", "--format", "json").stdout)
+        assert harness("batches", "cancel", batch["id"]).returncode == 0
+        said = process.communicate()[1]
+        assert "requests have no answer. Run again to submit them" in " ".join(said.split())
+        server.change(batch_latency=0)
+        assert harness(*arguments).returncode == 0
+        assert server.stats().answered == 130
+
+
+def test_stragglers_are_finished_live_and_paid_for_once(runs: Path) -> None:
+    with MockServer(batch_latency=10) as server:
+        mixed = command(server, batch="{after: 0.5s, then: live, poll_s: 0.1}", samples=1)
+        ended = harness(*mixed)
+        assert ended.returncode == 0, ended.stderr
+        stats = server.stats()
+        assert stats.answered == 130
+        assert 0 < stats.batch_answered < 130
+        assert stats.batches == 1
+        found = attempts(runs, "gpt4_collie").values()
+        by_batch = [one for one in found if one["latency_s"] is None]
+        assert len(by_batch) == stats.batch_answered
+        for one in found:
+            usd = 1000 if one["latency_s"] is not None else 500
+            assert one["cost_usd"] == pytest.approx(one["usage"]["output_tokens"] * usd / 1e6)
+
+
+def test_a_live_run_does_not_pay_for_what_a_batch_is_making(runs: Path) -> None:
+    with MockServer(batch_latency=2) as server:
+        assert harness(*command(server, samples=1), "--detach").returncode == 4
+        ended = harness(*command(server, batch="null", samples=2))
+        assert ended.returncode == 0, ended.stderr
+        stats = server.stats()
+        assert (stats.answered, stats.batch_answered) == (260, 130)
+
+
+def test_the_enqueued_tokens_of_the_account_are_respected(runs: Path) -> None:
+    with MockServer(enqueued_tokens=2_000) as server:
+        ended = harness(*command(server, samples=1))
+        assert ended.returncode == 0, ended.stderr
+        stats = server.stats()
+        assert stats.answered == 130
+        assert stats.batches > 2
+        assert metrics(runs, "gpt4_collie")["n_calls"] == 130
+
+
+def test_rounds_of_feedback_are_later_waves(runs: Path) -> None:
+    rounds: dict[str, Any] = {"rounds.max": 3, "limit": 13}
+    with MockServer() as server:
+        ended = harness(*command(server, **rounds))
+        assert ended.returncode == 0, ended.stderr
+        found = comparable(runs, "gpt4_collie")
+        assert {round_ for _, _, round_ in found} == {1, 2, 3}
+        assert server.stats().batches < server.stats().batch_requests / 4
+        live = [*command(server, batch="null", **rounds), "--name", "live"]
+        assert harness(*live, env=another_cache(runs)).returncode == 0
+        assert comparable(runs, "live") == found
+
+
+def test_a_later_run_takes_the_replies_at_their_price(runs: Path) -> None:
+    with MockServer() as server:
+        assert harness(*command(server, samples=1)).returncode == 0
+        ended = harness(*command(server, batch="null", samples=1), "--name", "second")
+        assert ended.returncode == 0, ended.stderr
+        assert server.stats().answered == 130
+        costs = [
+            {place: one["cost_usd"] for place, one in attempts(runs, name).items()}
+            for name in ("gpt4_collie", "second")
+        ]
+        assert costs[0] == costs[1]
+
+
+def test_a_budget_is_spent_at_the_price_of_batches(runs: Path) -> None:
+    with MockServer(answers=lambda *_: "one two three four") as server:
+        cap: dict[str, Any] = {"budget.usd": 20 * CALL_USD}
+        ended = harness(*command(server, samples=1, **cap))
+        spent = metrics(runs, "gpt4_collie")["paid_usd"]
+        assert ended.returncode in (0, 3), ended.stderr
+        assert spent <= 20 * CALL_USD + 1e-9
+        assert server.stats().answered > 20, "answers are shorter than the most"
+        assert spent == pytest.approx(server.stats().completion_tokens * 500 / 1e6)
+
+
+def test_a_batch_that_fails_as_a_whole_ends_the_run(runs: Path) -> None:
+    with MockServer(models=["another"]) as server:
+        assert "model_not_found" in mistake(harness(*command(server, samples=1)))
+        assert server.stats().answered == 0
+
+
+def test_a_dry_run_says_how_many_waves_and_the_price_of_batches(runs: Path) -> None:
+    with MockServer() as server:
+        two: dict[str, Any] = {"rounds.max": 2}
+        live = harness(*command(server, batch="null", **two), "--dry-run").stdout
+        batched = harness(*command(server, **two), "--dry-run").stdout
+    assert "1 to 2 waves of up to 24 hours" in batched
+    assert "waves" not in live
+    usd = [float(re.search(r"cost +\$([0-9.]+)", text)[1]) for text in (live, batched)]  # type: ignore[index]
+    assert usd[1] == pytest.approx(usd[0] / 2, abs=0.02)
+
+
+def test_a_backend_without_batches_is_refused(runs: Path) -> None:
+    said = mistake(harness("run", "configs/quickstart.yaml", "--batch"))
+    assert "the backend 'simulated' has no batches" in said
+    with MockServer() as server:
+        said = mistake(harness(*command(server, batch="{after: 30m}")))
+        assert "after and then need each other" in said
 
 
 def another_cache(runs: Path) -> dict[str, str]:

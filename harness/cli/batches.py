@@ -1,0 +1,124 @@
+"""`harness batches`: the batches in the cache, and how to cancel one."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import typer
+
+from harness.cli.console import JsonFormat, VerbGroup, say, show, show_listing
+from harness.config.settings import Settings
+from harness.errors import ConfigError, FatalCallError
+
+if TYPE_CHECKING:
+    from harness.calls.batch_ledger import RecordedBatch
+    from harness.calls.reply_cache import ReplyCache
+    from harness.report.table import Table
+
+batches = VerbGroup("batches")
+batches.info.no_args_is_help = False
+
+
+@batches.callback(invoke_without_command=True)
+def listing(context: typer.Context, form: JsonFormat = "table") -> None:
+    """List the batches of all runs, the latest first, or cancel one."""
+    if context.invoked_subcommand is not None:
+        return
+    with _cache() as replies:
+        found = _recorded(replies)
+    if not found and form == "table":
+        say("There are no batches: runs with limits.batch create them (docs/batches.md).")
+        return
+    data = [{name: v for name, v in one._asdict().items() if name != "section"} for one in found]
+    if form == "json":
+        show_listing("", data, form)
+    else:
+        show(_table(found, time.time()))
+
+
+@batches.verb("cancel")
+def cancel(batch: str) -> None:
+    """Cancel a batch. What it has finished is kept, and the rest is owed again.
+
+    Args:
+        batch: The batch's id, as in the list.
+    """
+    with _cache() as replies:
+        found = [one for one in _recorded(replies) if batch in (one.id, one.tag)]
+        if not found:
+            raise ConfigError(f"There is no batch {batch!r}.", "'harness batches' lists them.")
+        (one,) = found
+        if one.ended is not None:
+            raise ConfigError(f"The batch {batch} has ended: {one.status}.")
+        if one.id is None:
+            remedy = "Run the run again: it looks for the batch, and learns the id."
+            raise ConfigError(f"The id of the batch {batch} is not known yet.", remedy)
+        asyncio.run(_cancel(replies, one, one.id))
+
+
+def _cache() -> ReplyCache:
+    from harness.run.session import open_cache  # not needed for --help
+
+    return open_cache(Settings(), lambda text: say(text) if text else None)
+
+
+def _recorded(replies: ReplyCache) -> list[RecordedBatch]:
+    from harness.calls.batch_ledger import recorded_batches
+
+    return list(reversed(recorded_batches(replies)))
+
+
+def _table(batches: Sequence[RecordedBatch], now: float) -> Table:
+    """Return a table of batches, given the current Unix time."""
+    from harness.report.table import Column, table  # not needed for --help
+
+    headings = (
+        Column("id", text=True),
+        Column("provider", text=True, hide=2),
+        Column("model", text=True),
+        Column("state", text=True),
+        *("requests", "done", "failed"),
+        Column("age", text=True, hide=1),
+        "cost",
+    )
+    rows = [
+        [one.id or one.tag, urlsplit(one.endpoint).netloc, one.model, one.status, one.requests,
+         one.done, one.failed, _age(now - one.created), f"${one.usd:,.2f}"]
+        for one in batches
+    ]  # fmt: skip
+    return table(headings, rows)
+
+
+def _age(seconds: float) -> str:
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours // 24} d" if hours >= 48 else f"{hours} h {minutes} min"
+
+
+async def _cancel(replies: ReplyCache, batch: RecordedBatch, name: str) -> None:
+    from harness.calls.batch_ledger import CANCELLING, BatchLedger
+    from harness.config.sections import LimitsSection, ModelSection
+    from harness.ports import Batched
+    from harness.run.models import ModelBuilder, Resources
+
+    settings = Settings()
+    ledger = BatchLedger(replies, batch.backend, batch.endpoint, batch.model)
+    with Resources(settings) as resources:
+        section = ModelSection.model_validate_json(batch.section)
+        model = ModelBuilder(resources, LimitsSection(), settings.cache_dir).build(section)
+        assert isinstance(model.backend, Batched)
+        try:
+            await model.backend.cancel_batch(name)
+        except FatalCallError as error:
+            if "404" not in error.message:
+                raise
+            await ledger.end(batch.tag, "gone")
+            say(f"The provider does not know {name}: its calls are owed again.")
+            return
+        finally:
+            await model.backend.aclose()
+    await ledger.mark(batch.tag, CANCELLING)
+    say(f"{name} is being cancelled. Run the run again to take what it has finished.")
