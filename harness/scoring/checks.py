@@ -314,6 +314,17 @@ def _resolved(check: Check, row: Mapping[str, Any]) -> Check:
     return replace(check, options=options)
 
 
+def target_fields(check: Check) -> list[str]:
+    """Return the fields of the row that a check names as its target."""
+    if check.checker == JUDGE:
+        return []
+    names, principal, _ = _parameters(check.checker)
+    named = [field_of(check.options.get(option)) for option in FROM_ROW]
+    if "field" not in names and principal in FROM_ROW:
+        named.append(check.options.get("field"))
+    return [name for name in named if isinstance(name, str)]
+
+
 @lru_cache
 def _parameters(checker: str) -> tuple[list[str], str, list[str]]:
     """Return the facts about a checker that are needed to resolve a check.

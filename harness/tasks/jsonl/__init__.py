@@ -28,7 +28,15 @@ from harness.records import (
     verdict,
 )
 from harness.scoring.checkers.json_schema import JsonSchemaChecker
-from harness.scoring.checks import FROM_ROW, Rules, checks_of, files, located, read_checks
+from harness.scoring.checks import (
+    FROM_ROW,
+    Rules,
+    checks_of,
+    files,
+    located,
+    read_checks,
+    target_fields,
+)
 from harness.scoring.extraction import Extraction, extraction, faults, garbled
 from harness.scoring.patterns import PatternTooSlow
 from harness.tasks._rows import Row, rows, text_id, turns_of, unique
@@ -100,6 +108,7 @@ class JsonlTask:
 
         self._shared = read_checks(located(checks or [], own), "task.checks", judges or ())
         self._rules = Rules(self._shared)
+        self._named = [name for check in self._shared for name in target_fields(check)]
         self._judges = JudgeChecks(
             self._shared, judges, panels, lambda: (row for _, row in rows(self.path))
         )
@@ -243,8 +252,8 @@ class JsonlTask:
     def reference(self, instance: One) -> str | None:
         """Return a correct answer: the template ``gold`` rendered for the row.
 
-        Without a template, it is the row's target, in the first form that passes the checks. The
-        result is None if there is none.
+        Without a template, it is the row's target, or the field that a check names, in the first
+        form that passes the checks. The result is None if there is none.
         """
         found = self._candidates(instance.data.row)
         if self._gold is not None:
@@ -269,7 +278,7 @@ class JsonlTask:
                 yield text
 
     def _forms(self, row: Mapping[str, Any]) -> Iterator[str]:
-        for field in ("gold", *FROM_ROW):
+        for field in dict.fromkeys(("gold", *FROM_ROW, *self._named)):
             value = row.get(field)
             first = _first(value)
             if not isinstance(first, str | int | float):

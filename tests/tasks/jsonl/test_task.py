@@ -203,6 +203,18 @@ def test_a_target_that_fails_its_own_checks_is_expected_but_no_reference(made: M
     assert none.expected_answer(next(none.instances())) is None
 
 
+def test_the_field_that_a_check_names_as_its_target_is_the_reference(made: Made) -> None:
+    row = {"prompt": "a", "expected": "x", "most": 3}
+    for check in (
+        {"contains": {"field": "expected"}},
+        {"exact_match": {"target": {"field": "expected"}}},
+    ):
+        task = made(row, checks=[check, {"word_count": {"at_most": {"field": "most"}}}])
+        assert task.reference(next(task.instances())) == "x"
+    limited = made(row, checks=[{"word_count": {"at_most": {"field": "most"}}}])
+    assert limited.expected_answer(next(limited.instances())) is None
+
+
 def test_presets_read_well_known_forms(made: Made) -> None:
     sums = made({"question": "…", "answer": "6 * 7 = 42\n#### 1,042"}, preset="gsm8k")
     for right in ("The answer is 1042", "So the answer is **$1,042.00**.", "answer is: 1042"):
