@@ -160,13 +160,14 @@ def run_all(
     """Run a run file, or continue it where it was interrupted, in a script or a notebook.
 
     Args:
-        file: A run file's path, the name of a shipped one ("quickstart"), or its content, in
-            which ``task.rows`` may be a list of rows and ``task.checks`` may contain functions.
+        file: A run file's path, the name of a shipped one ("quickstart"), or its content, in which
+            ``task.rows`` may be a list of rows and ``task.checks`` may contain functions.
         options: See `RunOptions`.
 
     Returns:
-        The runs by variant, which is "" for a file without variants. After a spent budget or a
-        failed call, ``metrics`` says what is missing, and the same call continues the run.
+        The runs by variant, which is "" for a file without variants. If the budget was spent or a
+        call failed, ``metrics`` says what is missing, and calling this function again continues the
+        run.
 
     Raises:
         HarnessError: If a run cannot start or continue. All replies so far are saved.
@@ -270,8 +271,9 @@ def evaluate(
 ) -> EvaluationResult:
     """Evaluate one or more models on one or more benchmarks, as ``harness eval`` does.
 
-    Real models get the published data, which is downloaded at first use; simulated models get our
-    own instances. Writes an equivalent run file. The same call resumes an interrupted evaluation.
+    Real models get the published data, which is downloaded at first use. Simulated models get
+    built-in instances. An equivalent run file is written. If the evaluation is interrupted, calling
+    this function again resumes it.
 
     Args:
         tasks: A benchmark, or several; ``harness tasks`` lists them.
@@ -364,7 +366,7 @@ def open_run(name: str) -> RunResult:
 def compare(
     *runs: RunResult | str, score: str = "", by: str = "", round: int | None = None
 ) -> ComparisonResult:
-    """Return a comparison of runs with the first one, instance by instance.
+    """Compare runs with the first of them, instance by instance, and return the comparison.
 
     Args:
         runs: Two or more runs, or their names.
