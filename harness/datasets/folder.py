@@ -136,7 +136,7 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield the number (from 1) and the bytes of each line of a file that is not blank.
+    """Yield the number (from 1) and the bytes of each non-blank line of a file.
 
     A file named ``*.gz`` is decompressed.
 
