@@ -80,7 +80,7 @@ class MockBatch:
 
 
 class BatchSettings:
-    """The faults and the latency of batches, for both vendors. Draws them at random."""
+    """The faults and the latency of batches, for both vendors, and the random draws of these."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
