@@ -15,10 +15,7 @@ STYLES = {"green": "good", "yellow": "warn", "red": "bad", "bold": "bold", "dim"
 
 
 class CellPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A cell of a table.
-
-    It has a text, the number by which it is sorted, a tooltip, a style, and a link to attempts.
-    """
+    """A cell of a table: its text, sort key, tooltip and style, and a link to attempts."""
 
     text: str
     sort: float | None = None

@@ -64,7 +64,7 @@ def _setting(key: str) -> str:
 
 
 def prompts(runs: Sequence[ReportedRun]) -> list[str]:
-    """Return, for each run, a text with the settings that differ between the runs.
+    """Return, for each run, a string with the settings that differ between the runs.
 
     The settings of models are omitted.
     """

@@ -198,7 +198,7 @@ def comparison_figures(runs: Runs, comparison: RunComparison | None) -> Iterator
 
 
 def ablation_figures(runs: Runs, comparison: RunComparison | None) -> Iterator[Figure]:
-    """Draw each run's mean difference from the baseline over groups, as in `harness ablation`."""
+    """Draw each run's mean difference from the baseline over groups, as `harness ablation` does."""
     if comparison is None or len(comparison.others) < 2 or comparison.asked.round is not None:
         return
     variants = [Variant(run.name, run.metrics, run.settings, {}) for run in runs.every]

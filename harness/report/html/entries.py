@@ -23,7 +23,7 @@ BRIEF = 60  # maximum characters of a score's details on one line
 
 
 class Cut(Struct, frozen=True):
-    """The beginning of a text, and the length of the full text in characters."""
+    """The beginning of a string, and the length of the whole string in characters."""
 
     text: str
     length: int
