@@ -113,7 +113,7 @@ class Job:
         return found
 
     def plan(self, *, whole: bool = False) -> RunPlan:
-        """Return the plan of the unfinished work: of this session, or of the ``whole`` run."""
+        """Return the plan of the unfinished work in this session or, if ``whole``, in the run."""
         index = None
         if self.folder.begun():
             from harness.store.index import AttemptIndex  # a new run needs no NumPy

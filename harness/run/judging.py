@@ -227,9 +227,9 @@ class Judging:
     def feedback(self, by_rules: str, found: Assessment, verdict: AnswerVerdict) -> str | None:
         """Return the user's next message, or None if a verdict is missing.
 
-        It contains the task's feedback (``by_rules``), and the reasons of the scores that deciding
-        judges failed. The task's feedback is omitted if the answer fails only because of the
-        judges.
+        It contains the task's feedback (``by_rules``), and the reasons for the scores that fail
+        according to deciding judges. The task's feedback is omitted if the answer fails only
+        because of the judges.
         """
         if not self._deciding:
             return by_rules

@@ -97,7 +97,7 @@ class ScoredAgain(NamedTuple):
 
 
 def changes_to_score(job: Job) -> Differences | None:
-    """Return the changes that require a run's answers to be scored again, or None without any.
+    """Return the changes that require scoring a run's answers again, or None if there are none.
 
     Raises:
         RunConflict: If the run cannot continue with these changes, or only with the option

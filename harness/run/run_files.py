@@ -1,4 +1,4 @@
-"""Reads the run files that users name, by path or by the name of a shipped one, or as a mapping."""
+"""Reads run files, which users give as a path, the name of a shipped file, or a mapping."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def read_runs(
     """Read a run file, and return a base name for its runs and the runs by variant.
 
     Args:
-        file: A run file's path, the name of a shipped run file, or a run file's content. In the
-            latter and in ``further``, ``task.rows`` may hold a list of rows, and ``task.checks``
-            functions, which are registered as checkers under their names.
-        model: Replaces the file's model (see `harness.run.models.named_model`) and is added to
-            the base name.
+        file: A run file's path, the name of a shipped run file, or a run file's content. In its
+            content and in ``further``, ``task.rows`` may be a list of rows, and ``task.checks`` may
+            contain functions, which are registered as checkers under their names.
+        model: Replaces the file's model (see `harness.run.models.named_model`) and is added to the
+            base name.
         overrides: ``KEY=VALUE`` overrides.
         further: More overrides: values by dotted key.
         limit: Overrides the file's limit.
@@ -87,7 +87,7 @@ def _located(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _plain(tree: Mapping[Any, Any], section: str = "") -> dict[str, Any]:
-    """Return a run file's content with names in place of functions, and paths in place of rows."""
+    """Return a run file's content with functions replaced by their names, and rows by a path."""
     found: dict[str, Any] = {}
     for key, value in tree.items():
         name = registered(key)
@@ -111,7 +111,10 @@ def _plain(tree: Mapping[Any, Any], section: str = "") -> dict[str, Any]:
 def registered(checker: Any) -> Any:
     """Register a function as a checker under its name, and return the name.
 
-    Anything else is returned unchanged.
+    A value that is not a function is returned unchanged.
+
+    Raises:
+        ConfigError: If the function is a lambda, or a built-in or installed checker has its name.
     """
     if not inspect.isfunction(checker):
         return checker
@@ -123,7 +126,7 @@ def registered(checker: Any) -> Any:
 
 
 def _written(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Write rows to a file whose folder is named by its content's hash, and return its path."""
+    """Write rows to a file in the cache folder, and return its path, which depends on the rows."""
     lines = []
     for number, row in enumerate(rows, start=1):
         try:
@@ -141,9 +144,10 @@ def _written(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def with_own_rows(run: RunFile, folder: RunFolder, settings: Settings) -> RunFile:
-    """Return a run file as recorded in its folder, with a copy of rows that were given in Python.
+    """Return a run file to record in a run's folder.
 
-    The recorded path is relative to the run's folder, which may be renamed.
+    Rows that were given in Python are copied into this folder. The recorded path of the copy is
+    relative to the folder, which may be renamed.
     """
     path = Path(str(run.task.options.get("path", "")))
     if not path.is_relative_to(settings.cache_dir.absolute() / KEPT):
