@@ -1,4 +1,4 @@
-"""The lines of `attempts.jsonl`, read on while a run works, and the ones among them that count."""
+"""Reads the lines of `attempts.jsonl` while a run is in progress, and finds those that count."""
 
 from __future__ import annotations
 
@@ -129,9 +129,9 @@ class CountedAttempts:
 class AttemptLines:
     """The lines of a growing file, as an `AttemptIndex` needs them.
 
-    ``kind`` says what is read: "" only what the rules' scores need, "judged" also what judges'
-    scores need, and "followed" the columns `CALLS` as well. Only lines of kind "followed" can be
-    saved, and restored by another process.
+    ``kind`` says which facts are read: "" (those that rules' scores need), "judged" (also those
+    that judges' scores need) or "followed" (also the columns `CALLS`). Only lines of kind
+    "followed" can be saved, and restored by another process.
     """
 
     def __init__(self, path: Path, kind: Literal["", "judged", "followed"]) -> None:
@@ -143,7 +143,7 @@ class AttemptLines:
 
     @property
     def judged(self) -> bool:
-        """Whether the lines hold what judges' scores need."""
+        """Whether the lines contain the facts that judges' scores need."""
         return self._kind != ""
 
     def read_on(self, most: int | None = None) -> bool:
@@ -171,9 +171,10 @@ class AttemptLines:
         return self.size > begun
 
     def counted(self, *, keep: bool = True) -> CountedAttempts:
-        """Return the attempts that count, of the lines read so far.
+        """Return, of the attempts read so far, those that count.
 
-        Unless ``keep`` is true, the lines are dropped, to save memory, and can only be read again.
+        Unless ``keep`` is true, the lines are then dropped to save memory, and `read_on` starts
+        again at the beginning of the file.
         """
         if self._counted is not None:
             return self._counted
@@ -219,9 +220,9 @@ class AttemptLines:
     def restored(cls, path: Path, saved: Path) -> AttemptLines:
         """Return the lines of the file ``path`` that were saved in the file ``saved``.
 
-        They are mapped into memory, and read when they are needed: only the attempts that count
-        are, unless ``path`` has grown. The result has no lines if ``saved`` is missing or damaged,
-        or if ``path`` has changed since in any other way than by growing.
+        The saved file is mapped into memory, so that only the parts in use are read. The result has
+        no lines if ``saved`` is missing or damaged, or if ``path`` has changed in any other way
+        than by growing.
         """
         lines, fresh = cls(path, "followed"), cls(path, "followed")
         with contextlib.suppress(*UNREADABLE, OSError, ValueError, KeyError, struct.error):
