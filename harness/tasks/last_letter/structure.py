@@ -111,7 +111,7 @@ class RegexParser:
         self._extraction = RegexExtraction(patterns, "last_letter")
 
     def read(self, text: str) -> Reading:
-        """Return the letters in a text.
+        """Return the letters in an answer.
 
         Raises:
             Unparseable: If no pattern matches.
@@ -127,7 +127,7 @@ class JsonParser:
     patterns = (json.dumps(SCHEMA, sort_keys=True),)
 
     def read(self, text: str) -> Reading:
-        """Return the letters in a text's JSON object.
+        """Return the letters in an answer's JSON object.
 
         Raises:
             Unparseable: If no object is valid.
@@ -158,7 +158,7 @@ def parser(name: ParserName, form: FormName = "free") -> Parser:
 
 
 def letters_in(parser: Parser, text: str) -> str | None:
-    """Return the letters that a parser reads in a text, or None if it reads none."""
+    """Return the letters that a parser reads in an answer, or None if it reads none."""
     try:
         return parser.read(text).letters
     except Unparseable:

@@ -47,12 +47,12 @@ One: TypeAlias = Instance[InstructionItem]
 
 
 def failures(text: str, references: Sequence[str], source: str) -> dict[str, bool]:
-    """Return whether a text shows each of three kinds of failure. A right answer shows none.
+    """Return whether an answer shows each of three kinds of failure. A right answer shows none.
 
-    - ``redundant``: the text begins with a right answer and continues.
-    - ``goes_on``: the text continues with another field or instance, in the form of the prompt.
-    - ``copies_input``: the text's first line repeats nearly all of the input (``source``), and no
-      right answer does.
+    - ``redundant``: it begins with a right answer and continues.
+    - ``goes_on``: it continues with another field or instance, in the form of the prompt.
+    - ``copies_input``: its first line repeats nearly all of the input (``source``), and no
+      reference does.
     """
     wrong = not exact_match(text, references)
     return {

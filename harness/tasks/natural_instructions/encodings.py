@@ -249,7 +249,7 @@ def shown(
 
 
 def estimate(text: str) -> int:
-    """Estimate the number of tokens in a text. The estimate is usually too high."""
+    """Estimate the number of tokens in text. The estimate is usually too high."""
     size = len(text.encode("utf-8", "surrogatepass"))
     ascii_only = size if text.isascii() else sum(character < "\x80" for character in text)
     return ceil(ascii_only / ASCII_PER_TOKEN + (size - ascii_only) / OTHER_BYTES_PER_TOKEN)

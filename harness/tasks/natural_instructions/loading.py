@@ -176,7 +176,7 @@ def _list(output: str | list[str]) -> list[str]:
 
 
 def _from_json(path: Path) -> dict[str, Any]:
-    """Return the content of a file in either JSON form, with the keys of the YAML form."""
+    """Return the content of a task's JSON file, in either of the two forms, with YAML's keys."""
     try:
         raw = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
     except OSError as error:

@@ -230,7 +230,7 @@ def _label(constraint: Constraint) -> dict[str, str]:
 
 
 def _checked(constraint: Constraint, text: str) -> dict[str, Any] | None:
-    """Check a text by the rule that recognises a constraint, or return None if no rule does.
+    """Check an answer by the rule that recognises a constraint. Return None if no rule does.
 
     The result is an entry for `harness.analysis.constraints`.
     """
