@@ -305,7 +305,7 @@ class _Searched(msgspec.Struct, gc=False):
 
 
 class TextSearch:
-    """A search for a text in the lines of a file, ignoring case.
+    """A search for a string in the lines of a file, ignoring case.
 
     Each call of `search_on` searches another part of the file.
     """

@@ -287,7 +287,7 @@ class Chosen:
         return {**counts, "done": done, "page": page}
 
     async def _search(self, query: str, indexes: Sequence[AttemptIndex]) -> tuple[Any, float]:
-        """Continue the search for a text for a short time.
+        """Continue the search for a string for a short time.
 
         Returns:
             The offsets found so far in each run's file, and the fraction of the files searched so
