@@ -65,7 +65,7 @@ class DataFolder:
         Raises:
             ConfigError: If there is also a different file or folder at ``name``.
         """
-        places = list(filter(is_there, self._own(name)))
+        places = list(filter(is_there, self._own(name))) if name else []
         _refuse_others(name, places)
         return name if not places or own_path(name) in places else str(places[0])
 

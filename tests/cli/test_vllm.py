@@ -266,4 +266,4 @@ def test_a_run_goes_on_on_more_gpus_but_not_with_other_weights(
     assert ended.returncode == 0, ended.stderr
     assert len(case.attempts()) == 8
     (weights / "config.json").write_text('{"trained": "on"}')
-    assert "different weights" in mistake(case.run(*path, "-o", "samples=4"))
+    assert "another version of weights" in mistake(case.run(*path, "-o", "samples=4"))
