@@ -14,7 +14,8 @@ import typer
 from harness.cli.completion import run_names
 from harness.cli.console import RUNS, say, write
 from harness.config.settings import Settings, has_display
-from harness.store.run_folder import find_runs
+from harness.report.runs import TaskAnswers
+from harness.store.run_folder import RunFolder, find_runs
 from harness.view.app import LiveView, listen, serve
 
 
@@ -40,6 +41,11 @@ def view(
     names = [folder.name for folder in folders]
     listener = listen(port)
 
+    def answers_of(folder: RunFolder) -> TaskAnswers | None:
+        from harness.run.task_answers import task_of  # not needed before a sample is opened
+
+        return task_of(folder, Settings())
+
     def opened(page: LiveView) -> None:
         url = page.url(names)
         write(url)
@@ -49,7 +55,7 @@ def view(
             threading.Thread(target=webbrowser.open, args=(url,), daemon=True).start()
 
     async def until_signalled() -> None:
-        serving = asyncio.create_task(serve(listener, roots, opened))
+        serving = asyncio.create_task(serve(listener, roots, opened, answers_of))
         for number in (signal.SIGINT, signal.SIGTERM):
             with contextlib.suppress(NotImplementedError):  # Windows
                 asyncio.get_running_loop().add_signal_handler(number, serving.cancel)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 from harness.config.settings import Settings
@@ -14,6 +15,8 @@ from harness.run.other_runs import data_difference
 from harness.scoring.checks import is_file
 from harness.store.run_folder import RunFolder
 
+MOST_KEPT = 100_000  # maximum instances to hold in memory; nothing is known of further ones
+
 
 class RecordedTask:
     """The task of a run. Its data is read when it is first needed."""
@@ -24,7 +27,7 @@ class RecordedTask:
     @cached_property
     def _instances(self) -> dict[str, Instance[Any]]:
         try:
-            return {one.id: one for one in self._task.instances()}
+            return {one.id: one for one in islice(self._task.instances(), MOST_KEPT)}
         except HarnessError:  # the data cannot be read any more
             return {}
 

@@ -29,7 +29,7 @@ from harness.report.figure import config
 from harness.report.html.inline import built, to_json
 from harness.store.run_status import request_stop
 from harness.view.cases import CaseFilter
-from harness.view.chosen import Chosen
+from harness.view.chosen import AnswersOf, Chosen
 from harness.view.followed import POLL_S, Followed, in_thread
 from harness.view.runs import RunList
 from harness.view.timeline import timeline
@@ -86,10 +86,14 @@ class Refused(Exception):
 class LiveView:
     """The ASGI application of the live page.
 
-    ``port`` is the server's port, which the Host of every request must name.
+    ``port`` is the server's port, which the Host of every request must name. ``answers_of`` returns
+    what the task of a run knows about answers.
     """
 
-    def __init__(self, roots: Iterable[Path], port: int) -> None:
+    def __init__(
+        self, roots: Iterable[Path], port: int, answers_of: AnswersOf = lambda _: None
+    ) -> None:
+        self._answers_of = answers_of
         self.token = secrets.token_urlsafe(32)
         self._port = port
         self._runs = RunList(roots)
@@ -212,7 +216,7 @@ class LiveView:
             for name in names:
                 if name not in self._followed:
                     self._followed[name] = Followed(self._runs.folders[name])
-            self._chosen[key] = Chosen([self._followed[name] for name in names])
+            self._chosen[key] = Chosen([self._followed[name] for name in names], self._answers_of)
         return self._chosen[key]
 
     def _stop(self, query: Query) -> _Reply:
@@ -328,13 +332,17 @@ def _number(query: Query, name: str, default: int) -> int:
 
 
 async def serve(
-    listener: socket.socket, roots: Iterable[Path], opened: Callable[[LiveView], None]
+    listener: socket.socket,
+    roots: Iterable[Path],
+    opened: Callable[[LiveView], None],
+    answers_of: AnswersOf = lambda _: None,
 ) -> None:
     """Serve the live page of the runs in the folders ``roots`` until the task is cancelled.
 
-    Cancelling closes all connections at once. ``opened`` is called when requests are accepted.
+    Cancelling closes all connections at once. ``opened`` is called when requests are accepted. For
+    ``answers_of``, see `LiveView`.
     """
-    app = LiveView(roots, listener.getsockname()[1])
+    app = LiveView(roots, listener.getsockname()[1], answers_of)
     settings = Config(
         app, ws="none", lifespan="off", log_config=None, access_log=False, server_header=False
     )

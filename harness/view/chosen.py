@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -25,7 +25,7 @@ from harness.report.html.archive import snippet
 from harness.report.html.entries import entry, judges_of, read_texts
 from harness.report.html.page import drawable
 from harness.report.overview import Overview, overview, score_kind
-from harness.report.runs import Reported, common_start, report_on, run_title
+from harness.report.runs import Reported, TaskAnswers, common_start, report_on, run_title
 from harness.store.attempt_lines import ATTEMPT
 from harness.store.columns import NOT_JUDGED, name_digest
 from harness.store.index import AttemptIndex
@@ -42,6 +42,9 @@ SHARE = 0.05  # of a processor's time, for computing the overview again while a 
 PATIENCE_S = 0.7  # until a page shows that its overview is still being computed
 SEARCH_S = 0.4  # of searching before a request is answered
 _FIELDS = Overview.__struct_fields__
+
+
+AnswersOf = Callable[[RunFolder], TaskAnswers | None]
 
 
 class _Computed(NamedTuple):
@@ -79,8 +82,12 @@ class LiveOverview(Overview, frozen=True, kw_only=True):
 class Chosen:
     """The runs of one page, in the order in which they were named."""
 
-    def __init__(self, followed: Sequence[Followed]) -> None:
+    def __init__(
+        self, followed: Sequence[Followed], answers_of: AnswersOf = lambda _: None
+    ) -> None:
         self.followed = followed
+        self._answers_of = answers_of
+        self._answers: list[TaskAnswers | None] | None = None
         names = [one.folder.name for one in followed]
         self._prefix = common_start(names)
         self._names = [name.removeprefix(self._prefix) for name in names]
@@ -307,6 +314,11 @@ class Chosen:
         done = sum(min(search.size, size) for search, size in zip(searches, sizes, strict=True))
         return [search.hits for search in searches], done / max(1, sum(sizes))
 
+    def _known_answers(self) -> list[TaskAnswers | None]:
+        if self._answers is None:
+            self._answers = [self._answers_of(one.folder) for one in self.followed]
+        return self._answers
+
     async def entry(self, instance: str) -> dict[str, object] | None:
         """Return all attempts on an instance with their texts, or None if there are none."""
         table = await self._cases()
@@ -317,7 +329,7 @@ class Chosen:
         found.sort(key=lambda one: (one[1].sample, one[0], one[1].round))
         if not found:
             return None
-        told = entry(found)
+        told = await in_thread(lambda: entry(found, answers=self._known_answers()))
         for attempt, (run, line, _) in zip(told["attempts"], found, strict=True):
             verdict = NOT_JUDGED if line.passed is None else int(line.passed)
             attempt |= {"run": run, "sample": line.sample, "round": line.round, "verdict": verdict}

@@ -13,9 +13,12 @@ import httpx2
 import pytest
 
 from harness.config.run_file import RunFile
+from harness.config.settings import Settings
 from harness.errors import FatalCallError
 from harness.mock import MockServer
 from harness.run.job import execute, prepare
+from harness.run.task_answers import RecordedTask, task_of
+from harness.store.run_folder import RunFolder
 from harness.store.run_status import STATUS, STOP, RunStatus, write_status
 from harness.view.app import LiveView, listen, serve
 from harness.view.chosen import QUICK_TEXTS
@@ -44,8 +47,11 @@ class Page(NamedTuple):
 
 @contextlib.asynccontextmanager
 async def opened(root: Path) -> AsyncIterator[Page]:
+    def answers_of(folder: RunFolder) -> RecordedTask | None:
+        return task_of(folder, Settings())
+
     listener, ready = listen(0), asyncio.get_running_loop().create_future()
-    serving = asyncio.create_task(serve(listener, [root], ready.set_result))
+    serving = asyncio.create_task(serve(listener, [root], ready.set_result, answers_of))
     app: LiveView = await ready
     origin = app.url().partition("/?")[0]
     async with (
@@ -275,6 +281,9 @@ async def test_an_entry_has_all_rounds_of_all_runs(page: Page) -> None:
     entry = await page.get(f"{BOTH}/api/entry", instance=case["instance"])
     assert {attempt["run"] for attempt in entry["attempts"]} == {0, 1}
     assert entry["prompts"][entry["attempts"][0]["prompt"]][0][0] in ("user", "system")
+    assert [attempt["text"] for attempt in entry["attempts"] if attempt["verdict"] == 1][0] in (
+        entry["references"]  # what a simulated model answers
+    )
     missing = await page.client.get(f"{BOTH}/api/entry", params={"instance": "../x"})
     assert missing.status_code == 404
 
