@@ -390,7 +390,8 @@ def compare(
     if len(opened) < 2:
         raise ConfigError("Fewer than two runs to compare.", "Pass two or more, or their names.")
     asked = ComparisonOptions(score=score, round=round, by=by)
-    return ComparisonResult(compare_runs([read_run(one.folder) for one in opened], asked))
+    with for_python():
+        return ComparisonResult(compare_runs([read_run(one.folder) for one in opened], asked))
 
 
 def checker(function: Callable[..., Any]) -> Callable[..., Any]:

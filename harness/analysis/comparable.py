@@ -14,7 +14,7 @@ from harness.analysis.self_preference import unequal
 from harness.analysis.summary import measure
 from harness.config.identity import NAMED, by_name, free_keys
 from harness.config.run_file import flatten, is_below, of_k
-from harness.errors import ConfigError, RunConflict, nearest
+from harness.errors import ConfigError, RunConflict, nearest, option
 from harness.store.calls import NO_CALLS
 from harness.store.columns import AttemptTable
 from harness.store.index import read_attempts
@@ -155,7 +155,8 @@ def common_score(variants: Iterable[Variant]) -> tuple[str, str]:
     common = {PASS_RATE if of_k(score)[1] else score for score in scores}
     if len(common) > 1:
         listed = ", ".join(scores)
-        raise RunConflict(f"The runs have different primary metrics: {listed}.", "Name a --score.")
+        remedy = f"Name one: {option('score', 'NAME')}."
+        raise RunConflict(f"The runs have different primary metrics: {listed}.", remedy)
     return " and ".join(scores), common.pop()
 
 
@@ -206,7 +207,7 @@ def refuse_unknown_round(tables: Sequence[AttemptTable], round_: int | None) -> 
     last = max((int(table.round.max()) for table in tables if len(table)), default=1)
     if round_ is not None and round_ > last:
         problem = f"None of the runs has a round {round_}: the last one is round {last}."
-        raise ConfigError(problem, "Omit --round to use each sample's last round.")
+        raise ConfigError(problem, "Omit it to use each sample's last round.")
 
 
 def refuse_unknown_label(

@@ -291,10 +291,10 @@ async def _execute(job: Job, listener: Listener | None) -> Result:
             manifest.begin(sorted(job.retried), rescored._asdict() if rescored else {})
             observation = Observation(job.observers, session.notices)
             try:
-                notes = [str(rescored)] if rescored else []
-                if job.only is not None:
-                    whole = "all instances" if run.limit is None else f"{run.limit:,} instances"
-                    notes.append(f"This run is of {whole}. {job.only:,} of them are worked on now.")
+                notes = {"scores": str(rescored)} if rescored else {}
+                if job.only is not None:  # fewer than it was started with
+                    results = "The results cover all recorded answers"
+                    notes["limit"] = f"{results}. This session adds to {job.only:,} instances."
                 ended, tally = await _work(job, session, manifest, observation, listener, notes)
             except BaseException as error:
                 interrupted = isinstance(error, asyncio.CancelledError)
@@ -317,7 +317,7 @@ async def _work(
     manifest: Manifest,
     observation: Observation,
     listener: Listener | None,
-    notes: Sequence[str] = (),
+    notes: Mapping[str, str],
 ) -> tuple[Ending, Tally]:
     """Make the missing judgements, and then finish the unfinished samples.
 
@@ -366,8 +366,8 @@ async def _work(
             watching = listener(tally, stop, session.notices) if listener else None
             with watching or contextlib.nullcontext(), Heartbeat(job.folder, tally, session):
                 observation.run_begun(_observed(job, manifest))
-                for note in notes:
-                    session.notices.status("run")(note)
+                for source, note in notes.items():
+                    session.notices.status(source)(note)
                 if judging is not None:
                     plan = await _caught_up(job, plan, judging, session, tally, workers)
                 model = session.bind(job.model)
