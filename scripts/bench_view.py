@@ -144,9 +144,9 @@ def open_in_browser(root: Path, folder: RunFolder, count: int, tab: Any) -> Open
         tab.goto(url, wait_until="commit")
         tab.locator(".rates li b").first.wait_for()
         figures, spent = time.perf_counter() - began, cpu_so_far(pid)
-        tab.locator(".found p", has_text=f"{count:,} cases").wait_for()
+        tab.locator(".found p", has_text=f"{count:,} samples").wait_for()
         tab.locator(".indexing").wait_for(state="detached")
-        tab.locator(".figures").first.wait_for()
+        tab.locator(".figures").first.wait_for(state="attached")
         whole = time.perf_counter() - began
         return Opening(address, figures, spent, whole, cpu_so_far(pid), memory(pid))
 
@@ -178,7 +178,7 @@ def opening(root: Path, folder: RunFolder, count: int, times: int) -> None:
                 if state != "saved index, no metrics.json" or not found:
                     before()
                 tab = chromium.new_page()
-                tab.set_default_timeout(600_000)
+                tab.set_default_timeout(120_000)
                 found.append(open_in_browser(root, folder, count, tab))
                 tab.close()
             least = [min(column) for column in zip(*found, strict=True)]
