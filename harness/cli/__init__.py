@@ -224,6 +224,22 @@ class CommandGroup(TyperGroup):
                     [(name, str(one.help).partition("\n\n")[0]) for name, one in commands.items()]
                 )
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that the words name.
+
+        If it is unknown, the error says what to use instead.
+        """
+        name, names = args[0], self.list_commands(ctx)
+        if name not in names and not name.startswith("-"):
+            from harness.config.other_tools import COMMANDS
+            from harness.errors import nearest
+
+            said = nearest(name, names)
+            if self.headings and not get_close_matches(name, names, n=1, cutoff=0.75):
+                said = COMMANDS.get(name, "harness --help lists the commands.")
+            ctx.fail(f"No such command {name!r}. {said}")
+        return super().resolve_command(ctx, args)
+
 
 class _LazyGroup(CommandGroup):
     """The group of all verbs. They are imported on use, and listed in the order of ``--help``."""
@@ -236,21 +252,6 @@ class _LazyGroup(CommandGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return a command that imports the verb on use, or None if there is no such verb."""
         return _Verb(cmd_name, help=VERBS[cmd_name]) if cmd_name in VERBS else None
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that the words name.
-
-        If it is unknown, the error says what to use instead.
-        """
-        name = args[0]
-        if name not in VERBS and not name.startswith("-"):
-            from harness.config.other_tools import COMMANDS
-            from harness.errors import nearest
-
-            close = get_close_matches(name, VERBS, n=1, cutoff=0.75)
-            said = COMMANDS.get(name) or (nearest(name, VERBS) if close else "")
-            ctx.fail(f"No such command {name!r}. {said or 'harness --help lists the commands.'}")
-        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Run a verb.

@@ -56,7 +56,7 @@ def test_options_by_the_installed_program() -> None:
 
 
 def test_commands() -> None:
-    assert offered("harness do") == ["doctor"]
+    assert offered("harness do") == ["docs", "doctor"]
     assert {"stats", "prune"} == set(offered("harness cache "))
 
 

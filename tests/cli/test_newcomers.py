@@ -87,6 +87,8 @@ def test_rows_of_variants_have_their_names(tmp_path: Path) -> None:
         (("models",), "Use harness backends"),
         (("evl",), "Did you mean 'eval'?"),
         (("frobnicate",), "harness --help lists the commands"),
+        (("data", "list"), "Did you mean 'ls'?"),
+        (("cache", "clear-all"), "Valid names: prune, stats."),
         (("eval", "--tasks", "ifeval"), "harness eval TASK,TASK --model MODEL"),
         (("run", "quickstart", "-T", "a=b"), "Write -o task.KEY=VALUE"),
         (("run", "-c", "promptfooconfig.yaml"), "harness run FILE"),
