@@ -37,7 +37,7 @@ F1 = ("macro_f1", "macro_f1_answered")
 
 
 class TableOptions(Struct, frozen=True, kw_only=True):
-    """The options of a results table. By default, it is the table that the task declares."""
+    """The options of a results table. By default, the table is the one that the task declares."""
 
     rows: str | None = None  # label whose groups are the rows; empty for none
     columns: str | None = None  # label whose groups are the columns; empty for none

@@ -141,7 +141,7 @@ def _kinds(failed: _Failed, silent: tuple[str, ...], judged: bool) -> list[str]:
 
 
 def without_values(reason: str) -> str:
-    """Return a reason on one line with its numbers replaced by N, to count alike reasons.
+    """Return a reason on one line with its numbers replaced by N, to make similar reasons equal.
 
     >>> without_values("98 of 100 words")
     'N of N words'
