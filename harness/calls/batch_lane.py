@@ -226,7 +226,7 @@ class BatchLane:
             self.report("")
 
     def _pause_s(self) -> float:
-        """Return the seconds until the next look, which grow with the time since the last call."""
+        """Return the seconds until the next poll, which grow with the time since the last call."""
         return min(self._poll_s, 1 + (self.clock() - self._arrived_at) / 10)
 
     def _is_quiet(self) -> bool:
@@ -240,7 +240,7 @@ class BatchLane:
         return self._is_quiet() or (limits is not None and len(self._queued) >= limits.requests)
 
     def _report(self) -> None:
-        """Report the calls in batches and the others, if the numbers have changed."""
+        """Report the numbers of batches and of their requests, if these have changed."""
         at_work = self._ledger.open() if self.waits else []
         done, requests = (sum(getattr(one, n) for one in at_work) for n in ("done", "requests"))
         batches = f"{len(at_work):,} batch{'es' * (len(at_work) != 1)} with {requests:,} requests"
