@@ -42,7 +42,7 @@ def listing(context: typer.Context, form: JsonFormat = "table") -> None:
 
 @batches.verb("cancel")
 def cancel(batch: str) -> None:
-    """Cancel a batch. What it has finished is kept, and the rest is owed again.
+    """Cancel a batch. Its finished requests are kept, and the others must be made again.
 
     Args:
         batch: The batch's id, as in the list.

@@ -64,7 +64,7 @@ def run(
         fresh: Keep an earlier run of this name, and start a new one next to it.
         rescore: If only the checks or their data have changed, score the recorded answers again.
         batch: Make the calls in the provider's batches: cheaper, but they may take a day.
-        detach: Like --batch, but leave once the batches are submitted, or are still at work.
+        detach: Like --batch, but end when all calls are in batches; repeat the command to continue.
         dry_run: Print the plan and estimated cost without running.
         retry: Retry attempts with these outcomes, separated by commas: truncated, refused, empty,
             unparseable. Failed calls (error) are always retried.
