@@ -68,7 +68,7 @@ class RunFile(Section):
     )  # values by key; every combination is a variant
 
     def in_batches(self, *, detach: bool = False) -> RunFile:
-        """Return the run file with ``limits.batch``. ``detach`` is its key of that name."""
+        """Return a copy of the run file that sets ``limits.batch``, with the given ``detach``."""
         batch = (self.limits.batch or BatchSection()).model_copy(update={"detach": detach})
         limits = self.limits.model_copy(update={"batch": batch})
         return self.model_copy(update={"limits": limits})
