@@ -41,7 +41,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """A plug-in's summary and options, and further ``facts``: pairs of a title and a text."""
+    """A plug-in's summary and options, and further ``facts``, each with a title and a text."""
 
     summary: str
     options: tuple[Option, ...] = ()
