@@ -189,9 +189,9 @@ def _beginnings(model: Model) -> SharedBeginnings | None:
 
 
 def estimate_waves(job: Job) -> EstimateRange | None:
-    """Return how many waves of batches a run waits for, or None if it uses none.
+    """Return how often a run waits for batches, or None if it uses none.
 
-    Each round is a wave, and its judgements are another one if a judge's model uses batches.
+    It waits once in each round, and once more if a judge's model uses batches as well.
     """
     batched = job.model.limits.batch is not None
     judged = any(judge.model.limits.batch is not None for judge in job.judges)

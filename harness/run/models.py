@@ -113,7 +113,7 @@ class Model:
 
     @property
     def usual_price(self) -> Price | None:
-        """The price of most calls: that of batches, if the model uses them. None if unknown."""
+        """The price of most calls (with batches, the price in them), or None if it is unknown."""
         return self.price.batch if self.price is not None and self.limits.batch else self.price
 
     @property
