@@ -315,7 +315,7 @@ def _resolved(check: Check, row: Mapping[str, Any]) -> Check:
 
 
 def target_fields(check: Check) -> list[str]:
-    """Return the fields of the row that a check names as its target."""
+    """Return the fields of a row from which a check takes its target."""
     if check.checker == JUDGE:
         return []
     names, principal, _ = _parameters(check.checker)
