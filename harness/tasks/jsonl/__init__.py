@@ -59,8 +59,8 @@ class JsonlTask:
             .tsv.
         prompt: A template of the user's message, with the row's fields; null if rows have prompts.
         system: A template of the system message.
-        extract: How to find the answer in a text: {regex: ...}, {number: last} or {json: key}; null
-            for the whole text.
+        extract: How to find the answer in a reply: {regex: ...}, {number: last} or {json: key};
+            null for the whole reply.
         checks: Checkers and judges by name, with options; one name alone needs no list.
         gold: A template of a correct answer, for shots and simulated runs. If a row has several
             targets, the field target stands for the first. null uses the target in the form that
