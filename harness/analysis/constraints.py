@@ -246,6 +246,12 @@ def compare_kinds(
     """Compare two runs on each kind of constraint, and return the comparisons by kind.
 
     The kinds with the most changed pairs come first.
+
+    Args:
+        first: The findings on the first run.
+        second: The findings on the second run.
+        names: Ids of instances. Those that got better or worse are listed in the comparisons.
+        cluster: Label of the statistical unit; empty for the prompt.
     """
     pairs = pair(first.table, second.table).clustered_by(cluster)
     instances = second.instances(names)

@@ -309,7 +309,8 @@ def correlation(
 ) -> Statistic:
     """Return Pearson's r of two variables, with its linearised standard error.
 
-    The statistic's mean is None if either variable is constant.
+    ``cluster`` holds the number of each observation's cluster. The statistic's mean is None if
+    either variable is constant.
     """
     if not len(one) or not np.ptp(one) or not np.ptp(other):  # std() of equal values may not be 0
         return Statistic(n=len(one), n_clusters=len(np.unique(cluster)))
