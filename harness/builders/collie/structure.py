@@ -162,7 +162,11 @@ def draw(found: Options, draws: Callable[[], Draws]) -> Target:
 
 
 def options(rule: Rule, base: Base, observed: Observed, draws: Callable[[], Draws]) -> list[Target]:
-    """Return the targets that a rule allows and that the values observed in a text satisfy."""
+    """Return the targets of a base constraint that its rule allows and that a text satisfies.
+
+    ``observed`` are the values of the constraint in the text. ``draws`` returns the random draws
+    for a rule that takes a sample of them.
+    """
     if isinstance(rule, list):
         return [value for value in rule if check.satisfied(base, observed, value)]
     taken = _taken(rule, observed, draws)

@@ -95,7 +95,7 @@ def _valid(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any, N
 def violating(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any, Violation]]:
     """Yield instances that violate exactly one keyword of a schema, each with its violation.
 
-    The schema's keywords take turns.
+    The schema's keywords take turns. ``by`` is the validator that finds the violations.
     """
     tried = Counter[str]()
     for value, _ in _valid(schema, draws, by):

@@ -118,6 +118,12 @@ async def yes_probabilities(
 
     The probability is None if no reply to the question can be read.
 
+    Args:
+        asking: Calls the models.
+        stage: The stage, such as ``filter``.
+        questions: The questions.
+        by: The settings that say how to ask, such as the number of votes.
+
     Raises:
         ConfigError: If none of the stage's first replies can be read.
     """
