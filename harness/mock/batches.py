@@ -151,6 +151,8 @@ class VendorBatches(ABC):
     ) -> dict[str, Any] | bytes | None:
         """Return the JSON object or the file that answers a request, or None for another path.
 
+        ``given`` holds the parameters of the request's URL.
+
         Raises:
             ApiError: If the request is rejected.
             Reset: If the connection is to be reset.
@@ -185,7 +187,11 @@ class VendorBatches(ABC):
     def begin(
         self, entries: list[BatchedRequest], headers: Headers, about: dict[str, Any]
     ) -> MockBatch:
-        """Create a batch, which ends when its latency has passed."""
+        """Create a batch, which ends when its latency has passed.
+
+        ``headers`` are those of the request, and ``about`` holds the vendor's further facts about
+        the batch.
+        """
         number = f"{self.settings.seed}/{len(self.known)}"
         name = f"{self.prefix}_{blake2b(number.encode(), digest_size=8).hexdigest()}"
         seconds = self.settings.latency.seconds(self.settings.draw("latency"))

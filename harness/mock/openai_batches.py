@@ -57,7 +57,10 @@ class OpenAIBatches(VendorBatches):
     def serve(
         self, method: str, path: str, given: Given, headers: Headers, body: bytes
     ) -> dict[str, Any] | bytes | None:
-        """Return the answer to a request about files or batches, or None for any other path."""
+        """Return the answer to a request about files or batches, or None for any other path.
+
+        ``given`` holds the parameters of the request's URL.
+        """
         if (method, path) == ("POST", self.files):
             return self._upload(headers, body)
         if method == "GET" and (found := re.fullmatch(r"/v1/files/([^/]+)/content", path)):
