@@ -295,6 +295,15 @@ def interval_layers(
     """Return the layers of a chart that draw values with their intervals.
 
     The data points have the fields ``value``, ``low`` and ``high``.
+
+    Args:
+        sheet: The chart's data.
+        base: The chart to which the layers belong.
+        title: The title of the axis of the values.
+        unit: The unit of the values.
+        upright: Whether the values are on the y axis.
+        joined: Whether a line joins the points.
+        signed: Whether the values are differences, which are drawn with signs and a line at 0.
     """
     values = [one["value"] for one in sheet.data if one["value"] is not None]
     bounded = not signed and all(0 <= value <= 1 for value in values)
