@@ -44,9 +44,13 @@ def rescored(
 ) -> Iterator[tuple[Attempt, Rescored]]:
     """Yield each recorded attempt with its new scores.
 
-    ``recorded`` is an index that leaves judges' verdicts out. Attempts come in the order of the
-    data set, so neither instances nor texts are held in memory. Attempts whose instances are no
-    longer in the data set come last, without a verdict.
+    Attempts come in the order of the data set, so neither instances nor texts are held in memory.
+    Attempts whose instances are no longer in the data set come last, without a verdict.
+
+    Args:
+        task: The task with the current checks.
+        recorded: The index of the attempts, without judges' verdicts.
+        assess: Returns the assessment of a reply.
     """
     left = np.ones(len(recorded), np.bool_)
     for instance in task.instances():

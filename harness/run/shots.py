@@ -360,8 +360,14 @@ def build_shots(
 ) -> Shots:
     """Choose the shots of a few-shot run.
 
-    ``siblings`` are the names of all runs of the run file. Shots must not depend on their mistakes,
-    which may still change.
+    Shots must not depend on mistakes in runs of the same file, which may still change.
+
+    Args:
+        run: The run file.
+        task: The run's task.
+        settings: The settings, with the folders of data and runs.
+        folder: The run's folder.
+        siblings: The names of all runs of the run file.
     """
     section = run.task.shots
     if run.polish is not None and section.form != "turns":
