@@ -218,7 +218,11 @@ def count_phrase(amount: str, count: Count, noun: str, number: Observed, plural:
 def position_phrase(position: grammar.Position, noun: str, value: Observed, verb: str) -> str:
     """Return a phrase for the units at positions, such as "the 2nd word to be 'x'".
 
-    ``verb`` stands between the positions and the units: "to be" or "being".
+    Args:
+        position: The transformation, with the positions.
+        noun: The unit, in the singular.
+        value: The wanted or observed units.
+        verb: The words between the positions and the units: "to be" or "being".
     """
     if isinstance(position.index, tuple) and len(position.index) > 1:
         places = ", ".join(map(ordinal, position.index))
