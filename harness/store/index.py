@@ -134,8 +134,13 @@ class AttemptIndex:
     ) -> int | None:
         """Return the number of the first round of a sample that must be run, or None if none must.
 
-        A round must be run if it is missing or has an outcome in ``retried``. ``passed`` returns
-        whether a round has passed; by default, this is the verdict in the index.
+        Args:
+            instance: The id of the sample's instance.
+            sample: The number of the sample.
+            rounds: The maximum number of rounds.
+            stop_on_pass: Whether no further round is run after a round that has passed.
+            retried: Outcomes of rounds that must be run again.
+            passed: Returns whether a round has passed. By default, the index decides.
         """
         for number in range(1, rounds + 1):
             row = self._row(instance, sample, number)
