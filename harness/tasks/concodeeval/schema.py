@@ -171,8 +171,13 @@ _APPLIES_TO = {keyword: types for types, words in _TYPES.items() for keyword in 
 def sample_third(sample: str, output: Format, path: str, mode: Mode) -> str:
     """Return the third of a sample (first, middle, last) that contains a value.
 
-    ``path`` is the JSON Pointer of the value. The result is ``whole`` for the root, and ``unknown``
-    if the value cannot be located.
+    The result is ``whole`` for the root, and ``unknown`` if the value cannot be located.
+
+    Args:
+        sample: The sample's text.
+        output: The format of the text.
+        path: The JSON Pointer of the value.
+        mode: How the text is read.
     """
     if not path:
         return "whole"

@@ -86,8 +86,9 @@ def paper(
 ) -> str:
     """Return the authors' prompt for the input ``text``, byte for byte.
 
-    If a prompt begins with explained examples or the input, the authors' code writes an empty first
-    line. No recorded prompt has it, so it is omitted here.
+    ``positives`` are the positive examples to show. If a prompt begins with explained examples or
+    the input, the authors' code writes an empty first line. No recorded prompt has it, so it is
+    omitted here.
     """
     lines: list[str] = []
     for field in fields:
@@ -109,7 +110,10 @@ def paper(
 def chat(
     instruction: Instruction, fields: Sequence[str], text: str, positives: Sequence[Example] = ()
 ) -> str:
-    """Return the prompt for the input ``text`` that asks a chat model for the output alone."""
+    """Return the prompt for the input ``text`` that asks a chat model for the output alone.
+
+    ``positives`` are the positive examples to show.
+    """
     parts: list[str] = []
     for field in fields:
         if field in loading.TEXT_FIELDS:
