@@ -112,6 +112,12 @@ class CaseTable:
         """Return the cases that a filter selects.
 
         A filter for something that does not exist, such as an unknown outcome, selects nothing.
+
+        Args:
+            asked: The filter.
+            known: Facts about the attempts that the filter may need.
+            default_round: The round that cells show if the filter names none; None for the last
+                round.
         """
         runs = range(len(self.names))
         shown = [not asked.run or name in asked.run for name in self.names]
