@@ -390,11 +390,11 @@ def _show_dry_runs(jobs: Sequence[Job], missing: Sequence[str]) -> None:
 
 
 def _rows(job: Job, found: DryRun) -> dict[str, str]:
-    run = job.run
+    run, where = job.run, job.model.backend.endpoint
     rows = {
         "run": str(job.folder.path) + (" (continued)" if job.folder.begun() else ""),
         "task": run.task.name,
-        "model": f"{run.model.name} by {run.model.backend} {job.model.backend.endpoint}".strip(),
+        "model": " ".join(filter(None, (run.model.name, f"({run.model.backend})", where))),
         "instances": f"{found.instances:,}",
         "samples": f"{found.samples:,}, {found.owed_samples:,} of them unfinished",
         "calls of round 1": f"{len(found.calls):,} distinct, {found.cached:,} of them cached",

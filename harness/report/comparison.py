@@ -177,9 +177,9 @@ def captions(comparison: RunComparison) -> Iterator[str]:
         yield "p and the intervals are not adjusted for the number of rows."
     if any(one.constraints for one in comparison.others):
         yield (
-            "constraint: its kind, without its values; a pair is one constraint of one instance; "
-            "better, worse: satisfied more or less often; p (BH): adjusted by Benjamini and "
-            "Hochberg over a run's kinds."
+            "constraint: the kind, without its values. n counts each constraint of each instance. "
+            "better, worse: satisfied more or less often. p (BH): adjusted by the method of "
+            "Benjamini and Hochberg over a run's kinds."
         )
     yield from comparison.notes
 
@@ -336,8 +336,8 @@ def _matrix_captions(matrix: PairMatrix) -> Iterator[str]:
         methods = dict.fromkeys(TESTS[pair.comparison.method] for pair in matrix.pairs)
         yield (
             f"Below the diagonal: p of each pair by {' or '.join(methods)}, over the instances for "
-            f"which both have a value; * p < {STARRED}. Above: p adjusted by Holm over the "
-            f"{len(matrix.pairs)} pairs; use it when looking for differences."
+            f"which both have a value; * p < {STARRED}. Above: p adjusted by Holm's method "
+            f"over all pairs ({len(matrix.pairs)}); use it when looking for differences."
         )
     found = [pair.comparison for pair in matrix.pairs]
     lacking = [sum(filter(None, (c.only_first, c.only_second, c.not_judged))) for c in found]
@@ -363,8 +363,8 @@ def _ranking_captions(found: InducedRankings) -> Iterator[str]:
     if len(found.scorings[0].values) > 1:
         fewest = min((tau.n_runs for tau in found.taus), default=0)
         yield (
-            "Kendall's tau-b between the rankings of runs by every two scorings, over "
-            f"{fewest} runs or more."
+            "Kendall's tau-b of the rankings of the runs by each two scores, over at least "
+            f"{fewest} runs."
         )
     for tau in found.taus:
         if tau.first == 0 and found.scorings[tau.second].kind == "external":

@@ -248,12 +248,12 @@ def _model_notes(found: Suite, brief: bool) -> Iterator[str]:
     shown = found.table
     raw = [figure.name for figure in shown.figures if not figure.fraction]
     unscaled = f", except {', '.join(raw)}" if raw else ""
-    yield f"Per cent{unscaled}, with 95% intervals that account for prompts."
+    yield f"Per cent{unscaled}, with 95% intervals clustered by prompt."
     measures = []
     for figure in shown.figures:
         data = found.datasets.get(figure.task)
         measure = f"{figure.task}: {figure.score or 'pass rate'}"
-        measures.append(f"{measure} on its data set {data}" if data else measure)
+        measures.append(f"{measure} on the data set {data}" if data else measure)
     yield f"{'; '.join(measures)}."
     yield from _counts(shown)
     if any(cell is None or cell.value is None for row in shown.rows for cell in row.cells):

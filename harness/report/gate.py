@@ -55,13 +55,13 @@ def gate_document(gates: Sequence[Gate]) -> TableDocument:
     exact = [one for one in decisions if one.method == "exact"]
     notes = []
     if len(exact) < len(decisions):
-        notes.append("passed: the whole interval is within the bound; failed: it is beyond it.")
+        notes.append("passed or failed: the whole interval is within or beyond the bound.")
     if len(decisions) - len(exact) > 1:
         notes.append("The intervals are adjusted for the number of decisions.")
     if any(one.what not in (COST, COST_PER_SAMPLE) for one in exact):
         notes.append("The runs have the same answers, so the score has not changed.")
     if needed:
-        notes.append("needed: instances that tell in 80% of cases, if the true value is this one.")
+        notes.append("needed: instances that decide in 80% of cases if the true value is this one.")
     if any(LATENCY.fullmatch(one.what) for one in decisions):
         notes.append("Latencies are those of calls that were made: cached replies have none.")
     if any(_leaves_out(one, gate) for gate, one in found):

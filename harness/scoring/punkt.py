@@ -151,7 +151,10 @@ def best(folder: Path | None = None) -> Punkt:
     """
     found = english(folder)
     if found is None:
-        logger.warning("Without 'harness data fetch punkt', a few verdicts on sentences differ.")
+        logger.warning(
+            "NLTK's sentence parameters are missing, so a few verdicts differ from the published "
+            "ones. To install them: harness data fetch punkt"
+        )
     return found or own()
 
 

@@ -158,7 +158,7 @@ def test_runs_of_several_tasks_are_not_compared(quick: Path) -> None:
     told = data(page, "overview")
     assert " runs of 2 tasks, not compared: " in told["answer"]["sentence"]
     texts = [part.get("text", "") for one in told["sections"] for part in one["parts"]]
-    assert any("on its data set builtin" in text for text in texts)
+    assert any("on the data set builtin" in text for text in texts)
     baseline = ("report", "weak", "ni", "--baseline", "weak", "-o", page)
     assert "different tasks" in mistake(harness(*baseline, env=on(quick)))
 
