@@ -48,9 +48,9 @@ class _Scored(msgspec.Struct, array_like=True):
 class LongAnswers:
     """An assessor of answers by the task's rules. Thread-safe.
 
-    Long answers are assessed in a separate process, which starts with the first of them and builds
-    the task from the run file. If it cannot (because the task exists only in this process), long
-    answers are assessed here too.
+    Long answers are assessed in a separate process, which starts with the first long answer and
+    builds the task from the run file. If the process cannot build the task (because it exists only
+    in this process), long answers are assessed here too.
     """
 
     def __init__(
