@@ -111,7 +111,7 @@ class StrictValidator:
     def _has_none(self, path: Sequence[str | int], found: Any) -> bool:
         """Return whether no item of ``found`` matches `contains`.
 
-        If so, what the engine reports as an error of `maxContains` is one of `contains`.
+        If so, `contains` is violated, although the engine reports a violation of `maxContains`.
         """
         around = follow(self.schema, path[:-1])
         if not isinstance(around, dict) or "minContains" in around:
