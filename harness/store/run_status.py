@@ -25,7 +25,7 @@ MOST_EVENTS = 50  # latest messages kept
 class Moment(msgspec.Struct, array_like=True):
     """A session's traffic at one time.
 
-    All counts begin with the session, except for calls in progress.
+    All counts are totals since the session began, except for the number of calls in progress.
     """
 
     at: float
