@@ -233,8 +233,9 @@ class ConCodeEval:
     ) -> tuple[Message, ...]:
         """Return the conversation that asks about an instance.
 
-        ``fields`` are the values of the template's fields for the instance, and ``shots`` those for
-        each shot.
+        Args:
+            fields: The values of the template's fields for the instance.
+            shots: The values of the template's fields for each shot.
 
         Raises:
             ConfigError: If there are shots but the prompt has no place for them.
