@@ -87,7 +87,7 @@ class LiveView:
     """The ASGI application of the live page.
 
     ``port`` is the server's port, which the Host of every request must name. ``answers_of`` returns
-    what the task of a run knows about answers.
+    the facts that a run's task knows about answers.
     """
 
     def __init__(
