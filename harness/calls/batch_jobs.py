@@ -134,7 +134,7 @@ class BatchJobs:
         await self.ledger.intend(tag, calls, size, self.run, self.section)
         for key in requests:
             replies.release(key)
-        if len(self.ledger.calls(tag)) < len(calls):  # only where claims do not work
+        if len(self.ledger.keys(tag)) < len(calls):  # only where claims do not work
             await self._abandon(tag, "not created")
             return
         entries = [(f"{key}-{tag}", request) for key, request in requests.items()]

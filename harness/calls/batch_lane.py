@@ -263,11 +263,11 @@ class BatchLane:
 
     def _look_elsewhere(self) -> None:
         """Deliver the calls that other processes have paid for or given up."""
-        replies, known = self._ledger.replies, set(self.jobs.ours)
-        foreign = [key for key, one in self._attached.items() if one.tag not in known]
-        for key in [*self._elsewhere, *foreign]:
-            if self._ledger.tag(key) is not None and key in self._attached:
-                continue
+        replies, ours = self._ledger.replies, self.jobs.ours
+        foreign = {key: one.tag for key, one in self._attached.items() if one.tag not in ours}
+        unknown = {tag: self._ledger.keys(tag) for tag in set(foreign.values())}
+        settled = [key for key, tag in foreign.items() if key not in unknown[tag]]
+        for key in [*self._elsewhere, *settled]:
             with contextlib.suppress(StoreBusy):
                 if (reply := replies.get(key)) is not None:
                     self.jobs.unreserve(key, reply)

@@ -100,6 +100,11 @@ class BatchLedger:
         """Return the calls of a batch whose outcomes are not known yet."""
         return batched_calls(self.replies, "tag = ?", tag)
 
+    def keys(self, tag: str) -> set[str]:
+        """Return the keys of a batch's calls whose outcome is not known."""
+        rows = self.replies.read("SELECT key FROM batch_calls WHERE tag = ?", [tag])
+        return {key.hex() for (key,) in rows}
+
     def intend(
         self, tag: str, calls: Sequence[BatchedCall], size: int, run: str, section: bytes
     ) -> asyncio.Future[None]:

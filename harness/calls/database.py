@@ -13,7 +13,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from harness.errors import StoreFailed
 
@@ -248,6 +248,12 @@ def _fill(new: Path, restore: Restore, damaged: Path) -> tuple[int, int]:
         file.executemany("INSERT OR IGNORE INTO replies VALUES (?, ?, ?, ?, ?)", restore())
         payments = "INSERT OR IGNORE INTO payments (run, key, usd, created) VALUES (?, ?, ?, ?)"
         file.executemany(payments, _readable_payments(damaged))
+        for name in ("batches", "batch_calls"):
+            places = ", ".join("?" * len(COLUMNS[name]))
+            file.executemany(
+                f"INSERT OR IGNORE INTO {name} VALUES ({places})",  # noqa: S608
+                _readable_rows(damaged, name),
+            )
         file.execute("COMMIT")
         query = "SELECT (SELECT count(*) FROM replies), (SELECT count(*) FROM payments)"
         n_replies, n_payments = file.execute(query).fetchone()
@@ -256,6 +262,15 @@ def _fill(new: Path, restore: Restore, damaged: Path) -> tuple[int, int]:
 
 def _readable_payments(damaged: Path) -> Iterator[PaymentRow]:
     """Yield the payments before the first unreadable page, except for reservations of sessions."""
+    for row in _readable_rows(damaged, "payments"):
+        match row:
+            case (str(), bytes(name), float(usd), float()) if 0 <= usd < math.inf:
+                if not name.startswith(SESSION):  # see `harness.run.session`
+                    yield row
+
+
+def _readable_rows(damaged: Path, name: str) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a table before the first unreadable page."""
     if damaged.stat().st_size < SMALLEST:
         return  # opening it would delete its log
     url = f"{damaged.resolve().as_uri()}?mode=ro"
@@ -263,11 +278,7 @@ def _readable_payments(damaged: Path) -> Iterator[PaymentRow]:
         contextlib.suppress(sqlite3.Error, UnicodeDecodeError),
         contextlib.closing(sqlite3.connect(url, uri=True)) as file,
     ):
-        for row in file.execute("SELECT run, key, usd, created FROM payments"):
-            match row:
-                case (str(), bytes(name), float(usd), float()) if 0 <= usd < math.inf:
-                    if not name.startswith(SESSION):  # see `harness.run.session`
-                        yield row
+        yield from file.execute(f"SELECT {', '.join(COLUMNS[name])} FROM {name}")  # noqa: S608
 
 
 def _part(path: Path, part: str) -> Path:

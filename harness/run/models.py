@@ -54,7 +54,7 @@ FREE = Price(input=0, output=0)
 OPTIONAL = ("temperature", "max_tokens")
 # Workers per concurrent call: a worker that backs off or awaits an identical call needs no slot.
 WORKERS_PER_SLOT = 4
-MOST_WORKERS = 50_000  # a worker that waits for a batch takes about 15 KB
+MOST_WORKERS = 50_000  # a call that waits for a batch takes 3.3 KB, without its prompt
 
 S = TypeVar("S", bound=ModelSection)
 
