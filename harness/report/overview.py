@@ -359,7 +359,8 @@ def _warnings(comparison: RunComparison | None, runs: Sequence[ReportedRun]) -> 
     found = [f"{run.name}: {note}." for run in runs for note in notes(run.metrics)]
     if comparison is not None:
         serious = (CONFOUNDED, SCORED_DIFFERENTLY)
-        found += [note for note in comparison.notes if note.startswith(serious)]
+        serious_notes = (note for note in comparison.notes if note.startswith(serious))
+        found += [note.replace("They were", "The runs were", 1) for note in serious_notes]
         found += unequal(comparison, runs)
     return found
 

@@ -359,6 +359,7 @@ interface ScoreShown { score: Score; find: RegExp | null; answer: string; places
 function ScoreView({ score, find, answer, places, onPlaces }: ScoreShown) {
   const { value, passed, reason, details, constraints = [] } = score;
   const brief = full(details).length > 0 && full(details).length < 60;
+  const own = constraints.length ? [] : placesOf([reason ?? "", null, "", "", ""], answer);
   const verdict = passed === undefined ? (value === null ? -1 : null) : passed ? 1 : 0;
   return (
     <li>
@@ -367,6 +368,7 @@ function ScoreView({ score, find, answer, places, onPlaces }: ScoreShown) {
         <b><T t={score.name} /></b>
         {value === null ? <span>not judged</span> : typeof value === "number" && <span>{Number(value.toPrecision(4))}</span>}
         {brief && <span class="detail"><T t={full(details)} /></span>}
+        <Places {...{ own, places, onPlaces }} />
       </div>
       {reason && <Block text={reason} find={find} />}
       {constraints.length > 0 && <Constraints {...{ constraints, answer, places, onPlaces }} />}
@@ -415,6 +417,13 @@ function placesOf([constraint, , observed, target]: Constraint, answer: string):
   return [...quoted, ...told].filter((text) => text.length > 1 && !/^[\d.\s]*$|^true$|^false$/u.test(text) && lower.includes(text.toLowerCase()));
 }
 
+/** Marks the places of a constraint or check in the answer, or no longer. */
+function Places({ own, places, onPlaces }: { own: string[]; places: string[]; onPlaces: (places: string[]) => void }) {
+  if (!own.length) return null;
+  const on = own.join("\n") === places.join("\n");
+  return <button type="button" class="quiet mark-place" aria-pressed={on} onClick={() => onPlaces(on ? [] : own)}>show in the answer</button>;
+}
+
 function Constraints({ constraints, answer, places, onPlaces }: { constraints: Constraint[]; answer: string; places: string[]; onPlaces: (places: string[]) => void }) {
   const values = (["observed", "wanted", "votes"] as const).map((name, at) => [name, at + 2] as const).filter(([, at]) => constraints.some((one) => full(one[at] as Cut)));
   return (
@@ -424,13 +433,11 @@ function Constraints({ constraints, answer, places, onPlaces }: { constraints: C
         <tbody>
           {constraints.map((constraint, at) => {
             const [text, passed] = constraint;
-            const own = placesOf(constraint, answer);
-            const on = own.length > 0 && own.join("\n") === places.join("\n");
             return (
               <tr key={at}>
                 <td dir="auto">
                   <T t={full(text)} />
-                  {own.length > 0 && <> <button type="button" class="quiet mark-place" aria-pressed={on} onClick={() => onPlaces(on ? [] : own)}>show in the answer</button></>}
+                  <Places own={placesOf(constraint, answer)} {...{ places, onPlaces }} />
                 </td>
                 <td class={`met ${passed === null ? "not-judged" : passed ? "passed" : "failed"}`}>{passed === null ? "?" : passed ? "✓ yes" : "✗ no"}</td>
                 {values.map(([name, at]) => <td dir="auto" key={name}><T t={full(constraint[at] as Cut)} /></td>)}
