@@ -94,7 +94,7 @@ FAULTS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("backend", ["openai", "anthropic"])
-@pytest.mark.parametrize(("samples", "kills"), [(2, 6), pytest.param(77, 50, marks=EXHAUSTIVE)])
+@pytest.mark.parametrize(("samples", "kills"), [(2, 5), pytest.param(77, 50, marks=EXHAUSTIVE)])
 def test_kill_9_at_any_moment_costs_nothing_twice(
     runs: Path, backend: str, samples: int, kills: int
 ) -> None:
@@ -225,6 +225,28 @@ def test_rounds_of_feedback_are_later_waves(runs: Path) -> None:
         assert comparable(runs, "live") == found
 
 
+def test_judgements_are_waves_of_their_own_or_live(runs: Path) -> None:
+    with MockServer() as server:
+        judge = {"backend": "anthropic", "name": "claude", "base_url": server.url}
+        given = {
+            "model.base_url": server.base_url,
+            "limits.batch": "{poll_s: 0.1}",
+            "judges": json.dumps([{"name": "infobench", "model": judge}]),
+        }
+        options = [word for name, value in given.items() for word in ("-o", f"{name}={value}")]
+        arguments = ["run", "configs/openai_infobench.yaml", "--limit", "13", *options]
+        assert "2 waves of up to 24 hours" in harness(*arguments, "--dry-run").stdout
+        ended = harness(*arguments)
+        assert ended.returncode == 0, ended.stderr
+        stats = server.stats()
+        assert stats.answered == stats.batch_answered > 13
+        live = [*arguments, "-o", "judges.infobench.model.limits={batch: false}", "-o", "seed=1"]
+        ended = harness(*live, "--name", "live")
+        assert ended.returncode == 0, ended.stderr
+        assert server.stats().batch_answered == stats.batch_answered + 13
+        assert server.stats().answered == 2 * stats.answered
+
+
 def test_a_later_run_takes_the_replies_at_their_price(runs: Path) -> None:
     with MockServer() as server:
         assert harness(*command(server, samples=1)).returncode == 0
@@ -279,7 +301,7 @@ def another_cache(runs: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("backend", ["openai", "anthropic"])
-@pytest.mark.parametrize(("samples", "kills"), [(2, 4), pytest.param(77, 50, marks=EXHAUSTIVE)])
+@pytest.mark.parametrize(("samples", "kills"), [(2, 2), pytest.param(77, 50, marks=EXHAUSTIVE)])
 def test_two_processes_on_one_cache_pay_once(
     runs: Path, backend: str, samples: int, kills: int
 ) -> None:
