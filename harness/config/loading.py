@@ -182,7 +182,7 @@ def _element(elements: list[Any], name: str) -> Any:
 def parse_override(text: str) -> tuple[str, Any]:
     """Split an override ``key.path=value`` into the key and the value, which is parsed as YAML.
 
-    A value that begins with a Jinja tag, such as ``{{ question }}``, is text.
+    A value with a Jinja tag, such as ``Answer: {{ question }}``, is text if it is not valid YAML.
 
     Raises:
         ConfigError: If it does not have this form, or the value is not valid YAML.
@@ -193,8 +193,6 @@ def parse_override(text: str) -> tuple[str, Any]:
         begin = "".join(re.findall(r"\A[\w.]*", text))
         begin = begin if begin == text else f"{begin}…"
         raise ConfigError(f"-o {begin!r} is not an override.", "Write -o key.path=value.")
-    if value.lstrip().startswith(("{{", "{%")):
-        return key, value
     problem, remedy = "the value is not valid YAML", f"Quote it: -o '{shown(key)}=\"…\"'."
     try:
         return key, parse_yaml(value)
@@ -202,6 +200,8 @@ def parse_override(text: str) -> tuple[str, Any]:
         problem, remedy = str(error.problem), error.remedy
     except yaml.YAMLError:
         pass
+    if re.search("{{|{%", value):
+        return key, value
     raise ConfigError(f"-o {shown(key)}: {problem}.", remedy)
 
 

@@ -482,6 +482,8 @@ def test_slips_in_a_constraint_are_told_in_the_users_words(
 
 def test_a_template_as_an_override_is_text(tmp_path: Path) -> None:
     assert parse_override("task.prompt={{ question }}?") == ("task.prompt", "{{ question }}?")
+    assert parse_override("task.prompt=Answer: {{ q }}") == ("task.prompt", "Answer: {{ q }}")
+    assert parse_override("task.prompt={% if a %}b{% endif %}")[1] == "{% if a %}b{% endif %}"
     assert parse_override("task={name: collie}") == ("task", {"name": "collie"})
     file = tmp_path / "a.yaml"
     file.write_text("task: {name: jsonl, prompt: {{ question }}}")
