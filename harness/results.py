@@ -237,7 +237,7 @@ class EvaluationResult(_TableResult):
             found = ExportedRows(runs, attempts=rows == "attempts")
             return _frame(list(found), found.columns)
         if rows not in _SUITE_ROWS:
-            problem = f"There are no rows {rows!r}."
+            problem = f"A data frame cannot have the rows {rows!r}."
             raise ConfigError(problem, nearest(str(rows), get_args(EvaluationRows)))
         kind, columns = _SUITE_ROWS[rows]
         records = [one for one in self.document.records or () if one["row"] == kind]

@@ -36,7 +36,9 @@ LIKELY = 0.5  # minimum probability of yes for a model's answer to count as yes
 
 Out = Annotated[Path, typer.Option("--output", metavar="FOLDER", help="Output folder.")]
 Report = Annotated[bool, typer.Option("--report", help="Also print the report.")]
-Jobs = Annotated[int | None, typer.Option(help="Processes (default: one per core).", min=1)]
+Jobs = Annotated[
+    int | None, typer.Option(help="Number of processes (default: one per core).", min=1)
+]
 
 build = VerbGroup("build")
 

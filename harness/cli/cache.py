@@ -77,7 +77,7 @@ def prune(
     dry_run: bool = False,
     yes: bool = False,
 ) -> None:
-    """Delete the paid replies that match every given filter, after asking.
+    """Delete the paid replies that match every given filter, after confirmation.
 
     A run that needs a deleted reply pays for it again.
 

@@ -223,8 +223,8 @@ def matrix(
     Tests every pair of runs. Runs of several benchmarks are tested benchmark by benchmark.
 
     Args:
-        by: Also rank the runs within each group of this label, which belongs to the instances, or
-            to the constraints that a judge scored (category).
+        by: Also rank the runs within each group of this label of the instances, or of the
+            constraints that a judge scored (such as category).
         external: Published scores to rank as well (CSV or JSONL: model, score).
     """
     scores = read_model_scores(external) if external else None

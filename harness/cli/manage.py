@@ -15,7 +15,7 @@ from harness.store.run_folder import REPORT, find_run, find_runs
 
 
 def rm(runs: Runs, yes: bool = False) -> None:
-    """Delete runs with everything in their folders, after asking.
+    """Delete runs with everything in their folders, after confirmation.
 
     Runs in progress are refused. The cache keeps the paid replies, so running the same file again
     costs nothing ('harness cache prune' deletes replies).

@@ -1,4 +1,4 @@
-"""`harness reproduce`: a paper's tables and figures, with our values beside the published ones."""
+"""`harness reproduce`: a paper's tables and figures, with our values next to the published ones."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def reproduce(
     output: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
     verify: Annotated[Path | None, typer.Option(metavar="PAGE")] = None,
 ) -> None:
-    """Reproduce a paper's tables and figures, with our values beside the published ones.
+    """Reproduce a paper's tables and figures, with our values next to the published ones.
 
     Replays recorded answers where they exist. Other runs are simulated unless --model is set.
-    Writes an HTML page and its record, a JSON file with a hash of every reply. The same command
-    resumes an interrupted study. Exit codes: 0 done, 1 failed, 3 the budget is spent, or a
-    verified page does not match its runs.
+    Writes an HTML page and its record, a JSON file with a hash of every reply. To resume an
+    interrupted study, repeat the command. Exit codes: 0 finished, 1 failed, 3 the budget is spent,
+    or a verified page does not match its runs.
 
     Args:
         model: Ask this model instead, such as openai/gpt-4o-mini.

@@ -54,7 +54,8 @@ def find(name: str, folder: Folder) -> Path:
     said = nearest(short, names(folder))
     if folder == "configs" and not get_close_matches(short, names(folder), n=1):
         said = remedy(name, TASKS) or (
-            "To list run files: harness configs; tasks: harness tasks; to write one: harness init."
+            "'harness configs' lists run files, 'harness tasks' lists tasks, and 'harness init' "
+            "writes a run file."
         )
     raise ConfigError(f"There is no {what} {name!r}.", said)
 

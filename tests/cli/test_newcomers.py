@@ -32,7 +32,7 @@ def test_a_file_that_is_not_there_may_be_a_shipped_one(file: str, tmp_path: Path
             "rows.jsonl",
             "is a data file, not a run file. Evaluate it with harness eval rows.jsonl",
         ),
-        ("unheard_of", "To list run files: harness configs; tasks: harness tasks"),
+        ("unheard_of", "'harness configs' lists run files, 'harness tasks' lists tasks"),
         ("gsm8k", "It is a preset for your file of its rows: harness eval FILE.jsonl"),
         ("task.py", "Tasks of Inspect are not run: use rows and checks"),
         ("promptfooconfig.yaml", "is not a run file. It is a promptfoo configuration"),
