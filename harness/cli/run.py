@@ -247,8 +247,8 @@ def _run_all(jobs: Sequence[Job], base: str, again: str, table: bool) -> int:
         say(f"Stopped. To continue: {again}")
         code = INTERRUPTED
     finally:  # printed below the display
-        if results:
-            done = len(results) == len(jobs) and code != INTERRUPTED
+        if results and (code != DETACHED or any(one.n_attempts for one in results.values())):
+            done = len(results) == len(jobs) and code not in (INTERRUPTED, DETACHED)
             _show(jobs, results, base, done=done, table=table)
     return code
 
