@@ -130,7 +130,7 @@ class Sheet:
 
         Args:
             run: The run's display name, or "" if the point belongs to no run.
-            texts: A text for each heading.
+            texts: A string for each heading.
             fields: The fields to draw.
         """
         if run:
