@@ -28,7 +28,7 @@ from harness.run.rescoring import SCORES, rescored
 from harness.store.files import replacing
 from harness.store.index import AttemptIndex
 from harness.store.manifest import package_versions
-from harness.store.run_folder import change, find_run
+from harness.store.run_folder import find_run, input_change
 
 CHANGED = 3  # exit code if verdicts changed; an error exits with 1
 FIRST = 10  # number of changes shown without --all
@@ -58,7 +58,7 @@ def score(run: Run, show_all: Annotated[bool, typer.Option("--all")] = False) ->
         key for key, now in sorted(fingerprint.items()) if before.get(key, now) != now
     ]
     for key in changed_inputs:
-        say(f"Changed since the run: {change(key, before[key], fingerprint[key])}", "yellow")
+        say(f"Changed since the run: {input_change(key, before[key], fingerprint[key])}", "yellow")
     packages = package_versions()
     header = {"run": folder.name, "scored_at": time.time(), "packages": packages}
     header |= {"fingerprint": fingerprint, "fingerprint_before": before}

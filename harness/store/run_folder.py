@@ -72,7 +72,7 @@ class Differences(NamedTuple):
         named = [change(key, *values) for key, values in self.settings.items()]
         if not named:
             said = f"The run {run!r} was made with another version of "
-            named = [change(key, *values) for key, values in self.inputs.items()]
+            named = [input_change(key, *values) for key, values in self.inputs.items()]
         fresh, name = option("fresh"), option("name", "NEW")
         remedy = f"To start a new run next to it: {fresh} or {name}. Cached replies cost nothing."
         if rescorable:
@@ -283,12 +283,17 @@ def change(key: str, old: object, new: object) -> str:
 
     Only the key is named if the values are long, hashes or whole sections.
     """
-    if key.endswith(HASH):
-        return _HASHED.get(name := key.removesuffix(HASH), name)
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         return key
     shown = f"{key} ({old}, now {new})"
     return key if len(shown) > 400 or re.search(r"[0-9a-f]{16}", shown) else shown
+
+
+def input_change(key: str, old: str, new: str) -> str:
+    """Describe the change of a value in a fingerprint as `change` does, a hash by what it is of."""
+    if key.endswith(HASH):
+        return _HASHED.get(name := key.removesuffix(HASH), name)
+    return change(key, old, new)
 
 
 def all_runs(root: Path) -> list[RunFolder]:
