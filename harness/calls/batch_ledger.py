@@ -101,7 +101,7 @@ class BatchLedger:
         return batched_calls(self.replies, "tag = ?", tag)
 
     def keys(self, tag: str) -> set[str]:
-        """Return the keys of a batch's calls whose outcome is not known."""
+        """Return the keys of a batch's calls whose outcomes are not known yet."""
         rows = self.replies.read("SELECT key FROM batch_calls WHERE tag = ?", [tag])
         return {key.hex() for (key,) in rows}
 
