@@ -84,6 +84,8 @@ class Archive {
   /** The first case of each instance, then one past the last. */
   #first: Int32Array;
   #places: Map<string, number>;
+  /** For each run that is compared, the instances on which it is better or worse. */
+  #changed: { run: number; better: Set<number>; worse: Set<number> }[];
   #chunks = new Map<number, Promise<PackedEntry[]>>(); // recently used ones, oldest first
   #hits: { query: string; rows: Uint8Array } | null = null; // of the last search that ended
 
@@ -103,6 +105,7 @@ class Archive {
     }
     this.#first[names.length] = cases.length;
     this.#cases = Int32Array.from([...cases, snippet.length]);
+    this.#changed = packed.changes.map(({ run, better, worse }) => ({ run, better: new Set(better), worse: new Set(worse) }));
     this.#places = new Map(names.map((name, place) => [name, place]));
     this.index = {
       ...packed,
@@ -228,9 +231,8 @@ class Archive {
     }
     if (state.change) {
       const [, what, run] = /^(better|worse):(.*)$/su.exec(state.change) ?? [];
-      const change = packed.changes.find((each) => runs[each.run] === run);
-      const changed = new Set(change?.[what as "better" | "worse"]);
-      ofCase.push((_, instance) => changed.has(instance));
+      const change = this.#changed.find((each) => runs[each.run] === run);
+      ofCase.push((_, instance) => change?.[what as "better" | "worse"].has(instance) ?? false);
     }
 
     const found: number[] = [];
@@ -280,12 +282,6 @@ class Archive {
       found.sort((a, b) => reverse * (of(a) - of(b)) || a - b);
     }
 
-    const changed = packed.changes.map(({ run, better, worse }) => [run, new Set(better), new Set(worse)] as const);
-    const changesOf = (instance: number) => {
-      const found: Case["changes"] = runs.map(() => null);
-      for (const [run, better, worse] of changed) found[run] = better.has(instance) ? "better" : worse.has(instance) ? "worse" : null;
-      return found;
-    };
     const get = (at: number): Case | undefined => {
       const one = found[at];
       if (one === undefined) return undefined;
@@ -295,7 +291,7 @@ class Archive {
         instance: packed.instances.name[instance]!,
         sample: rows.sample[from]!,
         groups: this.#groups(instance),
-        changes: changesOf(instance),
+        changes: this.#changesOf(instance),
         cells: [...cells(one)].map((row): CaseCell | null =>
           row < 0
             ? null
@@ -319,6 +315,14 @@ class Archive {
       });
     };
     return { cases: found.length, instances, done, running, get, place };
+  }
+
+  #changesOf(instance: number) {
+    const found: Case["changes"] = this.packed.runs.map(() => null);
+    for (const { run, better, worse } of this.#changed) {
+      if (better.has(instance) || worse.has(instance)) found[run] = better.has(instance) ? "better" : "worse";
+    }
+    return found;
   }
 
   #groups(instance: number) {
