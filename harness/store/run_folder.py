@@ -290,7 +290,7 @@ def change(key: str, old: object, new: object) -> str:
 
 
 def input_change(key: str, old: str, new: str) -> str:
-    """Describe the change of a value in a fingerprint as `change` does, a hash by what it is of."""
+    """Describe the change of a value in a fingerprint. For a hash, say only what has changed."""
     if key.endswith(HASH):
         return _HASHED.get(name := key.removesuffix(HASH), name)
     return change(key, old, new)
