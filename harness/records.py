@@ -272,6 +272,10 @@ class Attempt(Struct, frozen=True):
     """A line of ``attempts.jsonl``: a reply with its scores.
 
     Its instance, sample and round identify it.
+
+    In the file, ``passed`` is the verdict of rules alone: the line is written before judges are
+    asked. Wherever a run's attempts are read for tables, reports or Python, deciding judges count
+    as well.
     """
 
     v: int  # the version of this form

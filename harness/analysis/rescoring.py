@@ -15,7 +15,10 @@ GONE = "The instance is no longer in the data set."
 
 
 class Rescored(msgspec.Struct, frozen=True):
-    """A line of ``scores.jsonl``: an attempt's new scores, or why it could not be scored."""
+    """A line of ``scores.jsonl``: an attempt's new scores, or why it could not be scored.
+
+    As in an attempt's line, ``passed`` is the verdict of rules alone.
+    """
 
     v: int
     instance: str
@@ -41,7 +44,8 @@ class VerdictChange(NamedTuple):
     reason: str
 
 
-VerdictCounts = Counter[tuple[bool | None, bool | None]]  # Counts of (verdict before, verdict now)
+VerdictPair = tuple[bool | None, bool | None]  # (verdict before, verdict now)
+VerdictCounts = Counter[VerdictPair]
 
 
 class VerdictChanges:
@@ -57,22 +61,26 @@ class VerdictChanges:
         self.groups: dict[str, dict[str, VerdictCounts]] = {}
         self.left = self.gone = self.otherwise = 0
 
-    def record(self, attempt: Attempt, scored: Rescored) -> VerdictChange | None:
-        """Count an attempt, and return the change of its verdict or None if it has not changed."""
+    def record(
+        self, attempt: Attempt, scored: Rescored, verdicts: VerdictPair
+    ) -> VerdictChange | None:
+        """Count an attempt, and return the change of its verdict or None if it has not changed.
+
+        ``verdicts`` combine rules and judges.
+        """
         if attempt.outcome == "error":
             self.left += 1
             return None
         self.gone += scored.error == GONE
-        pair = (attempt.passed, scored.passed)
-        self.verdicts[pair] += 1
+        self.verdicts[verdicts] += 1
         for label, group in attempt.groups.items():
-            self.groups.setdefault(label, {}).setdefault(group, Counter())[pair] += 1
-        if attempt.passed is scored.passed:
+            self.groups.setdefault(label, {}).setdefault(group, Counter())[verdicts] += 1
+        if verdicts[0] is verdicts[1]:
             before, now = ((one.outcome, line(one.scores)) for one in (attempt, scored))
             self.otherwise += before != now
             return None
-        reason = _reason(attempt if scored.passed else scored)
-        return VerdictChange(attempt.instance, attempt.sample, attempt.round, *pair, reason)
+        reason = _reason(attempt if verdicts[1] else scored)
+        return VerdictChange(attempt.instance, attempt.sample, attempt.round, *verdicts, reason)
 
     @property
     def changed(self) -> int:

@@ -45,7 +45,7 @@ def score(run: Run, show_all: Annotated[bool, typer.Option("--all")] = False) ->
     """
     settings = Settings()
     folder = find_run(settings.runs_dir, run)
-    recorded = AttemptIndex(folder.attempts, judges=False)
+    recorded = AttemptIndex(folder.attempts)
     if not len(recorded):
         remedy = "Run its run file again: it resumes where it stopped."
         raise DataMissing(f"The run {folder.name!r} has no attempts to score.", remedy)
@@ -71,9 +71,9 @@ def score(run: Run, show_all: Annotated[bool, typer.Option("--all")] = False) ->
         hidden = show_all or not messages.is_terminal
         first: list[VerdictChange] = []
         pairs = track(scores, "scoring", n, console=messages, transient=True, disable=hidden)
-        for attempt, scored in pairs:
+        for attempt, scored, verdicts in pairs:
             file.write(line(scored) + b"\n")
-            found = changes.record(attempt, scored)
+            found = changes.record(attempt, scored, verdicts)
             if found and show_all:  # printed immediately: there may be one per attempt
                 output.print(change_line(found))
             elif found and len(first) < FIRST:

@@ -9,14 +9,16 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
-from harness.analysis.rescoring import GONE, Rescored, line
+from harness.analysis.rescoring import GONE, Rescored, VerdictPair, line
 from harness.config.run_file import is_below
 from harness.errors import DataMissing, RunConflict, option
 from harness.ports import Constraining, Task
@@ -29,6 +31,7 @@ from harness.scoring.checks import JUDGE
 from harness.store.files import replacing
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter, lines
+from harness.store.judgements import Judgement, Register, verdict_over
 from harness.store.run_folder import Differences
 
 if TYPE_CHECKING:
@@ -41,44 +44,65 @@ OF_RULES = ("task.checks", "task.extract", "task.gold", "task.groups")
 
 def rescored(
     task: Task[Any], recorded: AttemptIndex, assess: Callable[[Instance[Any], Reply], Assessment]
-) -> Iterator[tuple[Attempt, Rescored]]:
-    """Yield each recorded attempt with its new scores.
+) -> Iterator[tuple[Attempt, Rescored, VerdictPair]]:
+    """Yield each recorded attempt with its new scores, and its verdicts before and now.
+
+    The attempts and the new scores are those of rules. The verdicts combine rules and the recorded
+    judgements of the judges that decide (`verdict_over`), as the pass rate does.
 
     Attempts come in the order of the data set, so neither instances nor texts are held in memory.
     Attempts whose instances are no longer in the data set come last, without a verdict.
 
     Args:
         task: The task with the current checks.
-        recorded: The index of the attempts, without judges' verdicts.
+        recorded: The index of the attempts.
         assess: Returns the assessment of a reply.
     """
     left = np.ones(len(recorded), np.bool_)
     for instance in task.instances():
         rows = recorded.rows_of(instance.id)
         left[rows.start : rows.stop] = False
-        for attempt in recorded.read(Attempt, rows):
-            yield attempt, _rescored(assess, instance, attempt)
+        yield from _rescored_rows(recorded, rows, partial(assess, instance))
     order = recorded.in_order()
-    for attempt in recorded.read(Attempt, order[left[order]]):
+    for found in _rescored_rows(recorded, order[left[order]], None):
         if left.all():
-            problem = f"The data set has none of the run's instances, such as {attempt.instance!r}."
+            name = found[0].instance
+            problem = f"The data set has none of the run's instances, such as {name!r}."
             raise DataMissing(problem, "Restore the data set that the run was made with.")
-        yield attempt, _rescored(assess, None, attempt)
+        yield found
 
 
-def _rescored(
-    assess: Callable[[Instance[Any], Reply], Assessment],
-    instance: Instance[Any] | None,
-    attempt: Attempt,
-) -> Rescored:
+def _rescored_rows(
+    recorded: AttemptIndex,
+    among: range | NDArray[np.intp],
+    assess: Callable[[Reply], Assessment] | None,
+) -> Iterator[tuple[Attempt, Rescored, VerdictPair]]:
+    """Do what `rescored` does for some rows, whose instance is gone if ``assess`` is None."""
+    rows = np.asarray(among, np.intp)
+    register = recorded.judgements.register if recorded.judgements else Register()
+    deciding = [name for name, judge in register.judges.items() if judge.decides]
+    said = recorded.said(rows, msgspec.json.Decoder(Judgement).decode, deciding)
+    attempts = recorded.read(Attempt, rows, judged=False)
+    for attempt, judgements in zip(attempts, said, strict=True):
+        scored = _rescored(assess, attempt)
+        before, now = (
+            verdict_over(one.passed, one.scores, judgements)
+            if one.outcome in register.judged
+            else one.passed
+            for one in (attempt, scored)
+        )
+        yield attempt, scored, (before, now)
+
+
+def _rescored(assess: Callable[[Reply], Assessment] | None, attempt: Attempt) -> Rescored:
     now = (attempt.outcome, attempt.passed, attempt.scores, attempt.error)
     if attempt.outcome == "error":  # a failed call stays a failed call
         pass
-    elif instance is None:
+    elif assess is None:
         now = (attempt.outcome, None, {}, GONE)
     else:
         reply = Reply(attempt.text or "", attempt.finish_reason or "")
-        outcome, passed, scores, problem = assess(instance, reply)
+        outcome, passed, scores, problem = assess(reply)
         now = (outcome, passed, scores, problem or None)
     return Rescored(SCHEMA_VERSION, attempt.instance, attempt.sample, attempt.round, *now)
 
@@ -86,8 +110,8 @@ def _rescored(
 class ScoredAgain(NamedTuple):
     """The numbers of attempts that were scored again, and of those whose verdict changed.
 
-    ``dropped`` counts later rounds that no longer count, because the feedback before them has
-    changed.
+    The verdicts are those of `rescored`. ``dropped`` counts later rounds that no longer count,
+    because the feedback before them has changed.
     """
 
     attempts: int
@@ -158,25 +182,25 @@ def rescore(job: Job, found: Differences) -> ScoredAgain:
     Raises:
         RunConflict: If prompts differ from those that were answered.
     """
-    recorded, plan = AttemptIndex(job.folder.attempts, judges=False), job.plan()
+    recorded, plan = AttemptIndex(job.folder.attempts), job.plan()
     long_answers = LongAnswers(job.task, job.run, job.settings)
     seen = changed = dropped = 0
     with replacing(job.folder.attempts) as temporary, contextlib.closing(long_answers):
         shutil.copyfile(job.folder.attempts, temporary)
         with JsonLinesWriter(temporary) as file:
             for instance in job.task.instances():
-                attempts = list(recorded.read(Attempt, recorded.rows_of(instance.id)))
-                seen += len(attempts)
-                opening = plan.opening(instance) if attempts else None
-                for _, rounds in groupby(attempts, key=lambda one: one.sample):
-                    before = list(rounds)
+                rows = recorded.rows_of(instance.id)
+                seen += len(rows)
+                opening = plan.opening(instance) if rows else None
+                again = _rescored_rows(recorded, rows, partial(long_answers.assess, instance))
+                for _, rounds in groupby(again, key=lambda one: one[0].sample):
+                    before, scores, verdicts = zip(*rounds, strict=True)
                     if opening is None or not _same_prompt(job, instance, opening, before[0]):
                         raise _not_the_same(job, f"the prompt of {instance.id!r:.60} is another")
-                    scored = _sample(job, instance, before, long_answers.assess)
+                    scored = _sample(job, instance, before, scores)
                     now = [replace(one, cluster=opening.cluster) for one in scored]
                     dropped += len(before) - len(now)
-                    pairs = zip(before, now, strict=False)
-                    changed += sum(old.passed is not new.passed for old, new in pairs)
+                    changed += sum(old is not new for old, new in verdicts)
                     for attempt in now if line(now) != line(before) else ():
                         file.append(attempt)
         if seen < len(recorded):
@@ -205,7 +229,7 @@ def _sample(
     job: Job,
     instance: Instance[Any],
     rounds: Sequence[Attempt],
-    assess: Callable[[Instance[Any], Reply], Assessment],
+    scores: Sequence[Rescored],
 ) -> list[Attempt]:
     """Return a sample's attempts with their new scores.
 
@@ -213,8 +237,7 @@ def _sample(
     from it.
     """
     found: list[Attempt] = []
-    for attempt in rounds:
-        scored = _rescored(assess, instance, attempt)
+    for attempt, scored in zip(rounds, scores, strict=True):
         now = replace(
             attempt,
             groups=instance.groups,

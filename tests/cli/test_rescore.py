@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,8 @@ def check(text: str, most: int = {most}) -> str:
 
 
 def said(ask: MockRequest, _: int) -> str:
+    if ask.model == "judge":
+        return "yes" if "xxx" in ask.prompt else "no"
     return "x" * len(ask.prompt.partition("?")[0])
 
 
@@ -110,6 +113,23 @@ def test_options_of_a_check_and_targets_may_change_too(study: Study, how: str) -
     finished(study.run("--rescore"))
     assert study.passes() == (7 if how == "options" else 8)
     assert study.server.stats().requests == 8
+
+
+def test_the_verdicts_combine_the_new_scores_with_the_recorded_judgements(study: Study) -> None:
+    study.tree["task"]["checks"] = ["./check.py", {"judge": "long", "criteria": ["It is long."]}]
+    model = study.tree["model"] | {"name": "judge"}
+    study.tree["judges"] = [{"name": "yes_no", "as": "long", "model": model}]
+    study.write(most=0)
+    finished(study.run())
+    asked = study.server.stats().requests
+    study.write(most=9)
+    scored = study.run(verb="score").stdout
+    assert re.search(r"false → true +6 *\n", scored)
+    assert "0 of 8, now 6 of 8" in scored
+    assert "8 recorded answers were scored again: 6 verdicts changed" in finished(study.run())
+    assert study.passes() == 6
+    assert study.server.stats().requests == asked
+    assert re.search(r"changed +0 *\npassed +6 of 8", study.run(verb="score").stdout)
 
 
 def test_another_prompt_or_another_model_is_another_run(study: Study) -> None:

@@ -62,9 +62,9 @@ def written(path: Path, *attempts: Attempt) -> Path:
 
 def scored(task: Sums, path: Path) -> tuple[list[Rescored], VerdictChanges, list[Any]]:
     changes, lines, changed = VerdictChanges(), [], []
-    for before, after in rescored(task, AttemptIndex(path, judges=False), partial(assess, task)):
+    for before, after, verdicts in rescored(task, AttemptIndex(path), partial(assess, task)):
         lines.append(after)
-        if change := changes.record(before, after):
+        if change := changes.record(before, after, verdicts):
             changed.append(change)
     return lines, changes, changed
 
@@ -150,17 +150,17 @@ def test_the_last_line_of_a_key_counts_and_a_torn_one_does_not(tmp_path: Path) -
     whole = path.stat().st_size
     with path.open("ab") as file:
         file.write(b'{"v":1,"instance":"sum/3"')
-    recorded = AttemptIndex(path, judges=False)
+    recorded = AttemptIndex(path)
     assert (len(recorded), recorded.size) == (2, whole)
     found = [
         (one.instance, before.text)
-        for before, one in rescored(Sums(), recorded, partial(assess, Sums()))
+        for before, one, _ in rescored(Sums(), recorded, partial(assess, Sums()))
     ]
     assert found == [("sum/1", "2"), ("sum/2", "4")]
 
 
 def test_a_run_without_attempts(tmp_path: Path) -> None:
-    recorded = AttemptIndex(tmp_path / "attempts.jsonl", judges=False)
+    recorded = AttemptIndex(tmp_path / "attempts.jsonl")
     assert len(recorded) == 0
     assert not list(rescored(Sums(), recorded, partial(assess, Sums())))
 
@@ -178,10 +178,8 @@ def test_texts_are_never_held(tmp_path: Path) -> None:
     tracemalloc.start()
     try:
         changes = VerdictChanges()
-        for before, after in rescored(
-            Sums(), AttemptIndex(path, judges=False), partial(assess, Sums())
-        ):
-            changes.record(before, after)
+        for found in rescored(Sums(), AttemptIndex(path), partial(assess, Sums())):
+            changes.record(*found)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
