@@ -291,7 +291,7 @@ async def _execute(job: Job, listener: Listener | None) -> Result:
             manifest.begin(sorted(job.retried), rescored._asdict() if rescored else {})
             observation = Observation(job.observers, session.notices)
             try:
-                notes = {"scores": str(rescored)} if rescored else {}
+                notes = {"": str(rescored)} if rescored else {}
                 if job.only is not None:  # fewer than it was started with
                     results = "The results cover all recorded answers"
                     notes["limit"] = f"{results}. This session adds to {job.only:,} instances."
@@ -370,6 +370,7 @@ async def _work(
                     session.notices.status(source)(note)
                 if judging is not None:
                     plan = await _caught_up(job, plan, judging, session, tally, workers)
+                    tally.already = max(-tally.finished, total - later - tally.owed)
                 model = session.bind(job.model)
                 report = session.notices.status("scoring")
                 long = LongAnswers(job.task, job.run, job.settings, report)
@@ -414,7 +415,6 @@ async def _caught_up(
 
     for name, text in judge_warnings(job.task, job.judges, job.instances):
         session.notices.status(f"judge {name}")(text)
-    late = len(judging.late)
     await judging.catch_up(job.data, workers, session.stop)
     if not judging.decides or plan.index is None:
         return plan
@@ -422,7 +422,7 @@ async def _caught_up(
     judged = AttemptIndex(job.folder.attempts)
     tally.record_earlier(judged)
     plan = replace(plan, judged=judged)
-    tally.owed = late + plan.count()[1]
+    tally.owed = len(judging.late) + plan.count()[1]
     return plan
 
 

@@ -81,7 +81,7 @@ class Tally:
     """
 
     owed: int = 0  # samples (or judgements, or questions) unfinished at the start
-    already: int = 0  # samples finished by earlier sessions
+    already: int = 0  # samples finished by earlier sessions, minus those that are in `owed` twice
     rounds: int = 1  # maximum rounds of a sample
     budget: Budget | None = None
     clock: Callable[[], float] = monotonic

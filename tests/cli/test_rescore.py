@@ -132,6 +132,19 @@ def test_the_verdicts_combine_the_new_scores_with_the_recorded_judgements(study:
     assert re.search(r"changed +0 *\npassed +6 of 8", study.run(verb="score").stdout)
 
 
+def test_a_sample_that_gets_another_round_after_rescoring_is_counted_once(study: Study) -> None:
+    study.tree["task"]["checks"] = ["./check.py", {"judge": "long", "criteria": ["It is long."]}]
+    model = study.tree["model"] | {"name": "judge"}
+    study.tree["judges"] = [{"name": "yes_no", "as": "long", "model": model}]
+    study.tree["rounds"] = {"max": 2}
+    study.write(most=0)
+    assert "samples 8/8" in finished(study.run())
+    study.write(most=9)
+    told = finished(study.run("--rescore"))
+    assert "mine: 16 recorded answers were scored again: " in told
+    assert "samples 8/8" in told
+
+
 def test_another_prompt_or_another_model_is_another_run(study: Study) -> None:
     finished(study.run())
     study.rows[0]["prompt"] = "Another?"
