@@ -24,6 +24,7 @@ from harness.store.run_folder import JUDGES, RunFolder
 PART = "_sha256/"  # In a fingerprint, `LABEL_sha256/GROUP` is the hash of that group's data
 CONFOUNDED = "CONFOUNDED"
 SCORED_DIFFERENTLY = "They were made or scored with a different"
+INPUTS = {"template": "prompt", "checks": "set of checks"}  # readable names in a fingerprint
 
 # For tasks whose variants differ in the form of the answer: the fingerprint's hash of the prompts
 # without what they say about that form, and the other keys and settings that describe the form.
@@ -304,7 +305,7 @@ def differing(baseline: Variant, variants: Sequence[Variant]) -> Iterator[str]:
             f"those of {baseline.name} do: the comparison is of {', '.join(sorted(parts))}."
         )
     if scored:
-        named = sorted(key.removesuffix("_sha256") for key in scored)
+        named = sorted(INPUTS.get(one := key.removesuffix("_sha256"), one) for key in scored)
         yield f"{SCORED_DIFFERENTLY} {', '.join(named)}."
     yield from unequal([(one.name, one.metrics) for one in (baseline, *variants)])
 

@@ -143,10 +143,12 @@ def changes_to_score(job: Job) -> Differences | None:
 def is_rescorable(job: Job, found: Differences) -> bool:
     """Return whether a run can continue with these differences once its answers are scored again.
 
-    This requires that they concern only the task. `rescore` checks whether the task's prompts are
-    the same.
+    This requires that they concern only the task, and not its templates of prompts. `rescore`
+    checks whether the prompts themselves are the same.
     """
     keys, inputs = found.settings.keys(), found.inputs.keys()
+    if inputs & {"prompt_sha256", "template_sha256"}:
+        return False
     if job.judges:  # their questions must stay the same
         checks = [_judge_checks(one) for one in found.settings.get("task.checks", ([], []))]
         other = [key for key in keys if not is_below(key, OF_RULES)]

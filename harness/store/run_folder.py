@@ -274,7 +274,13 @@ def _refuse_newer(path: Path, version: int, known: int) -> None:
 
 
 HASH = "_sha256"
-_HASHED = {"dataset": "the data", "prompt": "the prompts and checks", "shots": "the shots"}
+_HASHED = {
+    "dataset": "the data",
+    "prompt": "the prompts",
+    "template": "the prompts",
+    "checks": "the checks",
+    "shots": "the shots",
+}
 """What names in a fingerprint mean to users. Other names are those of files and plug-ins."""
 
 

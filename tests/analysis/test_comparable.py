@@ -128,6 +128,9 @@ def test_what_differs_is_told() -> None:
     ]
     stemmed = variant("stemmed", {}, fingerprint={"dataset_sha256": "d", "stemmer": "old"})
     assert "They were made or scored with a different stemmer." in list(differing(other, [stemmed]))
+    strict, lenient = (arm(one, template_sha256="t", checks_sha256=one) for one in ("a", "b"))
+    told = list(differing(strict, [lenient]))
+    assert "They were made or scored with a different set of checks." in told
 
 
 def arm(

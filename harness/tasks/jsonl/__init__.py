@@ -116,8 +116,11 @@ class JsonlTask:
         self._system = None if system is None else Template(system, "task.system")
         self._labels, self._adapt = groups or [], ADAPT.get((preset or "").removesuffix("_json"))
         self._kept: list[One] | None = None
-        written = json.dumps([prompt, system, extract, checks, gold], sort_keys=True)
-        self._prompt_hash = hashlib.sha256(written.encode()).hexdigest()
+        parts = {"template": [prompt, system], "checks": [extract, checks, gold]}
+        self._hashes = {
+            f"{name}_sha256": hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest()
+            for name, part in parts.items()
+        }
 
     def instances(self) -> Iterator[One]:
         """Yield the rows in file order, each with its prompt and checks."""
@@ -175,7 +178,7 @@ class JsonlTask:
         return {
             "dataset": self.path.name,
             "dataset_sha256": sha256(self.path),
-            "prompt_sha256": self._prompt_hash,
+            **self._hashes,
             "regex": version("regex"),
             **{f"{self._written.get(key, key)}_sha256": one for key, one in hashes.items() if one},
         }
