@@ -18,6 +18,7 @@ import re
 import shlex
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from functools import partial, wraps
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar, Unpack
@@ -190,7 +191,7 @@ def _finished(display: Display, work: Callable[[], Coroutine[Any, Any, R]]) -> R
         if not notebook:
             return asyncio.run(work())
         with ThreadPoolExecutor(1, "harness") as pool:  # next to the notebook's event loop
-            found = pool.submit(lambda: asyncio.run(work()))
+            found = pool.submit(copy_context().run, lambda: asyncio.run(work()))
             try:
                 return found.result()
             except KeyboardInterrupt:

@@ -402,8 +402,12 @@ def test_rows_and_functions_are_given_directly_and_kept_with_the_run(tmp_path: P
         return len(text) < most
 
     tree["task"]["checks"] = [short]
-    with pytest.raises(RunConflict, match="rescore=True"):
+
+    async def notebook() -> None:
         harness.run(tree, name="moved", progress=False)
+
+    with pytest.raises(RunConflict, match="rescore=True"):
+        asyncio.run(notebook())
     rows[0]["prompt"] = "another"
     with pytest.raises(RunConflict, match="the prompt of '1' is another"):
         harness.run(tree, name="moved", progress=False, rescore=True)
