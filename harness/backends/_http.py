@@ -231,6 +231,8 @@ class SDKClient(HttpClient):
     ) -> None:
         key = secret(key_variable) if key_variable else ""
         super().__init__(url, key=key, key_variable=key_variable, **options)
+        if vendor == "openai":
+            self._asked = replace(self._asked, url_hint=_url_hint(self.url))
         self._vendor = vendor
         self._first: dict[str, HttpRequest] = {}
 
@@ -372,6 +374,15 @@ def past_proxies(url: str) -> dict[str, None]:
 def _origin(request: HttpRequest) -> str:
     url = request.url
     return f"{url.scheme}://{url.netloc.decode()}"
+
+
+def _url_hint(url: str) -> str:
+    """Return what may be wrong with the base URL of a server with OpenAI's API, or ""."""
+    path = urlsplit(url).path.strip("/")
+    for end in ("chat/completions", "completions", "responses"):
+        if path.endswith(end):
+            return f"Remove /{end} from the end of model.base_url."
+    return "" if path else f"Did you mean {url.rstrip('/')}/v1?"
 
 
 def _checked(url: str) -> str:

@@ -80,6 +80,7 @@ class CallContext:
     model: str = ""
     key_variable: str | None = None  # None if no key was sent
     key: str = ""  # removed from every message, since servers tend to quote it
+    url_hint: str = ""  # what to change in model.base_url if the server does not know the path
 
     def without_key(self, text: str) -> str:
         text = text.replace(self.key, MASK) if self.key else text  # before cutting
@@ -137,6 +138,8 @@ def from_status(
     if status == 400 and (code in UNSUPPORTED or any(word in said for word in UNSUPPORTED_WORDS)):
         return FatalCallError(message, "Remove it from decoding in the run file.")
     remedy = f"Check model.name ({asked.model!r}) and model.base_url in the run file."
+    if status == 404 and asked.url_hint:
+        remedy = f"{remedy} {asked.url_hint}"
     if status in (401, 403):
         remedy = (
             f"Check the key in the environment variable {asked.key_variable}."

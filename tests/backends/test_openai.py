@@ -243,6 +243,22 @@ async def test_each_status_is_an_error_of_ours(
     assert len(received) == 1, "the SDK must not retry"
 
 
+@pytest.mark.parametrize(
+    ("path", "hint"),
+    [
+        ("", "Did you mean {url}/v1?"),
+        ("/v1/chat/completions", "Remove /chat/completions from the end of model.base_url."),
+        ("/v1", "Check model.name ('gpt-4') and model.base_url in the run file."),
+    ],
+)
+async def test_an_unknown_path_is_explained_by_the_base_url(path: str, hint: str) -> None:
+    with answering("{}", 404) as (base, _):
+        url = base.removesuffix("/v1")
+        with pytest.raises(FatalCallError) as caught:
+            await ask(url + path)
+    assert str(caught.value.remedy).endswith(hint.format(url=url))
+
+
 async def test_a_spent_account_is_not_a_rate_limit() -> None:
     body = '{"error": {"message": "no credit", "code": "insufficient_quota"}}'
     with answering(body, 429) as (url, _), pytest.raises(FatalCallError, match="credit"):
