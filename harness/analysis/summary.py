@@ -75,7 +75,8 @@ def measure(
         calls: The totals of the run's calls; read from the folder if None. `NO_CALLS` omits tokens
             and costs, to save time.
         grouped: Whether the metrics cover the groups of each label as well.
-        score: The primary metric; by default the one recorded for the run.
+        score: The primary metric; by default the one recorded for the run. If none is recorded and
+            no answer has a verdict, it is the first numeric score.
     """
     manifest = folder.read_manifest()
     complete, planned = folder.progress()
@@ -85,6 +86,8 @@ def measure(
     # One at a time, to save memory.
     calls = read_calls(folder.attempts) if calls is None else calls
     attempts = read_attempts(folder.attempts) if attempts is None else attempts
+    judges = read_register(folder.path).judges
+    score = score or manifest.get("measure") or ("" if judges else _only_numbers(attempts))
     facts = RunFacts(
         run=folder.name,
         task=manifest.get("task", ""),
@@ -93,13 +96,25 @@ def measure(
         complete=complete,
         n_planned=planned,
         n_owed=folder.owed(),
-        measure=score.removeprefix(PASS_RATE) or None if score else manifest.get("measure"),
+        measure=score.removeprefix(PASS_RATE) or None,
     )
-    judges = read_register(folder.path).judges
     weights = weights_of(facts.task) if len(attempts.scores) > 1 else {}
     return summarise(
         attempts, calls, facts, judges, grouped=grouped, references=references, weights=weights
     )
+
+
+def _only_numbers(attempts: AttemptTable) -> str:
+    """Return the first numeric score, or "" if there is none or an answer has a verdict.
+
+    Answers that the task could not score, such as refusals, fail without a check. They do not
+    count.
+    """
+    answers = attempts.take(attempts.outcome == OUTCOMES.index("ok"))
+    if answers.judged.any():
+        return ""
+    numbers = (name for name, of in answers.scores.items() if np.isfinite(of).any())
+    return next((name for name in numbers if answers.scores[name].dtype.kind == "f"), "")
 
 
 def summarise(

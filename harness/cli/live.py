@@ -206,6 +206,9 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
 
 
 def _rates(tally: Tally) -> list[tuple[str, str]]:
+    if tally.n_scored and not tally.judged:
+        mean = tally.score_sum / tally.n_scored
+        return [(f"mean {inert(tally.score).plain}", f"{mean:.4g} of {tally.n_scored:,}")]
     found = [("so far" if tally.rounds > 1 else "passed", tally.passed, tally.judged)]
     if tally.rounds > 1:
         found = [("first answers", tally.first_passed, tally.first_judged), *found]

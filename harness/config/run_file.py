@@ -51,7 +51,7 @@ class RunFile(Section):
     model: ModelSection  # the model that is evaluated
     decoding: Decoding = Field(default_factory=Decoding)  # sampling parameters
     samples: Annotated[Count, Field(le=MOST_SAMPLES)] = 1  # independent answers per instance
-    measure: str | None = None  # such as pass@4; None: the task's primary metric
+    measure: str | None = None  # a score, or such as pass@4; None: the task's primary metric
     rounds: RoundsSection = Field(default_factory=RoundsSection)  # answers after feedback
     seed: Seed | None = 0  # for the order, the provider and simulations; None sends none
     folder: Path | None = None  # where relative paths are looked up too: the run file's folder

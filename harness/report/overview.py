@@ -266,7 +266,7 @@ def _run(
         failures=list(_failures(run, frequent)),
         n_failed=len(_failed(run)),
         n_reasons=len({place for row in _failed(run) for place in run.failures.of[row]}),
-        not_judged=metrics.overall.not_judged,
+        not_judged=metrics.overall.not_judged if metrics.overall.n else found.missing,
         outcomes={outcome: metrics.outcomes.get(outcome, 0) for outcome in OUTCOMES},
         cost_usd=None if run.recorded else metrics.cost_usd,
         cost_per_solved_usd=None if run.recorded else metrics.cost_per_solved_usd,

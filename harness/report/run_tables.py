@@ -93,21 +93,9 @@ def _headline(metrics: Metrics) -> Iterator[tuple[object, object]]:
         if measured and found.missing:
             told = f"{found.missing:,} of {found.n + found.missing:,}"
             yield "not measured", Cell(told, style="yellow")
-    passed, rounds = with_error(rate.pass_rate, rate.stderr, 4), metrics.rounds
-    so_far = "" if metrics.complete else " so far"
-    yield f"pass rate{so_far}", Cell(passed, style="" if measured else "bold")
-    yield "95% interval", interval(rate.ci95, 4)
-    of_clusters = rate.cluster_rate
-    if of_clusters is not None and abs(of_clusters - (rate.pass_rate or 0)) > ROUNDING:
-        shown = with_error(of_clusters, rate.cluster_rate_stderr, 4)
-        yield "by prompt", f"{shown}, each cluster (unique prompt) with equal weight"
-    yield "naive s.e.", f"± {number(rate.naive_stderr, 4)}, as if all samples were independent"
-    yield "judged", f"{rate.n:,} samples in {rate.n_clusters:,} clusters"
-    not_judged = f"{rate.not_judged:,} samples"
-    if rate.not_judged:
-        lowest = number(rate.pass_rate_errors_as_failures, 4)
-        not_judged += f", pass rate if all failed {lowest}"
-    yield "not judged", Cell(not_judged, style="yellow" if rate.not_judged else "")
+    if rate.n or not measured:
+        yield from _verdicts(metrics, rate, bold=not measured)
+    rounds = metrics.rounds
     several = f" in up to {max(rounds.each)} rounds" if len(rounds.each) > 1 else ""
     samples = f"{metrics.n_samples:,} samples of {metrics.n_instances:,} instances"
     yield "attempts", f"{metrics.n_attempts:,}{several}, for {samples}"
@@ -117,6 +105,24 @@ def _headline(metrics: Metrics) -> Iterator[tuple[object, object]]:
             yield "first answers", f"{first}, {rounds.n[1]:,} judged"
         told = f"{metrics.progress} samples; {PARTIAL}"
         yield Cell("INCOMPLETE", style="bold yellow"), Cell(told, style="yellow")
+
+
+def _verdicts(metrics: Metrics, rate: Rate, *, bold: bool) -> Iterator[tuple[object, object]]:
+    passed = with_error(rate.pass_rate, rate.stderr, 4)
+    so_far = "" if metrics.complete else " so far"
+    yield f"pass rate{so_far}", Cell(passed, style="bold" if bold else "")
+    yield "95% interval", interval(rate.ci95, 4)
+    of_clusters = rate.cluster_rate
+    if of_clusters is not None and abs(of_clusters - (rate.pass_rate or 0)) > ROUNDING:
+        shown = with_error(of_clusters, rate.cluster_rate_stderr, 4)
+        yield "by prompt", f"{shown}, each cluster (unique prompt) with equal weight"
+    yield "naive s.e.", f"± {number(rate.naive_stderr, 4)}, as if all samples were independent"
+    yield "judged", f"{rate.n:,} samples in {rate.n_clusters:,} clusters"
+    not_judged = f"{rate.not_judged:,} samples"
+    if rate.n and rate.not_judged:
+        lowest = number(rate.pass_rate_errors_as_failures, 4)
+        not_judged += f", pass rate if all failed {lowest}"
+    yield "not judged", Cell(not_judged, style="yellow" if rate.not_judged else "")
 
 
 def _scores(metrics: Metrics) -> Table:

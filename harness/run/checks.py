@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from itertools import islice
 from typing import Any
 
+from harness.analysis.metrics import PASS_RATE
 from harness.config.run_file import RunFile, of_k
-from harness.errors import ConfigError, DataInvalid
+from harness.errors import ConfigError, DataInvalid, Unparseable, nearest
 from harness.ports import CONSTRAINTS, Backend, Constraining, Paraphrasable, Task
 from harness.records import DecodingConstraint
 from harness.run.models import FREE, Model
+
+LOOKED_AT = 100  # instances among whose scores `measure` is looked up
 
 
 def check_supported(run: RunFile, model: Model, task: Task[Any]) -> None:
     """Raise ConfigError for a setting that the model's backend or the task does not support."""
     name, backend, shots = run.model.backend, model.backend, run.task.shots
-    if run.measure is not None and not 0 < of_k(run.measure)[1] <= run.samples:
-        problem = f"measure: {run.measure!r:.60} is not one of {run.samples:,} samples."
-        raise ConfigError(problem, "Write pass@K, pass^K or any@K, with K up to samples.")
+    if run.measure is not None:
+        _check_measure(run, run.measure, task)
     if backend.cacheable and not run.model.name:
         raise ConfigError(f"The backend {name!r} needs model.name.", "Name the model to call.")
     # A seed is always accepted: it also sets the order of instances and seeds simulations.
@@ -56,6 +60,24 @@ def check_supported(run: RunFile, model: Model, task: Task[Any]) -> None:
     if run.budget.usd is not None and model.price != FREE and run.decoding.max_tokens is None:
         problem = "budget.usd is set, but the length of an answer is not limited."
         raise ConfigError(problem, "Set decoding.max_tokens.")
+
+
+def _check_measure(run: RunFile, measure: str, task: Task[Any]) -> None:
+    if "@" in measure or "^" in measure:
+        if not 0 < of_k(measure)[1] <= run.samples:
+            problem = f"measure: {measure!r:.60} is not one of {run.samples:,} samples."
+            raise ConfigError(problem, "Write pass@K, pass^K or any@K, with K up to samples.")
+        return
+    known = {PASS_RATE, *(judge.as_ for judge in run.judges), *(panel.as_ for panel in run.panels)}
+    for instance in islice(task.instances(), LOOKED_AT):
+        if measure in known:
+            return
+        with suppress(Unparseable):
+            known |= task.score(instance, task.reference(instance) or "-").keys()
+    if measure not in known:
+        problem = f"measure: {measure!r:.60} is not a score of the task or of a judge."
+        remedy = f"{nearest(measure, sorted(known))} Or write pass@K, pass^K or any@K."
+        raise ConfigError(problem, remedy)
 
 
 def _check_constraint(run: RunFile, backend: Backend, task: Task[Any]) -> None:

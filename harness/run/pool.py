@@ -93,6 +93,9 @@ class Tally:
     judged: int = 0
     first_passed: int = 0
     first_judged: int = 0
+    score: str = ""  # a numeric score of answers without a verdict
+    score_sum: float = 0.0  # over n_scored answers of this session
+    n_scored: int = 0
     failed_judgements: int = 0
     outcomes: Counter[str] = field(default_factory=Counter)
     errors: Counter[str] = field(default_factory=Counter)
@@ -128,6 +131,8 @@ class Tally:
         if attempt.round == 1:
             self.first_judged += (passed is not None) - (before.first is not None)
             self.first_passed += (passed is True) - (before.first is True)
+        if passed is None and attempt.outcome == "ok":
+            self._count_score(attempt)
         self.outcomes[attempt.outcome] += 1
         if attempt.outcome == "error" and attempt.error:
             self.last_error = attempt.error
@@ -137,6 +142,13 @@ class Tally:
         for call in calls:
             if call.cached or call.call_id is not None:
                 self.count_call(call.usage, call.cost_usd, cached=call.cached)
+
+    def _count_score(self, attempt: Attempt) -> None:
+        numbers = {n: s.value for n, s in attempt.scores.items() if type(s.value) in (int, float)}
+        self.score = self.score or next(iter(numbers), "")
+        if (value := numbers.get(self.score)) is not None:
+            self.score_sum += value
+            self.n_scored += 1
 
     def count_call(self, usage: Usage | None, cost_usd: float | None, *, cached: bool) -> None:
         """Count a call. Tokens and US dollars are added only if the call was not cached.

@@ -83,6 +83,27 @@ def test_the_measure_of_a_run_may_change(tmp_path: Path) -> None:
     assert harness(*run, "-o", "measure=any@2", env=env).returncode == 0
     assert (tmp_path / "quickstart" / "attempts.jsonl").read_bytes() == attempts
     assert "any@2" in harness("show", "quickstart", env=env).stdout
-    for measure in ("pass@5", "pass@0", "f1"):
+    for measure in ("pass@5", "pass@0"):
         said = mistake(harness(*run, "-o", f"measure={measure}", env=env))
         assert f"measure: '{measure}' is not one of 4 samples" in said
+    said = mistake(harness(*run, "-o", "measure=f1", env=env))
+    assert "measure: 'f1' is not a score of the task or of a judge" in said
+
+
+def test_a_number_alone_is_the_primary_metric(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text('{"id": "a"}\n{"id": "b"}\n')
+    (tmp_path / "dens.py").write_text("def dens(text): return len(text) / 1000\n")
+    file = tmp_path / "n.yaml"
+    file.write_text(
+        "task: {name: jsonl, path: rows.jsonl, checks: ./dens.py, prompt: 'Write {{ id }}'}\n"
+        "model: {backend: simulated}\n"
+    )
+    env = os.environ | {"HARNESS_RUNS_DIR": str(tmp_path / "runs")}
+    ran = harness("run", file, env=env)
+    assert ran.returncode == 0, ran.stderr
+    assert "mean dens 0." in ran.stderr
+    assert "pass rate" not in ran.stdout
+    assert harness("run", file, "--name", "m", "-o", "measure=dens", env=env).returncode == 0
+    compared = harness("compare", "n", "m", env=env)
+    assert "dens of each sample's last round" in compared.stdout
+    assert "dens" in harness("ls", env=env).stdout
