@@ -129,6 +129,10 @@ def _best(comparison: RunComparison, matrix: PairMatrix, unit: ShownUnit) -> str
         return f"none of the {len(rows):,} runs has a judged answer"
     best = max(known, key=lambda place: rows[place].value.mean or 0.0)
     names = [_name(row.run) for row in rows]
+    if len(known) > 1 and len({rows[place].value.mean for place in known}) == 1:
+        verb = _verb(comparison.asked.score, rows[best].value.mean, unit, plural=True)
+        every = "both" if len(known) == 2 else "all"
+        return f"{_listed([names[place] for place in known])} {every} {verb}"
     base = next(place for place, row in enumerate(rows) if row.run == comparison.baseline)
     of = {frozenset((pair.first, pair.second)): pair for pair in matrix.pairs}
     others = [place for place in known if place != best]
@@ -264,9 +268,11 @@ def _shown(value: float | None, unit: ShownUnit) -> str:
     return unit.show(value, _VALUE)
 
 
-def _verb(score: str | None, value: float | None, unit: ShownUnit) -> str:
+def _verb(score: str | None, value: float | None, unit: ShownUnit, *, plural: bool = False) -> str:
     shown = _shown(value, unit)
-    return f"passes {shown}" if score in (None, PASS_RATE) else f"has {score_name(score)} {shown}"
+    if score in (None, PASS_RATE):
+        return f"pass{'' if plural else 'es'} {shown}"
+    return f"{'have' if plural else 'has'} {score_name(score)} {shown}"
 
 
 def _between(ci95: tuple[float, float] | None, unit: ShownUnit, sign: bool = False) -> str:

@@ -50,13 +50,6 @@ def effect_size(first: float, second: float) -> float:
     return float(proportion_effectsize(first, second))
 
 
-def sample_size(difference: float, power: float, alpha: float, std_null: float) -> float:
-    """Of a one-sided test."""
-    from statsmodels.stats.power import normal_sample_size_one_tail
-
-    return float(normal_sample_size_one_tail(difference, power, alpha, std_null=std_null))
-
-
 def power(effect: float, n: int) -> float:
     """Of a paired t test at 5%."""
     from statsmodels.stats.power import TTestPower

@@ -160,6 +160,11 @@ def test_the_baseline_may_be_best(runs_passing: Runs) -> None:
     )
 
 
+def test_runs_that_tie_have_no_best(runs_passing: Runs) -> None:
+    runs = runs_passing({"zero": 2, "few": 2, "feedback": 2}, n=26)
+    assert answer(runs).sentence == "zero, few and feedback all pass 8%."
+
+
 def test_the_best_may_not_differ_from_the_baseline(runs_passing: Runs) -> None:
     sentence = answer(runs_passing({"base": 17, "weak": 2, "best": 18})).sentence
     assert sentence == (
