@@ -25,6 +25,7 @@ PART = "_sha256/"  # In a fingerprint, `LABEL_sha256/GROUP` is the hash of that 
 CONFOUNDED = "CONFOUNDED"
 SCORED_DIFFERENTLY = "They were made or scored with a different"
 INPUTS = {"template": "prompt", "checks": "set of checks"}  # readable names in a fingerprint
+INPUTS_0_1 = {"jsonl": {"prompt": "prompt or set of checks"}}  # by task, in runs of version 0.1
 
 # For tasks whose variants differ in the form of the answer: the fingerprint's hash of the prompts
 # without what they say about that form, and the other keys and settings that describe the form.
@@ -305,7 +306,8 @@ def differing(baseline: Variant, variants: Sequence[Variant]) -> Iterator[str]:
             f"those of {baseline.name} do: the comparison is of {', '.join(sorted(parts))}."
         )
     if scored:
-        named = sorted(INPUTS.get(one := key.removesuffix("_sha256"), one) for key in scored)
+        names = INPUTS | INPUTS_0_1.get(baseline.metrics.task, {})
+        named = sorted(names.get(one := key.removesuffix("_sha256"), one) for key in scored)
         yield f"{SCORED_DIFFERENTLY} {', '.join(named)}."
     yield from unequal([(one.name, one.metrics) for one in (baseline, *variants)])
 

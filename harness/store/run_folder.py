@@ -274,13 +274,8 @@ def _refuse_newer(path: Path, version: int, known: int) -> None:
 
 
 HASH = "_sha256"
-_HASHED = {
-    "dataset": "the data",
-    "prompt": "the prompts",
-    "template": "the prompts",
-    "checks": "the checks",
-    "shots": "the shots",
-}
+_HASHED = {"dataset": "the data", "checks": "the checks", "shots": "the shots"}
+_HASHED |= dict.fromkeys(("prompt", "template"), "the prompts")
 """What names in a fingerprint mean to users. Other names are those of files and plug-ins."""
 
 

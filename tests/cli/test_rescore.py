@@ -158,6 +158,9 @@ def test_another_prompt_or_another_model_is_another_run(study: Study) -> None:
     assert "some of its instances are not in the data" in mistake(study.run("--rescore"))
     other = study.run("--rescore", "-o", "model.name=other")
     assert "--rescore" not in mistake(other)
+    study.tree["task"]["prompt"] = "{{ prompt }}!"
+    study.write(most=4)
+    assert "--rescore" not in mistake(study.run())
 
 
 def test_rounds_that_followed_other_feedback_are_asked_again_and_no_others(study: Study) -> None:
