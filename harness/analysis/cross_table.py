@@ -194,6 +194,9 @@ def cross_table(
         for one in filled
         if one.outside
     ]
+    labels = dict.fromkeys(label for _, table in begun for label in table.labels())
+    if options.rows is None and not plan.rows and labels:
+        notes.append(f"One row per group of a label: --rows {' or --rows '.join(labels)}.")
     for number, shown in enumerate(figures):
         at = [place for place, column in enumerate(columns) if column.figure == number]
         cells = [row.cells[place] for row in rows for place in at]
@@ -219,13 +222,8 @@ def _layout(
 ) -> Layout:
     own = {v.metrics.task: tables[v.metrics.task] for v, _ in runs if v.metrics.task in tables}
     rows = _label(runs, options.rows, [table.rows for table in own.values()], "--rows")
-    if rows is None:
-        known = ", ".join(dict.fromkeys(label for _, table in runs for label in table.labels()))
-        tasks = " and ".join(dict.fromkeys(repr(variant.metrics.task) for variant, _ in runs))
-        problem = f"The task {tasks} defines no table: which label gives the rows?"
-        remedy = f"Name it with --rows: {known}." if known else "--rows '' gives one row per model."
-        raise ConfigError(problem, remedy)
-    columns = _label(runs, options.columns, [t.columns for t in own.values()], "--columns") or ""
+    columns = _label(runs, options.columns, [t.columns for t in own.values()], "--columns")
+    rows, columns = rows or "", columns or ""
     if rows and rows == columns:
         problem = f"--columns: {rows!r} is the label of the rows."
         raise ConfigError(problem, "Name another label, or '' for none.")

@@ -186,7 +186,7 @@ def table(
 
     Args:
         rows: Label whose groups are a model's rows; '' for one row (default: as in the task's
-            paper).
+            paper, else one row).
         columns: Label whose groups are columns; '' for one column (default: as in the task's
             paper).
         score: A score, pass_rate, or a figure of the paper's table; repeatable.

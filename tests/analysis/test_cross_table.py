@@ -347,10 +347,15 @@ def test_samples_in_no_row_and_runs_without_attempts_are_told(make, runs) -> Non
         cross_table([runs("empty", "free", [])], {}, TableOptions(rows="g"))
 
 
+def test_without_a_papers_table_there_is_a_row_per_run(make, runs) -> None:
+    found = cross_table([runs("r", "free", generated(make))], {}, TableOptions())
+    assert (len(found.rows), found.row_label) == (1, "")
+    assert "One row per group of a label: --rows representation or --rows output." in found.notes
+
+
 @pytest.mark.parametrize(
     ("asked", "message", "remedy"),
     [
-        (TableOptions(), "'free' defines no table", "--rows: representation, output."),
         (TableOptions(rows="outputs"), "'r' has no label 'outputs'", "Did you mean 'output'?"),
         (TableOptions(rows="output", columns="x"), "--columns: the run 'r' has no label", "Valid"),
         (TableOptions(rows="output", columns="output"), "is the label of the rows", "''"),

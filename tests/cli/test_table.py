@@ -104,7 +104,6 @@ def test_a_paper_s_table(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("weak", "strong"), "Name it with --rows: structure, source."),
         (("weak", "--rows", "structur"), "Did you mean 'structure'?"),
         (("weak", "--rows", "structure", "--columns", "x"), "--columns: the run 'weak' has no"),
         (("weak", "--rows", "", "--score", "constraint"), "Did you mean 'constraints'?"),
