@@ -80,6 +80,11 @@ class RunPackage(ModuleType):
         """The function's signature, for ``help`` and notebooks."""
         return import_module("harness.api").run.__signature__
 
+    @property
+    def __doc__(self) -> Any:  # type: ignore[override]
+        """The function's documentation, which ``help`` and notebooks show."""
+        return import_module("harness.api").run.__doc__
+
 
 def __getattr__(name: str) -> Any:
     """Return a public name. It is imported on first use, so that ``import harness`` is instant."""

@@ -45,45 +45,32 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class RunOptions(TypedDict, total=False):
-    """Options of `run` and `run_all`, all of them optional."""
+    """Options of `run` and `run_all`, which the docstring of `run` explains."""
 
     model: str
-    """The model to use instead of the file's, such as "openai/gpt-4o-mini"."""
     overrides: Mapping[str, Any]
-    """Values by dotted key: {"decoding.temperature": 0}."""
     variant: str
-    """Run only this one of the file's variants."""
     limit: int
-    """Maximum number of instances, taken round-robin over groups."""
     name: str
-    """The run's name (default: the file's, and the model's if given)."""
     fresh: bool
-    """Start a new run beside an earlier one of this name."""
     rescore: bool
-    """If only the checks or their data have changed, score the recorded answers again."""
     progress: bool
-    """Show the progress (default: True)."""
 
 
 class EvaluateOptions(TypedDict, total=False):
-    """Options of `evaluate`, all of them optional."""
+    """Options of `evaluate`, which its docstring explains."""
 
     overrides: Mapping[str, Any]
-    """Values by dotted key, for all runs."""
     limit: int
-    """Maximum number of instances of each benchmark."""
     budget: float
-    """Maximum cost of all runs together, in US dollars."""
     judge: str
-    """The model that judges the benchmarks that need a judge."""
     name: str
-    """Prefix of the runs' names, NAME.TASK.MODEL (default: "eval")."""
     fresh: bool
-    """Start new runs beside earlier ones of this name."""
     rescore: bool
-    """If only the scoring has changed, score the recorded answers again."""
     progress: bool
-    """Show the progress (default: True)."""
+
+
+_DEFAULTS = {"progress": True, "fresh": False, "rescore": False}
 
 
 def _strict(options: Any) -> Callable[[F], F]:
@@ -121,7 +108,12 @@ def _strict(options: Any) -> Callable[[F], F]:
                 return await function(*arguments, **given)
 
         keywords = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=..., annotation=kind)
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=_DEFAULTS.get(name),
+                annotation=kind.__forward_arg__ + ("" if name in _DEFAULTS else " | None"),
+            )
             for name, kind in options.__annotations__.items()
         ]
         made: Any = awaited if inspect.iscoroutinefunction(function) else strict
@@ -135,7 +127,23 @@ def _strict(options: Any) -> Callable[[F], F]:
 def run(file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]) -> RunResult:
     """Run a run file without variants, or only the ``variant`` that is named, and return the run.
 
-    Arguments and errors are those of `run_all`.
+    If the run was interrupted, this continues it.
+
+    Args:
+        file: A run file's path, the name of a shipped one ("quickstart"), or its content, in which
+            ``task.rows`` may be a list of rows and ``task.checks`` may contain functions.
+        model: The model to use instead of the file's, such as "openai/gpt-4o-mini".
+        overrides: Values by dotted key: {"decoding.temperature": 0}.
+        variant: Run only this one of the file's variants.
+        limit: Maximum number of instances, taken round-robin over groups.
+        name: The run's name (default: the file's, and the model's if given).
+        fresh: Start a new run beside an earlier one of this name.
+        rescore: If only the checks or their data have changed, score the recorded answers again.
+        progress: Show the progress.
+
+    Raises:
+        HarnessError: If the run cannot start or continue. All replies so far are saved.
+        KeyboardInterrupt: After Ctrl-C, once the calls in flight have ended.
 
     Examples:
         >>> import harness
@@ -160,10 +168,7 @@ def run_all(
 ) -> dict[str, RunResult]:
     """Run a run file, or continue it where it was interrupted, in a script or a notebook.
 
-    Args:
-        file: A run file's path, the name of a shipped one ("quickstart"), or its content, in which
-            ``task.rows`` may be a list of rows and ``task.checks`` may contain functions.
-        options: See `RunOptions`.
+    Arguments are those of `run`; if ``variant`` is omitted, all variants are run.
 
     Returns:
         The runs by variant, which is "" for a file without variants. If the budget was spent or a
@@ -279,7 +284,14 @@ def evaluate(
     Args:
         tasks: A benchmark, or several; ``harness tasks`` lists them.
         model: A model, or several: "BACKEND/NAME" or "PRESET/NAME".
-        options: See `EvaluateOptions`.
+        overrides: Values by dotted key, for all runs.
+        limit: Maximum number of instances of each benchmark.
+        budget: Maximum cost of all runs together, in US dollars.
+        judge: The model that judges the benchmarks that need a judge.
+        name: Prefix of the runs' names, NAME.TASK.MODEL (default: "eval").
+        fresh: Start new runs beside earlier ones of this name.
+        rescore: If only the scoring has changed, score the recorded answers again.
+        progress: Show the progress.
 
     Raises:
         HarnessError: If a run cannot start or continue. All replies so far are saved.
@@ -313,6 +325,10 @@ async def _evaluate(
 ) -> EvaluationResult:
     settings, changes = Settings(), dict(options.get("overrides", {}))
     named = [tasks] if isinstance(tasks, str) else list(tasks)
+    if not all(isinstance(task, str) for task in named):
+        call = 'harness.run({"task": {"name": "jsonl", "rows": rows, "checks": "exact_match"}, '
+        remedy = f'For a list of rows: {call}"model": {{"backend": "simulated"}}}}).'
+        raise ConfigError("tasks must be names of benchmarks, or a file of rows.", remedy)
     models = [model] if isinstance(model, str) else list(model)
     asked = evaluation(
         named,

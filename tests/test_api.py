@@ -281,6 +281,19 @@ def test_a_misspelt_option_is_refused_before_anything_is_run(
 def test_the_options_are_in_the_signature() -> None:
     assert "overrides" in inspect.signature(harness.run).parameters
     assert "budget" in inspect.signature(harness.evaluate).parameters
+    for function in (harness.run, harness.evaluate):
+        signature = inspect.signature(function)
+        assert signature.parameters["limit"].default is None
+        assert signature.parameters["limit"].annotation == "int | None"
+        options = [one for one in signature.parameters.values() if one.kind is one.KEYWORD_ONLY]
+        assert all(f"        {one.name}: " in (function.__doc__ or "") for one in options)
+
+
+def test_rows_are_not_a_benchmark() -> None:
+    rows = [{"prompt": "a", "target": "b"}]
+    with pytest.raises(ConfigError, match="tasks must be names of benchmarks") as raised:
+        harness.evaluate(rows, "simulated")  # type: ignore[arg-type]
+    assert "harness.run(" in raised.value.remedy
 
 
 def test_a_model_by_name_does_not_leave_the_files_server() -> None:
