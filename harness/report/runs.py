@@ -321,9 +321,10 @@ def _run_cells(metrics: Metrics | None) -> list[object]:
 
 
 def _any_passed(metrics: Metrics) -> str:
-    for series in (metrics.pass_at_k, metrics.rounds.any_of_first_k):
+    several = {"samples": metrics.pass_at_k, "rounds": metrics.rounds.any_of_first_k}
+    for unit, series in several.items():
         if (last := max(series, default=1)) > 1:
-            return f"{series[last]:.3f} of {last:,}"
+            return f"{series[last]:.3f} of {last:,} {unit}"
     return ""
 
 
