@@ -11,9 +11,10 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, zip_longest
 from typing import Any, NamedTuple
 
 import msgspec
@@ -21,6 +22,10 @@ from msgspec import Struct, structs
 
 from harness.report.text import interval, number, percentage, printable, with_error
 
+_UNSIGNED = r"\d[\d,]*(?:\.\d+)?"
+_NUMBER = rf"[+-]?{_UNSIGNED}"
+_INTERVAL = rf"{_NUMBER} to {_NUMBER}|{_UNSIGNED}-{_UNSIGNED}"
+_FIGURES = re.compile(rf"{_NUMBER}|{_INTERVAL}|{_NUMBER} \((?:{_INTERVAL})\)")
 _LATEX = str.maketrans({
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -312,10 +317,10 @@ def _tabular(table: Table) -> Iterator[str]:
         if before is None or (table.sectioned and texts[0] != before):
             yield r"\midrule"
         before = texts[0]
-        yield _latex_row(texts)
+        yield _latex_row(texts, table.columns)
     if table.footer is not None:
         yield r"\midrule"
-        yield _latex_row(_named(table, table.footer))
+        yield _latex_row(_named(table, table.footer), table.columns)
     yield r"\bottomrule"
     yield r"\end{tabular}"
 
@@ -333,8 +338,20 @@ def _spans(columns: Sequence[Column]) -> Iterator[str]:
     if rules:
         yield " & ".join(spans) + r" \\"
         yield " ".join(rules)
-    yield _latex_row([column.heading for column in columns])
+    yield _latex_row([column.heading for column in columns], [])
 
 
-def _latex_row(texts: Sequence[str]) -> str:
-    return " & ".join(map(escaped_latex, texts)) + r" \\"
+def _latex_row(texts: Sequence[str], columns: Sequence[Column]) -> str:
+    cells = [
+        escaped_latex(text) if column is None or column.text else _latex_cell(text)
+        for text, column in zip_longest(texts, columns)
+    ]
+    return " & ".join(cells) + r" \\"
+
+
+def _latex_cell(text: str) -> str:
+    """Return a cell's text for LaTeX: an interval or signed number has minus signs and dashes."""
+    if not _FIGURES.fullmatch(text):
+        return escaped_latex(text)
+    signed = re.sub(r"(?<!\d)-(?=\d)", "$-$", text)
+    return re.sub(r"(?<=\d)-(?=\d)", "--", signed)

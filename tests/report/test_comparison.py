@@ -14,7 +14,15 @@ from harness.analysis.comparable import Run
 from harness.analysis.rankings import InducedRankings, induced_rankings
 from harness.analysis.run_comparison import Against, ComparisonOptions, PairMatrix, pair_matrix
 from harness.report.comparison import comparison_tables, matrix_document, p_cells, unequal
-from harness.report.table import FORMATS, Cell, Row
+from harness.report.table import (
+    FORMATS,
+    Cell,
+    Column,
+    Row,
+    TableDocument,
+    as_latex,
+    table,
+)
 from harness.report.terminal import terminal
 from tests.analysis.conftest import Make, TableOf, make, table_of  # noqa: F401 (fixtures)
 from tests.analysis.variants import variant
@@ -159,3 +167,11 @@ def test_files(matrix: PairMatrix, rankings: InducedRankings) -> None:
         FORMATS["json"](matrix_document(matrix, rankings)),
     ):
         assert "\x1b" not in text
+
+
+def test_latex_has_minus_signs_and_dashes_in_figures_but_not_in_names() -> None:
+    rows = [["gpt-4-0613", "-0.1061 to +0.3413", "0.9-23.6", "30.0 (-1.2 to 5)", "2024-05"]]
+    shown = table([Column("run", text=True), "a", "b", "c", Column("d", text=True)], rows)
+    latex = as_latex(TableDocument(parts=[shown]))
+    row = "gpt-4-0613 & $-$0.1061 to +0.3413 & 0.9--23.6 & 30.0 ($-$1.2 to 5) & 2024-05"
+    assert row in latex
