@@ -399,7 +399,7 @@ def _rows(job: Job, found: DryRun) -> dict[str, str]:
         "samples": f"{found.samples:,}, {found.owed_samples:,} of them unfinished",
         "calls of round 1": f"{len(found.calls):,} distinct, {found.cached:,} of them cached",
         "calls to pay": _spread(found.to_pay),
-        "input tokens": f"about {_spread(found.input_tokens)}",
+        "input tokens": f"about {_spread(found.input_tokens)}".replace("about unknown", "unknown"),
         "output tokens": _spread(found.output_tokens),
     }
     if job.shots is not None:
@@ -443,7 +443,8 @@ def _rows(job: Job, found: DryRun) -> dict[str, str]:
 
 
 def _spread(figure: EstimateRange) -> str:
-    if figure.high == inf:
-        return f"{figure.low:,.0f} or more: decoding.max_tokens is not set"
+    if figure.high == inf:  # all calls may be of rounds that depend on earlier replies
+        known = f"{figure.low:,.0f} or more" if figure.low else "unknown"
+        return f"{known}: decoding.max_tokens is not set"
     low, high = f"{figure.low:,.0f}", f"{figure.high:,.0f}"
     return low if low == high else f"{low} to {high}"
