@@ -101,6 +101,10 @@ def _side_by_side(runs: Sequence[ReportedRun], unit: ShownUnit) -> str:
         said.append(f"{_name(run.name)} {_verb(run.metrics.measure, found.mean, unit)}{task}")
     more = len(runs) - len(said)
     rest = [f"and {more:,} more"] if more else []
+    models = {run.metrics.model for run in runs}
+    if len(tasks) > 1 < len(models) and len(runs) == len(tasks) * len(models):
+        grid = f"{_counted(len(models), 'model')} on {_counted(len(tasks), 'task')}, compared task "
+        return f"{grid}by task in the table of models: " + ", ".join([*said, *rest])
     return f"{len(runs):,} runs of {_counted(len(tasks), 'task')}, not compared: " + ", ".join(
         [*said, *rest]
     )

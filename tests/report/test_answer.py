@@ -228,6 +228,16 @@ def test_runs_that_are_not_compared(runs_passing: Runs) -> None:
     )
 
 
+def test_models_on_several_tasks_are_compared_in_the_table(runs_passing: Runs) -> None:
+    four = runs_passing({"a.x": 15, "a.y": 10, "b.x": 5, "b.y": 10})
+    of = [(run, *run.name.split(".")) for run in four]
+    runs = [replace(run, metrics=replaced(run.metrics, task=t, model=m)) for run, t, m in of]
+    found = overview(Reported(runs), "title", MADE_AT)
+    assert found.answer.sentence.startswith(
+        "2 models on 2 tasks, compared task by task in the table of models: a.x passes 75% of a,"
+    )
+
+
 def test_a_mean_that_is_no_share_is_a_number(tmp_path: Path) -> None:
     runs = [
         reported_run(
