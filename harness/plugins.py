@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any
 import harness
 from harness.errors import ConfigError, ExtraMissing, HarnessError, nearest
 from harness.ports import CAPABILITIES, PARAMETERS
-from harness.user_code import checker_of, source_sha256
+from harness.user_code import SourceLoader, checker_of, source_sha256
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -166,7 +166,8 @@ def _from_file(kind_name: str, name: str, changed_ns: int) -> Callable[..., Any]
     ``changed_ns`` is the file's modification time, so that an edited file is loaded again.
     """
     title, path = Kind(kind_name).title, Path(name)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    loader = SourceLoader(path.stem, str(path))
+    spec = importlib.util.spec_from_file_location(path.stem, path, loader=loader)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

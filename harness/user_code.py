@@ -1,4 +1,4 @@
-"""Code that users write: checkers that call a function, and hashes of source."""
+"""Code that users write: checkers that call a function, hashes of source, and files of Python."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import hashlib
 import inspect
 import traceback
 from collections.abc import Callable
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -95,3 +96,14 @@ def _bytecode(value: object) -> object:
     if isinstance(value, CodeType):
         return value.co_code, value.co_names, [_bytecode(one) for one in value.co_consts]
     return sorted(map(repr, value)) if isinstance(value, frozenset) else value
+
+
+class SourceLoader(SourceFileLoader):
+    """A loader of Python files that neither reads nor writes bytecode.
+
+    Python takes bytecode for current if the file's size and its time in whole seconds are the same.
+    A file that was edited within a second would run as it was before.
+    """
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)

@@ -147,7 +147,8 @@ def test_a_detached_run_continues_with_the_same_command(runs: Path) -> None:
         assert server.stats().answered == len(attempts(runs, "gpt4_collie")) == 260
         again = mistake(harness("batches", "cancel", listed[0]["id"]))
         assert "has ended: cancelled" in again
-        first, *_ = harness("batches").stdout.splitlines()
+        wide = os.environ | {"COLUMNS": "200"}
+        first, *_ = harness("batches", env=wide).stdout.splitlines()
         assert first.split() == [
             "id",
             "provider",
