@@ -106,4 +106,5 @@ class SourceLoader(SourceFileLoader):
     """
 
     def get_code(self, fullname: str) -> CodeType:
+        """Return the code of the file, compiled from its source."""
         return self.source_to_code(self.get_data(self.path), self.path)
