@@ -158,8 +158,8 @@ class Question(Struct, frozen=True):
 class Usage(Struct, frozen=True):
     """Token counts of a call.
 
-    Input includes tokens that the provider read from its cache (``cached_input_tokens``) or wrote
-    to it. Output includes reasoning tokens.
+    ``input_tokens`` includes tokens that the provider read from its cache or wrote to it.
+    ``output_tokens`` includes reasoning tokens.
     """
 
     input_tokens: int = 0

@@ -259,7 +259,7 @@ class GateResult:
     def outcome(self) -> Outcome:
         """The worst outcome among the decisions: "failed", "too few to tell", or "passed".
 
-        With too many samples without a verdict, it is not "passed".
+        If too many samples have no verdict, the outcome is "too few to tell" rather than "passed".
         """
         return self.found.outcome
 

@@ -252,7 +252,7 @@ class FieldGain(Struct, frozen=True, kw_only=True):
 
 
 class AblationFindings(Struct, frozen=True):
-    """An ablation, the gains of single prompt fields, and verdicts on a paper's claims."""
+    """An ablation, the gains from individual prompt fields, and verdicts on a paper's claims."""
 
     table: Ablation
     fields: list[FieldGain] = []

@@ -97,9 +97,10 @@ class Estimate:
     def clipped_ci95(
         self, low: float = -inf, high: float = inf, comparisons: int = 1
     ) -> Interval | None:
-        """Return the 95% t interval, clipped to [low, high], or None if the error is unknown or 0.
+        """Return the 95% t interval, clipped to [low, high].
 
-        If the interval is one of several ``comparisons``, it is widened (Bonferroni).
+        It is None if the standard error is unknown or 0. If it is one of several ``comparisons``,
+        it is widened (Bonferroni).
         """
         if self.mean is None or self.stderr is None or self.stderr < ROUNDING:
             return None
@@ -115,7 +116,7 @@ class Estimate:
     def over_samples(self, ci95: Interval | None, n_samples: int) -> SampleStatistic:
         """Return the estimate as a statistic over ``n_samples`` samples.
 
-        The samples that have no value, and are not in the estimate, are counted as missing.
+        Samples without a value, which are not in the estimate, are counted as missing.
         """
         found = structs.asdict(self.statistic(ci95))
         return SampleStatistic(**found, missing=n_samples - self.n)

@@ -114,9 +114,9 @@ class Pairs:
 
 
 def pair(first: AttemptTable, second: AttemptTable, *, score: str = PASS_RATE) -> Pairs:
-    """Pair the instances of two runs by the mean of their samples' values of a score.
+    """Pair the values of each instance that two runs have in common.
 
-    The values are those of each sample's last round.
+    An instance's value in a run is the mean of a score over its samples, each in its last round.
     """
     total_first, n_first = _by_instance(first, score)
     total_second, n_second = _by_instance(second, score)

@@ -73,7 +73,7 @@ def reasons(scores: Mapping[str, ScoreDetails]) -> str:
 
 
 def read_failed(index: AttemptIndex) -> list[FailedAttempt]:
-    """Return a run's failed attempts in the order of its file."""
+    """Return a run's failed attempts in the order in which they are stored."""
     return [
         FailedAttempt(one.instance, one.sample, one.round, one.outcome, one.reason, one.text)
         for _, one in _read(index)

@@ -337,7 +337,8 @@ def _changes(baseline: Run, run: Run, score: str, least: float, by: str) -> Iter
 def decided(one: Decision, decisions: int) -> Decision:
     """Return a decision with its outcome, and with its interval widened (Bonferroni).
 
-    ``decisions`` is the number of decisions on the run.
+    A decision without a value or an interval is returned unchanged. ``decisions`` is the number of
+    decisions on the run.
     """
     if one.value is None or one.ci95 is None:
         return one

@@ -64,9 +64,9 @@ class VerdictChanges:
     def record(
         self, attempt: Attempt, scored: Rescored, verdicts: VerdictPair
     ) -> VerdictChange | None:
-        """Count an attempt, and return the change of its verdict or None if it has not changed.
+        """Count an attempt. Return the change in its verdict, or None if it is unchanged.
 
-        ``verdicts`` combine rules and judges.
+        ``verdicts`` are the verdicts of rules and judges together, before and after re-scoring.
         """
         if attempt.outcome == "error":
             self.left += 1

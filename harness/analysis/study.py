@@ -148,8 +148,8 @@ def read_study(path: Path) -> Study:
 def findings(study: Study, runs: Mapping[str, Run]) -> list[Finding]:
     """Compare each cell of a study with the value computed from a run.
 
-    ``runs`` maps the names that the study gives to runs to the runs themselves. A cell whose run is
-    not in ``runs`` is not comparable.
+    ``runs`` maps the study's names for runs to the runs themselves. A cell whose run is not in
+    ``runs`` is not comparable.
     """
     return [
         _finding(study, exhibit, cell, runs)

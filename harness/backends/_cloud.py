@@ -63,7 +63,7 @@ class TokenClient(HttpClient):
 
     @abstractmethod
     def valid(self) -> bool:
-        """Return whether there is a token that does not expire soon."""
+        """Return whether the client has a token that will not expire soon."""
 
     @abstractmethod
     def new_token(self) -> str:

@@ -31,7 +31,10 @@ class OpenAICompletionsBackend(OpenAIBackend):
     usual: ClassVar[Dialects] = {**OpenAIBackend.usual, "json_schema": "structured_outputs"}
 
     def dialect(self, preset: ProviderPreset) -> ProviderPreset:
-        """Return the preset without the newer parameters, which the Completions API rejects."""
+        """Return the preset changed for the Completions API, which rejects newer parameters.
+
+        The token limit is named ``max_tokens``, and ``response_format`` is not used.
+        """
         kept = {k: d for k, d in preset.constraints.items() if not d.startswith("response_format")}
         return replace(preset, max_tokens="max_tokens", constraints=kept)
 

@@ -44,7 +44,7 @@ class SimulatedBackend:
         self._gold, self._wrong, self._reply = gold, wrong, reply
 
     async def generate(self, request: Request) -> Reply:
-        """Return a correct or a wrong answer. It depends only on the request and the options."""
+        """Return a correct or a wrong answer, depending only on the request and the options."""
         origin = request.origin
         seed, rounds = str(request.seed), origin.round - 1
         if self._reply is not None:  # judges do not improve with rounds; each draws separately

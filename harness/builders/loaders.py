@@ -44,7 +44,7 @@ DUCKDB = {"autoinstall_known_extensions": "false", "threads": 1, "memory_limit":
 
 
 class FileLoader:
-    """One document per file, for a single file or for all files below a folder.
+    """Loads one document from each file, for a single file or for all files below a folder.
 
     Files named ``*.gz`` are decompressed.
     """
@@ -121,7 +121,7 @@ def is_below(path: Path, root: Path) -> bool:
 
 
 class MarkdownLoader(FileLoader):
-    """One document per Markdown file: its top-level paragraphs, without markup."""
+    """Loads one document from each Markdown file: its top-level paragraphs, without markup."""
 
     pattern = "**/*.md"
 
@@ -158,7 +158,7 @@ def _parser() -> MarkdownIt:
 
 
 class GutenbergLoader(FileLoader):
-    """One document per book of Project Gutenberg.
+    """Loads one document from each book of Project Gutenberg.
 
     If the folder has Gutenberg's metadata file, only books in ``language`` are loaded.
     """
@@ -204,7 +204,7 @@ def body(text: str) -> str:
 
 
 class WordListLoader(FileLoader):
-    """One document per 1,000 words, from a file with one word per line."""
+    """Loads a document for every 1,000 words of a file with one word per line."""
 
     def __init__(self, path: str, encoding: str = "utf-8", *, data: DataFolder) -> None:
         super().__init__(str(data.file(path)), "", encoding, data=data)
@@ -250,7 +250,7 @@ def row_document(name: str, row: Mapping[str, Any], column: str) -> Document:
 
 
 class JsonlLoader:
-    """One document per line of a JSONL file.
+    """Loads one document from each line of a JSONL file.
 
     A document's name is its line number. ``column`` is the key of the text in each object.
     """
@@ -305,10 +305,11 @@ def json_object(line: bytes) -> dict[str, Any]:
 
 
 class ParquetLoader:
-    """One document per row of a Parquet file, or of all ``*.parquet`` files below a folder.
+    """Loads one document from each row of a Parquet file, or of all such files below a folder.
 
     ``column`` is the column with the text. A document's name is its row number or, if there are
-    several files, ``FILE/ROW``, where FILE is the number of the file. Both numbers start at 0.
+    several files, ``FILE/ROW``, where FILE is the number of the file. Both numbers start at 0. In a
+    folder, only files named ``*.parquet`` are loaded.
     """
 
     def __init__(self, path: str, column: str = "text", *, data: DataFolder) -> None:

@@ -1,6 +1,6 @@
-"""The SQLite file of paid replies: its tables, and how it is opened and recovered.
+"""Opens the SQLite file of paid replies, creates its tables, and recovers a damaged file.
 
-A damaged file is moved aside. The new file is filled with the replies recorded in the attempts of
+A damaged file is moved aside. A new file is filled with the replies recorded in the attempts of
 runs, and with the payments that SQLite can still read. Replies are not read from the damaged file,
 because a damaged page may look like a valid one.
 """

@@ -204,10 +204,13 @@ def _sides(
     common = [one for one in known[folders[0].name] if all(one in own for own in known.values())]
 
     def chosen(option: str, name: str, other: str, question: str) -> str:
-        """Return the judge that an option names or, if it names none, the only possible judge.
+        """Return the judge that an option names or, if it names none, the only candidate.
+
+        The candidates are the judges with verdicts in every run, except ``other``.
 
         Raises:
-            ConfigError: If there is no such judge in all runs. ``question`` becomes its message.
+            ConfigError: If a run has no verdicts of the named judge; or, with the message
+                ``question``, if no judge is named and the number of candidates is not 1.
         """
         candidates = [one for one in common if one != other]
         if not name and len(candidates) != 1:

@@ -147,7 +147,7 @@ def _listed(what: str, text: str, known: list[str] | None = None) -> list[str]:
 
 
 def _repeated(fresh: str) -> str:
-    """Return this process's command line, without options that would start from scratch again.
+    """Return this process's command line, changed so that it continues the runs it started.
 
     ``fresh`` is the base name of the runs that ``--fresh`` started, or "" without this option.
     """

@@ -1,4 +1,4 @@
-"""Names from other evaluation tools, and what to write instead, as remedies for unknown names.
+"""Names that other evaluation tools use, and what error messages suggest instead of them.
 
 The tools are lm-evaluation-harness, Inspect and promptfoo (docs/coming_from.md).
 """

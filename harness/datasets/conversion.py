@@ -355,7 +355,7 @@ def prompt(
 def category_prompt(
     code: Path, categories: Path, fields: Mapping[str, str], words_sha256: str | None = None
 ) -> Iterator[bytes]:
-    """Yield the template of WildIFEval's prompt that assigns a category; see `prompt`.
+    """Yield the template of WildIFEval's prompt for assigning a category, made as in `prompt`.
 
     ``categories`` is a JSON file with the categories' names, descriptions and examples.
     """

@@ -91,7 +91,7 @@ class DataFolder:
 
 
 def _refuse_others(name: str, places: Sequence[Path]) -> None:
-    """Raise ConfigError if several places have a file or folder of this name, and they differ."""
+    """Raise ConfigError if several places have files or folders of this name that differ."""
     for other in places[1:]:
         first = places[0]
         both = first.is_file() and other.is_file()

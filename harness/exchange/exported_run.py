@@ -244,8 +244,8 @@ def _unused(name: str, taken: Mapping[str, Kind]) -> str:
 def write_csv(rows: ExportedRows, file: SupportsWrite[str]) -> None:
     """Write a table as CSV with a header (RFC 4180, except that lines end in a bare newline).
 
-    Text is always quoted, and its newlines are kept. A NULL is an empty cell, whereas empty text is
-    a pair of quotes. Text that a spreadsheet would read as a formula is not altered.
+    Text is always quoted, and its newlines are kept. A NULL is written as an empty cell, and empty
+    text as a pair of quotes. Text that a spreadsheet would read as a formula is not altered.
     """
     file.write(",".join(map(_csv_cell, rows.columns)) + "\n")
     for row in rows:

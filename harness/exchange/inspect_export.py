@@ -225,7 +225,7 @@ def _sample_id(instance: str) -> str:
 
 
 def _usage(usage: Usage, cost: float | None) -> dict[str, Any]:
-    """Return token counts and the cost (US dollars) with Inspect's names.
+    """Return the token counts and the cost (in US dollars) under the names Inspect uses.
 
     Inspect does not count tokens read from or written to a cache as input tokens.
     """

@@ -64,7 +64,7 @@ class AnthropicBatches(VendorBatches):
     def view(self, batch: MockBatch, headers: Headers) -> dict[str, Any]:
         """Return a batch as a JSON object.
 
-        Its requests are counted by outcome only when the batch has ended.
+        Until the batch has ended, all its requests are counted as ``processing``.
         """
         counts, ended = batch.counts, batch.ended
         host = wire.header(headers, b"host")

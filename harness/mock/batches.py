@@ -276,7 +276,7 @@ class BatchEndpoints:
     def serve(
         self, method: str, path: str, query: bytes, headers: Headers, body: bytes
     ) -> tuple[Wire, dict[str, Any] | bytes | ApiError] | None:
-        """Return the answer to a request, and the wire format that encodes it.
+        """Return the wire format of a request, and the answer to be encoded in it.
 
         The result is None if the path is not about files or batches.
 

@@ -1,4 +1,4 @@
-"""Google's Gemini API: generating content from text."""
+"""Simulates the text generation of Google's Gemini API."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs the provider in a thread, with uvicorn's HTTP protocol.
+"""Runs the mock provider in a thread, with uvicorn's HTTP protocol.
 
 uvicorn's server loop is not used: it needs up to a tenth of a second to stop, takes over the
 process's signals, and waits for open connections, which a stalling server never closes.

@@ -35,7 +35,7 @@ class Conversing(Protocol):
     def next_questions(
         self, instance: Instance[Any], text: str, replies: Sequence[Reply]
     ) -> Sequence[Question]:
-        """Return the questions that follow these replies, or none if `parse` can read them.
+        """Return the questions that follow these replies, or () if `parse` can read the replies.
 
         Must be a pure function. There is one reply per sample of each question so far, in order.
         When there are no more questions, `parse` gets all replies. If a call fails, nothing more is

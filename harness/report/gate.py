@@ -122,7 +122,8 @@ def _leaves_out(one: Decision, gate: Gate) -> bool:
 def gate_line(gate: Gate) -> str:
     """Return the outcome of a gate and the reasons for it, on one line.
 
-    The reasons are up to three decisions, the samples without a verdict, and the runs' marks.
+    The reasons are up to three decisions and the samples without a verdict. Warnings about the
+    runs follow in brackets, such as ``(NAME: SIMULATED)``.
     """
     behind = [one for one in gate.decisions if one.outcome == gate.outcome]
     marks = "".join(f" ({one})" for one in _marks(gate))

@@ -113,10 +113,10 @@ MOST_RANKED = 20  # maximum groups whose rankings are drawn
 
 
 class Reported(NamedTuple):
-    """The runs of a report.
+    """The runs of a report and, if there are enough of them, how they compare.
 
-    If there are enough runs, it also has their comparison with a baseline, the comparisons of all
-    pairs, and their rankings.
+    ``comparison`` compares the runs with a baseline, ``matrix`` compares every pair of runs, and
+    ``rankings`` compares how the runs rank the groups of a label.
     """
 
     runs: list[ReportedRun]

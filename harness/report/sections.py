@@ -68,7 +68,7 @@ def sections(
 ) -> list[PageSection]:
     """Return the sections of a page that have any content.
 
-    Tables that repeat a figure are folded: the reader can open them.
+    Tables that repeat a figure are collapsed, and the reader can expand them.
     """
     parts: dict[str, list[Part]] = {name: [] for name in TITLES}
     if suite is not None:

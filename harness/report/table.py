@@ -101,7 +101,7 @@ class ShownUnit(Struct, frozen=True):
 
     @property
     def sign(self) -> str:
-        """The unit's sign: "%" or nothing."""
+        """The unit's sign: "%" for percentages, otherwise ""."""
         return "%" if self.percent else ""
 
     def show(self, value: object, column: Column) -> str:

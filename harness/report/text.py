@@ -67,7 +67,10 @@ def number(value: float | None, digits: int = 3, sign: bool = False) -> str:
 def with_error(
     value: float | None, stderr: float | None, digits: int = 3, sign: bool = False
 ) -> str:
-    """Format a value and its standard error as ``0.500 ± 0.100``, or ``n/a`` without a value."""
+    """Format a value and its standard error as ``0.500 ± 0.100``.
+
+    If ``value`` is None, return ``n/a``; if only ``stderr`` is None, ``0.500 ± n/a``.
+    """
     if value is None:
         return UNKNOWN
     return f"{number(value, digits, sign)} ± {number(stderr, digits)}"

@@ -98,7 +98,7 @@ class _Calls:
         self.calls = self.read = self.written = self.usd = self.saved = EstimateRange()
 
     def limit(self, max_tokens: int | None) -> None:
-        """Set the maximum number of reply tokens for the calls that are added next."""
+        """Set the maximum number of reply tokens of the calls that are added from now on."""
         self._longest = inf if max_tokens is None else max_tokens
 
     def add(

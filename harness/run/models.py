@@ -261,10 +261,11 @@ class ModelBuilder:
 def _with_batches(
     section: ModelSection, limits: LimitsSection, backend: Backend, where: str
 ) -> LimitsSection:
-    """Return a model's limits, without batches if its provider has none.
+    """Return a model's limits, with ``batch`` removed if its provider does not support batches.
 
     Raises:
-        ConfigError: If the run file sets batches for this very model, but the provider has none.
+        ConfigError: If the run file sets ``batch`` for this model in particular, but its provider
+            does not support batches.
     """
     if limits.batch is None or (isinstance(backend, Batched) and backend.batch_limits):
         return limits

@@ -1,9 +1,9 @@
 """Combines verdicts on criteria into scores, and scores of several judges into a panel's scores.
 
-Judges of the same criteria are combined by criterion, and other judges by score. A panel of small
-models from different families agrees with people better than one large judge, and does not favour
-one family's style. This finding and both methods (majority and mean) are from Verga et al. 2024,
-"Replacing Judges with Juries" (arXiv 2404.18796).
+If judges decide on the same criteria, their verdicts on each criterion are combined; otherwise,
+their scores are. A panel of small models from different families agrees with people better than a
+single large judge does, and does not favour one family's style. This finding and both methods
+(majority and mean) are from Verga et al. 2024, "Replacing Judges with Juries" (arXiv 2404.18796).
 
 >>> panel = Panel(["a", "b", "c"])
 >>> yes, no = Score(True, True), Score(False, False)

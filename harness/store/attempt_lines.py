@@ -143,7 +143,7 @@ class AttemptLines:
 
     @property
     def judged(self) -> bool:
-        """Whether the lines contain the facts that judges' scores need."""
+        """Whether the facts that judges' scores need are read from the lines."""
         return self._kind != ""
 
     def read_on(self, most: int | None = None) -> bool:

@@ -178,7 +178,7 @@ class Rows:
 
     @classmethod
     def restored(cls, state: RowsState, take: Take) -> Rows:
-        """Return rows that continue saved rows, whose memory they share.
+        """Return saved rows, to which more can be appended. The saved numbers are not copied.
 
         ``take`` returns the next bytes of the saved numbers.
         """

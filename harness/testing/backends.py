@@ -50,7 +50,7 @@ def check_backend(
     at: Callable[[str], ports.Backend] | None = None,
     timeout_s: float = 30.0,
 ) -> list[str]:
-    """Return the problems of a backend, which are found by calling it about nine times.
+    """Call a backend about nine times and return the problems found.
 
     Four of the calls are concurrent, and one is cancelled. The calls are real, so point the backend
     at a server that costs nothing. Call this function from synchronous code: it starts an event
@@ -65,7 +65,8 @@ def check_backend(
         at: Builds the backend for a server's URL. It is used with a local server that refuses all
             calls, which shows what the backend sends and how it treats errors. Omit it for a
             backend that calls no server.
-        timeout_s: Time limit in seconds for all calls together, and for each of two closings.
+        timeout_s: Time limit in seconds. It applies separately to the start and all calls together,
+            to each of two calls of ``aclose``, and to the calls of the backend that ``at`` builds.
     """
     check = PlugInCheck("backends", backend)
     check.optional("fingerprint")

@@ -1,4 +1,4 @@
-"""Parses models' replies: a decomposed message, a list of names, a name chosen from a list."""
+"""Parses models' replies: a decomposed message, a list of names, or a name chosen from a list."""
 
 from __future__ import annotations
 

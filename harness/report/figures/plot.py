@@ -341,7 +341,7 @@ def interval_layers(
 
 
 def either(test: str, one: object, other: object, channel: Any) -> Any:
-    """Return a channel whose value is ``one`` where the test holds for a datum, else ``other``."""
+    """Return a channel with the value ``one`` if the test holds for a datum, or else ``other``."""
     # Not `alt.condition`: Altair takes milliseconds to find the class of what that returns.
     return channel(other, condition={"test": test, "value": one})
 
@@ -406,9 +406,9 @@ def name_axis(**options: Any) -> alt.Axis:
 def number_x(
     name: str, values: Sequence[float], title: str, ticks: Sequence[float] | None = None
 ) -> alt.X:
-    """Return a numeric x channel, which is logarithmic if the values cover a wide range.
+    """Return an x channel for numbers. Its scale is logarithmic if they cover a wide range.
 
-    Vega chooses the ticks unless they are given.
+    Vega chooses the ticks if they are not given, or if the scale is logarithmic.
     """
     low, high = min(values, default=0.0), max(values, default=0.0)
     scale = alt.Scale(zero=ticks is None, nice=False, padding=PADDING)

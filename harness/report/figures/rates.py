@@ -33,7 +33,7 @@ Measure = Callable[[ReportedRun, str], Mapping[Key, SampleStatistic]]  # of a ru
 
 
 def by_group(runs: Runs, label: str, measure: Measure | None = None) -> Measured:
-    """Return each run's values by group of a label. Runs without the label are omitted.
+    """Map each run to its values by group of a label. Runs without the label are omitted.
 
     By default, the values are those of the primary metric.
     """

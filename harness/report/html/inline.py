@@ -53,7 +53,10 @@ def visible(text: str) -> str:
 
 
 def marked(text: str) -> Markup:
-    """Return text as HTML that marks escapes, to distinguish them from a literal ``⟨U+202E⟩``."""
+    """Return text as HTML in which escapes such as ``⟨U+202E⟩`` are marked up.
+
+    They then differ from the same characters occurring literally in the text.
+    """
     return Markup("").join(
         Markup('<span class="escape">{}</span>').format(_escape(part)) if at % 2 else escape(part)
         for at, part in enumerate(_HIDDEN.split(text))  # every second part is a separator

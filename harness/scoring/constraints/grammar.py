@@ -46,7 +46,10 @@ class Count(_Operation, frozen=True, tag="count"):
 
 
 class Position(_Operation, frozen=True, tag="position"):
-    """The unit at an index from 0 (negative: from the end), or the units at several indices."""
+    """The unit at an index, or the units at several indices.
+
+    Indices start at 0. Negative indices count from the end.
+    """
 
     index: int | tuple[int, ...]
 

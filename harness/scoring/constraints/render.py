@@ -1,4 +1,4 @@
-"""Describes constraints in English: instructions, feedback, and the reasons of scores.
+"""Describes constraints in English: instructions, feedback, and reasons for scores.
 
 COLLIE's wordings are used byte for byte, including their grammar ("with 86 character"), because
 models' answers depend on them and recorded conversations contain them.
@@ -284,7 +284,7 @@ def feedback(specification: grammar.Specification, result: CheckResult) -> str:
 
 
 def _missing(finding: ConstraintFinding) -> str:
-    """Return "without" and the name of a part that the text lacks, or "" if it lacks none."""
+    """Return "without" and the name of the part or unit that the text lacks, or "" if none."""
     base = finding.base
     if not base.within or finding.observed is not None:
         return ""

@@ -117,10 +117,11 @@ def instruction(
 ) -> VerifiableInstruction:
     """Build an instruction from its id, such as ``keywords:existence``, and its arguments.
 
-    ``verdicts`` selects the published check or the corrected one; most instructions have only one.
+    ``verdicts`` selects the official check or the corrected one. Instructions without a corrected
+    check always use the official one.
 
     Raises:
-        DataInvalid: If the id or an argument is unknown or wrong.
+        DataInvalid: If the id is unknown, or an argument is unknown or invalid.
     """
     if name not in CHECKS:
         raise DataInvalid(f"there is no instruction {name!r:.80}.", nearest(name, CHECKS))
@@ -165,7 +166,7 @@ def versions(ids: Collection[str]) -> dict[str, str]:
 
 
 def judge(asked: Sequence[VerifiableInstruction], text: str) -> list[Verdict]:
-    """Return the verdicts on the text, one for each of the instructions in a prompt."""
+    """Return a verdict on the text for each of a prompt's instructions."""
     loosened = list(variants(text))[1:]
     found = []
     for one in asked:

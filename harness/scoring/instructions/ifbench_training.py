@@ -300,7 +300,8 @@ def counting_composition(text: str, n_sent: int, n_words: int, *, corrected: boo
 def count_unique(text: str, *, corrected: bool = False) -> None:
     """Check that no word or punctuation mark occurs twice.
 
-    In the corrected check, only words count, and case is ignored.
+    The official check counts words and punctuation marks, and distinguishes upper and lower case.
+    The corrected check counts only words, and ignores case.
     """
     found = words(text.lower()) if corrected else tokens(text)
     repeated = [one for one, count in Counter(found).items() if count > 1]

@@ -80,7 +80,7 @@ def conjunctions(text: str, small_n: int, *, corrected: bool = False) -> None:
 
 @ifbench("count:person_names")
 def person_names(text: str, N: int) -> None:
-    """Check for at least ``N`` different first names from the published list of 50."""
+    """Check that at least ``N`` different first names from the published list of 50 occur."""
     require_relation(len(set(_NAME.findall(text))), "at least", N, "names of the list")
 
 
@@ -105,7 +105,7 @@ def pronouns(text: str, N: int) -> None:
 def punctuation(text: str) -> None:
     """Check that each of the marks ``.,!?;:`` occurs, and also an interrobang such as ``?!``.
 
-    The marks of the interrobang do not count as separate marks.
+    The marks of one interrobang do not count as separate marks.
     """
     used = next((mark for mark in _INTERROBANGS if mark in text), None)
     require(used, "there is no interrobang (?!)")

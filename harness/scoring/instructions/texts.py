@@ -118,7 +118,9 @@ def require_none(found: Sequence[str], reason: str) -> None:
 def require_count(
     count: int, wanted: int, what: str, said: str | None = None, where: str = ""
 ) -> None:
-    """Raise NotFollowed unless ``count`` equals ``wanted``. The reason is like "1 word, 3 wanted".
+    """Raise NotFollowed unless ``count`` equals ``wanted``.
+
+    The reason has the form "1 word, 3 wanted".
 
     Args:
         count: The number found.

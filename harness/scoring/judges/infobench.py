@@ -1,4 +1,4 @@
-"""InFoBench's judge: decides for each requirement, yes or no, whether the answer meets it.
+"""InFoBench's judge, which decides for each requirement whether the answer meets it.
 
 Qin et al. 2024 (arXiv 2401.03601). The prompts in ``prompts/infobench/`` are the published prompts,
 byte for byte. By default, each requirement is a separate call with the whole prompt. The authors

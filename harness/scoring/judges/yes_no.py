@@ -91,8 +91,8 @@ class YesNo(PromptJudge):
         ``text`` is the answer, which rules check.
 
         Raises:
-            Unparseable: If there are no criteria, if a reply lacks the log-probabilities to read,
-                or if a rule is to decide but ``text`` is None.
+            Unparseable: If there are no criteria, if none of the replies has the required
+                log-probabilities, or if a rule is to decide but ``text`` is None.
         """
         criteria = self._task.criteria(instance)
         if not criteria:

@@ -51,7 +51,10 @@ MARK = "«([0-9]+)»"  # pattern of the mark that replaces a quoted text in a `W
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """A constraint in lower case. ``«0»`` stands for the quotation ``quoted[0]``, and so on."""
+    """The text of a constraint, in lower case, with its quotations replaced by placeholders.
+
+    ``«0»`` stands for ``quoted[0]``, and so on.
+    """
 
     text: str
     quoted: tuple[str, ...] = ()
@@ -129,7 +132,7 @@ def patterns() -> dict[str, tuple[re.Pattern[str], ...]]:
 
 
 def matched(rule: str, text: str) -> re.Match[str] | None:
-    """Return the match of the first of a rule's patterns that matches the whole text, or None."""
+    """Match the whole text with a rule's patterns. Return the first match, or None."""
     return next((found for one in patterns()[rule] if (found := one.fullmatch(text))), None)
 
 

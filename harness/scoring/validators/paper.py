@@ -282,7 +282,7 @@ class PaperValidator:
             raise Undecided(f"Draft7Validator fails ({name}: {str(error)[:200]}).") from None
 
     def violation(self, error: Any) -> Violation:
-        """Convert an error of the engine into a violation."""
+        """Convert a validation error of the engine into a violation."""
         path: tuple[str | int, ...] | None = tuple(error.absolute_schema_path)
         if hasattr(error, "referred"):  # the engine omits a path's part before a reference
             reference, target, inside = error.referred

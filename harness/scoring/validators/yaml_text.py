@@ -44,7 +44,7 @@ def read(text: str) -> Any:
 
     Raises:
         UnparseableDocument: If the text is not such a document. For a syntax error, the message
-            states line and column.
+            gives the line and column.
     """
     limits.check_length(text)
     return _Reader(text).document().value

@@ -38,7 +38,7 @@ class SchemaRow(msgspec.Struct, frozen=True):
     """A schema of the data set.
 
     ``root`` is its type, or "any" if it has no single type. ``range`` is the range in the name of
-    the authors' file, such as "0-10". It is empty if there is none.
+    the authors' file, such as "0-10", or empty if the name contains none.
     """
 
     id: str

@@ -136,7 +136,10 @@ class FollowBenchTask:
         return {} if instance.data.rule is None else {RULE: Score(False, False)}
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return a request to answer again, followed by the reason if the rule failed."""
+        """Return a request to answer again.
+
+        If the answer violates the instance's rule, the reason follows.
+        """
         found = scores.get(RULE)
         said = "Your answer does not meet all that was asked for yet. Please answer again."
         return f"{said}\nWhat is wrong: {found.reason}." if found and found.reason else said

@@ -267,10 +267,10 @@ class JSONSchemaBenchTask:
         return f"That value is not right: {found.reason}. Please write it again."
 
     def reference(self, instance: One) -> str | None:
-        """Return a JSON document that satisfies the schema, or None if there is none.
+        """Return a JSON document that satisfies the schema, or None if none is known.
 
-        It is the document that the prompt asks to copy, if that is valid, or else the first one
-        that the data set labels as valid and our validator accepts.
+        It is the document that the prompt asks the model to copy, if that is valid; otherwise the
+        first document that the data set labels valid and our validator accepts.
         """
         asked = instance.data.asked
         if asked is not None and asked.valid:

@@ -164,7 +164,7 @@ class LastLetterTask:
         return {"correct": Score(right, right, reason, details), **others}
 
     def extracted(self, instance: One, text: str) -> str | None:
-        """Return the letters that the run file's parser reads in a reply, or None."""
+        """Return the letters that the run file's parser finds in a reply, or None if it fails."""
         try:
             return self._parser.read(text).letters
         except Unparseable:

@@ -126,7 +126,9 @@ _JSON_KEYS = {**TEXT_FIELDS, **{key.title().replace("_", " "): key for key in _O
 
 
 def task_files(path: Path) -> dict[str, Path]:
-    """Return the files of the tasks in a folder (or of a single file) by task name, sorted.
+    """Map each task name to its file, sorted by name.
+
+    ``path`` is a folder of task files or a single task file.
 
     Raises:
         DataInvalid: If there is no task, or two tasks have the same name.

@@ -64,7 +64,7 @@ def _letters(text: str) -> str:
 
 
 class Constraint(Struct, frozen=True):
-    """A condition that a response must satisfy; the category is empty if unknown."""
+    """A condition that a response must satisfy. ``category`` is empty if it is unknown."""
 
     text: str
     category: str = ""
