@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import fsum
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -212,7 +213,12 @@ def _support(
     ]
     if waiting:
         yield f"Not judged: {_listed(waiting)}. These count neither as passed nor as failed."
-    paid = {_name(one.name): usd(one.cost_usd) for one in overviews if not one.recorded}
+    judging = {run.name: _judging(run) for run in runs}
+    paid = {
+        _name(one.name): usd(one.cost_usd) + judging[one.name]
+        for one in overviews
+        if not one.recorded
+    }
     calls = {_name(one.name): f"{one.calls:,}" for one in overviews if not one.recorded}
     if len(paid) > 1 and len(set(paid.values())) == 1:
         told = ", ".join(f"{name} {n}" for name, n in calls.items())
@@ -220,6 +226,12 @@ def _support(
         yield f"Cost: {next(iter(paid.values()))} each{'' if alike else f'; calls: {told}'}."
     elif paid:
         yield f"Cost: {', '.join(f'{name} {cost}' for name, cost in paid.items())}."
+
+
+def _judging(run: ReportedRun) -> str:
+    """Return the judges' part of a run's cost in words, or "" if there is none."""
+    found = fsum(judge.known_cost_usd for judge in run.metrics.judges.values())
+    return f" ({usd(found)} of it judging)" if found else ""
 
 
 def _adjusted(matrix: PairMatrix, baseline: str, unit: ShownUnit) -> Iterator[str]:

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace as replaced
 
 from harness.analysis.comparable import Variant
+from harness.analysis.metrics import JudgeFacts
 from harness.analysis.run_comparison import (
     ComparisonOptions,
     compare_runs,
@@ -97,6 +98,13 @@ def test_nothing_judged(tmp_path: Path) -> None:
     assert "Not judged: run 1 of 1." in found.answer.support[0]
     (failure,) = found.runs[0].failures
     assert failure.reason == "error: no connection"
+
+
+def test_the_judges_part_of_the_cost(tmp_path: Path) -> None:
+    run = reported_run(tmp_path / "one", "one", [attempt("a", passed=True)])
+    judge = JudgeFacts(n_calls=1, known_cost_usd=0.0006)
+    judged = replace(run, metrics=replaced(run.metrics, judges={"polite": judge}))
+    assert answer([judged]).support[-1] == "Cost: one $0.0010 ($0.0006 of it judging)."
 
 
 def test_a_sure_difference(runs_passing: Runs) -> None:
