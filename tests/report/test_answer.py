@@ -104,7 +104,7 @@ def test_the_judges_part_of_the_cost(tmp_path: Path) -> None:
     run = reported_run(tmp_path / "one", "one", [attempt("a", passed=True)])
     judge = JudgeFacts(n_calls=1, known_cost_usd=0.0006)
     judged = replace(run, metrics=replaced(run.metrics, judges={"polite": judge}))
-    assert answer([judged]).support[-1] == "Cost: one $0.0010 ($0.0006 of it judging)."
+    assert answer([judged]).support[-1] == "Cost: one $0.0010 ($0.00060 of it judging)."
 
 
 def test_a_sure_difference(runs_passing: Runs) -> None:
