@@ -28,7 +28,7 @@ ERROR = re.compile(r"(?:^|^\S+: |[\])] )(?P<said>(?:[\w.]*(?:Error|Exception): |
 
 
 def _started(command: Sequence[str], stdin: int, output: BinaryIO | int) -> Popen[bytes]:
-    """Start a program in a new session, so that Ctrl-C does not end it during calls."""
+    """Start a program in a new session, so that Ctrl-C does not end it with calls in flight."""
     return Popen(command, stdin=stdin, stdout=output, stderr=output, start_new_session=True)  # noqa: S603
 
 

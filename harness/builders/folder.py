@@ -118,7 +118,7 @@ def refuse_other(out: Path, kind: str, files: Collection[str]) -> None:
         files: The names of the only files, besides the manifest, that it may contain.
 
     Raises:
-        RunConflict: If the folder is anything else, or is the working directory or a folder above
+        RunConflict: If the folder is none of these, or is the working directory or a folder above
             it.
         StoreFailed: If the folder cannot be read.
     """

@@ -139,6 +139,7 @@ class BatchLedger:
         """Commit the outcomes of calls: the replies, and what the run has paid for them.
 
         The payment for an empty reply is recorded, but the reply is not cached (see `PaidCalls`).
+        The returned future completes after the commit.
         """
         replies, payments = [], []
         statements: list[Statement] = []

@@ -174,10 +174,10 @@ _CLOUD_CREDENTIALS: Mapping[str, tuple[tuple[str, ...], str]] = {
 
 
 def cloud_credentials() -> dict[str, str | None]:
-    """Return where each cloud's credentials would come from, or None if they are not found.
+    """Map each cloud to the source of its credentials, or to None if none is found.
 
-    Credentials may also come from places that only the clouds' libraries know, such as the role of
-    a virtual machine.
+    A source is the name of an environment variable or the path of a file. Credentials may also come
+    from places that only the clouds' libraries know, such as the role of a virtual machine.
     """
     found: dict[str, str | None] = {}
     for cloud, (variables, file) in _CLOUD_CREDENTIALS.items():

@@ -276,10 +276,10 @@ class _Schema(msgspec.Struct):
 
 
 def write_schemas(archive: Path, folder: str) -> Iterator[bytes]:
-    """Yield the lines of ``jsonschemabench/schemas.jsonl``, made from an archive's folder.
+    """Yield the lines of ``jsonschemabench/schemas.jsonl``, made from a folder in an archive.
 
     Raises:
-        DataInvalid: If the archive cannot be unpacked, or a file in it has no schema.
+        DataInvalid: If the archive cannot be unpacked, or a file in the folder has no schema.
     """
     decoder = msgspec.json.Decoder(_Schema)
     name = folder

@@ -226,7 +226,10 @@ class VendorBatches(ABC):
         self._stats.counts.batch_answered += batch.counts["succeeded"]
 
     def lines(self, batch: MockBatch, line: Callable[..., Any], kinds: Iterable[str]) -> bytes:
-        """Return the results whose outcome is one of ``kinds``, as JSON lines."""
+        """Return the results whose outcome is one of ``kinds``, as JSON lines.
+
+        ``line`` builds the JSON object of a result.
+        """
         lines = []
         for place, (custom_id, kind, answered) in enumerate(batch.outcomes):
             if kind in kinds:

@@ -149,7 +149,7 @@ def decision_line(one: Decision) -> str:
 
 
 def unjudged_line(one: Unjudged, gate: Gate, named: bool = False) -> str:
-    """Return how many samples have no verdict, why, and what to do about them, on one line.
+    """Return one line that says how many samples have no verdict, why, and what to do about it.
 
     The line names the run if there is a baseline, or if ``named`` is true.
     """

@@ -183,7 +183,7 @@ class JsonLinesWriter:
             os.ftruncate(self._file, position)
 
     def append(self, record: msgspec.Struct) -> None:
-        """Write one line, which then survives the death of the process.
+        """Write a record as one line, which then survives the death of the process.
 
         A power cut may lose the line. Its reply is then taken from the cache and scored again.
         """

@@ -40,7 +40,7 @@ Count = Annotated[int, Field(ge=1)]
 class Paragraphs(Bounds):
     """How many paragraphs a passage may have.
 
-    Longer runs of paragraphs are cut at random places.
+    Longer runs of paragraphs are cut into passages at random places.
     """
 
     low: Annotated[int, Field(alias="from", ge=2)] = 2

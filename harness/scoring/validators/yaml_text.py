@@ -91,7 +91,7 @@ class _Node(Node):
 
 
 class _Reader:
-    """A reader that builds the nodes of a document from its events, within the limits.
+    """Builds the nodes of a document from its events, within the limits.
 
     Aliases share the node of their anchor. PyYAML's composer is not used, because it would crash on
     text that is nested too deeply.

@@ -134,7 +134,7 @@ class Constraints:
 
 
 def applicable_keywords(schema: Any, value: Any, at: str = "") -> Iterator[str]:
-    """Yield the pointers of the keywords that apply to a value or its parts.
+    """Yield the JSON pointers of the keywords that apply to a value or its parts.
 
     Keywords inside ``contains`` are excluded: another item may satisfy them.
 
