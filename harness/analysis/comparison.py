@@ -228,7 +228,7 @@ def compare(pairs: Pairs) -> Comparison:
         if stderr > 0:
             detectable = _reach(degrees) * stderr
         if stderr > 0 and difference:
-            needed = _needed(n, degrees, stderr / abs(difference))
+            needed = _needed(n, units, degrees, stderr / abs(difference))
     return Comparison(
         n=n,
         n_clusters=units,
@@ -260,20 +260,28 @@ def _reach(degrees: float) -> float:
     return t_quantile(degrees, 1 - ALPHA / 2) + t_quantile(degrees, POWER)
 
 
-def _needed(n: int, degrees: float, error: float) -> int:
+def _needed(n: int, units: int, degrees: float, error: float) -> int:
     """Return how many instances would detect the observed difference in 80% of cases.
 
-    ``error`` is the standard error divided by the difference. It falls with the square root of the
-    number of instances, while the number of clusters, ``degrees`` + 1, grows with it. The result is
-    the smallest number for which `_reach` standard errors are no more than the difference, and at
-    least two clusters.
+    This is the smallest number for which `_reach` standard errors are no more than the difference,
+    and which has at least two clusters. The error falls with the square root of the number of
+    instances, and the number of clusters grows with it. So do the degrees of freedom, unless
+    clusters of unequal size have reduced them: their relative sizes stay the same.
+
+    Args:
+        n: The number of instances.
+        units: Their number of clusters.
+        degrees: The degrees of freedom of t.
+        error: The standard error, divided by the difference.
     """
-    per_cluster = n / (degrees + 1)
+    equal = degrees >= units - 1
 
     def enough(size: int) -> bool:
-        return _reach(size / per_cluster - 1) * error * sqrt(n / size) <= 1
+        free = size * units / n - 1
+        return _reach(free if equal else min(free, degrees)) * error * sqrt(n / size) <= 1
 
-    low, high = ceil(2 * per_cluster) - 1, ceil(2 * per_cluster)  # low is too few
+    least = ceil(2 * n / units)
+    low, high = least - 1, least  # low is too few
     while not enough(high):
         low, high = high, 2 * high
     while high - low > 1:

@@ -11,6 +11,7 @@ import pytest
 import scipy
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from scipy.stats import t
 
 from harness.analysis.comparison import (
     Comparison,
@@ -205,6 +206,29 @@ def test_needed_shows_the_difference_and_agrees_with_the_detectable_one(
     assert statsmodels.power(effect, found.needed) >= 0.79
     assert statsmodels.power(effect, max(2, found.needed - 2)) < 0.8
     assert (found.needed <= n) == (found.detectable <= abs(found.difference))
+
+
+def test_large_clusters_keep_their_share_of_fewer_instances(make: Make, table_of: TableOf) -> None:
+    """A cluster that is much larger than the others limits the degrees of freedom at any size."""
+    chance = np.random.default_rng(3)
+    clusters = ["large"] * 60 + [f"small/{number}" for number in range(240)]
+    first = chance.uniform(0, 1, 300).round(6)
+    second = (first + chance.normal(0.5, 0.4, 300)).round(6)
+    found = compare(paired(make, table_of, first.tolist(), second.tolist(), clusters))
+    assert found.degrees is not None
+    assert found.degrees < 30, "of 241 clusters"
+    assert found.needed is not None
+    assert found.stderr is not None
+    assert found.difference is not None
+
+    def shows(n: int) -> bool:
+        degrees = min(found.degrees or 0.0, n * 241 / 300 - 1)
+        reach = t.ppf(0.975, degrees) + t.ppf(0.8, degrees)
+        error = (found.stderr or 0.0) * sqrt(300 / n)
+        return bool(reach * error <= (found.difference or 0.0))
+
+    assert shows(found.needed)
+    assert not shows(found.needed - 1)
 
 
 @pytest.mark.parametrize("n", [10, 40, 400])
