@@ -190,9 +190,9 @@ def _literal(pieces: str) -> str:
 
 _NUMERAL = re.compile(
     r"(?<![\w.])([-+\u2212]?)(?:[$€£]\s?)?([-+\u2212]?)"
-    r"([0-9]{1,3}(?:,[0-9]{3})++(?![0-9])|[0-9]++)(\.[0-9]++)?+"
-    r"([eE][-+]?[0-9]{1,3}(?![0-9]))?+(?![eE][-+]?[0-9])"
-)
+    r"(?>([0-9]{1,3}(?:,[0-9]{3})++(?![0-9])|[0-9]++))(?>(\.[0-9]++)?)"
+    r"(?>([eE][-+]?[0-9]{1,3}(?![0-9]))?)(?![eE][-+]?[0-9])"
+)  # not ``(...)?+``, which Python 3.11.2 takes back when what follows does not match
 """Matches a number, with its sign and currency. A sign belongs to the number or currency that
 directly follows it; before a space, it is an operator."""
 _BARE_FRACTION = re.compile(r"(?<![\w.])([-+\u2212]?)(\.[0-9]+)")
