@@ -40,7 +40,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     EXPORTER.clear()
 
 
-def spans(server: MockServer, **changes: Any) -> tuple[Any, list[Any]]:
+def spans(server: MockServer, name: str = "r", **changes: Any) -> tuple[Any, list[Any]]:
     """The span of a run's session, and those of its attempts."""
     tree = {
         "task": {"name": "last_letter", "n": 2},
@@ -49,7 +49,7 @@ def spans(server: MockServer, **changes: Any) -> tuple[Any, list[Any]]:
         "limit": 4,
         **changes,
     }
-    harness.run(tree, name="r", progress=False)
+    harness.run(tree, name=name, progress=False)
     *attempts, session = EXPORTER.get_finished_spans()
     EXPORTER.clear()
     return session, attempts
@@ -104,8 +104,7 @@ def test_texts_are_sent_if_the_user_allows_it(
 
 def test_cached_attempts_have_no_usage_and_failed_calls_are_errors(mock_server: MockServer) -> None:
     spans(mock_server)
-    Path("runs/r/attempts.jsonl").unlink()
-    _, attempts = spans(mock_server)
+    _, attempts = spans(mock_server, name="again")
     assert all(span.attributes["harness.cached"] for span in attempts)
     assert not any("gen_ai.usage.input_tokens" in span.attributes for span in attempts)
 
