@@ -154,7 +154,8 @@ class OpenAIResponsesBackend(OpenAIBackend):
         found = _bodies.read(content, _decoder, _Response)
         reason = _finish(found)
         messages = [item for item in found.output if item.type == "message"]
-        answers = [part for item in messages if item.phase != "commentary" for part in _parts(item)]
+        spoken = [item.content or [] for item in messages if item.phase != "commentary"]
+        answers = [part for parts in spoken for part in parts]
         text = "".join(_bodies.text_of(part.text) for part in answers if part.type == "output_text")
         refusals = [_bodies.text_of(part.refusal) for part in answers if part.type == "refusal"]
         if refusals and not text:
@@ -194,10 +195,6 @@ def _finish(response: _Response) -> str:
         said = f"The server returned a response whose status is {response.status!r}."
         raise TransientError(said, kind="interrupted")
     return "stop"
-
-
-def _parts(item: _Item) -> list[_Content]:
-    return item.content or []
 
 
 def _reasoning(output: list[_Item]) -> str | None:

@@ -23,7 +23,7 @@ import msgspec
 from filelock import FileLock
 
 from harness.calls import database
-from harness.calls.batches import Batches
+from harness.calls.background import BackgroundQueue
 from harness.calls.claims import open_claims
 from harness.calls.database import LOCKED_S, PaymentRow, ReplyRow, Restore, is_busy, is_damage
 from harness.errors import StoreFailed
@@ -105,7 +105,7 @@ class ReplyCache:
                 f"Calls of other processes cannot be seen in {path.parent} "
                 f"({self._claims.trouble}): two runs at the same time may pay for the same call."
             )
-        self._batches: Batches[database.Write] = Batches(self._commit, "replies")
+        self._batches: BackgroundQueue[database.Write] = BackgroundQueue(self._commit, "replies")
 
     def _open(self, *, wal: bool) -> sqlite3.Connection:
         """Return a connection to the cache's file. If the file is damaged, it is replaced first."""

@@ -3,7 +3,7 @@ import threading
 
 import pytest
 
-from harness.calls.batches import Batches
+from harness.calls.background import BackgroundQueue
 
 
 async def test_what_gathers_is_done_in_one_go_and_told_afterwards() -> None:
@@ -13,7 +13,7 @@ async def test_what_gathers_is_done_in_one_go_and_told_afterwards() -> None:
         begin.wait(10)
         done.append(items)
 
-    batches = Batches(do, "test")
+    batches = BackgroundQueue(do, "test")
     futures = [batches.add(number) for number in range(5)]
     await asyncio.sleep(0.05)
     assert not any(future.done() for future in futures)
@@ -29,7 +29,7 @@ async def test_a_failure_reaches_all_of_its_batch_and_the_thread_goes_on() -> No
         if 0 in items:
             raise ValueError("no")
 
-    batches = Batches(do, "test")
+    batches = BackgroundQueue(do, "test")
     with pytest.raises(ValueError, match="no"):
         await batches.add(0)
     await batches.add(1)
@@ -43,7 +43,7 @@ async def test_cancelled_waiting_stops_nothing_and_what_comes_after_comes() -> N
         begin.wait(10)
         done.extend(items)
 
-    batches = Batches(do, "test")
+    batches = BackgroundQueue(do, "test")
     batches.add(1).cancel()
     begin.set()
     await batches.add(2)
@@ -53,7 +53,7 @@ async def test_cancelled_waiting_stops_nothing_and_what_comes_after_comes() -> N
 
 def test_what_is_queued_when_the_loop_ends_is_still_done() -> None:
     done = list[int]()
-    batches = Batches(done.extend, "test")
+    batches = BackgroundQueue(done.extend, "test")
 
     async def main() -> None:
         batches.add(1)

@@ -1,4 +1,4 @@
-"""Passes work to a background thread in batches.
+"""Passes work to a background thread, which takes all queued items together.
 
 Committing 100 replies together takes as long as committing one.
 """
@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 
-class Batches(Generic[T]):
+class BackgroundQueue(Generic[T]):
     """A queue whose items a background thread passes to ``do``, all queued items together."""
 
     def __init__(self, do: Callable[[list[T]], None], name: str) -> None:
