@@ -26,10 +26,9 @@ from harness.store.columns import (
     InstanceTable,
     Ints,
     Rows,
-    RowsState,
+    ScoreKinds,
     TableBuilder,
     TableLine,
-    TableState,
 )
 from harness.store.files import replacing
 from harness.store.json_lines import UNREADABLE, LineKind, decoded, reading
@@ -77,14 +76,15 @@ class _LinesState(msgspec.Struct):
     modified_ns: int
     tail: bytes  # hash of its end
     number: int
-    table: TableState
-    rows: RowsState
+    groupings: list[bytes]  # of the builder
+    kinds: list[ScoreKinds]
+    rows: list[int]  # bytes of each table of numbers
     arrays: list[_Array]  # of the attempts that count
-    groupings: list[dict[str, str]]
+    counted_groupings: list[dict[str, str]]
     version: int
 
 
-_VERSION = 2
+_VERSION = 3
 _ALIGNED = 8  # bytes, at a multiple of which every saved array begins
 _COLUMNS = ("instance", "sample", "round", "outcome", "passed")
 _OF_INSTANCES = ("digest", "cluster", "grouping")
@@ -201,17 +201,18 @@ class AttemptLines:
             modified_ns=self.path.stat().st_mtime_ns,
             tail=self._tail(),
             number=self.number,
-            table=self.builder.state(),
-            rows=self.rows.state(),
+            groupings=self.builder.groupings,
+            kinds=self.builder.kinds,
+            rows=[sum(map(len, rows.parts)) for rows in self._every_rows()],
             arrays=[_Array(name, one.dtype.str, one.nbytes) for name, one in arrays.items()],
-            groupings=[dict(groups) for groups in counted.table.instances.groupings],
+            counted_groupings=[dict(groups) for groups in counted.table.instances.groupings],
             version=_VERSION,
         )
         head = msgspec.msgpack.encode(state)
         with replacing(path) as temporary, temporary.open("wb") as file:
             file.write(len(head).to_bytes(4) + head)
-            for one in (*self.builder.every_rows(), self.rows):
-                file.writelines(one.parts)  # not joined, which would double their memory
+            for rows in self._every_rows():
+                file.writelines(rows.parts)  # not joined, which would double their memory
             for values in arrays.values():
                 file.write(bytes(-file.tell() % _ALIGNED))
                 file.write(np.ascontiguousarray(values).data)
@@ -234,7 +235,7 @@ class AttemptLines:
             lines.size, lines.number = state.size, state.number
             same = now.st_size > state.size or now.st_mtime_ns == state.modified_ns
             same &= now.st_size >= state.size and lines._tail() == state.tail
-            if same and state.version == _VERSION and state.rows.fields == lines.rows.fields:
+            if same and state.version == _VERSION:
 
                 def take(size: int) -> memoryview:
                     nonlocal at
@@ -243,15 +244,19 @@ class AttemptLines:
                         raise ValueError("The file is cut.")
                     return mapped[at - size : at]
 
-                lines.builder = TableBuilder.restored(state.table, take)
-                lines.rows = Rows.restored(state.rows, take)
+                lines.builder = TableBuilder(state.groupings, state.kinds)
+                for rows, size in zip(lines._every_rows(), state.rows, strict=True):
+                    rows.restore(take(size))
                 arrays = {}
                 for one in state.arrays:
                     take(-at % _ALIGNED)
                     arrays[one.name] = np.frombuffer(take(one.size), one.dtype)
-                lines._counted = CountedAttempts.restored(arrays, state.groupings)
+                lines._counted = CountedAttempts.restored(arrays, state.counted_groupings)
                 return lines
         return fresh
+
+    def _every_rows(self) -> list[Rows]:
+        return [*self.builder.rows, self.rows]
 
     def _tail(self) -> bytes:
         with self.path.open("rb") as file:

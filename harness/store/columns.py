@@ -6,7 +6,7 @@ Each attempt takes tens of bytes, because texts are left out and names become 64
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
@@ -144,20 +144,6 @@ def rows_by(codes: NDArray[np.integer], n: int) -> Iterator[tuple[int, Ints]]:
             yield number, rows
 
 
-class RowsState(msgspec.Struct):
-    """The saved state of `Rows`, except for the numbers.
-
-    It consists of the columns and the size of the numbers in bytes. The numbers themselves
-    (`Rows.parts`) are in another part of the file.
-    """
-
-    fields: dict[str, str]
-    size: int
-
-
-Take = Callable[[int], memoryview]  # returns the next so many bytes of saved numbers
-
-
 class Rows:
     """A table of numbers to which rows are appended one by one.
 
@@ -169,22 +155,15 @@ class Rows:
         self.fields = fields
         self._dtype = np.dtype([(name, "=" + code) for name, code in fields.items()])
         self._pack: Callable[..., bytes] = packing.pack
-        self._blocks: list[bytearray] = [bytearray()]
-        self._saved = memoryview(b"")  # rows before those of the blocks
+        self._full: list[bytearray | memoryview] = []
+        self._block = bytearray()
+        self.n = 0  # rows
 
-    def state(self) -> RowsState:
-        """Return the state of the rows, from which `restored` restores them."""
-        return RowsState(self.fields, sum(map(len, self.parts)))
-
-    @classmethod
-    def restored(cls, state: RowsState, take: Take) -> Rows:
-        """Return saved rows, to which more can be appended. The saved numbers are not copied.
-
-        ``take`` returns the next bytes of the saved numbers.
-        """
-        rows = cls(**state.fields)
-        rows._saved = take(state.size)
-        return rows
+    def restore(self, saved: memoryview) -> None:
+        """Add rows that were saved as the bytes of `parts`, without copying them."""
+        if len(saved):
+            self._full.append(saved)
+            self.n += len(saved) // self._dtype.itemsize
 
     def append(self, *row: float) -> None:
         """Append a row.
@@ -192,15 +171,16 @@ class Rows:
         Raises:
             struct.error: If a number does not fit into its column.
         """
-        block = self._blocks[-1]
-        block += self._pack(*row)
-        if len(block) >= BLOCK_BYTES:
-            self._blocks.append(bytearray())
+        self._block += self._pack(*row)
+        self.n += 1
+        if len(self._block) >= BLOCK_BYTES:
+            self._full.append(self._block)
+            self._block = bytearray()
 
     @property
     def parts(self) -> Sequence[bytearray | memoryview]:
         """The numbers of all rows, row by row, in the form in which they are saved."""
-        return [self._saved, *self._blocks]
+        return [*self._full, self._block]
 
     def last(self, name: str) -> float:
         """Return the last value of a column. There must be at least one row."""
@@ -243,49 +223,37 @@ class TableLine(LineName, gc=False):
     scores: dict[str, ScoreValue] = {}
 
 
-class ScoresState(msgspec.Struct):
-    """The saved state of `ScoreColumns`, except for the numbers."""
-
-    tables: list[tuple[list[tuple[str, bool]], RowsState]]
-    table_of: RowsState
-    names: dict[str, tuple[int, bool]]
-    n: int
-
-
-class TableState(msgspec.Struct):
-    """The saved state of a `TableBuilder`, except for the numbers."""
-
-    rows: RowsState
-    groupings: list[bytes]
-    scores: ScoresState
+ScoreKinds = tuple[tuple[str, bool], ...]
+"""The names of a line's scores, in order, and whether each is a number rather than a verdict."""
 
 
 class TableBuilder:
-    """A builder of an `AttemptTable`, line by line."""
+    """A builder of an `AttemptTable`, line by line.
 
-    def __init__(self) -> None:
+    It can be saved: a new builder with the same ``groupings`` and ``kinds`` has the same `rows`,
+    which take the saved numbers.
+    """
+
+    def __init__(self, groupings: Iterable[bytes] = (), kinds: Iterable[ScoreKinds] = ()) -> None:
         wide, narrow = {"digest": "q", "cluster": "q"}, {"outcome": "b", "passed": "b"}
         self._rows = Rows(**wide, grouping="i", sample="i", round="i", **narrow)
-        self._groupings: dict[bytes, int] = {}
-        self._scores = ScoreColumns()
+        self._groupings = {text: number for number, text in enumerate(groupings)}
+        self._scores = ScoreColumns(kinds)
 
-    def state(self) -> TableState:
-        """Return the state of the builder, from which `restored` restores it."""
-        return TableState(self._rows.state(), list(self._groupings), self._scores.state())
+    @property
+    def groupings(self) -> list[bytes]:
+        """The distinct groups of the lines so far, as JSON."""
+        return list(self._groupings)
 
-    def every_rows(self) -> Iterator[Rows]:
-        """Yield the tables whose numbers are saved, in the order in which `restored` reads them."""
-        yield self._rows
-        yield from self._scores.every_rows()
+    @property
+    def kinds(self) -> list[ScoreKinds]:
+        """The distinct kinds of scores of the lines so far."""
+        return list(self._scores.tables)
 
-    @classmethod
-    def restored(cls, state: TableState, take: Take) -> TableBuilder:
-        """Return a builder that continues a saved one. ``take`` returns the next saved bytes."""
-        builder = cls()
-        builder._rows = Rows.restored(state.rows, take)
-        builder._groupings = {text: number for number, text in enumerate(state.groupings)}
-        builder._scores = ScoreColumns.restored(state.scores, take)
-        return builder
+    @property
+    def rows(self) -> list[Rows]:
+        """The tables that hold all numbers."""
+        return [self._rows, self._scores.table_of, *self._scores.tables.values()]
 
     def add(self, line: TableLine) -> None:
         """Add an attempt's line.
@@ -360,31 +328,23 @@ class ScoreColumns:
     do.
     """
 
-    def __init__(self) -> None:
-        self._tables: dict[tuple[tuple[str, bool], ...], tuple[int, Rows]] = {}
-        self._table_of = Rows(table="h")  # of each line
+    def __init__(self, kinds: Iterable[ScoreKinds] = ()) -> None:
+        self.tables: dict[ScoreKinds, Rows] = {}
+        self.table_of = Rows(table="h")  # of each line
+        self._numbers: dict[ScoreKinds, int] = {}  # of the tables
         self._names: dict[str, tuple[int, bool]] = {}  # first place in a line; holds numbers
-        self._n = 0
+        for one in kinds:
+            self._add_table(one)
 
-    def state(self) -> ScoresState:
-        """Return the state of the columns, from which `restored` restores them."""
-        tables = [(list(kinds), rows.state()) for kinds, (_, rows) in self._tables.items()]
-        return ScoresState(tables, self._table_of.state(), self._names, self._n)
-
-    def every_rows(self) -> Iterator[Rows]:
-        """Yield the tables whose numbers are saved, in the order in which `restored` reads them."""
-        yield from (rows for _, rows in self._tables.values())
-        yield self._table_of
-
-    @classmethod
-    def restored(cls, state: ScoresState, take: Take) -> ScoreColumns:
-        """Return columns that continue saved ones. ``take`` returns the next saved bytes."""
-        found = cls()
-        for number, (kinds, rows) in enumerate(state.tables):
-            found._tables[tuple(kinds)] = number, Rows.restored(rows, take)
-        found._table_of, found._n = Rows.restored(state.table_of, take), state.n
-        found._names = dict(state.names)
-        return found
+    def _add_table(self, kinds: ScoreKinds) -> None:
+        for place, (name, number) in enumerate(kinds):
+            first, has_numbers = self._names.get(name, (place, number))
+            self._names[name] = min(first, place), has_numbers or number
+        if len(self._names) > MOST_SCORES:
+            raise OverflowError(f"more than {MOST_SCORES} names of scores")
+        codes = {str(place): "d" if number else "b" for place, (_, number) in enumerate(kinds)}
+        self._numbers[kinds] = len(self.tables)
+        self.tables[kinds] = Rows(**codes)
 
     def add(self, scores: Mapping[str, Value]) -> int:
         """Add the scores of a line, and return the line's number.
@@ -396,20 +356,13 @@ class ScoreColumns:
             (name, value is not None and not isinstance(value, bool))
             for name, value in scores.items()
         )
-        if kinds not in self._tables:
-            for place, (name, number) in enumerate(kinds):
-                first, has_numbers = self._names.get(name, (place, number))
-                self._names[name] = min(first, place), has_numbers or number
-            if len(self._names) > MOST_SCORES:
-                raise OverflowError(f"more than {MOST_SCORES} names of scores")
-            codes = {str(place): "d" if number else "b" for place, (_, number) in enumerate(kinds)}
-            self._tables[kinds] = len(self._tables), Rows(**codes)
-        table, rows = self._tables[kinds]
+        if kinds not in self.tables:
+            self._add_table(kinds)
         if kinds:
-            rows.append(*(NOT_JUDGED if value is None else value for value in scores.values()))
-        self._table_of.append(table)
-        self._n += 1
-        return self._n - 1
+            values = (NOT_JUDGED if value is None else value for value in scores.values())
+            self.tables[kinds].append(*values)
+        self.table_of.append(self._numbers[kinds])
+        return self.table_of.n - 1
 
     def columns(self, lines: Ints) -> dict[str, Values]:
         """Return the scores in the given lines, as columns by score name.
@@ -420,10 +373,10 @@ class ScoreColumns:
         # In the same order, whichever line came first.
         for name, (_, numbers) in sorted(self._names.items(), key=lambda one: (one[1][0], one[0])):
             unset = (np.nan, np.float64) if numbers else (NOT_JUDGED, np.int8)
-            values[name] = np.full(self._n + 1, *unset)
-        table_of = self._table_of.column("table")
-        for kinds, (table, rows) in self._tables.items():
-            here = np.flatnonzero(table_of == table)
+            values[name] = np.full(self.table_of.n + 1, *unset)
+        table_of = self.table_of.column("table")
+        for kinds, rows in self.tables.items():
+            here = np.flatnonzero(table_of == self._numbers[kinds])
             for place, (name, number) in enumerate(kinds):
                 column = rows.column(str(place))
                 if self._names[name][1] and not number:
