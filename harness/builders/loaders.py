@@ -351,10 +351,7 @@ class ParquetLoader:
 
 
 def _query(query: str, values: list[Any]) -> list[dict[str, Any]]:
-    """Run an SQL query, and return its rows as mappings from column to value.
-
-    ``values`` are the query's parameters, of which the first is the path of the Parquet file.
-    """
+    """Return the rows of an SQL query whose first parameter is the path of a Parquet file."""
     duckdb = import_extra("duckdb", "parquet")
     try:
         with duckdb.connect(":memory:", config=DUCKDB) as connection:

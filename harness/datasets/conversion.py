@@ -377,11 +377,7 @@ class _Category(msgspec.Struct):
 
 
 def _text(node: ast.AST) -> str | None:
-    """Return the text of an expression, with ``{name}`` where it inserts a variable.
-
-    The result is None if the expression has any parts other than strings, variables, ``+`` and
-    ``strip()``.
-    """
+    """Return a text with ``{name}`` for each variable in it, or None for other expressions."""
     match node:
         case ast.Constant(value=str() as text):
             return text

@@ -77,10 +77,7 @@ class DataSet(msgspec.Struct, frozen=True):
 
 
 def _maker(_: type, written: str | Mapping[str, Mapping[str, Any]]) -> Any:
-    """Return the function of `conversion` that ``make`` in the catalogue names.
-
-    Options that the catalogue gives are bound to the function.
-    """
+    """Return the function of `conversion` that the catalogue names, with its options bound."""
     [(name, options)] = ({written: {}} if isinstance(written, str) else written).items()
     return partial(getattr(conversion, name), **options)
 

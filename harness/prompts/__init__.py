@@ -115,11 +115,7 @@ _STEPS = "harness_loop_steps"  # name of the counter of loop steps in a template
 
 
 def _restrict(tree: Any, where: str) -> None:
-    """Make a template safe: refuse some constructs, and limit the steps of its loops.
-
-    Raises:
-        ConfigError: If a construct could run forever or do more than read a row.
-    """
+    """Refuse constructs that could run forever or do more than read a row; count loop steps."""
     from jinja2 import nodes
 
     refused = {

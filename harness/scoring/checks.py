@@ -152,10 +152,7 @@ def from_row(row: Mapping[str, Any], name: str, check: str) -> Any:
 
 
 def _entry(raw: object, taken: Sequence[str], judges: Collection[str]) -> Check:
-    """Parse one entry of a list of checks. ``taken`` are the names of the checks before it.
-
-    The messages of errors lack the entry's location, which the caller adds.
-    """
+    """Parse one entry of a list of checks. The caller adds its place to error messages."""
     entry = {raw: {}} if isinstance(raw, str) else raw
     if not isinstance(entry, Mapping):
         raise ConfigError(" must be a checker's name, or the name with its options.")
@@ -208,11 +205,7 @@ def _judge_entry(entry: Mapping[Any, Any], taken: Sequence[str]) -> Check:
 
 
 def _changed(checks: Sequence[Check], changes: Mapping[Any, Any]) -> list[Check]:
-    """Return the checks after applying a row's ``changes``.
-
-    ``changes`` maps the name of a check to options that replace its own, or to None to drop the
-    check. Raises ConfigError if there is no check of that name, or if the change is anything else.
-    """
+    """Return the checks with a row's ``changes``: new options by name, or None to drop a check."""
     found = {check.name: check for check in checks}
     for name, change in changes.items():
         if name not in found:
@@ -327,12 +320,7 @@ def target_fields(check: Check) -> list[str]:
 
 @lru_cache
 def _parameters(checker: str) -> tuple[list[str], str, list[str]]:
-    """Return the facts about a checker that are needed to resolve a check.
-
-    Returns:
-        The names of its options, the option that ``field:`` sets ("" if it has no options), and its
-        required options among `FROM_ROW`.
-    """
+    """Return a checker's options, its main option, and its required ones of `FROM_ROW`."""
     parameters = inspect.signature(kind("checkers").load(checker)).parameters.values()
     own = {one.name: one.default for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD}
     principal = next((name for name in (*FROM_ROW, *own) if name in own), "")

@@ -183,10 +183,7 @@ def _verdict(score: Score) -> bool | None:
 
 
 def _probability(criterion: Mapping[str, Any]) -> float | None:
-    """Return a criterion's probability of yes, if known, otherwise its verdict as 1 or 0.
-
-    Return None if the criterion is undecided.
-    """
+    """Return the probability of yes, or else the verdict as 1 or 0 (None if undecided)."""
     found, passed = criterion.get("probability"), criterion.get("passed")
     if isinstance(found, int | float):
         return float(found)

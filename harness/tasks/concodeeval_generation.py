@@ -42,10 +42,7 @@ DEFAULT_EXTRACTION = {"paper": "open_fence", "plain": "open_fence"}
 
 
 def _chosen(extraction: str | None, info: ValidationInfo) -> str:
-    """Return the extraction or, if none is given, the default for the prompt.
-
-    The run folder then records which extraction the run used.
-    """
+    """Return the extraction or, so that the run folder records it, the default for the prompt."""
     return extraction or DEFAULT_EXTRACTION.get(info.data.get("prompt", ""), "fence")
 
 
@@ -213,10 +210,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         return self._samples[key]
 
     def _tried(self, item: GenerationItem, value: Any) -> tuple[str, Any] | None:
-        """Return a value's text in the requested format, and the value that is read back from it.
-
-        The result is None if the text cannot be written or read, or the value read is not valid.
-        """
+        """Return a value's text and the value read back from it, or None if it is not valid."""
         try:
             text = validators.render(value, item.output).removesuffix("\n")
             back = validators.read(text, item.output, mode=self.mode, schema=item.row.schema)

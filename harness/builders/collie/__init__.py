@@ -189,18 +189,12 @@ def _extracted(
     workers: Workers,
     status: Callable[[str], None],
 ) -> dict[str, Yield]:
-    """Extract strings and candidates from the corpora. Return the results by source.
-
-    The result of each batch of documents is saved as a stage. Saved results are reused.
-    """
+    """Return what each source yields; the result of each batch is saved as a stage."""
     yields = {name: Yield() for name in corpora}
     asked = deque[tuple[str, str, str]]()
 
     def missing() -> Iterator[tuple[str, list[Document]]]:
-        """Yield the source's name and the documents of each batch that has no saved result.
-
-        The saved results of the other batches are merged into ``yields``.
-        """
+        """Yield the batches without a saved result, and merge the saved results of the others."""
         for name, documents in corpora.items():
             for place, some in enumerate(documents.batches()):
                 stage = f"{name}-{place:05}", key_of(key, name, some)

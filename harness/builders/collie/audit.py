@@ -96,10 +96,7 @@ def _range(base: Base, target: Target) -> tuple[float, float] | None:
 
 
 def _forbids(base: Base, target: Target, other: Base, wanted: Target) -> bool:
-    """Return whether ``base`` forbids a string, such as a word, that ``other`` requires.
-
-    ``target`` is the target of ``base``, and ``wanted`` is the target of ``other``.
-    """
+    """Return whether ``base`` forbids a string, such as a word, that ``other`` requires."""
     each = (grammar.ForEach(grammar.Identity()), grammar.Identity())
     own, others = base.within or (), other.within or ()
     if others[: len(own)] != own:  # the constraints are about different parts of the text

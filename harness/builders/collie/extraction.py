@@ -113,12 +113,7 @@ class Segmenter:
         )
 
     def _paragraph(self, chunk: str) -> tuple[str, str]:
-        """Filter and clean a chunk of a document.
-
-        Returns:
-            The paragraph, and the reason for dropping it ("" if it is kept). A paragraph that a
-            filter drops is not cleaned.
-        """
+        """Clean a chunk, and return it with the reason for dropping it ("" if it is kept)."""
         if reason := self._unnatural(chunk):
             return chunk, reason
         for name, process in self._post_processors.items():
@@ -142,11 +137,7 @@ class Segmenter:
                 yield paragraph
 
     def _sentences(self, paragraphs: list[str]) -> tuple[list[str], Counter[str]]:
-        """Draw sentences from paragraphs.
-
-        Returns:
-            The sentences, and how many sentences each filter dropped.
-        """
+        """Draw sentences, and also return how many sentences each filter dropped."""
         most = self._source.strings or sys.maxsize
         found, kept, left_out = list[str](), list[str](), Counter[str]()
         for paragraph in self._ordered("paragraph", paragraphs):
@@ -163,13 +154,7 @@ class Segmenter:
         return kept, left_out
 
     def _runs(self, paragraphs: list[tuple[str, str]]) -> tuple[list[list[str]], Counter[str]]:
-        """Return the runs of consecutive paragraphs that can form passages.
-
-        A paragraph ends a run if it is dropped or if a passage filter excludes it.
-
-        Returns:
-            The runs, and the number of paragraphs that each passage filter excluded.
-        """
+        """Return the runs of paragraphs for passages, and how many each filter excluded."""
         runs, left_out = [list[str]()], Counter[str]()
         for text, dropped in paragraphs:
             reason = "" if dropped else _filter(text, self._passage_filters)
@@ -198,10 +183,7 @@ class Segmenter:
 
 
 def _built(group: str, named: Sequence[PlugIn], units: Splitter) -> dict[str, Any]:
-    """Build a group's plug-ins, and return them by name.
-
-    A plug-in that is named a second time is returned under the name ``NAME 2``, and so on.
-    """
+    """Build plug-ins by name. If a name is repeated, the second becomes ``NAME 2``, and so on."""
     found: dict[str, Any] = {}
     for name, options in parts(named):
         again = sum(other.partition(" ")[0] == name for other in found)

@@ -144,10 +144,7 @@ def satisfying(
 
 
 def _named(rules: Rules) -> Options | None:
-    """Return all values of the sweeps, nested like the rules.
-
-    The result is None if any rule is not a sweep.
-    """
+    """Return all values of the sweeps, nested like the rules, or None if a rule is not a sweep."""
     if not isinstance(rules, tuple):
         return rules if isinstance(rules, list) else None
     parts = [_named(rule) for rule in rules]

@@ -116,10 +116,7 @@ def violating(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any
 
 
 def _places(schema: Schema, holder: Any, key: Any) -> Iterator[tuple[Schema, Any, Any]]:
-    """Yield (schema, holder, key) for a schema and, recursively, for its subschemas.
-
-    In each case, ``holder[key]`` is the value to which the schema applies.
-    """
+    """Yield (schema, holder, key) for each subschema, which applies to ``holder[key]``."""
     yield schema, holder, key
     value = holder[key]
     inner: dict[Any, Any] = {}

@@ -99,11 +99,7 @@ class _Maker:
         return self._object(1)
 
     def _inner(self, depth: int = 1, composite: float = 0) -> dict[str, Any]:
-        """Draw a satisfiable subschema at a nesting ``depth``.
-
-        With probability ``composite``, it describes an object or, in the extended vocabulary, an
-        array or object. Beyond the maximum depth, it always describes a scalar.
-        """
+        """Draw a satisfiable subschema, a composite one with the probability ``composite``."""
         # `generate` does not check that optional properties are satisfiable.
         makers = (self._object, self._array) if self.extended else (self._object,)
         while True:
@@ -113,10 +109,7 @@ class _Maker:
                 return schema
 
     def _scalar(self) -> dict[str, Any]:
-        """Draw a scalar's schema for an item or property.
-
-        It may be ``{}``, which allows any value.
-        """
+        """Draw the schema of an item or property. It may be ``{}``, which allows any value."""
         draws, high = self.draws, self.high
         kinds = {"number": 4, "string": 4, "boolean": 2, "null": 2, "": 2}
         if self.extended:

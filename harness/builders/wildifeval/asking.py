@@ -148,10 +148,7 @@ def _by_tokens(answer: StageAnswer) -> float | None:
 def _refuse_unreadable(
     stage: str, read: Callable[[StageAnswer], float | None], first: Sequence[StageAnswer]
 ) -> None:
-    """Raise ConfigError if none of a stage's first replies can be read.
-
-    Refusals do not count as replies here.
-    """
+    """Raise ConfigError if none of a stage's first replies, refusals aside, can be read."""
     replies = [answer for answer in first if answer.outcome != "refused"]
     if not replies or any(read(answer) is not None for answer in replies):
         return

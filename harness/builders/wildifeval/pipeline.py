@@ -116,12 +116,7 @@ class _ModelStages:
         return _split(chats, found, plain, "toxicity", "toxic")
 
     async def constrained(self, chats: Sequence[Chat]) -> tuple[list[Chat], Step, float]:
-        """Keep the chats that most probably contain constraints.
-
-        Returns:
-            These chats, a `Step` that counts the dropped chats, and the lowest probability of a
-            chat that was kept.
-        """
+        """Keep the chats most likely to contain constraints; also return the lowest probability."""
         found = await self._probabilities("filter", "constrained", chats)
         top, mark = top_share(found, self._curation.filter.keep, self._curation.seed)
         return *_split(chats, found, top, "filter", "not among the likeliest"), mark
@@ -143,12 +138,7 @@ class _ModelStages:
         return tasks, step
 
     async def categories(self, tasks: Sequence[CuratedRow]) -> dict[str, Category]:
-        """Ask for the category of each distinct constraint.
-
-        Returns:
-            The categories, by the constraints' `sameness`. A category is empty if the reply names
-            none.
-        """
+        """Return the category of each distinct constraint, by the constraint's `sameness`."""
         texts: dict[str, str] = {}
         for one in (one for task in tasks for one in task.constraints):
             texts.setdefault(sameness(one.text), one.text)
@@ -162,11 +152,7 @@ class _ModelStages:
         return {text: of or Category() for text, of in zip(texts, found, strict=True)}
 
     async def proposed_domains(self, tasks: Sequence[CuratedRow]) -> Counter[str]:
-        """Show the model the tasks in batches, and let it propose domains for each batch.
-
-        Returns:
-            For each domain, the number of batches for which the model proposed it.
-        """
+        """Return how many batches of tasks the model proposed each domain for."""
         by = self._curation.domains
         texts = [t.task if len(t.task) <= by.shown else f"{t.task[: by.shown]}…" for t in tasks]
         batches = [texts[start : start + by.batch] for start in range(0, len(texts), by.batch)]
@@ -183,10 +169,7 @@ class _ModelStages:
         return named
 
     async def merged_domains(self, proposed: Mapping[str, int]) -> list[str]:
-        """Return the domains to assign to tasks.
-
-        These are the proposed domains, which the model merges if there are too many.
-        """
+        """Return the proposed domains, which the model merges if there are too many."""
         most = self._curation.domains.merged
         if len(proposed) <= most:
             return list(proposed)
@@ -198,11 +181,7 @@ class _ModelStages:
         return names[:most]
 
     async def domains(self, tasks: Sequence[CuratedRow], names: Sequence[str]) -> list[str]:
-        """Ask for each task's domain.
-
-        Returns:
-            For each task, one of ``names``, or "" if the reply gives none of them.
-        """
+        """Return the domain of each task, which is "" if the reply gives none of ``names``."""
         # The names were written by a model: put each on one line, without tags.
         listed = [" ".join(name.split()).replace("<", "&lt;") for name in names]
         prompts = {t.id: self._prompt("domain", message=t.task, domains=listed) for t in tasks}
@@ -213,10 +192,7 @@ class _ModelStages:
     async def _labels(
         self, stage: StageName, prompts: Mapping[str, Callable[[], str]], read: Callable[[str], T]
     ) -> list[T | None]:
-        """Ask a stage's questions, and return the label in each reply, or None if there is none.
-
-        The replies without a label are counted in ``unread``, by stage and first line.
-        """
+        """Return the label in each reply, or None. ``unread`` counts replies without a label."""
 
         def both(answer: StageAnswer) -> tuple[T | None, str]:
             said = replies.first_line(answer.text)[: replies.LONGEST_NAME] or answer.outcome
@@ -255,11 +231,7 @@ def _split(
     name: str,
     reason: str,
 ) -> tuple[list[Chat], Step]:
-    """Keep the chats with ``wanted`` ids.
-
-    Returns:
-        These chats, and a step that records why each other chat was dropped.
-    """
+    """Return the ``wanted`` chats, and a step that records why each other chat was dropped."""
     kept, step = list[Chat](), Step(name, len(chats))
     for chat in chats:
         probability = probabilities[chat.id]
@@ -317,10 +289,7 @@ def _apart(answer: StageAnswer, prompt: str) -> Decomposition | str:
 
 
 def _names(answer: StageAnswer) -> list[str]:
-    """Return the names listed in a reply.
-
-    If the reply is cut off, its last name is omitted. A refusal or an empty reply has no names.
-    """
+    """Return the names listed in a reply, without the last one if the reply is cut off."""
     if answer.outcome not in ("ok", "truncated"):
         return []
     names = replies.numbered_names(answer.text)

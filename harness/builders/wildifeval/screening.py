@@ -79,11 +79,7 @@ def read_chats(paths: Sequence[Path]) -> Iterator[Chat]:
 
 
 def _chat(row: Mapping[str, Any] | str, number: str) -> Chat:
-    """Return the chat in a row of a log.
-
-    ``row`` is a description of the problem if the line is not a JSON object. ``number`` is the line
-    number, which serves as the chat's id if the row has none.
-    """
+    """Return the chat in a row (or in the description of an unreadable one) of a log."""
     if isinstance(row, str):
         return Chat(number, "", problem=row)
     said = next((row[key] for key in IDS if isinstance(row.get(key), str | int)), number)
@@ -108,10 +104,7 @@ def _chat(row: Mapping[str, Any] | str, number: str) -> Chat:
 
 
 def _text(content: Any) -> str | None:
-    """Return the text of a message's content, or None if the content is not text.
-
-    If the content is a list of parts, their texts are joined.
-    """
+    """Return the text of a message, whose parts are joined, or None if it is not text."""
     if isinstance(content, list):
         return "\n".join(filter(None, map(_part, content)))
     return "" if content is None else _part(content)
@@ -205,11 +198,7 @@ def screen(chats: Iterable[Chat], by: ScreenSection) -> Screened:
 
 
 def _reason(chat: Chat, by: ScreenSection) -> tuple[str, str]:
-    """Return why a message is dropped, and a detail. Both are empty if it is not dropped.
-
-    Only the checks that need a single message are made here: readability, language, code, and
-    toxicity as labelled by the log.
-    """
+    """Return why a message is dropped, judged by itself, and a detail; or two empty strings."""
     if chat.problem:
         return UNREADABLE, chat.problem
     if not chat.text.strip():

@@ -106,10 +106,7 @@ def asked_phrase(base: Base, measured: Transformation, nouns: Nouns, target: Tar
 
 
 def _containing(base: Base, target: Target, nouns: Nouns) -> str | None:
-    """Return a short phrase for what the units must or must not contain.
-
-    Return None if the constraint needs the general phrase of `_whose`.
-    """
+    """Return a phrase for what units must or must not contain, or None if `_whose` is needed."""
     if base.transformation not in (grammar.Identity(), ForEach(grammar.Identity())):
         return None
     containing = "containing" if base.relation == "in" else "not containing"
@@ -128,10 +125,7 @@ def _whose(base: Base, nouns: Nouns, target: Target) -> str:
 
 
 def _scope(base: Base, noun: str, target: Target) -> str:
-    """Return a phrase for the units that a reduction covers, such as "all words".
-
-    "all" is omitted if each unit has a target from a list: "words", or "a single word".
-    """
+    """Return a phrase for the units that a reduction covers, such as "all words"."""
     if base.reduction == "all" and isinstance(target, tuple):
         return f"{noun}s" if len(target) > 1 else f"a single {noun}"
     if base.reduction in _SCOPE:
@@ -141,10 +135,7 @@ def _scope(base: Base, noun: str, target: Target) -> str:
 
 
 def _spaced(base: Base, level: Level) -> bool:
-    """Return whether a base constraint counts the characters of units that contain spaces.
-
-    ``level`` is the level of the text, which is the unit if the constraint names no other.
-    """
+    """Return whether a base constraint counts the characters of units that contain spaces."""
     counted = base.transformation
     if isinstance(counted, grammar.Max | grammar.Min):
         counted = counted.do
@@ -314,11 +305,7 @@ def _observed(finding: ConstraintFinding, specification: grammar.Specification) 
 
 
 def _worst(base: Base, counts: Observed) -> Observed:
-    """Return the count that is furthest from meeting the target.
-
-    This is the smallest count for a lower bound, and the largest for an upper bound. For other
-    relations, all counts are returned.
-    """
+    """Return the count that is furthest from a bound, or all counts for other relations."""
     if not isinstance(counts, tuple):
         return counts
     numbers = [count for count in counts if isinstance(count, int)]
@@ -372,10 +359,7 @@ def _reason(finding: ConstraintFinding) -> str:
 
 @lru_cache(maxsize=4096)  # few kinds per data set, needed for every answer
 def _kind(base: Base, left_out: Target) -> str:
-    """Return a constraint's clause without its targets, such as "with exactly N words".
-
-    Constraints with equal clauses are grouped. ``left_out`` has placeholders for the targets.
-    """
+    """Return a constraint's clause without its targets, which groups similar constraints."""
     return clause(base, left_out).replace(str(_NUMBER), "N")
 
 

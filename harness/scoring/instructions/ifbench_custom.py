@@ -41,10 +41,7 @@ _SPECIAL = re.compile(r"[^\w\s]")
 
 
 def _header(names: str, gap: str) -> re.Pattern[str]:
-    """Return a pattern for a header row of names, each optionally in double quotes.
-
-    ``gap`` is the pattern between two names.
-    """
+    """Return a pattern for a header row of names, each optionally in double quotes."""
     return re.compile(gap.join(f'({name}|"{name}")' for name in names.split()) + "$")
 
 
@@ -170,10 +167,7 @@ def csv_quotes(text: str) -> None:
 
 
 def _rows(text: str, delimiter: str, header: re.Pattern[str] | None) -> list[list[str]]:
-    """Return the rows of CSV text, or raise NotFollowed if it is not CSV.
-
-    If ``header`` is given, it must match the first line, and fields keep their quotes.
-    """
+    """Return the rows of CSV. If there is a ``header`` to match, fields keep their quotes."""
     if header is not None:
         begins = header.match(text.split("\n")[0].strip())
         require(begins, "the first line is not the header of the five columns")

@@ -128,11 +128,7 @@ def sha256(name: str) -> str:
 
 
 def _file(name: str) -> Path:
-    """Return the full path of the NLTK data file ``name``.
-
-    NLTK's data folders are searched, and then ``nltk_data`` in the harness's data folder. Raises
-    DataMissing if the file is in none of them.
-    """
+    """Return the path of a file in NLTK's data folders or in the harness's data folder."""
     from nltk import data
 
     for folder in (*data.path, Settings().data_dir / "nltk_data"):

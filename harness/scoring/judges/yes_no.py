@@ -124,11 +124,7 @@ class YesNo(PromptJudge):
 
 
 def _by_tokens(reply: Reply) -> dict[str, Any]:
-    """Return what a reply's log-probabilities say about a criterion, as details of a score.
-
-    Keys are ``probability`` (of yes; None if the reply says neither yes nor no), ``tokens`` (the
-    likeliest tokens) and ``position`` (where they occur).
-    """
+    """Return what a reply's log-probabilities say about a criterion, as details of a score."""
     # After reasoning, the log-probabilities may belong to the reasoning.
     logprobs = () if reply.reasoning else reply.logprobs or ()
     found = judges.yes_probability(logprobs)
@@ -142,11 +138,7 @@ def _by_tokens(reply: Reply) -> dict[str, Any]:
 def _constraint(
     criterion: Criterion, found: Mapping[str, Any] | None, rule: Rule | None, text: str | None
 ) -> dict[str, Any]:
-    """Return a criterion with its verdict, in the form that `harness.analysis.constraints` reads.
-
-    ``found`` is what the judge's replies say, or None if the rule decided and the judge was not
-    asked.
-    """
+    """Return a criterion with its verdict, in the form that `harness.analysis` reads."""
     groups, details = dict(criterion.groups), dict(found or {})
     if rule is not None and text is not None:
         reason = rule.check(text)

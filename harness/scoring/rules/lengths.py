@@ -278,10 +278,7 @@ def recognise(text: str, *, alone: bool = True) -> Length | None:
 
 
 def _sure(named: str, bounds: CountBounds) -> Length | None:
-    """Return the rule with these bounds on a unit, or None if the wording is ambiguous.
-
-    ``named`` is the unit as written. For example, a few "characters" may be those of a story.
-    """
+    """Return a rule, or None if the unit as written is unclear: are "characters" in a story?"""
     unit = "bullet point" if named.startswith("bullet") else named
     least = min(bound for bound in (bounds.low, bounds.high) if bound is not None)
     if unit == "character" and least < PERSONS - 1:

@@ -133,10 +133,7 @@ def _formats() -> FormatChecker:
 
 
 def _refuse(parse: Callable[[Any], object], value: Any) -> None:
-    """Parse a value as a format, and return None.
-
-    `jsonschema` takes None for a failed check. lm-eval's checks return None, too.
-    """
+    """Parse a value, and return None, which `jsonschema` takes for a failed check."""
     try:
         parse(value)
     except Exception as error:

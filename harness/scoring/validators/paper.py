@@ -219,10 +219,7 @@ def _search(pattern: str, text: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def _regular(pattern: str) -> Any:
-    """Compile a pattern of `re` with ``regex``, which has time limits.
-
-    The pattern's meaning stays the same.
-    """
+    """Compile a pattern of `re` with ``regex``, which has time limits."""
     re.compile(pattern)  # refuses what only `regex` accepts
     if parts(pattern) > MOST_PARTS:
         raise Undecided(f"The pattern {pattern[:60]!r} takes too much memory.")

@@ -109,10 +109,7 @@ class StrictValidator:
         )
 
     def _has_none(self, path: Sequence[str | int], found: Any) -> bool:
-        """Return whether no item of ``found`` matches `contains`.
-
-        If so, `contains` is violated, although the engine reports a violation of `maxContains`.
-        """
+        """Return whether `contains` rather than `maxContains` is violated."""
         around = follow(self.schema, path[:-1])
         if not isinstance(around, dict) or "minContains" in around:
             return False
@@ -124,10 +121,7 @@ class StrictValidator:
 
 
 def _compiled(schema: Any, draft: Draft) -> tuple[Any, bool]:
-    """Compile a schema. Also return whether all its patterns are small and regular.
-
-    Raises DataInvalid if the schema breaks the rules of the draft.
-    """
+    """Compile a schema. Also return whether all its patterns are small and regular."""
     kind: Any = getattr(jsonschema_rs, f"Draft{draft.replace('-', '')}Validator")
     # Messages are our own; the engine's would copy the value.
     make = partial(kind, schema, validate_formats=True, offline=True, mask="(the value)")
@@ -179,10 +173,7 @@ _MEMBERS = ("properties", *_OTHER_MEMBERS, "patternProperties")
 
 
 def _inside(schema: dict[str, Any], words: Sequence[str]) -> tuple[list[Any], list[Any]]:
-    """Return the subschemas of a schema under the keywords ``words``, in two lists.
-
-    The first has the subschemas in lists and in ``properties``, and the second has all others.
-    """
+    """Return the subschemas in lists and in ``properties``, and the others, of some keywords."""
     one_of: list[Any] = []
     others: list[Any] = []
     for word in words:
@@ -250,10 +241,7 @@ class Routes:
         return others + lists + [self._referred(name) for name in names if isinstance(name, str)]
 
     def _referred(self, reference: str) -> Any:
-        """Return the target of a reference.
-
-        If it is not found, return True, the schema that accepts everything.
-        """
+        """Return the target of a reference, or True (any value is valid) if it is not found."""
         base, _, fragment = reference.partition("#")
         target = self._names.get(schemas.last_name(base), self.schema) if base else self.schema
         if fragment and not fragment.startswith("/"):

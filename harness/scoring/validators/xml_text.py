@@ -54,11 +54,7 @@ class _Element:
 
 
 def _parse(text: str, *, doctype: bool) -> _Element:
-    """Parse XML, and return its root element.
-
-    Raises UnparseableDocument if this fails, or if there is a document type and ``doctype`` is not
-    set.
-    """
+    """Return the root element. A document type is refused unless ``doctype`` is set."""
     limits.check_length(text)
     parser = expat.ParserCreate("utf-8")
     parser.buffer_text = True
@@ -164,10 +160,7 @@ def _declared(element: _Element) -> str | None:
 
 
 def _undeclared(element: _Element, expected: Expected) -> str:
-    """Return what an element without ``type`` is: "object", "array" or "text".
-
-    This depends on its children, its text, and the types that the schema expects.
-    """
+    """Return what an element without ``type`` is: "object", "array" or "text"."""
     types = expected.types
     if element.children:
         items = all(child.name == "item" for child in element.children)
@@ -259,10 +252,7 @@ def scalar(text: str, expected: Expected) -> Any:
 
 
 def _flat(schemas: list[Any], root: Any) -> Iterator[dict[str, Any]]:
-    """Yield each schema that is an object, and the schemas that it combines or refers to.
-
-    Each is yielded once. References are resolved in ``root``.
-    """
+    """Yield each schema that is an object, and those that it combines or refers to, once each."""
     waiting, seen, steps = schemas[::-1], set(), 0
     while waiting and steps < MOST_STEPS:
         steps += 1
@@ -316,10 +306,7 @@ def tree(text: str, *, paper: bool) -> Node:
 
 
 def _as_value(element: _Element) -> Node:
-    """Return an element's node.
-
-    It has items if the element may be a list, and members if the element may be an object.
-    """
+    """Return an element's node, with items if it may be a list and members if an object."""
     children = [_as_value(child) for child in element.children]
     node, kind = Node(element.start, element.end), _TYPES.get(element.attributes.get("type", ""))
     # Element names cannot begin with a digit; an object has the key "0" as <key name="0">.
@@ -333,10 +320,7 @@ def _as_value(element: _Element) -> Node:
 
 
 def _as_paper(element: _Element) -> Node:
-    """Return a node with the members that ``xmltodict`` creates.
-
-    Elements with equal names form a list.
-    """
+    """Return a node with the members that ``xmltodict`` creates. Equal names form a list."""
     node = Node(element.start, element.end)
     members = dict.fromkeys((f"@{name}" for name in element.attributes), node)
     siblings: dict[str, list[Node]] = {}

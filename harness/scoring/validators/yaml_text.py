@@ -79,10 +79,7 @@ def tree(text: str, *, paper: bool) -> Node:
 
 @dataclass(slots=True)
 class _Node(Node):
-    """A node with its value and its size. An alias has the size of all that it stands for.
-
-    In paper mode, the value of a scalar is its event.
-    """
+    """A node with its value (in paper mode, a scalar's event) and its size, aliases written out."""
 
     value: Any = None
     nodes: int = 1
@@ -153,10 +150,7 @@ class _Reader:
         return node
 
     def grow(self, nodes: int, characters: int, depth: int) -> None:
-        """Add ``nodes`` and ``characters`` to the document's counts.
-
-        Raises UnparseableDocument if a limit is exceeded, including that on ``depth``.
-        """
+        """Add to the document's counts, and refuse what exceeds a limit."""
         self.nodes += nodes
         self.characters += characters
         if depth > limits.DEEPEST:
@@ -176,10 +170,7 @@ class _Reader:
         return items, event
 
     def members(self, node: _Node, depth: int) -> tuple[list[_Node], Any]:
-        """Fill the node of a mapping.
-
-        Return the nodes of its keys and values, in turn, and the event that ends the mapping.
-        """
+        """Fill the node of a mapping. Return the nodes of keys and values, and the last event."""
         own: dict[str, Node] = {}
         bases: deque[Node] = deque()  # of equal names, the later base's counts
         children = []
@@ -203,11 +194,7 @@ class _Reader:
         return children, event
 
     def name(self, key: _Node, event: Any) -> str | None:
-        """Return a key as a string, for pointers.
-
-        In paper mode, the result is None if ``yaml.safe_load`` refuses the key. Otherwise, a key
-        that is not a string raises UnparseableDocument.
-        """
+        """Return a key as a string, or in paper mode None if ``yaml.safe_load`` refuses it."""
         if not self.paper:
             name = event.value if isinstance(event, yaml.ScalarEvent) else key.value
             if not isinstance(name, str):
@@ -251,10 +238,7 @@ def _events(text: str, loader: Any) -> Iterator[Any]:
 
 
 def _wrong(problem: str, source: Any) -> UnparseableDocument:
-    """Return an error that states the line and column of ``source``, if it has them.
-
-    ``source`` is an event of the parser or a YAML error.
-    """
+    """Return an error with the line and column of an event or a YAML error, if it has them."""
     names = ("problem_mark", "context_mark", "start_mark")
     mark = next(filter(None, (getattr(source, name, None) for name in names)), None)
     where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
@@ -319,10 +303,7 @@ class _Dumper(yaml.SafeDumper):
         super().increase_indent(flow, False)  # indent lists in mappings, as models do
 
     def represent_number(self, value: float | Decimal) -> Any:
-        """Represent a number so that YAML 1.1 also reads it as a number: 1e5 as 1.0e+5.
-
-        Numbers of YAML 1.1 need a point and a signed exponent.
-        """
+        """Write 1e5 as 1.0e+5, which is a number in YAML 1.1, too."""
         mantissa, e, exponent = limits.written(value).lower().partition("e")
         point = "" if "." in mantissa else ".0"
         sign = "+" if e and exponent[0] not in "+-" else ""

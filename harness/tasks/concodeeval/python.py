@@ -113,10 +113,7 @@ class _Classes:
         self.written.append(f"class {name}({base}):\n{body}\n")
 
     def field(self, schema: Any, at: str, name: str, first: list[str]) -> str:
-        """Return the type and the default of a field, as Python code.
-
-        ``first`` holds the first arguments of pydantic's ``Field``, as code.
-        """
+        """Return a field's type and default as code. ``first`` are arguments of ``Field``."""
         kind, arguments = self._kind(schema, at, name)
         if not (arguments := [*first, *arguments]):
             return kind
@@ -172,10 +169,7 @@ class _Classes:
 
 
 def _free(name: str, used: set[str], between: str) -> str:
-    """Return a name that is not in ``used``, and add it to ``used``.
-
-    If ``name`` is taken, ``between`` and a number are appended to it.
-    """
+    """Return a name that is not in ``used``, numbered if it is taken, and add it to ``used``."""
     own, number = name, 2
     while own in used:
         own, number = f"{name}{between}{number}", number + 1
@@ -190,10 +184,7 @@ def _is_bound(value: Any, key: str) -> bool:
 
 
 def _literals(schema: dict[str, Any]) -> list[Any]:
-    """Return the values of a ``Literal`` that expresses an entire schema.
-
-    The list is empty if no ``Literal`` can express the schema.
-    """
+    """Return the values of a ``Literal`` that expresses the whole schema, or [] if none can."""
     kind, values = schema.get("type"), []
     if schema.keys() == {"type", "const"}:
         values = [schema["const"]]
@@ -215,10 +206,7 @@ def _is_model(schema: Any) -> bool:
 
 
 def _identifier(name: str, used: set[str]) -> str:
-    """Return a field name that is not in ``used``, and add it to ``used``.
-
-    It is the property's name or, if Python or pydantic does not allow this, ``field_…``.
-    """
+    """Return an unused field name: the property's own if it is allowed, else ``field_…``."""
     own = name
     taken = own in RESERVED or keyword.iskeyword(own) or own.startswith(("_", "model_"))
     if not (own.isascii() and own.isidentifier()) or taken or own in used:

@@ -112,10 +112,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _yaml_string(dumper: _Dumper, text: str) -> yaml.ScalarNode:
-    """Return the YAML node of a string.
-
-    The string is double-quoted if PyYAML would otherwise fold a line break into a space.
-    """
+    """Return a string's node, quoted if PyYAML would fold a line break into a space."""
     style = '"' if any(each in text for each in "\r\x85\u2028\u2029") else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
@@ -205,10 +202,7 @@ def _english(schema: Schema, wording: Wording) -> str:
 
 
 def _recorded(schema: Schema) -> dict[str, Any] | None:
-    """Return the fields for the prompt template `RECORDED_ENGLISH`.
-
-    The result is None if the authors' text does not cover such a schema.
-    """
+    """Return the fields of `RECORDED_ENGLISH`, or None if it does not cover such a schema."""
     inner = "items" if "items" in schema else "contains"
     of, at = (schema.get(inner), f"/{inner}") if schema["type"] == "array" else (schema, "")
     if not isinstance(of, dict) or (at and schema.keys() - {"type", inner, *COUNTS}):
@@ -225,10 +219,7 @@ def _recorded(schema: Schema) -> dict[str, Any] | None:
 
 
 def _shown(value: Any, at: str) -> Any:
-    """Return a schema in which each value is replaced by its text, between marks (`marked`).
-
-    The items of a list are joined by commas.
-    """
+    """Return a schema with the text of each value, between marks, in the value's place."""
     if isinstance(value, dict):
         return {key: _shown(member, pointer(at, key)) for key, member in value.items()}
     return marked(", ".join(map(str, value if isinstance(value, list) else [value])), at)
@@ -246,10 +237,7 @@ def _is_flat(schema: Any) -> bool:
 
 
 def _clauses(schema: Schema, at: str, phrases: Mapping[str, str] = PHRASES) -> Iterator[str]:
-    """Yield lines of English about each keyword of a schema, except the keyword ``type``.
-
-    The lines contain marks (`marked`). ``at`` is the JSON Pointer of the schema.
-    """
+    """Yield marked lines of English about each keyword of a schema except ``type``."""
     for keyword, value in schema.items():
         place = pointer(at, keyword)
         match keyword, value:
@@ -291,10 +279,7 @@ def _inner(lead: str, schema: Any, place: str) -> Iterator[str]:
 
 
 def _described(schema: Any, place: str) -> tuple[str, list[str]]:
-    """Return a description of an inner schema: a noun with its article, and indented lines.
-
-    ``place`` is the JSON Pointer of the inner schema.
-    """
+    """Return a description of an inner schema: a noun with its article, and indented lines."""
     if not isinstance(schema, dict):
         return "any value" if schema else "no value", []
     kind, noun = schema.get("type"), "any value"

@@ -77,11 +77,7 @@ def _all(*checks: Check) -> Check:
 
 
 def _in_form(template: str) -> Check:
-    r"""Return a check that an answer has the form of a template.
-
-    A template is a string such as ``{instruction}\nAnswer: {answer}``. Doubled braces stand for
-    single braces. The answer may be empty, but has no line break.
-    """
+    r"""Return a check for a template's form, such as ``{instruction}\nAnswer: {answer}``."""
     plain = template.replace("{instruction}\n", "").replace("{{", "{").replace("}}", "}")
     parts = plain.replace("{answer}", ".*").split(".*")  # ".*" in it also allows any text
     if len(parts) != 2:
@@ -155,18 +151,12 @@ _BREAK = re.compile(r"(?<!\w\.\w.)(?<![A-Z][a-z]\.)(?<=[.?])\s")
 
 
 def _sentences(text: str) -> list[str]:
-    """Return the parts of a text between sentence ends, without empty parts.
-
-    A part that consists of white space counts as a sentence.
-    """
+    """Return the non-empty parts between sentence ends, even those of white space alone."""
     return [part for part in re.split(r"[.!?]", text) if part]
 
 
 def _bold_points(text: str) -> int:
-    """Count points such as ``**1. Growth:``.
-
-    In each line, only the part up to the last colon is searched.
-    """
+    """Count points such as ``**1. Growth:``, in each line up to the last colon."""
     lines = (line[: line.rfind(":") + 1] for line in text.split("\n"))
     return sum(len(re.findall(r"\*\*\d.[^:]*:", line)) for line in lines)
 
@@ -219,11 +209,7 @@ def _no_word(word: str) -> Check:
 
 
 def _in_sentence(number: int, check: Check, *, if_missing: str = "") -> Check:
-    """Return a check that applies ``check`` to one sentence of a text, numbered from 1.
-
-    If the text has no such sentence, the check fails with the reason ``if_missing`` or, if this is
-    empty, passes.
-    """
+    """Apply a check to one sentence (from 1). A missing one passes unless ``if_missing`` is set."""
 
     def checked(text: str) -> str:
         found = _sentences(text)[number - 1 : number]
@@ -250,10 +236,7 @@ def _points_are_short(text: str) -> bool:
 
 
 def _levels(*checks: Check) -> tuple[Check, ...]:
-    """Return a check for each level, given the check that each level adds.
-
-    An answer at a level must also pass the checks of all lower levels.
-    """
+    """Return a check for each level: those of this level and of all lower ones."""
     return tuple(_all(*checks[:level]) for level in range(1, len(checks) + 1))
 
 

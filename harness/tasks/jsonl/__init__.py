@@ -184,11 +184,7 @@ class JsonlTask:
         }
 
     def _checkers(self) -> set[str]:
-        """Return the names of the checkers that the fingerprint must cover.
-
-        They are those of the run file. If the program has registered checkers, those that rows name
-        are included, too.
-        """
+        """Return the checkers of the run file and, if any are registered, also those of rows."""
         found = {check.checker for check in self._shared}
         if kind("checkers").registered():
             found |= {rule.checker for one in self.instances() for rule in one.data.rules}

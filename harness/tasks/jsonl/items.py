@@ -184,10 +184,7 @@ class JudgeChecks:
 
 
 def _criteria(check: Check, row: Row) -> tuple[str, ...]:
-    """Return the criteria that a check lists, as texts.
-
-    References to fields of the row are replaced by the texts in these fields.
-    """
+    """Return the criteria that a check lists, with the texts of the row's fields filled in."""
     if CRITERIA not in check.options:
         return ()
     written, of = check.options[CRITERIA], f"of the check {check.name!r}"

@@ -213,11 +213,7 @@ class JSONSchemaBenchTask:
         return {**_accepted(json=True), UNDER: Score(under, found.passed, found.reason)}
 
     def _read(self, text: str) -> Any:
-        """Return the JSON value that an answer consists of.
-
-        Under strict verdicts, if the whole answer is not JSON, the value is read from its first
-        code block. Raises UnparseableDocument if the answer cannot be read.
-        """
+        """Return the value of an answer or, under strict verdicts, of its first code block."""
         if self._verdicts == "official":
             from harness.scoring.validators import official
 

@@ -136,10 +136,7 @@ def chat(
 def _examples(
     field: str, instruction: Instruction, positives: Sequence[Example]
 ) -> Iterator[tuple[int, Example, bool]]:
-    """Yield (number, example, is_wrong) for each example that a field of the encoding shows.
-
-    Numbers begin with 1. A right and a wrong example may have the same number.
-    """
+    """Yield (number from 1, example, is_wrong) for each example that a field shows."""
     negatives = instruction.negative[: len(positives)]  # at most as many as positive ones
     right = [] if field == NEGATIVE_EXPLAINED else positives
     wrong = negatives if field in (NEGATIVE_EXPLAINED, ALTERNATING) else ()

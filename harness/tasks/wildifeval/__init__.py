@@ -230,10 +230,7 @@ def _label(constraint: Constraint) -> dict[str, str]:
 
 
 def _checked(constraint: Constraint, text: str) -> dict[str, Any] | None:
-    """Check an answer by the rule that recognises a constraint. Return None if no rule does.
-
-    The result is an entry for `harness.analysis.constraints`.
-    """
+    """Return what the constraint's rule says of an answer, or None if there is no rule."""
     if (rule := recognise(constraint.text)) is None:
         return None
     reason = rule.check(text)
@@ -352,11 +349,7 @@ class _Chat(Struct):
 def _records(
     place: Path, column: str, only: Collection[str] | None = None
 ) -> Iterator[tuple[str, Row]]:
-    """Yield (location, row) for each row of a file or folder.
-
-    If ``only`` is given, rows of conversations whose id is not in it are skipped. In Parquet files,
-    only the id and the column ``column`` are read.
-    """
+    """Yield (location, row) for each row or, if ``only`` is given, those of these conversations."""
     for path in _files(place):
         parquet = path.suffix == ".parquet"
         found = _parquet(path, column, only) if parquet else read_jsonl(path)
