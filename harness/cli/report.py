@@ -10,14 +10,11 @@ from typing import Annotated, Literal
 
 import typer
 
-from harness.analysis.comparable import read_run
 from harness.analysis.run_comparison import ComparisonOptions
-from harness.analysis.suite import suite
 from harness.cli.console import Baseline, By, Round, Runs, Score, messages, say
 from harness.config.settings import Settings
 from harness.errors import ConfigError, ExtraMissing
 from harness.plugins import import_extra
-from harness.report.cross_table import suite_document
 from harness.report.figure import Figure, image
 from harness.report.runs import report_on, run_title
 from harness.report.text import printable
@@ -81,7 +78,7 @@ def report(
         from harness.report.figures import figures
 
         with messages.status("Drawing"):
-            pictures = figures(*found)
+            pictures = figures(found.runs, found.comparison, found.matrix, found.rankings)
     if images is not None:
         subtitle = printable(found.runs[0].name) if len(found.runs) == 1 else ""
         for one in pictures:
@@ -89,13 +86,11 @@ def report(
         say(f"{len(pictures)} figures in {images}")
         if output is None:
             return
-    several = len({run.metrics.task for run in found.runs}) > 1
     page = ReportPage(
         title=title or run_title([run.name for run in found.runs]),
         made_at=datetime.now(UTC),
         reported=found,
         figures=pictures,
-        suite=suite_document(suite(list(map(read_run, folders)))) if several else None,
         most_attempts=most_attempts,
     )
     with messages.status("Writing") as status:

@@ -12,7 +12,9 @@ from msgspec.structs import replace
 from harness.analysis.comparison import ALPHA, Comparison
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.run_comparison import PairMatrix, RunComparison, RunPair
+from harness.analysis.suite import Suite
 from harness.report.comparison import TESTS, score_name
+from harness.report.cross_table import row_name
 from harness.report.run_tables import primary
 from harness.report.runs import Reported, ReportedRun
 from harness.report.table import Column, ShownUnit
@@ -38,11 +40,13 @@ def headline_of(reported: Reported, overviews: Sequence[RunOverview], unit: Show
 
     ``unit`` is the unit in which the runs' primary metric is shown.
     """
-    runs, comparison, matrix, _ = reported
+    runs, comparison, matrix = reported.runs, reported.comparison, reported.matrix
     if not runs:
         return Headline("There are no runs.", [])
     if len(runs) == 1:
         said = _alone(runs[0], overviews[0], unit)
+    elif reported.suite is not None and len(reported.suite.table.rows) > 1:
+        said = _by_task(reported.suite, unit.digits)
     elif comparison is None:
         said = _side_by_side(runs, unit)
     elif matrix is None or len(runs) == 2:
@@ -102,13 +106,38 @@ def _side_by_side(runs: Sequence[ReportedRun], unit: ShownUnit) -> str:
         said.append(f"{_name(run.name)} {_verb(run.metrics.measure, found.mean, unit)}{task}")
     more = len(runs) - len(said)
     rest = [f"and {more:,} more"] if more else []
-    models = {run.metrics.model for run in runs}
-    if len(tasks) > 1 < len(models) and len(runs) == len(tasks) * len(models):
-        grid = f"{_counted(len(models), 'model')} on {_counted(len(tasks), 'task')}, compared task "
-        return f"{grid}by task in the table of models: " + ", ".join([*said, *rest])
     return f"{len(runs):,} runs of {_counted(len(tasks), 'task')}, not compared: " + ", ".join(
         [*said, *rest]
     )
+
+
+def _by_task(found: Suite, digits: int) -> str:
+    """Return a sentence that names the models with the highest value on each task."""
+    said = []
+    for place, figure in enumerate(found.table.figures):
+        cells = [(row_name(row), row.cells[place]) for row in found.table.rows]
+        values = {name: cell.value for name, cell in cells if cell and cell.value is not None}
+        if not values:
+            continue
+        highest = max(values.values())
+        best = [printable(name) for name, value in values.items() if value == highest]
+        shown = _shown(highest, ShownUnit(figure.fraction, digits))
+        measure = "" if figure.score in ("", PASS_RATE) else f"{score_name(figure.score)} "
+        said.append(f"{_listed(best)} on {printable(figure.task)} ({measure}{shown})")
+    models = _counted(len(found.table.rows), "model")
+    tasks = _counted(len(found.table.tasks), "task")
+    return f"{models} on {tasks}; highest: {_listed(said)}"
+
+
+def _against_first(found: Suite) -> str:
+    names = [printable(row_name(row)) for row in found.table.rows]
+    sure = [
+        f"{names[one.row]} on {printable(one.task)}"
+        for one in found.comparisons
+        if _is_sure(one.comparison)
+    ]
+    told = _listed(sure) if sure else "none"
+    return f"Sure differences from {names[0]} (p < {ALPHA}, Holm): {told}."
 
 
 def _pair(comparison: RunComparison, unit: ShownUnit) -> str:
@@ -186,7 +215,9 @@ def _is_sure(found: Comparison) -> bool:
 def _support(
     reported: Reported, overviews: Sequence[RunOverview], unit: ShownUnit
 ) -> Iterator[str]:
-    runs, comparison, matrix, _ = reported
+    runs, comparison, matrix = reported.runs, reported.comparison, reported.matrix
+    if reported.suite is not None and reported.suite.comparisons:
+        yield _against_first(reported.suite)
     if matrix is not None:
         yield from _adjusted(matrix, comparison.baseline if comparison else "", unit)
     elif comparison is not None and comparison.others[0].overall.n:

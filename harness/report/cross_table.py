@@ -291,17 +291,19 @@ def _differences(found: Suite) -> Table:
     rows = []
     for one in found.comparisons:
         row, own = found.table.rows[one.row], one.comparison
-        cells = [_name(row), one.task, _difference(found, one), own.p_adjusted, own.p_value, own.n]
+        cells = [row_name(row), one.task, _difference(found, one)]
+        cells += [own.p_adjusted, own.p_value, own.n]
         rows.append(Row(cells, row.marks))
     columns: list[Column | str] = [
         *("model", "benchmark", Column("difference"), Column("p (Holm)", form=p_value)),
         *(Column("p", form=p_value, hide=1), Column("n", hide=2)),
     ]
-    title = f"Against {_name(found.table.rows[0])}"
+    title = f"Against {row_name(found.table.rows[0])}"
     return table(columns, rows, title=title, names=2, sectioned=True)
 
 
-def _name(row: TableRow) -> str:
+def row_name(row: TableRow) -> str:
+    """Return a row's model and the settings that distinguish it from the model's other rows."""
     return ", ".join([row.model, *(f"{key}={value}" for key, value in row.settings.items())])
 
 
@@ -325,10 +327,10 @@ def _suite_records(found: Suite) -> Iterator[Mapping[str, object]]:
         for figure, _, cell in _cells(shown, row):
             if cell is not None:
                 score = figure.score or PASS_RATE
-                named = {"model": _name(row), "benchmark": figure.task, "score": score}
+                named = {"model": row_name(row), "benchmark": figure.task, "score": score}
                 yield record("value", flat(cell), **named)
     for one in found.comparisons:
-        named = {"model": _name(shown.rows[one.row]), "benchmark": one.task, "score": one.score}
+        named = {"model": row_name(shown.rows[one.row]), "benchmark": one.task, "score": one.score}
         figures = flat(one.comparison) | {"value": one.comparison.difference}
         yield record("difference", figures, **named)
     for tau in found.correlations:
@@ -336,4 +338,4 @@ def _suite_records(found: Suite) -> Iterator[Mapping[str, object]]:
         yield record("tau_b", figures, benchmark=_pair(found, tau))
     for rank in found.ranks:
         figures = {"value": rank.rank, "ci95_low": rank.ci95[0], "ci95_high": rank.ci95[1]}
-        yield record("average_rank", figures, model=_name(shown.rows[rank.row]))
+        yield record("average_rank", figures, model=row_name(shown.rows[rank.row]))

@@ -35,7 +35,7 @@ from harness.report.runs import (
     unit_of,
 )
 from harness.report.sections import PageSection, sections
-from harness.report.table import ShownUnit, TableDocument
+from harness.report.table import ShownUnit
 
 MOST_REASONS = 20  # reasons for failures listed, over all runs
 _NOTES = {
@@ -185,7 +185,6 @@ def overview(
     made_at: datetime,
     *,
     figures: Sequence[Figure] = (),
-    suite: TableDocument | None = None,
     included: Sequence[int] | None = None,
     live: bool = False,
 ) -> Overview:
@@ -198,7 +197,6 @@ def overview(
         title: The page's title.
         made_at: When the page was made.
         figures: The charts to show.
-        suite: The tables of runs of several tasks.
         included: The number of attempts of each run in the page (default: all).
         live: Whether the page follows the runs.
     """
@@ -225,7 +223,7 @@ def overview(
         runs=found,
         differences=table_part(told, unit) if (told := differences(runs)) else None,
         comparison=_comparison(comparison, unit) if comparison else None,
-        sections=sections(reported, unit, figures, suite),
+        sections=sections(reported, unit, figures),
         groups={label: of for run in runs for label, of in run.explanations.items()},
         method=_method(runs, comparison),
         provenance=[

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from harness.config.run_file import flatten
+from harness.errors import HarnessError
+from harness.plugins import kind
 from harness.report.runs import ReportedRun
 from harness.report.table import Cell, Table, table
 
@@ -45,10 +48,18 @@ def differences(runs: Sequence[ReportedRun]) -> Table | None:
 def _differing(runs: Sequence[ReportedRun]) -> dict[str, list[Any]]:
     """Return the settings that differ between runs, each with its value for every run.
 
-    If some run lacks a section, the section's non-empty settings are one value, a mapping.
+    If some run lacks a section, the section's non-empty settings are one value, a mapping. For runs
+    of several tasks, options that have their task's default value count as not set.
     """
     flat = [flatten({key: _nested(key, value) for key, value in run.settings.items()})
             for run in runs]  # fmt: skip
+    tasks = [run.metrics.task for run in runs]
+    if len(set(tasks)) > 1:
+        known = {task: _defaults(task) for task in tasks}
+        flat = [
+            {k: v for k, v in own.items() if k not in known[task] or known[task][k] != v}
+            for own, task in zip(flat, tasks, strict=True)
+        ]
     for key in {key for own in flat for key in own}:
         for own in flat:
             if parts := [name for name in own if name.startswith(f"{key}.")]:
@@ -57,6 +68,14 @@ def _differing(runs: Sequence[ReportedRun]) -> dict[str, list[Any]]:
     keys = dict.fromkeys(key for own in flat for key in own)
     found = {key: [own.get(key) for own in flat] for key in keys}
     return {key: values for key, values in found.items() if any(v != values[0] for v in values)}
+
+
+def _defaults(task: str) -> dict[str, Any]:
+    """Return the default values of a task's options by dotted key, if the task is installed."""
+    with contextlib.suppress(HarnessError):
+        options = kind("tasks").options(task, {}).model_dump(mode="json")
+        return flatten({"task": options})
+    return {}
 
 
 def _setting(key: str) -> str:

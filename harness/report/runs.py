@@ -25,6 +25,7 @@ from harness.analysis.run_comparison import (
     compare_runs,
     pair_matrix,
 )
+from harness.analysis.suite import Suite, suite
 from harness.analysis.summary import Latencies, latencies, measure
 from harness.errors import ConfigError, HarnessError
 from harness.plugins import kind
@@ -116,13 +117,15 @@ class Reported(NamedTuple):
     """The runs of a report and, if there are enough of them, how they compare.
 
     ``comparison`` compares the runs with a baseline, ``matrix`` compares every pair of runs, and
-    ``rankings`` compares how the runs rank the groups of a label.
+    ``rankings`` compares how the runs rank the groups of a label. For runs of several tasks,
+    ``suite`` compares their models on each task.
     """
 
     runs: list[ReportedRun]
     comparison: RunComparison | None = None
     matrix: PairMatrix | None = None
     rankings: InducedRankings | None = None  # by the groups of the comparison's label
+    suite: Suite | None = None
 
 
 def report_on(
@@ -136,7 +139,8 @@ def report_on(
 ) -> Reported:
     """Read runs, and compare them with a baseline and with each other.
 
-    Runs of different tasks are compared only if a baseline or label is given.
+    Runs of different tasks are compared task by task (``suite``). All of them are compared with the
+    baseline only if a baseline or label is given.
 
     Args:
         folders: The runs' folders.
@@ -182,9 +186,10 @@ def report_on(
         )
     alike = merged([run.failures for run in runs])
     runs = [replace(run, failures=own) for run, own in zip(runs, alike, strict=True)]
-    several = len({run.metrics.task for run in runs}) > 1
-    if quick or len(runs) < 2 or (several and not (baseline or asked.by)):
+    if quick or len(runs) < 2:
         return Reported(runs)
+    if len({run.metrics.task for run in runs}) > 1 and not (baseline or asked.by):
+        return Reported(runs, suite=suite(variants))
     groups = [run.metrics.groups for run in runs]
     shared = (label for label in groups[0] if all(label in own for own in groups))
     asked = replaced(asked, by=asked.by or next(shared, ""))
@@ -258,7 +263,7 @@ def run_title(names: Sequence[str]) -> str:
 
 def shortened(reported: Reported) -> Reported:
     """Return the runs and comparisons, with the common prefix removed from the runs' names."""
-    runs, comparison, matrix, rankings = reported
+    runs, comparison, matrix, *_ = reported
     if not (prefix := common_start([run.name for run in runs])):
         return reported
     runs = [replace(run, name=run.name.removeprefix(prefix)) for run in runs]
@@ -269,7 +274,7 @@ def shortened(reported: Reported) -> Reported:
     if matrix is not None:
         rows = [replaced(row, run=row.run.removeprefix(prefix)) for row in matrix.rows]
         matrix = replaced(matrix, rows=rows)
-    return Reported(runs, comparison, matrix, rankings)
+    return reported._replace(runs=runs, comparison=comparison, matrix=matrix)
 
 
 def runs_table(runs: Mapping[str, Metrics | None]) -> Table:

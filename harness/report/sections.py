@@ -11,6 +11,7 @@ from harness.analysis.panels import PanelFindings
 from harness.records import OUTCOMES
 from harness.report.comparison import comparison_tables
 from harness.report.constraints import constraint_document, constraint_shares
+from harness.report.cross_table import suite_document
 from harness.report.figure import Figure
 from harness.report.judges import validation_document
 from harness.report.parts import NotePart, Part, figure_part, table_part
@@ -30,12 +31,12 @@ from harness.report.table import (
     Row,
     ShownUnit,
     Table,
-    TableDocument,
     WithError,
     table,
 )
 
 TITLES: Mapping[str, str] = {
+    "matrix": "Models and benchmarks",
     "results": "Results",
     "scores": "Checks and judges",
     "comparison": "Comparison",
@@ -64,16 +65,15 @@ def sections(
     reported: Reported,
     unit: ShownUnit,
     figures: Sequence[Figure],
-    suite: TableDocument | None = None,
 ) -> list[PageSection]:
     """Return the sections of a page that have any content.
 
     Tables that repeat a figure are collapsed, and the reader can expand them.
     """
     parts: dict[str, list[Part]] = {name: [] for name in TITLES}
-    if suite is not None:
-        parts["results"] += [_part(part, unit) for part in suite.parts]
-    if (by_model := _by_model(reported.runs)) is not None:
+    if reported.suite is not None:
+        parts["matrix"] += [_part(part, unit) for part in suite_document(reported.suite).parts]
+    elif (by_model := _by_model(reported.runs)) is not None:
         parts["results"].append(_part(by_model, unit))
     for figure in figures:
         parts[figure.section].append(figure_part(figure))

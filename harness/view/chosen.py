@@ -396,7 +396,7 @@ def _figures(reported: Reported) -> Sequence[Any]:
         return ()
     from harness.report.figures import figures
 
-    return figures(*reported)
+    return figures(reported.runs, reported.comparison, reported.matrix, reported.rankings)
 
 
 def _nothing(title: str, partly: bool) -> Overview:

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace as replaced
 
-from harness.analysis.comparable import Variant
+from harness.analysis.comparable import Run, Variant
 from harness.analysis.metrics import JudgeFacts
 from harness.analysis.run_comparison import (
     ComparisonOptions,
     compare_runs,
     pair_matrix,
 )
+from harness.analysis.suite import suite
 from harness.records import Score
 from harness.report.answer import Headline
 from harness.report.overview import Overview, overview
@@ -23,11 +24,13 @@ from tests.report.html.pages import MADE_AT, attempt, reported_run, two_runs
 Runs = Callable[..., list[ReportedRun]]
 
 
+def as_variants(runs: Sequence[ReportedRun]) -> list[Run]:
+    return [(Variant(run.name, run.metrics, run.settings, {}), run.attempts) for run in runs]
+
+
 def told(runs: Sequence[ReportedRun], **asked: object) -> Overview:
     """The overview of runs, compared as `report_on` does."""
-    tables = [run.attempts for run in runs]
-    variants = [Variant(run.name, run.metrics, run.settings, {}) for run in runs]
-    every = list(zip(variants, tables, strict=True))
+    every = as_variants(runs)
     if len(runs) < 2:
         return overview(Reported(list(runs)), "title", MADE_AT)
     options = ComparisonOptions(**asked)  # type: ignore[arg-type]
@@ -240,10 +243,10 @@ def test_models_on_several_tasks_are_compared_in_the_table(runs_passing: Runs) -
     four = runs_passing({"a.x": 15, "a.y": 10, "b.x": 5, "b.y": 10})
     of = [(run, *run.name.split(".")) for run in four]
     runs = [replace(run, metrics=replaced(run.metrics, task=t, model=m)) for run, t, m in of]
-    found = overview(Reported(runs), "title", MADE_AT)
-    assert found.answer.sentence.startswith(
-        "2 models on 2 tasks, compared task by task in the table of models: a.x passes 75% of a,"
-    )
+    found = overview(Reported(runs, suite=suite(as_variants(runs))), "title", MADE_AT)
+    assert found.answer.sentence == "2 models on 2 tasks; highest: x on a (75%) and y on b (50%)."
+    assert found.answer.support[0] == "Sure differences from x (p < 0.05, Holm): none."
+    assert [section.id for section in found.sections][:2] == ["matrix", "results"]
 
 
 def test_a_mean_that_is_no_share_is_a_number(tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
+from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace as replaced
 
 from harness.report.provenance import differences, origins, packages, settings
 from tests.report.html.pages import attempt, reported_run, two_runs
@@ -13,6 +16,19 @@ def test_the_settings_that_differ(tmp_path: Path) -> None:
     ]
     assert differences(runs[:1]) is None
     assert texts(settings(runs))[2] == ["task.shots", "0", "0"]
+
+
+def test_of_several_tasks_only_what_was_set_differs(tmp_path: Path) -> None:
+    names = {"collie": {"task.dataset": "v1", "task.unique_prompts": False},
+             "natural_instructions": {"task.dataset": "builtin", "task.instances": 50}}  # fmt: skip
+    runs = [
+        replace(run, metrics=replaced(run.metrics, task=task), settings={"task.name": task} | more)
+        for run, (task, more) in zip(two_runs(tmp_path), names.items(), strict=True)
+    ]
+    assert texts(differences(runs))[1:] == [
+        ["task name", "collie", "natural_instructions"],
+        ["task dataset", "v1", "default"],
+    ]
 
 
 def test_how_a_run_was_made(tmp_path: Path) -> None:

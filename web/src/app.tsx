@@ -70,9 +70,10 @@ function Words({ index }: { index: Index }) {
 }
 
 /** The sections that are drawn from their parts alone. */
-const others = ({ sections }: Overview) => sections.filter(({ id }) => !["scores", "comparison"].includes(id));
+const others = ({ sections }: Overview) => sections.filter(({ id }) => !["matrix", "scores", "comparison"].includes(id));
 
 function Report({ overview, found, cancel }: { overview: Overview; found: Found | null; cancel: () => void }) {
+  const matrix = overview.sections.find(({ id }) => id === "matrix");
   const partsOf = (id: string) => {
     const own = overview.sections.find((section) => section.id === id);
     return own && <Parts parts={own.parts} />;
@@ -81,6 +82,7 @@ function Report({ overview, found, cancel }: { overview: Overview; found: Found 
   return (
     <>
       <Answer overview={overview} />
+      {matrix && <Section id="matrix" title={matrix.title}><Parts parts={matrix.parts} /></Section>}
       {!embedded && <Indexing />}
       {!embedded && <Timelines runs={overview.runs.length} open={overview.live} />}
       {overview.runs.length > 0 && <Rates overview={overview} />}
@@ -113,14 +115,16 @@ function Report({ overview, found, cancel }: { overview: Overview; found: Found 
 /** Parts of the page that are there, for the bar at the top. */
 function useSections(overview: Overview) {
   const links = useMemo(() => {
+    const has = (section: string) => overview.sections.some(({ id }) => id === section);
     const some = (there: boolean, id: string, title: string): [string, string][] => (there ? [[id, title]] : []);
     return [
       ["main", "Answer"],
+      ...some(has("matrix"), "matrix", "Models"),
       ...some(!embedded, "timeline", "Timeline"),
       ...some(overview.runs.some((run) => run.failures.length), "failures", "Failures"),
       ["attempts", "Samples"],
       ...some(overview.runs.some((run) => run.scores.length), "scores", "Checks"),
-      ...some(Boolean(overview.comparison?.rows.length || overview.sections.some(({ id }) => id === "comparison")), "comparison", "Comparison"),
+      ...some(Boolean(overview.comparison?.rows.length || has("comparison")), "comparison", "Comparison"),
       ...others(overview).map(({ id, title }): [string, string] => [id, title]),
       ["provenance", "Provenance"],
     ] as [string, string][];

@@ -23,7 +23,7 @@ from harness.report.html.inline import all_visible, block, built, marked, policy
 from harness.report.overview import Overview, overview
 from harness.report.parts import FigurePart
 from harness.report.runs import Reported, shortened
-from harness.report.table import Column, Row, ShownUnit, Table, TableDocument, table
+from harness.report.table import Column, Row, ShownUnit, Table, table
 from harness.report.text import usd
 from harness.store.files import replacing
 
@@ -36,7 +36,6 @@ class ReportPage:
     made_at: datetime
     reported: Reported
     figures: Sequence[Figure] = ()
-    suite: TableDocument | None = None  # of runs of several tasks
     most_attempts: int | None = None  # per run; None for all
 
 
@@ -62,7 +61,6 @@ def _write(file: IO[str], page: ReportPage, on_progress: Callable[[int], object]
         page.title,
         page.made_at,
         figures=page.figures,
-        suite=page.suite,
         included=[len(rows) for rows in selection.rows],
     )
     style = built("app.css")
