@@ -22,6 +22,7 @@ from harness.config.settings import Settings
 from harness.errors import DataMissing
 from harness.records import SCHEMA_VERSION
 from harness.report.transcript import change_line, changes_document
+from harness.run.checks import check_splitter
 from harness.run.long_answers import LongAnswers
 from harness.run.models import build_task
 from harness.run.rescoring import SCORES, rescored
@@ -54,6 +55,7 @@ def score(run: Run, show_all: Annotated[bool, typer.Option("--all")] = False) ->
     long_answers = LongAnswers(task, config, settings, say)
     manifest, fingerprint = folder.read_manifest(), dict(task.fingerprint())
     before: Mapping[str, str] = manifest.get("fingerprint", {})
+    check_splitter(fingerprint, simulated=bool(manifest.get("simulated")))
     changed_inputs = [
         key for key, now in sorted(fingerprint.items()) if before.get(key, now) != now
     ]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Mapping
 from contextlib import suppress
+from functools import cache
 from itertools import islice
 from typing import Any
 
@@ -13,6 +16,9 @@ from harness.ports import CONSTRAINTS, Backend, Constraining, Paraphrasable, Tas
 from harness.records import DecodingConstraint
 from harness.run.models import FREE, Model
 
+logger = logging.getLogger("harness")
+
+OWN_ABBREVIATIONS = "own abbreviations"  # in the name of a splitter without NLTK's parameters
 LOOKED_AT = 100  # instances among whose scores `measure` is looked up
 
 
@@ -60,6 +66,21 @@ def check_supported(run: RunFile, model: Model, task: Task[Any]) -> None:
     if run.budget.usd is not None and model.price != FREE and run.decoding.max_tokens is None:
         problem = "budget.usd is set, but the length of an answer is not limited."
         raise ConfigError(problem, "Set decoding.max_tokens.")
+
+
+def check_splitter(fingerprint: Mapping[str, str], *, simulated: bool) -> None:
+    """Warn if real answers to published data are scored without NLTK's sentence parameters."""
+    published = fingerprint.get("dataset") != "builtin"
+    if published and not simulated and OWN_ABBREVIATIONS in fingerprint.get("splitter", ""):
+        _warn_of_splitter()
+
+
+@cache  # once per process
+def _warn_of_splitter() -> None:
+    logger.warning(
+        "NLTK's sentence parameters are missing, so a few verdicts differ from the published "
+        "ones. To install them: harness data fetch punkt"
+    )
 
 
 def _check_measure(run: RunFile, measure: str, task: Task[Any]) -> None:

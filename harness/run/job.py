@@ -10,7 +10,7 @@ import contextlib
 import gc
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import harness
@@ -21,7 +21,7 @@ from harness.plugins import kind
 from harness.ports import Fingerprinted, Measured, Observer, Task
 from harness.records import Attempt, Instance, ObservedRun, Outcome
 from harness.run import models
-from harness.run.checks import check_supported
+from harness.run.checks import check_splitter, check_supported
 from harness.run.heartbeat import Heartbeat
 from harness.run.long_answers import LongAnswers
 from harness.run.observing import Observation, build_observers
@@ -228,16 +228,14 @@ def prepare_all(
         rescore: If only the scoring of a run has changed, score its answers again.
     """
     names = [run_name(base, variant) for variant in runs]
+    prepared = partial(prepare, resources=resources, retried=retried, rescore=rescore)
     jobs: dict[str, Job] = {}
     for name, (variant, run) in zip(names, runs.items(), strict=True):
         if only not in ("", variant):
             continue
         member, settings = FileVariant(variant, names), resources.settings
         try:
-            given: dict[str, Any] = {"resources": resources, "retried": retried}
-            jobs[variant] = job = prepare(
-                run, name, settings, variant=member, rescore=rescore, **given
-            )
+            jobs[variant] = job = prepared(run, name, settings, variant=member)
             job.fingerprint  # noqa: B018 (a missing package ends all runs before the first call)
         except ConfigError as error:
             where = f"Variant {variant!r}: " if variant else ""
@@ -288,6 +286,7 @@ async def _execute(job: Job, listener: Listener | None) -> Result:
                 variant=job.variant.name,
                 run_id=session.run_id,
             )
+            check_splitter(job.fingerprint, simulated=manifest.simulated)
             manifest.begin(sorted(job.retried), rescored._asdict() if rescored else {})
             observation = Observation(job.observers, session.notices)
             try:

@@ -19,6 +19,7 @@ from harness.config.loading import load
 from harness.config.run_file import RunFile
 from harness.errors import ConfigError, DataInvalid, DataMissing
 from harness.records import Attempt, content_hash
+from harness.run.checks import OWN_ABBREVIATIONS
 from harness.run.job import Job, prepare_all
 from harness.run.models import Resources, named_model
 from harness.store.index import AttemptIndex
@@ -26,7 +27,6 @@ from harness.store.manifest import package_versions
 from harness.store.run_folder import RunFolder, in_run_name
 
 RECORD_VERSION = 1
-OWN_ABBREVIATIONS = "own abbreviations"  # in the name of a splitter without NLTK's parameters
 
 
 class Replies(Struct, frozen=True):

@@ -7,7 +7,6 @@ abbreviations, which changes 18 of the 8,320 verdicts on COLLIE's recorded gpt-4
 
 from __future__ import annotations
 
-import logging
 import re
 import sys
 from collections.abc import Callable
@@ -38,8 +37,6 @@ finally:
 stem: Callable[[str], str] = PorterStemmer().stem
 word_tokens: Callable[[str], list[str]] = NLTKWordTokenizer().tokenize
 """Splits one sentence into its words and punctuation marks, in order."""
-
-logger = logging.getLogger("harness")
 
 CLEAR_END = re.compile(r'([A-Za-z]{2,})([.?!])(?=[\s)"])')
 """Matches a word with an end mark, before a space, quote or bracket. This ends a sentence unless
@@ -145,17 +142,8 @@ def own() -> Punkt:
 
 @cache
 def best(folder: Path | None = None) -> Punkt:
-    """Return NLTK's English sentence splitter (`english`), or `own` if its data is not installed.
-
-    A warning is logged in the second case.
-    """
-    found = english(folder)
-    if found is None:
-        logger.warning(
-            "NLTK's sentence parameters are missing, so a few verdicts differ from the published "
-            "ones. To install them: harness data fetch punkt"
-        )
-    return found or own()
+    """Return NLTK's English sentence splitter (`english`), or `own` without its data."""
+    return english(folder) or own()
 
 
 earlier_word_tokens: Callable[[str], list[str]] = EarlierWordTokenizer().tokenize
