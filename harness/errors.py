@@ -60,19 +60,13 @@ class StoreFailed(UserError):
 
 
 class Unparseable(HarnessError):
-    """A task, checker or judge cannot read an answer.
-
-    This is an outcome, not a failure of the run.
-    """
+    """A task, checker or judge cannot read an answer: an outcome, not a failure of the run."""
 
     scores: Mapping[str, Any] = MappingProxyType({})  # those that are known anyway, by name
 
 
 class ShotLeaks(HarnessError):
-    """A few-shot example would reveal an instance's answer.
-
-    The call is not made, and the run ends.
-    """
+    """A few-shot example would reveal an instance's answer. The run ends before the call."""
 
 
 class ReplayMissing(UserError):
@@ -80,10 +74,7 @@ class ReplayMissing(UserError):
 
 
 class CallError(HarnessError):
-    """A failed call.
-
-    Unless a subclass says otherwise, it becomes an attempt with outcome ``error``.
-    """
+    """A failed call. Unless a subclass says otherwise, its attempt has the outcome ``error``."""
 
 
 class RequestRejected(CallError):
@@ -91,10 +82,7 @@ class RequestRejected(CallError):
 
 
 class PromptRefused(RequestRejected):
-    """The provider's content filter refuses this prompt.
-
-    The attempt has the outcome ``refused``.
-    """
+    """The provider's content filter refuses this prompt: the outcome ``refused``."""
 
 
 FailureKind = Literal[
@@ -129,10 +117,7 @@ class TransientError(CallError):
 
 
 class FatalCallError(CallError, UserError):
-    """A failure that all calls would share, such as a wrong key or an unknown model.
-
-    It ends the run.
-    """
+    """A failure that all calls would share, such as a wrong key. It ends the run."""
 
 
 def nearest(name: str, valid: Iterable[str], prefix: str = "") -> str:

@@ -245,10 +245,7 @@ class Kind:
         return getattr(plugin, "plugin", plugin)
 
     def origin(self, name: str) -> dict[str, str]:
-        """Return a plug-in's ``package``, its ``version``, and the ``sha256`` of its code.
-
-        A value is "" if it is unknown.
-        """
+        """Return a plug-in's ``package``, ``version`` and ``sha256``, each "" if unknown."""
         plugin = self.load(name)
         files: Sequence[Path] = ()
         if (self.name, name) in _registered:
@@ -378,10 +375,7 @@ def _options_model(plugin: Callable[..., Any]) -> type[BaseModel]:
 
 @functools.cache
 def _parameters(plugin: Callable[..., Any], *, given: bool) -> dict[str, inspect.Parameter]:
-    """Return a plug-in's options by name.
-
-    If ``given`` is true, return the parameters that the harness must supply instead.
-    """
+    """Return a plug-in's options or, if ``given``, what the harness supplies, by name."""
     with calling(f"The signature of {getattr(plugin, '__name__', plugin)}"):
         signature = inspect.signature(plugin, eval_str=True)
     return {
@@ -398,10 +392,7 @@ def _package(entry: EntryPoint) -> str:
 
 @contextlib.contextmanager
 def calling(what: str) -> Iterator[None]:
-    """Convert exceptions within a ``with`` block to a ConfigError, except for a `HarnessError`.
-
-    ``what`` is the subject of the error's message.
-    """
+    """Turn exceptions in a ``with`` block into a ConfigError about ``what``."""
     try:
         yield
     except HarnessError:

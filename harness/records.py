@@ -111,10 +111,7 @@ class Instance(Struct, Generic[D], frozen=True):
 
 
 class Criterion(Struct, frozen=True):
-    """One condition that an answer must meet.
-
-    ``groups`` (by label) may include its ``category``.
-    """
+    """One condition that an answer must meet. Its ``groups`` may include a ``category``."""
 
     text: str
     groups: Mapping[str, str] = {}
@@ -218,10 +215,7 @@ class Reply(Struct, frozen=True):
 
 
 class Call(Struct, frozen=True):
-    """A reply, with the id and times (Unix time in seconds) of its call.
-
-    Attempts may share a call.
-    """
+    """A reply, with the id and Unix times of its call. Attempts may share a call."""
 
     id: str
     reply: Reply
@@ -254,10 +248,7 @@ class ObservedRun(Struct, frozen=True):
 
 
 class Rewriting(Struct, frozen=True):
-    """A paraphrase of an instruction or feedback by a second model.
-
-    It is ``used`` only if it has kept all required values.
-    """
+    """A second model's paraphrase, ``used`` only if it has kept all required values."""
 
     of: Literal["instruction", "feedback"]
     used: bool
@@ -338,10 +329,7 @@ def encodable(text: str) -> str:
 
 
 def verdict(scores: Mapping[str, Score]) -> bool | None:
-    """Return whether all scores that have a verdict pass.
-
-    Return None if no score has a verdict, or if a score has no value.
-    """
+    """Return whether all verdicts pass, or None if there are none or a score has no value."""
     if any(score.value is None for score in scores.values()):
         return None
     verdicts = [score.passed for score in scores.values() if score.passed is not None]

@@ -196,10 +196,7 @@ _SUITE_ROWS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, repr=False)
 class EvaluationResult(_TableResult):
-    """The runs of an evaluation, one per model and benchmark.
-
-    ``runs`` maps "TASK.MODEL" to each run.
-    """
+    """The runs of an evaluation by "TASK.MODEL", one per model and benchmark."""
 
     runs: Mapping[str, RunResult]
 
@@ -282,10 +279,7 @@ class GateResult:
 
 
 def _frame(rows: Sequence[Sequence[Any]], columns: Mapping[str, str | None]) -> Any:
-    """Return rows as a pandas data frame, or as a polars data frame if pandas is not installed.
-
-    ``columns`` maps the columns' names to SQL types.
-    """
+    """Return rows as a pandas or else polars data frame. ``columns``: SQL types by name."""
     cells = zip(*rows, strict=True) if rows else ([] for _ in columns)
     found = dict(zip(columns, map(list, cells), strict=True))
     with contextlib.suppress(ImportError):

@@ -156,10 +156,7 @@ class Budget:
         return self.spent - self._shared + self._reserved + self._held_usd
 
     async def _raise(self, record: Record) -> None:
-        """Record higher reservations on disk.
-
-        More is recorded than needed, so that few later calls have to wait for the disk.
-        """
+        """Record higher reservations on disk: more than needed, so that few later calls wait."""
         reserved = max(self._reserved, min(1.2 * self._reserved, self.usd - self.spent))
         more = max(0.0, reserved - self._recorded)
         most = min(self._own + max(self._reserved, self.usd / 20), self.usd - self._shared)

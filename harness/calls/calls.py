@@ -134,10 +134,7 @@ class PaidCalls:
     settle: Callable[[Request, Reply], None] = lambda request, reply: None
 
     async def __call__(self, request: Request) -> Call:
-        """Return the call with its reply.
-
-        The reply may come from the cache or an identical call in flight.
-        """
+        """Return the call. Its reply may come from the cache or an identical call in flight."""
         replies = self.claim.replies
         key, in_flight = self.claim.key(request), replies.in_flight
         while (same := in_flight.get(key)) is not None:
@@ -173,11 +170,7 @@ class PaidCalls:
         return Call(key, reply, not (self.was_paid and self.was_paid(key)), now, now)
 
     async def _made(self, key: str, request: Request) -> Call:
-        """Make a call and save its reply.
-
-        If another process has paid for the same call meanwhile, the reply of that process is
-        returned.
-        """
+        """Make a call and save its reply, unless another process has paid for it meanwhile."""
         replies = self.claim.replies
         saving: asyncio.Future[None] | None = None
         try:
@@ -216,10 +209,7 @@ class PaidCalls:
 
 @dataclass(eq=False)
 class FreeCalls:
-    """The top layer for backends that are not cacheable, whose answers are recorded or simulated.
-
-    There is no cache, single-flight, claim or budget.
-    """
+    """The top layer for recorded and simulated answers, which are neither cached nor paid for."""
 
     ask: Ask
     key: Callable[[Request], str]

@@ -120,10 +120,7 @@ class Circuit:
         """Completes when the circuit closes again. None while the circuit is closed."""
 
     async def __call__(self, request: Request) -> Reply:
-        """Send the request, and return its reply.
-
-        While the circuit is open, the request waits for up to ``outage_s`` seconds.
-        """
+        """Send the request. While the circuit is open, it waits for up to ``outage_s`` seconds."""
         while True:
             while self._closed is not None:
                 await asyncio.shield(self._closed)

@@ -113,10 +113,7 @@ class Claims:
         return True
 
     def close(self) -> None:
-        """Unregister one user of the claims in this process.
-
-        When the last one leaves, close the files.
-        """
+        """Unregister one user of the claims. When the last one leaves, close the files."""
         with _opening:
             self.users -= 1
             if not self.users:
@@ -133,10 +130,7 @@ _opening = threading.Lock()
 
 
 def open_claims(folder: Path) -> Claims:
-    """Return this process's claims in a folder, which is created if needed.
-
-    The caller must `close` the claims when it no longer needs them.
-    """
+    """Return this process's claims in a folder, which is created. The caller closes them."""
     folder = folder.resolve()
     with _opening:
         claims = _open.get(folder) or Claims(folder)
@@ -146,10 +140,7 @@ def open_claims(folder: Path) -> Claims:
 
 
 class PaidElsewhere(NotSent):
-    """Another process has paid for this call, or is paying for it at the moment.
-
-    ``reply`` is its reply, or None if the call is not finished.
-    """
+    """Another process has paid for this call (``reply``), or is paying for it (None)."""
 
     def __init__(self, reply: Reply | None = None) -> None:
         self.reply = reply
@@ -208,10 +199,7 @@ class ClaimedCalls:
             self.replies.release(key)
 
     async def wait(self, key: str) -> Reply | None:
-        """Wait until no other process is paying for a call.
-
-        Return the reply if it has been cached by then, or else None.
-        """
+        """Wait until no other process is paying for a call. Return its reply, or None."""
         waited, pause = 0.0, FIRST_PAUSE_S
         try:
             while not self.replies.claim(key):

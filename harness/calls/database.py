@@ -152,20 +152,13 @@ def open_database(path: Path, *, wal: bool) -> sqlite3.Connection:
 
 
 def journal_mode(file: sqlite3.Connection) -> str:
-    """Return a database's journal mode.
-
-    It is ``wal`` with a write-ahead log, and ``delete`` in the safe mode without one.
-    """
+    """Return a database's journal mode: ``wal``, or ``delete`` in the safe mode without a log."""
     mode: str = file.execute("PRAGMA journal_mode").fetchone()[0]
     return mode
 
 
 def _refuse_foreign(file: sqlite3.Connection, path: Path) -> bool:
-    """Return whether a database has all tables of the reply cache.
-
-    Raises:
-        StoreFailed: If the database is another program's, or was written by a newer version.
-    """
+    """Return whether a database has all tables. Refuse another program's, or a newer one."""
     version = file.execute("PRAGMA user_version").fetchone()[0]
     tables = {row[0] for row in file.execute("SELECT name FROM sqlite_master WHERE type='table'")}
     if version > FORMAT and "replies" in tables:
@@ -186,10 +179,7 @@ def _refuse_foreign(file: sqlite3.Connection, path: Path) -> bool:
 
 
 def marker(path: Path) -> Path:
-    """Return the path of a database's marker file.
-
-    If it exists, the database is recovered when opened.
-    """
+    """Return the path of a database's marker. If the file exists, the database is recovered."""
     return path.with_name(f"{path.name}.damaged")
 
 
@@ -200,10 +190,7 @@ def mark(path: Path) -> None:
 
 
 def is_emptied(path: Path) -> bool:
-    """Return whether a database lacks its contents but still has a log.
-
-    Opening it with SQLite would delete the log.
-    """
+    """Return whether a database is empty but still has a log, which SQLite would delete."""
     log = _part(path, "-wal")
     emptied = path.exists() and path.stat().st_size < SMALLEST
     return emptied and log.exists() and log.stat().st_size > 0

@@ -57,10 +57,7 @@ class SharedBeginnings:
         return found.cut if found else None
 
     def add(self, messages: Sequence[Message]) -> Beginning | None:
-        """Add a prompt, and return its beginning.
-
-        The result is None if the prompt is too short.
-        """
+        """Add a prompt, and return its beginning, or None if the prompt is too short."""
         head = _head(messages)
         if sum(len(message.content) for message in messages) < LEAST:
             return None

@@ -322,10 +322,7 @@ class SlidingWindow:
         self._level = max(0.0, self._drained(now) + actual - expected)
 
     def add(self, amount: float, until: float) -> None:
-        """Add an amount used by this or another process.
-
-        It leaves the window at ``until`` (seconds).
-        """
+        """Add an amount used by any process, which leaves the window at ``until`` (seconds)."""
         at = ceil(until * PER_S)
         if amount > 0 and at > self._pruned_at:
             self._uses[at] = self._uses.get(at, 0.0) + amount
@@ -385,10 +382,7 @@ class _Mean:
     seen, value, error = 0, 0.0, 0.0
 
     def learn(self, value: float, weight: float) -> None:
-        """Update the mean with a new value.
-
-        ``weight`` converts the error of the forecast to tokens.
-        """
+        """Add a value. ``weight`` converts the error of the forecast to tokens."""
         rate = 1 / min(self.seen + 1, MEMORY)
         missed = value - self.value
         if self.seen:

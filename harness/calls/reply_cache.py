@@ -125,10 +125,7 @@ class ReplyCache:
             return file
 
     def _connect(self, *, wal: bool) -> sqlite3.Connection:
-        """Return a connection to the cache's file.
-
-        It uses a write-ahead log, or the safe mode if ``wal`` is False or the log fails.
-        """
+        """Open the cache's file, in the safe mode if the write-ahead log is off or fails."""
         why = "it cannot be turned on"
         if wal:
             try:
@@ -196,10 +193,7 @@ class ReplyCache:
     async def find(
         self, key: str, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     ) -> Reply | None:
-        """Return the reply stored under a key, like `get`, but without blocking the event loop.
-
-        Other tasks can run while the file is locked.
-        """
+        """Return the reply stored under a key, like `get`, without blocking the event loop."""
         since = time.monotonic()
         while True:
             try:
@@ -246,10 +240,7 @@ class ReplyCache:
         return self.write(database.Write([reply_row(key, reply, backend, model, run)], paid))
 
     def charge(self, name: str | bytes, payment: Payment) -> asyncio.Future[None]:
-        """Queue a payment without a reply to be committed (see `write`).
-
-        Amounts recorded for one run under the same name are added up.
-        """
+        """Queue a payment without a reply. Amounts of a run under one name are added up."""
         key = name.encode() if isinstance(name, str) else name
         return self.write(database.Write((), [payment_row(key.hex(), payment)]))
 
@@ -267,10 +258,7 @@ class ReplyCache:
         return self._read(query, values, LOCKED_S)
 
     def booked(self, run: str) -> dict[bytes, float]:
-        """Return a run's payments in US dollars.
-
-        The keys are call keys, or the names given to `charge`.
-        """
+        """Return a run's payments in US dollars, by call key or the name given to `charge`."""
         rows = self._read("SELECT key, usd FROM payments WHERE run = ?", [encodable(run)], LOCKED_S)
         for key, usd in rows:
             if not (isinstance(key, bytes) and isinstance(usd, float) and -1e-9 < usd < inf):
@@ -344,10 +332,7 @@ class ReplyCache:
         self._damaged_rows.difference_update(row[0] for row in replies)
 
     def _out_of_patience(self, since: float) -> bool:
-        """Return whether to stop waiting for the file, given when the waiting began.
-
-        After `NOTICE_S` seconds, the user is notified once.
-        """
+        """Return whether to stop waiting for the file. The user is notified once."""
         waited = time.monotonic() - since
         if waited >= NOTICE_S and not self._reported_held:
             self._reported_held = True
@@ -404,10 +389,7 @@ _CHECKSUM = b"\xa3crc\xc4\x04"
 
 
 def _sealed(key: bytes, reply: Reply, run: str) -> bytes:
-    """Encode a reply, with the run that paid for it and a checksum.
-
-    The run and the checksum are additional fields, which earlier versions ignore.
-    """
+    """Encode a reply with its payer and a checksum: two fields that earlier versions ignore."""
     plain = encoded(reply)
     fields = bytes([plain[0] + 2]) + plain[1:]  # a map of fewer than 16 keys
     text = fields + b"\xa3run" + _encoder.encode(encodable(run)) + _CHECKSUM
@@ -415,10 +397,7 @@ def _sealed(key: bytes, reply: Reply, run: str) -> bytes:
 
 
 def _intact(key: bytes, text: bytes) -> bool:
-    """Return whether a stored reply matches its checksum.
-
-    Replies without a checksum, which early versions stored, count as intact.
-    """
+    """Return whether a stored reply matches its checksum, if it has one (early ones have none)."""
     if not text[:-4].endswith(_CHECKSUM):
         return True
     return zlib.crc32(text[:-4], zlib.crc32(key)).to_bytes(4) == text[-4:]
@@ -437,10 +416,7 @@ def payment_row(key: str, payment: Payment) -> PaymentRow:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return a file's device and inode numbers, or None if it is missing.
-
-    The numbers change if another file replaces it.
-    """
+    """Return a file's device and inode numbers, which change if another file replaces it."""
     try:
         found = os.stat(path)  # noqa: PTH116 (a third of the time)
     except OSError:

@@ -85,10 +85,7 @@ class Notices:
         self._now: dict[str, str] = {}
 
     def status(self, source: str) -> Report:
-        """Return a function that sets the status of a source.
-
-        The status text is prefixed with the source's name. An empty text clears the status.
-        """
+        """Return a function that sets the status of a source. An empty text clears it."""
 
         def report(text: str) -> None:
             if not text:

@@ -40,10 +40,7 @@ class Timed:
     clock: Callable[[], float] = time.perf_counter
 
     async def __call__(self, request: Request) -> Reply:
-        """Call the backend, and return the reply with its latency in seconds.
-
-        If the provider refuses the prompt, its message is returned as a reply.
-        """
+        """Return the backend's reply with its latency. A refusal of the prompt is a reply."""
         sent = self.clock()
         try:
             async with TimeLimit(self.timeout_s):

@@ -136,10 +136,7 @@ class _Verb(TyperCommand):
     def make_context(
         self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
     ) -> Any:  # typer does not export the class
-        """Import the verb and return its context.
-
-        ``judge validate`` is treated as the verb ``validate``.
-        """
+        """Import the verb and return its context. ``judge validate`` is a verb, too."""
         name = str(self.name)
         if name == "judge" and args[:1] == ["validate"]:
             command = _imported("validate")
@@ -225,10 +222,7 @@ class CommandGroup(TyperGroup):
                 )
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that the words name.
-
-        If it is unknown, the error says what to use instead.
-        """
+        """Return the named command. For an unknown one, say what to use instead."""
         name, names = args[0], self.list_commands(ctx)
         if name not in names and not name.startswith("-"):
             from harness.config.other_tools import COMMANDS
@@ -254,10 +248,7 @@ class _LazyGroup(CommandGroup):
         return _Verb(cmd_name, help=VERBS[cmd_name]) if cmd_name in VERBS else None
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a verb.
-
-        An EOFError is converted to a RuntimeError because Typer would only print "Aborted!".
-        """
+        """Run a verb. Typer would only print "Aborted!" for an EOFError."""
         try:
             return super().invoke(ctx)
         except EOFError as error:
@@ -293,10 +284,7 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line.
-
-    A mistake of the user ends it with a message and an exit code, never with a traceback.
-    """
+    """Run the command line. A mistake of the user gets a message and an exit code, no traceback."""
     from harness.errors import HarnessError
 
     _repair_streams()

@@ -139,10 +139,7 @@ def _delete(file: sqlite3.Connection, chosen: dict[str, Any]) -> int:
 
 
 def _shrink(file: sqlite3.Connection) -> bool:
-    """Compact the cache.
-
-    Return False if that takes too long or another process has locked the file.
-    """
+    """Compact the cache. Return False if that takes too long, or the file is locked."""
     end = time.monotonic() + VACUUM_S
     file.set_progress_handler(lambda: time.monotonic() > end, 10_000)
     try:
@@ -157,10 +154,7 @@ def _shrink(file: sqlite3.Connection) -> bool:
 
 @contextlib.contextmanager
 def _opened(mode: str) -> Iterator[tuple[Path, sqlite3.Connection]]:
-    """Open the cache, and yield its path and a connection to it. ``mode`` is ``ro`` or ``rw``.
-
-    If there is no cache, the command ends.
-    """
+    """Yield the cache's path and a connection to it. Without a cache, the command ends."""
     path = replies_path(Settings())
     remedy = "Fix its permissions, or try again when no other process uses it."
     try:

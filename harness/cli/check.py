@@ -133,11 +133,7 @@ def junit(gates: Sequence[Gate]) -> str:
 
 
 def _cases(gate: Gate, named: bool) -> Iterator[tuple[str, str, Outcome, str]]:
-    """Yield the test cases of a gate.
-
-    A test case has a name, the XML element that says why it did not pass, the outcome, and a line
-    of text.
-    """
+    """Yield each test case: its name, XML element ("" if it passed), outcome and message."""
     unsure = {"pass": "skipped", "fail": "failure", None: "error"}[gate.too_few]
     kinds: Mapping[Outcome, str] = {"passed": "", "failed": "failure", "too few to tell": unsure}
     for one in gate.decisions:

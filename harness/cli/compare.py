@@ -158,11 +158,7 @@ def _members(folder: RunFolder, over: str, by: str) -> dict[str, str]:
 
 
 def _task(name: str, lost: str = "") -> Any:
-    """Return the class of a task, or None if it cannot be loaded.
-
-    In that case, a message to the user begins with ``lost``, which says what is missing from the
-    output. There is no message if it is empty.
-    """
+    """Return a task's class. If it cannot be loaded, report what is ``lost`` and return None."""
     try:
         return kind("tasks").load(name)
     except HarnessError as error:

@@ -15,10 +15,7 @@ def run_names(incomplete: str) -> list[str]:
 
 
 def run_files(incomplete: str) -> list[str]:
-    """Return the paths of YAML files that start with ``incomplete``.
-
-    Files in configs/ are included.
-    """
+    """Return the paths of YAML files, here and in configs/, that start with ``incomplete``."""
     folders = {"", "configs/", incomplete[: incomplete.rfind("/") + 1]}
     files = (f"{place}{path.name}" for place in folders for path in Path(place).glob("*.y*ml"))
     return _starting(incomplete, files)
@@ -36,10 +33,7 @@ def _starting(incomplete: str, names: Iterable[str]) -> list[str]:
 
 
 def _runs_dir() -> Path:
-    """Return the runs folder.
-
-    The settings are loaded only if necessary, because that takes 0.3 s.
-    """
+    """Return the runs folder. Loading the settings takes 0.3 s, so it is avoided."""
     dotenv = Path(".env")
     if dotenv.is_file() and "HARNESS_RUNS_DIR" in dotenv.read_text(errors="replace").upper():
         from harness.config.settings import Settings

@@ -58,18 +58,12 @@ class ExactOutput:
     """A writer of exact data to stdout. It escapes control characters only for a terminal."""
 
     def write(self, text: str) -> int:
-        """Write text, which is escaped if stdout is a terminal.
-
-        Return the number of characters written.
-        """
+        """Write text, escaped for a terminal. Return the number of characters written."""
         return sys.stdout.write(inert_text(text).plain if sys.stdout.isatty() else text)
 
 
 def show(document: TableDocument | Table, form: str = "table") -> None:
-    """Print a table or a document.
-
-    In the format ``table``, the output is fitted to the available width.
-    """
+    """Print a table or document. In the format ``table``, it is fitted to the available width."""
     from harness.report.table import FORMATS, Table
     from harness.report.terminal import terminal
 

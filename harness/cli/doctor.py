@@ -228,10 +228,7 @@ class Endpoint:
 
 
 def _endpoints(keys: Mapping[str, str]) -> Iterator[Endpoint]:
-    """Yield the servers to contact.
-
-    These are the local servers of all presets, and the hosted servers whose key is set.
-    """
+    """Yield the local servers of all presets, and the hosted servers whose key is set."""
     for name, preset in PRESETS.items():
         if preset.url and preset.key is None:
             yield Endpoint(name, f"{preset.url}/models")

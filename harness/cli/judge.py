@@ -105,10 +105,7 @@ def judge(
 
 
 def _judge_section(folder: RunFolder, judge: str) -> JudgeSection | PanelSection:
-    """Return the section of a judge or panel.
-
-    ``judge`` is the path of a YAML file, or the name of a judge that the run already has.
-    """
+    """Return the section in a YAML file, or of a judge that the run already has."""
     path = Path(judge)
     if path.suffix not in (".yaml", ".yml"):
         if (known := later_judge.registered_section(folder, judge)) is None:
@@ -175,11 +172,7 @@ def validate(
 
 
 def _draw(found: JudgeValidation, path: Path) -> None:
-    """Write a judge's calibration curve to an image file.
-
-    Raises:
-        DataMissing: If the judge's probabilities are not known.
-    """
+    """Write a judge's calibration curve to an image file."""
     from harness.cli.report import write_image
     from harness.report.figures.rates import calibration_figure
     from harness.report.runs import run_title

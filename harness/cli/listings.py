@@ -50,10 +50,7 @@ def ls(form: Format = "table") -> None:
 
 
 def run_metrics(folder: RunFolder) -> Metrics | None:
-    """Return a run's saved metrics, with the run's current progress.
-
-    Return None if they are missing or unreadable.
-    """
+    """Return a run's saved metrics with its current progress, or None if unreadable."""
     try:
         metrics = from_json(folder.metrics.read_bytes(), folder.metrics)
         # The run may have grown, or been killed, since its metrics were written.
@@ -123,11 +120,7 @@ OF_OTHERS = {"tasks": TASKS, "checkers": CHECKERS}
 
 
 def _names(group: str, name: str) -> list[str]:
-    """Return the names of all plug-ins of a kind or, if ``name`` is set, only this name.
-
-    Raises:
-        ConfigError: If there is no such plug-in.
-    """
+    """Return the names of all plug-ins of a kind or, if ``name`` is set, only this name."""
     names = kind(group).names()
     if name and name not in names:
         said = remedy(name, OF_OTHERS.get(group, {})) or nearest(name, names)
@@ -160,10 +153,7 @@ def _card(group: str, name: str) -> Card:
 
 
 def _state(name: str, dataset: str, data: DataFolder) -> str:
-    """Describe the state of a task's data set: here, missing, or unknown.
-
-    This builds the task to find out.
-    """
+    """Describe the state of a task's data set by building the task."""
     try:
         kind("tasks").build(name, {"dataset": dataset}, data=data)
     except DataMissing as error:

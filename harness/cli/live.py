@@ -40,10 +40,7 @@ BUSY = 0.9  # share of a core from which the CPU limits a run
 
 
 class Display:
-    """A display of the progress of runs that are executed one after another.
-
-    ``runs`` maps the names of the runs to the titles to show.
-    """
+    """A display of the progress of ``runs``, which maps the runs' names to their titles."""
 
     def __init__(self, runs: Mapping[str, str], *, shown: bool = True) -> None:
         self.tallies: dict[str, Tally] = {}  # of the runs that have started
@@ -177,10 +174,7 @@ def early_end(ended: Ending, budget: Budget | None, key: str, again: str) -> int
 
 @contextlib.contextmanager
 def _signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Handle signals within a ``with`` block.
-
-    The first signal calls ``stop``, and the next one cancels the current task.
-    """
+    """At the first signal within the block, call ``stop``; then cancel the current task."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
     actions = iter([stop])

@@ -71,10 +71,7 @@ def fetch_published(runs: Mapping[str, RunFile], base: str, resources: Resources
 
 
 def fetch_prompts(names: Iterable[str], settings: Settings) -> None:
-    """Download the published prompts in these data sets, unless they are installed.
-
-    Nothing is downloaded if HARNESS_FETCH is false.
-    """
+    """Download missing data sets of published prompts, unless HARNESS_FETCH is false."""
     if not settings.fetch:
         return
     from harness.cli.data import install

@@ -99,10 +99,7 @@ def report(
 
 
 def page_path(folders: Sequence[RunFolder]) -> Path:
-    """Return a report's default path.
-
-    It is in the run's folder or, if there are several runs, in the working folder.
-    """
+    """Return a report's default path, in the run's folder or else in the working folder."""
     return (folders[0].path if len(folders) == 1 else Path()) / REPORT
 
 

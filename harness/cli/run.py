@@ -147,10 +147,7 @@ def _listed(what: str, text: str, known: list[str] | None = None) -> list[str]:
 
 
 def _repeated(fresh: str) -> str:
-    """Return this process's command line, changed so that it continues the runs it started.
-
-    ``fresh`` is the base name of the runs that ``--fresh`` started, or "" without this option.
-    """
+    """Return this process's command line, changed so that it continues the runs it started."""
     words, kept = iter(sys.argv[1:]), []
     for word in words:
         if fresh and word == "--name":
@@ -226,10 +223,7 @@ _MANY = 10  # a warning, if one in this many answers was truncated or unparseabl
 
 
 def _run_all(jobs: Sequence[Job], base: str, again: str, table: bool) -> int:
-    """Execute the jobs one after another, and return the exit code.
-
-    ``again`` is the command that resumes them.
-    """
+    """Execute the jobs, which ``again`` resumes, one after another. Return the exit code."""
     results: dict[str, Metrics] = {}
     code = 0
     try:
@@ -344,10 +338,7 @@ def _compare(jobs: Sequence[Job], base: str) -> None:
 
 
 def _without(missing: list[str]) -> Callable[[str], str]:
-    """Return a function that returns a secret, or "" if its variable is not set.
-
-    Variables that are not set are appended to ``missing``.
-    """
+    """Return a function that returns a secret, or adds its variable to ``missing``."""
 
     def lookup(variable: str) -> str:
         try:

@@ -58,10 +58,7 @@ def judge_conflicts(before: JudgeSection, now: JudgeSection) -> list[str]:
 
 
 def free_keys(tree: Mapping[str, Any]) -> list[str]:
-    """Return the dotted keys that may change when a run is resumed.
-
-    ``tree`` is a run file as returned by `by_name`.
-    """
+    """Return the dotted keys of a run file (see `by_name`) that may change in a resumed run."""
     models = {"model": tree.get("model"), "polish": tree.get("polish")}
     models |= {f"judges.{name}.model": one["model"] for name, one in tree.get("judges", {}).items()}
     free = [_free_of_model(place, model) for place, model in models.items() if model]

@@ -91,10 +91,7 @@ def parse_yaml(text: str, loader: type[yaml.SafeLoader] = _Loader) -> Any:
 
 
 def _size(node: yaml.Node, sizes: dict[int, int]) -> int:
-    """Return the size of a node whose aliases are expanded: its number of values and characters.
-
-    ``sizes`` caches the sizes of nodes by their ids.
-    """
+    """Return a node's number of values and characters, with aliases expanded."""
     if id(node) not in sizes:
         sizes[id(node)] = 1  # for a node that contains itself, which is refused later
         if isinstance(node, yaml.MappingNode):
@@ -227,10 +224,7 @@ def expand(
     overrides: Iterable[str] = (),
     further: Mapping[str, Any] | None = None,
 ) -> dict[str, RunFile]:
-    """Return the runs of a run file by variant, like `load`, given the file's content.
-
-    ``path`` is the name of the file in error messages.
-    """
+    """Return a run file's runs by variant, like `load`, from its content. ``path`` names it."""
     fixed = [*map(parse_override, overrides), *(further or {}).items()]
     base = validated(RunFile, _changed(raw, fixed, path), path)
     runs: dict[str, RunFile] = {}
@@ -251,10 +245,7 @@ def expand(
 
 
 def refuse_secrets(tree: object, where: str) -> None:
-    """Raise ConfigError if a key or value of nested mappings contains a secret.
-
-    ``where`` names the mappings in the error message.
-    """
+    """Raise ConfigError if nested mappings, named ``where``, contain a secret."""
     texts = list(_texts(tree, ""))
     secrets = configured_secrets({text for place, text in texts if place.endswith("api_key_env")})
     for place, text in texts:

@@ -159,10 +159,7 @@ def option_remedy(option: str) -> str:
 
 
 def remedy(name: str, known: Mapping[str, str]) -> str:
-    """Return the remedy for an unknown name, or "" if there is none.
-
-    ``known`` maps patterns to remedies: `TASKS` or `CHECKERS`.
-    """
+    """Return the remedy for a name in `TASKS` or `CHECKERS` (``known``), or ""."""
     name = name.lower()
     return next((said for pattern, said in known.items() if re.fullmatch(pattern, name)), "")
 

@@ -159,10 +159,7 @@ class PriceList:
         return self._entries.get((host, model)) or self._entries.get((host, undated))
 
     def nearest(self, host: str, model: str) -> str:
-        """Return a hint for a model without a price.
-
-        It names a similar model with a price, or says whether the host has any prices.
-        """
+        """Name a similar model with a price, or say whether the host has any prices."""
         names = [entry.model for entry in self if entry.host == host.lower()]
         for close in get_close_matches(model, names, n=1):
             return f"The nearest model with a price is {close!r}."
@@ -203,10 +200,7 @@ class _Provider(Section):
 
 
 def load_prices(path: Path | None, *, today: date | None = None) -> PriceList:
-    """Load all prices that are valid on the day ``today`` (default: the current day).
-
-    They are read from the built-in file and from ``path``, the user's file, if it is not None.
-    """
+    """Load the built-in prices and the user's (``path``) that are valid on the day ``today``."""
     entries = list(_builtin())
     if path is not None:
         entries += _own(path)

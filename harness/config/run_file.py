@@ -36,10 +36,7 @@ MOST_SAMPLES = 100_000  # per instance; a run's plan iterates over all of them
 
 
 def of_k(score: str) -> tuple[str, int]:
-    """Split the name of a metric over k samples into its prefix and k.
-
-    ``pass@4`` becomes ("pass@", 4). Any other name becomes ("", 0).
-    """
+    """Split a metric over k samples, as in ("pass@", 4). Any other name becomes ("", 0)."""
     found = re.fullmatch(r"(pass@|pass\^|any@)([1-9][0-9]{0,5})", score)
     return (found[1], int(found[2])) if found else ("", 0)
 

@@ -62,10 +62,7 @@ Seed = Annotated[int, Field(strict=True, ge=-(2**63), lt=2**63)]
 
 
 class PluginSection(BaseModel):
-    """A section of a plug-in.
-
-    Keys other than the section's own fields are options of the plug-in.
-    """
+    """A section of a plug-in. Keys other than the section's own fields are its options."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -153,10 +150,7 @@ class ModelSection(PluginSection):
 
 
 class RoundsSection(Section):
-    """Section ``rounds``: the maximum number of answers per sample.
-
-    Later answers follow feedback.
-    """
+    """Section ``rounds``: how many answers a sample may have. Later ones follow feedback."""
 
     max: Annotated[Count, Field(le=MOST_ROUNDS)] = 1  # answers per sample
     stop_on_pass: bool = True  # whether a sample ends at its first answer that passes
@@ -204,10 +198,7 @@ class LimitsSection(Section):
 
 
 class SecondModelSection(ModelSection):
-    """A model besides the evaluated one.
-
-    Unset limits, except for rate limits, are those of the run.
-    """
+    """A model besides the evaluated one. By default it has the run's limits, not rate limits."""
 
     limits: LimitsSection | None = None  # its own limits
 

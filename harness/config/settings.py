@@ -62,10 +62,7 @@ class Settings(BaseSettings):
 
 
 def visible_gpus() -> tuple[str, ...] | None:
-    """Return the GPU ids in ``CUDA_VISIBLE_DEVICES``, or None if the variable is not set.
-
-    The result is empty if no GPU is visible.
-    """
+    """Return the GPU ids in ``CUDA_VISIBLE_DEVICES``, or None if it is not set."""
     named = os.environ.get("CUDA_VISIBLE_DEVICES")  # Slurm sets it; CUDA reads no .env
     if named is None:
         return None
@@ -74,10 +71,7 @@ def visible_gpus() -> tuple[str, ...] | None:
 
 
 def nltk_folders() -> list[Path]:
-    """Return the folders in which NLTK looks for data.
-
-    NLTK itself is not asked, because importing it is slow.
-    """
+    """Return the folders in which NLTK looks for data. Importing NLTK to ask it is slow."""
     named = [Path(name) for name in os.environ.get("NLTK_DATA", "").split(":") if name]
     own = [Path(sys.prefix, folder, "nltk_data") for folder in ("", "share", "lib")]
     shared = [Path("/usr", folder, "nltk_data") for folder in ("share", "local/share", "lib")]
@@ -112,10 +106,7 @@ class _DotEnv(BaseSettings):
 
 
 def _variables() -> dict[str, str]:
-    """Return the non-empty variables of ``.env`` and of the environment.
-
-    If a variable is in both, its value in the environment counts.
-    """
+    """Return the non-empty variables of the environment and, with less priority, ``.env``."""
     with _reading_dotenv():
         dotenv = _DotEnv().model_extra or {}
     return {name: value for name, value in [*dotenv.items(), *os.environ.items()] if value}

@@ -61,10 +61,7 @@ def find(name: str, folder: Folder) -> Path:
 
 
 def summary(path: Path) -> str:
-    """Return the first sentence of the comment at the beginning of a file, without its full stop.
-
-    The result is "" if there is no such comment.
-    """
+    """Return the first sentence of a file's opening comment, without full stop ("" if none)."""
     lines = takewhile(lambda line: line.startswith("#"), path.read_text("utf-8").splitlines())
     comment = " ".join(line[1:].strip() for line in lines)
     return re.split(r"(?<!et al)\. ", comment)[0].rstrip(".")

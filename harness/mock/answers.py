@@ -176,10 +176,7 @@ def truncate(
 
 
 def thought(request: wire.MockRequest, index: int) -> str:
-    """Return made-up reasoning for the choice with this index.
-
-    It is different for each choice, and contains no answer.
-    """
+    """Return made-up reasoning, different for each choice, that contains no answer."""
     return (
         f"Let me think about request {request.digest}, choice {index}. "
         "A first draft would be: nothing at all. That does not answer it, so try again."
@@ -194,10 +191,7 @@ def endless(request: wire.MockRequest) -> wire.ReplyChoice:
 
 
 def inline(choice: wire.ReplyChoice) -> str:
-    """Return a choice's reasoning in ``<think>`` tags, followed by its text.
-
-    If the reasoning was cut off, the tag is not closed.
-    """
+    """Return the text after its reasoning in ``<think>`` tags, not closed if it was cut off."""
     if not choice.reasoning:
         return choice.text
     cut_off = choice.finish == "length" and not choice.text

@@ -203,19 +203,13 @@ class AnthropicMessages(wire.WireFormat):
     def fail(
         self, status: int, message: str, code: str | None = None, retry_after: float | None = None
     ) -> ApiError:
-        """Return an error reply. ``code`` is the ``error_code`` in its details.
-
-        The error's type depends on ``status``.
-        """
+        """Return an error reply. ``code`` is the ``error_code`` in its details."""
         details = {} if code is None else {"details": {"error_code": code}}
         kind = _ERROR_TYPES.get(status, "api_error")
         return ApiError(status, {"type": kind, "message": message, **details}, retry_after)
 
     def check_key(self, headers: Headers, key: str) -> None:
-        """Raise ApiError (401) if the request does not have the right key.
-
-        The key is the header ``x-api-key`` or, if that is missing, the bearer token.
-        """
+        """Raise ApiError (401) unless x-api-key, or the bearer token, is the key."""
         own, token = wire.header(headers, b"x-api-key"), wire.bearer(headers)
         if (own or token) != key:
             wrong = "invalid x-api-key" if own else "Invalid bearer token"
@@ -242,10 +236,7 @@ class AnthropicMessages(wire.WireFormat):
         return self.invalid(f"{parameter}: Extra inputs are not permitted")
 
     def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
-        """Return the error (429) for exceeding a rate limit.
-
-        The message names the limit if ``level`` is given.
-        """
+        """Return the error (429) for exceeding a rate limit, which it names if given."""
         message = "This request would exceed your organization's rate limit"
         if level:
             message += f" of {level.limit:,} {level.unit} per minute (org: mock, model: {model})"

@@ -159,10 +159,7 @@ class Provider:
             await connection.answer(status, self._encode(answer), [])
 
     def _vendor(self, path: str) -> tuple[Wire, str] | None:
-        """Return the wire format of a path, and the model in the path ("" if there is none).
-
-        The result is None if there is no such path.
-        """
+        """Return the wire format of a path, and the model that the path names (or "")."""
         if vendor := self._vendors.get(path):
             return vendor, ""
         for pattern, vendor in self._vendors.items():
@@ -217,10 +214,7 @@ class Provider:
             await self._break(fault, reply, sent, connection)
 
     async def _serve_batch(self, scope: Message, body: bytes, connection: Connection) -> bool:
-        """Answer a request about files or batches.
-
-        Return False if the request's path is not about these.
-        """
+        """Answer a request about files or batches. Return False for any other path."""
         asked = scope["method"], scope["path"], scope["query_string"], scope["headers"]
         try:
             found = self._batches.serve(*asked, body)
@@ -242,10 +236,7 @@ class Provider:
         return request.model, request.prompt_tokens
 
     def _process(self, path: str, body: bytes, headers: Headers) -> Answered:
-        """Answer a request in a batch.
-
-        If a fault with an HTTP status is drawn, the request fails with this status.
-        """
+        """Answer a request in a batch. A drawn fault with an HTTP status fails it."""
         vendor, digest = self._vendors[path], blake2b(body, digest_size=8).hexdigest()
         count = self.stats.arrive(digest, path)
         fault = self._faults.pick(draw(self._seed, digest, count.requests)[0])

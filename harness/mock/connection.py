@@ -45,18 +45,12 @@ class Connection:
         await self._send({"type": "http.response.body", "body": body})
 
     async def begin(self, length: int, headers: Headers, part: bytes) -> None:
-        """Send a reply with status 200 and only the first part of its body.
-
-        The headers announce a body of ``length`` bytes.
-        """
+        """Send status 200, headers for ``length`` bytes, and only a part of the body."""
         await self._start(200, length, headers)
         await self._send({"type": "http.response.body", "body": part, "more_body": True})
 
     async def flood(self, times: int) -> None:
-        """Send ``times`` megabytes of spaces as the rest of the body.
-
-        Stop if the client disconnects.
-        """
+        """Send ``times`` megabytes of spaces as the rest of the body, while the client stays."""
         for left in reversed(range(times)):
             await self._send({"type": "http.response.body", "body": SPACES, "more_body": left > 0})
             if self._transport.is_closing():
@@ -69,10 +63,7 @@ class Connection:
         return f"http://{host}:{self._scope['server'][1]}{self._scope['path']}".encode()
 
     async def trickle(self, body: bytes, headers: Headers) -> None:
-        """Send status 200, then the body slowly, byte by byte, until the client disconnects.
-
-        The last byte is never sent.
-        """
+        """Send the body slowly, byte by byte but never the last, until the client leaves."""
         await self._start(200, len(body), headers)
         for at in range(len(body) - 1):
             byte = body[at : at + 1]

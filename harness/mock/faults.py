@@ -44,10 +44,7 @@ ANSWERS: tuple[Fault, ...] = (*get_args(FaultyAnswer), *get_args(FalseAnswer))
 
 
 class FaultMix:
-    """A mix of faults, of which at most one is chosen for each request.
-
-    ``shares`` has the probability (0 to 1) of each fault, by name.
-    """
+    """Faults with their probabilities (``shares``), of which each request has at most one."""
 
     def __init__(self, shares: Mapping[str, float]) -> None:
         self.shares = dict(shares)
@@ -93,10 +90,7 @@ def _fault(name: str) -> Fault:
 
 
 class Latency:
-    """A distribution of latencies in seconds.
-
-    It is written in one of the `LATENCY_FORMS`, for example ``uniform:0.1:0.5``.
-    """
+    """A distribution of seconds, written in one of `LATENCY_FORMS`: ``uniform:0.1:0.5``."""
 
     def __init__(self, spec: float | str) -> None:
         self.spec = str(spec)
@@ -113,10 +107,7 @@ class Latency:
             raise MockError(f"Invalid latency {self.spec!r}. Write {LATENCY_FORMS}.")
 
     def seconds(self, quantile: float) -> float:
-        """Return a quantile of the distribution, in seconds.
-
-        ``quantile`` is the share (0 to 1) of requests whose latency is lower.
-        """
+        """Return a quantile (0 to 1) of the distribution, in seconds."""
         first, second = self._values[0], self._values[-1]
         if self._shape == "uniform":
             return first + (second - first) * quantile

@@ -83,10 +83,7 @@ class OpenAI(wire.WireFormat):
         return {"object": "list", "data": models}
 
     def reset(self, seconds: float) -> str:
-        """Convert seconds to OpenAI's notation: ``20ms``, ``1.5s`` or ``6m0s``.
-
-        The time is rounded up to a millisecond.
-        """
+        """Convert seconds to OpenAI's notation, ``20ms``, ``1.5s`` or ``6m0s``, rounded up."""
         milliseconds = math.ceil(seconds * 1000)
         if 0 < milliseconds < 1000:
             return f"{milliseconds}ms"
@@ -98,10 +95,7 @@ class OpenAI(wire.WireFormat):
         return {"error": error.error}
 
     def fail(self, status: int, message: str, code: str | None = None, param: str = "") -> ApiError:
-        """Return an error reply. ``param`` is the name of the invalid parameter.
-
-        The error's type depends on ``status``.
-        """
+        """Return an error reply. ``param`` is the name of the invalid parameter."""
         kind = "invalid_request_error" if status < 500 else "server_error"
         return ApiError(status, error_object(message, kind, code, param))
 
@@ -119,10 +113,7 @@ class OpenAI(wire.WireFormat):
         return self.fail(404, message, "model_not_found")
 
     def refused(self, parameter: str, value: object) -> ApiError | None:
-        """Return the error (400) with which a reasoning model rejects a parameter.
-
-        Return None if the model accepts the value.
-        """
+        """Return the error (400) with which a reasoning model rejects a parameter, if it does."""
         only = _ONLY_VALUES.get(parameter)
         if value == only:
             return None
@@ -136,10 +127,7 @@ class OpenAI(wire.WireFormat):
         return self.fail(400, message, "unsupported_parameter", parameter)
 
     def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
-        """Return the error (429) for exceeding a rate limit.
-
-        The message has the limit and its current usage if ``level`` is given.
-        """
+        """Return the error (429) for exceeding a rate limit, with its usage if given."""
         unit = "tokens" if level and level.unit != "requests" else "requests"
         message = f"Rate limit reached for {model} on {unit} per min ({unit[0].upper()}PM)"
         if level:
@@ -274,10 +262,7 @@ def _stops(stop: str | list[str] | None) -> tuple[str, ...]:
 
 
 def token_logprobs(choice: ReplyChoice) -> list[dict[str, Any]] | None:
-    """Return the log-probabilities at each position of an answer.
-
-    The result is None if they were not requested.
-    """
+    """Return the log-probabilities at each position, or None if not requested."""
     if choice.positions is None:
         return None
     return [

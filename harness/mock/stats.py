@@ -151,10 +151,7 @@ def _amounts(input_tokens: int, output_tokens: int) -> dict[Unit, int]:
 
 
 class Limits(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The rate limits of each model: its maximum use in any 60 seconds, for each `Unit`.
-
-    None means no limit.
-    """
+    """The rate limits of each model in any 60 seconds, for each `Unit`. None: no limit."""
 
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
@@ -209,10 +206,7 @@ class MockRateLimits:
         )
 
     def admit(self, model: str, input_tokens: int, output_tokens: int) -> Level | None:
-        """Count a request if it is within all limits of its model, and return None.
-
-        Otherwise, return the limit that rejects the request, which is then not counted.
-        """
+        """Count a request within all limits of its model, or return the limit it breaks."""
         now, windows = self._clock(), self._models[model]
         amounts = _amounts(input_tokens, output_tokens)
         for window in windows:

@@ -73,10 +73,7 @@ class MockRequest(Struct, frozen=True):
 
 
 class TokenPosition(Struct, frozen=True):
-    """The token at a position of an answer, and its log-probability.
-
-    ``likeliest`` has the likeliest tokens at the position, with the likeliest first.
-    """
+    """The token at a position of an answer, and the likeliest ones, the likeliest first."""
 
     token: str
     logprob: float
@@ -111,10 +108,7 @@ class Level(Struct, frozen=True):
 
 
 class ApiError(Exception):
-    """An error reply: the status and the vendor's error object.
-
-    ``retry_after`` is the number of seconds to wait, or None if the reply does not say.
-    """
+    """An error reply: its status, the vendor's error object, and the seconds to wait, if any."""
 
     def __init__(
         self, status: int, error: Mapping[str, object], retry_after: float | None = None
@@ -191,10 +185,7 @@ def header(headers: Headers, name: bytes) -> str | None:
 
 
 def model_in(path: str, pattern: str) -> str:
-    """Return the model's name in a path that ends like ``/models/{model}:predict``.
-
-    The result is "" for any other path.
-    """
+    """Return the model's name in a path of the form ``/models/{model}:predict``, or ""."""
     before, named, after = pattern.partition("{model}")
     start = path.rfind(before)
     fits = named and start >= 0 and path.endswith(after)

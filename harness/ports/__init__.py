@@ -262,10 +262,7 @@ class Targeted(Protocol[D]):
     """A task whose data gives expected answers, some of which may not pass its own checks."""
 
     def expected_answer(self, instance: Instance[D]) -> str | None:
-        """Return the data's answer to an instance, whether or not it passes.
-
-        The result is None if the data has no answer.
-        """
+        """Return the data's answer, whether it passes or not, or None without one."""
 
 
 @runtime_checkable

@@ -90,10 +90,7 @@ def _unanswered(
 
 
 def feedback(task: Task[Any], instance: Instance[Any], reply: Reply, found: Assessment) -> str:
-    """Return the user's next message after a reply.
-
-    It is the task's feedback or, if the reply could not be scored, the reason for that.
-    """
+    """Return the user's next message: the task's feedback, or why the reply has no scores."""
     graded = found.outcome == "truncated" and task.on_truncated == "grade"
     if found.outcome == "ok" or graded:
         return task.feedback(instance, reply.text, found.scores)

@@ -134,10 +134,7 @@ async def curate(
     listener: StageListener | None = None,
     status: Callable[[str], None] = lambda _: None,
 ) -> CurationEnd:
-    """Build or resume a data set, and return how the session ended.
-
-    ``listener`` shows the progress of each stage, and ``status`` receives messages.
-    """
+    """Build or resume a data set. ``status`` receives messages, ``listener`` shows progress."""
     with locked_stages(stages_folder(job.out), job.out) as stages:
         name = stages.result("name", key_of(), str, lambda: uuid4().hex)
         models, usd = list(job.models.values()), job.curation.budget.usd
@@ -182,10 +179,7 @@ class StageCalls:
         samples: int = 1,
         look: Look | None = None,
     ) -> list[list[T]]:
-        """Ask a stage's model all questions, and return the parsed answers to each.
-
-        See `Asking.ask` for the arguments.
-        """
+        """Ask a stage's model all questions, and return the parsed answers (`Asking.ask`)."""
         session, model = self.session, self._models[stage]
         remedy = "Give it another model, or set filter.votes."
         decoding = model.supported(decoding, f"The stage {stage!r}", remedy)

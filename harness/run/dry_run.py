@@ -138,10 +138,7 @@ class _Calls:
             self.saved += saved
 
     def _saved(self, messages: Sequence[Message]) -> EstimateRange:
-        """Return how much a call saves (US dollars) by reading its beginning from a prompt cache.
-
-        The first of the calls that share a beginning writes it, and saves nothing.
-        """
+        """Return how much a call saves (US dollars) by reading, not writing, its beginning."""
         if self._beginnings is None or self._price is None:
             return EstimateRange()
         new = self._beginnings(messages) is None
@@ -335,10 +332,7 @@ def _cached(job: Job, before: Collection[str]) -> Iterator[Callable[[str], bool]
 
 
 def _check_references(plan: RunPlan) -> tuple[int, dict[str, str]]:
-    """Score the reference answers by the rules.
-
-    Return how many the rules can score and, by instance id, why each of the others fails.
-    """
+    """Return how many references the rules can score, and why some fail, by id."""
     count, failed, task = 0, dict[str, str](), plan.task
     answer = task.expected_answer if isinstance(task, Targeted) else task.reference
     for instance in plan.instances:

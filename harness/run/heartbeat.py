@@ -101,10 +101,7 @@ class Heartbeat:
         write_status(self._path, status)
 
     def _keep(self, moment: Moment) -> None:
-        """Add a moment to the session's traffic.
-
-        The longer the session, the fewer moments are kept. The latest one is always kept.
-        """
+        """Keep a moment of the traffic: always the latest, and fewer in a longer session."""
         kept = self._status.traffic
         if kept and self._beats % self._every and not self._status.ended:
             kept[-1] = moment  # the latest one is always there

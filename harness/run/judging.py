@@ -101,10 +101,7 @@ class BoundJudge:
     def parse(
         self, instance: Instance[Any], attempt: Attempt, calls: Sequence[Call]
     ) -> Mapping[str, Score]:
-        """Return the scores in the judge's replies.
-
-        The result is empty if the task does not let this judge score the instance.
-        """
+        """Return the scores in the replies, or {} if the task does not let this judge score."""
         if not self.routed(instance):
             return {}
         takes_text = "text" in inspect.signature(self.judge.parse).parameters
@@ -144,10 +141,7 @@ Unjudged = tuple[Instance[Any], Attempt, Mapping[str, int]]
 
 
 class OwedJudgements:
-    """The attempts that some judges have yet to judge.
-
-    Attempts are judged again if the judgement failed or has one of the ``retried`` outcomes.
-    """
+    """The attempts of which some judges' judgements are missing, failed or ``retried``."""
 
     def __init__(
         self, path: Path, judges: Sequence[str], retried: Collection[JudgementOutcome] = ()
@@ -168,10 +162,7 @@ class OwedJudgements:
 
 
 class Judging:
-    """The part of a session that judges attempts and writes the judgements.
-
-    Judgements that failed or have one of the ``retried`` outcomes are made again.
-    """
+    """The part of a session that makes missing, failed and ``retried`` judgements."""
 
     def __init__(
         self,

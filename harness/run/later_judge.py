@@ -84,10 +84,7 @@ class LaterJudge:
     def owed(
         self, retried: Collection[JudgementOutcome] = ()
     ) -> Iterator[tuple[Instance[Any], str]]:
-        """Yield each answer that the judge has yet to judge, with its instance.
-
-        Answers whose judgement failed or has one of the ``retried`` outcomes are included.
-        """
+        """Yield each answer without a judgement, or with a failed or ``retried`` one."""
         if self.judge is None:
             return
         place = references_folder(self.folder) if self.references else self.folder
@@ -132,10 +129,7 @@ def _registered(folder: RunFolder, judge: RegisteredJudge, section: type[S]) -> 
 
 
 def section_type(tree: Mapping[str, Any]) -> type[JudgeSection] | type[PanelSection]:
-    """Return the class that validates a section of a judge or panel.
-
-    It is `PanelSection` if the section has the key ``of`` but no ``model``, else `JudgeSection`.
-    """
+    """Return `PanelSection` for a section with ``of`` but no ``model``, or `JudgeSection`."""
     return PanelSection if "of" in tree and "model" not in tree else JudgeSection
 
 
@@ -247,10 +241,7 @@ def _task_of(
 async def judge_later(
     job: LaterJudge, listener: Listener | None = None, retried: Collection[JudgementOutcome] = ()
 ) -> JudgingEnd:
-    """Make the missing judgements of a judge or panel, and update the run's metrics.
-
-    Judgements that failed or have one of the ``retried`` outcomes are made again.
-    """
+    """Make the missing, failed and ``retried`` judgements, and update the run's metrics."""
     folder, place = job.folder, job.folder
     judges = [job.judge] if job.judge else []
     models = [judge.model for judge in judges]
@@ -287,10 +278,7 @@ async def judge_later(
 def _write_references(
     job: LaterJudge, panels: Sequence[PanelSection]
 ) -> tuple[RunFolder, list[PanelSection]]:
-    """Write the reference answers to a run's folder for references, and register the judges there.
-
-    Return that folder, and the panels whose members have all judged the references.
-    """
+    """Write the references to their folder, and return it with its complete panels."""
     place, judge = references_folder(job.folder), job.judge
     judges = [] if judge is None else [judge]
     known = {*read_register(place.path).judges, *(one.name for one in judges)}

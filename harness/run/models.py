@@ -167,10 +167,7 @@ def worker_count(models: Collection[Model], owed: int = 0) -> int:
 def _answers(
     instances: Iterable[Instance[Any]], answer: Callable[[Instance[Any]], str | None] | None
 ) -> Callable[[str], str | None]:
-    """Return a function from an instance's id to its answer (None: no answer).
-
-    The function reads the instances on its first call.
-    """
+    """Return a function from an instance's id to its answer. It reads them when called."""
     found = cache(lambda: {one.id: answer(one) for one in instances} if answer else {})
     return lambda name: found().get(name)
 
@@ -244,11 +241,7 @@ class ModelBuilder:
         return model
 
     def _limits(self, section: ModelSection) -> LimitsSection:
-        """Return a model's limits.
-
-        A judge or another second model uses the run's limits where its section sets none. Rate
-        limits are an exception: they are not inherited.
-        """
+        """Return a model's limits. A second model has the run's, except for rate limits."""
         if not isinstance(section, SecondModelSection):
             return self.limits
         own: LimitsSection = section.limits or LimitsSection()

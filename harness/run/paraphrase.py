@@ -49,10 +49,7 @@ class Paraphraser:
         instance: Instance[Any],
         origin: Origin,
     ) -> tuple[str, Rewriting]:
-        """Return a paraphrase of an instruction or feedback, and a record of the call.
-
-        If the call failed or the paraphrase is unusable, the original text is returned.
-        """
+        """Return a usable paraphrase, or the original text, and a record of the call."""
         messages = conversation(self._prompt, {"text": text})
         request = Request(self._bound.model.section.name, messages, self._decoding, 0, origin)
         try:

@@ -29,10 +29,7 @@ MAX_HELD = 20_000  # data sets of up to this many instances are kept in memory o
 
 
 class HeldInstances:
-    """A task's instances.
-
-    Once they have been read, they are kept in memory unless there are more than ``most``.
-    """
+    """A task's instances, kept in memory once read unless there are more than ``most``."""
 
     def __init__(self, task: Task[Any], most: int = MAX_HELD) -> None:
         self._task = task
@@ -110,10 +107,7 @@ class LimitedInstances:
 
 
 def run_instances(run: RunFile, instances: Iterable[Instance[Any]]) -> Iterable[Instance[Any]]:
-    """Return a run's instances in the order in which they are sampled.
-
-    With a limit or a budget, the order is round-robin over the groups of instances.
-    """
+    """Return a run's instances in order: round-robin over groups with a limit or budget."""
     limit = run.limit
     if limit is None and run.budget.usd is not None:
         limit = MOST

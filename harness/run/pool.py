@@ -151,10 +151,7 @@ class Tally:
             self.n_scored += 1
 
     def count_call(self, usage: Usage | None, cost_usd: float | None, *, cached: bool) -> None:
-        """Count a call. Tokens and US dollars are added only if the call was not cached.
-
-        ``usage`` and ``cost_usd`` are None if they are unknown.
-        """
+        """Count a call. Unless it was cached, add its tokens and US dollars, if known."""
         if cached:
             self.cached += 1
             return
@@ -180,10 +177,7 @@ class Tally:
 
     @property
     def done(self) -> float:
-        """The number of finished samples.
-
-        An unfinished sample counts as the fraction of its rounds that are done.
-        """
+        """The number of finished samples, with unfinished ones as fractions of their rounds."""
         return self.finished + self._open / self.rounds
 
     @property

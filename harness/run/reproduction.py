@@ -134,11 +134,7 @@ def record(study: Study, folders: Mapping[str, RunFolder], made_at: float) -> St
 
 
 def differences(path: Path, runs_dir: Path) -> Iterator[str]:
-    """Describe each difference between a study's record and the current state of its runs.
-
-    Replies, scores, data, findings and the harness's code are compared. ``path`` is the record's
-    file.
-    """
+    """Describe how a study's record (``path``) differs from its runs and our code now."""
     kept = read_record(path)
     study = Study.model_validate(kept.study)
     folders = {name: RunFolder(runs_dir, run.folder) for name, run in kept.runs.items()}

@@ -233,11 +233,7 @@ def _sample(
     rounds: Sequence[Attempt],
     scores: Sequence[Rescored],
 ) -> list[Attempt]:
-    """Return a sample's attempts with their new scores.
-
-    The last one returned is the first whose feedback has changed, since later rounds do not follow
-    from it.
-    """
+    """Return a sample's attempts with new scores, up to the first with other feedback."""
     found: list[Attempt] = []
     for attempt, scored in zip(rounds, scores, strict=True):
         now = replace(

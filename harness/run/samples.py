@@ -190,11 +190,7 @@ class Samples:
         return rewritten, (rewriting,)
 
     def _refusal(self, error: CallError, request: Request, begun: Attempt) -> Call | None:
-        """Return a call that records that the provider refused the decoding constraint.
-
-        The result is None if the error has another cause, or if the task does not measure such
-        refusals.
-        """
+        """Return a call that records a refused constraint, if the task measures these."""
         measures = isinstance(self.plan.task, ScoresRefusedConstraint)
         if not (measures and refuses_constraint(error, request)):
             return None
@@ -238,9 +234,6 @@ def _recorded(request: Request, prompt: str) -> dict[str, Any]:
 
 
 def _continued(messages: Messages, reply: Reply, turn: str) -> Messages:
-    """Return the messages followed by the model's answer and the user's next message.
-
-    An empty answer is left out because providers reject empty messages.
-    """
+    """Append the model's answer, unless it is empty, and the user's next message."""
     answer = (Message("assistant", reply.text),) if reply.text.strip() else ()
     return (*messages, *answer, Message("user", turn))

@@ -37,10 +37,7 @@ LabelValues = tuple[str | None, ...]
 
 
 class Mistake(NamedTuple):
-    """A kind of mistake.
-
-    It is identified by the failed score (or outcome) and its reason without the variable parts.
-    """
+    """A kind of mistake: a failed score or outcome, and its reason without variable parts."""
 
     score: str
     reason: str  # for a schema's score, a violated keyword (from ``details.keywords``)
@@ -223,11 +220,7 @@ class Shots:
     def _shown(
         self, instance: Instance[Any], asked: Messages, shot: Instance[Any]
     ) -> tuple[Messages, str]:
-        """Return a shot's prompt and answer.
-
-        Raises:
-            ShotLeaks: If the shot reveals the answer to the instance, or has no answer.
-        """
+        """Return a shot's prompt and answer. Raise ShotLeaks if it reveals the instance's."""
         source = self.source
         prompt, answer = source.messages(shot, ()), source.reference(shot)
         leaks = isinstance(self.task, LeakAware) and self.task.leaks(instance, shot)
@@ -255,10 +248,7 @@ class Shots:
     def _suitable(
         self, instance: Instance[Any], prompt: str, candidates: Iterable[int]
     ) -> Iterator[int]:
-        """Yield the numbers of the candidates that are suitable shots for an instance.
-
-        A candidate is skipped if its own answer fails, or if it leaks the instance's answer.
-        """
+        """Yield the candidates whose answers pass, and do not leak the instance's answer."""
         for number in candidates:
             found = self._candidates[number]
             if found.instance.id == instance.id or found.prompt == prompt:
@@ -270,10 +260,7 @@ class Shots:
 
     @cached_property
     def _groups(self) -> Mapping[LabelValues, Mapping[str | None, Sequence[int]]]:
-        """The candidates' numbers, by the values of the labels ``within`` and then of ``across``.
-
-        The inner key is None if no label ``across`` is set.
-        """
+        """The candidates' numbers by the values of ``within`` and then of ``across``."""
         across = self.section.across
         if across is None:
             return {shared: {None: order} for shared, order in self._orders.items()}
@@ -314,10 +301,7 @@ def _check_labels(key: str, wanted: Iterable[str], known: Collection[str]) -> No
 
 
 def _shuffled(order: Sequence[int], rng: random.Random) -> Iterator[int]:
-    """Yield the numbers in random order.
-
-    They are drawn lazily because usually only the first few are used.
-    """
+    """Yield the numbers in random order, drawn lazily: usually only the first are used."""
     moved: dict[int, int] = {}
     for place in range(len(order)):
         drawn = rng.randrange(place, len(order))
@@ -339,10 +323,7 @@ def _without_system(prompt: Messages, system: Messages) -> Messages:
 
 
 def _one_text(shots: Sequence[tuple[Messages, str]], asked: Messages) -> str:
-    """Join the shots and the prompt into one string.
-
-    Each shot's prompt is followed by its answer on the next line. ``asked`` comes last.
-    """
+    """Join the shots, each prompt with its answer, and the prompt asked."""
     prompts = [*(prompt for prompt, _ in shots), asked]
     if any(len(prompt) != 1 or prompt[0].role != "user" for prompt in prompts):
         problem = "task.shots: form 'message' cannot hold prompts of several turns."

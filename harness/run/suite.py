@@ -140,10 +140,7 @@ def evaluation(
 
 
 def _check_task(name: str) -> None:
-    """Raise ConfigError if there is no benchmark of this name.
-
-    A file of rows is accepted too. For a run file or another file, the error suggests what to do.
-    """
+    """Raise ConfigError, with a remedy, unless this names a benchmark or a file of rows."""
     known = kind("tasks").names()
     suffix = Path(name).suffix
     if _is_rows(name):
@@ -165,10 +162,7 @@ def _check_task(name: str) -> None:
 
 
 def judge_of(task: str) -> str:
-    """Return the name of the judge that a task needs, or "" if it needs none.
-
-    It is the judge with the task's own name, or ``yes_no`` if the task has criteria.
-    """
+    """Return the judge of the task's name, or ``yes_no`` for criteria, or "" if none."""
     if _is_rows(task):
         return ""
     plugin = kind("tasks").load(task)

@@ -39,10 +39,7 @@ class RecordedTask:
         return task.expected_answer(known) if isinstance(task, Targeted) else task.reference(known)
 
     def extracted(self, instance: str, text: str) -> str | None:
-        """Return the part of a reply that is scored.
-
-        The result is None if the whole reply is scored, or if it has no such part.
-        """
+        """Return the scored part of a reply, or None if all or none of it is scored."""
         known = self._instances.get(instance)
         if known is None or not isinstance(self._task, Extracting):
             return None

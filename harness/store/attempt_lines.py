@@ -147,10 +147,7 @@ class AttemptLines:
         return self._kind != ""
 
     def read_on(self, most: int | None = None) -> bool:
-        """Read complete lines that were added since the last call. Return whether there were any.
-
-        At most about ``most`` bytes are read.
-        """
+        """Read added lines, at most about ``most`` bytes. Return whether there were any."""
         begun, before, shape = self.size, self.number, _BY_KIND[self._kind][0]
         for number, offset, line in decoded(self.path, shape, ATTEMPT, begun, before):
             if most is not None and offset - begun > most:

@@ -56,10 +56,7 @@ class CallCounter:
         self._rows = Rows(name="q", cost="d", paid="b", **dict.fromkeys(_TOKENS, "i"))
 
     def add(self, name: str, call: RecordedCall) -> None:
-        """Add one recorded call to the totals. ``name`` is the call's id.
-
-        The call's usage and cost must have been validated.
-        """
+        """Add one recorded, validated call to the totals. ``name`` is the call's id."""
         cost = float("nan") if call.cost_usd is None else call.cost_usd
         counts = _NOT_COUNTED if call.usage is None else msgspec.structs.astuple(call.usage)
         self._rows.append(hash(name), cost, not call.cached, *counts)
@@ -109,10 +106,7 @@ RecordedCall = _Called | Rewriting | JudgeCall  # by the model, the paraphrasing
 
 
 def read_calls(path: Path) -> CallTotals:
-    """Return the totals over the calls of a run and of its judges.
-
-    ``path`` is the run's attempts file.
-    """
+    """Return the totals over the calls of a run and of its judges, given its attempts file."""
     judged = path.with_name(JUDGES).exists()
     total, each = CallCounter(), {"": CallCounter()}
     for judge, name, call in _recorded(path):
@@ -126,10 +120,7 @@ def read_calls(path: Path) -> CallTotals:
 
 
 def read_payments(path: Path) -> dict[bytes, float]:
-    """Return how much a run paid for each call (US dollars), by call id as bytes.
-
-    Calls of unknown cost are left out.
-    """
+    """Return how much a run paid per call (US dollars, if known), by call id as bytes."""
     return {
         bytes.fromhex(name): call.cost_usd
         for _, name, call in _recorded(path, keys=True)
@@ -192,10 +183,7 @@ def read_latencies(index: AttemptIndex) -> Iterator[float]:
 
 
 def timed_calls(index: AttemptIndex) -> Iterator[tuple[int, float]]:
-    """Yield the row and the duration in seconds of each distinct call of the attempts that count.
-
-    Cached replies and failed calls are left out, since they may be much faster than other calls.
-    """
+    """Yield the row and seconds of each distinct call that neither failed nor was cached."""
     seen: set[str | None] = set()
     rows = index.in_order()
     for row, line in zip(rows.tolist(), index.read(_Timed, rows), strict=True):

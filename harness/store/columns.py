@@ -96,20 +96,14 @@ class AttemptTable:
         return changes(self.instance) | changes(self.sample)
 
     def is_last_round(self, round_: int | None = None) -> Bools:
-        """Return an (n,) mask of the last round of each sample.
-
-        Rounds after ``round_`` are ignored if it is given.
-        """
+        """Return an (n,) mask of each sample's last round, up to ``round_`` if given."""
         reached = np.ones(len(self), np.bool_) if round_ is None else self.round <= round_
         # The row after a sample's last one belongs to another sample or a later round.
         ends = np.append(self.sample_starts()[1:] | ~reached[1:], True)[: len(self)]
         return np.asarray(reached & ends)
 
     def last_rounds(self, round_: int | None = None) -> AttemptTable:
-        """Return the last attempt of each sample.
-
-        Rounds after ``round_`` are ignored if it is given.
-        """
+        """Return the last attempt of each sample, up to ``round_`` if given."""
         return self.take(self.is_last_round(round_))
 
     def labels(self) -> list[str]:
@@ -145,10 +139,7 @@ def rows_by(codes: NDArray[np.integer], n: int) -> Iterator[tuple[int, Ints]]:
 
 
 class Rows:
-    """A table of numbers to which rows are appended one by one.
-
-    ``fields`` gives the type of each column as a format character of `struct`.
-    """
+    """A growing table of numbers. ``fields``: each column's type, as `struct` writes it."""
 
     def __init__(self, **fields: str) -> None:
         packing = struct.Struct("=" + "".join(fields.values()))
@@ -196,10 +187,7 @@ LARGEST = 1e100  # maximum absolute score or cost: the sum of a million squares 
 
 
 class LineName(msgspec.Struct, gc=False):
-    """The fields that identify a line of attempts or judgements.
-
-    Other keys in a line are ignored.
-    """
+    """The fields that identify a line of attempts or judgements. Other keys are ignored."""
 
     v: int
     instance: str
@@ -365,10 +353,7 @@ class ScoreColumns:
         return self.table_of.n - 1
 
     def columns(self, lines: Ints) -> dict[str, Values]:
-        """Return the scores in the given lines, as columns by score name.
-
-        The line number -1 stands for a line without any scores.
-        """
+        """Return the scores in the given lines by name. Line -1 has no scores."""
         values: dict[str, Values] = {}
         # In the same order, whichever line came first.
         for name, (_, numbers) in sorted(self._names.items(), key=lambda one: (one[1][0], one[0])):

@@ -22,10 +22,7 @@ RUN_FILES = (  # never overwritten by exports and reports
 
 
 def sync_folder(folder: Path) -> None:
-    """Make the files that were created or renamed in a folder survive a power cut.
-
-    Does nothing if the system does not support this.
-    """
+    """Make a folder's new or renamed files survive a power cut, where that is supported."""
     with contextlib.suppress(OSError):  # not possible on Windows and some file systems
         opened = os.open(folder, os.O_RDONLY)
         try:
@@ -83,10 +80,7 @@ def write_json(path: Path, value: object) -> None:
 
 @contextlib.contextmanager
 def output_file(path: Path) -> Iterator[Path]:
-    """Check the output path that a user has given, and yield a temporary path to write to.
-
-    If the block succeeds, the file there replaces the output path.
-    """
+    """Check a user's output path, and yield a temporary path whose file replaces it."""
     check_output(path)
     with replacing(path, OUTPUT_REMEDY) as temporary:
         yield temporary

@@ -38,10 +38,7 @@ S = TypeVar("S")
 
 
 class LineKind(NamedTuple):
-    """What the lines of a file are, for error messages.
-
-    ``name`` is a noun such as "an attempt", and ``remedy`` says how to fix a damaged line.
-    """
+    """What a file's lines are ("an attempt"), and how to fix a damaged one, for messages."""
 
     name: str
     remedy: str
@@ -54,10 +51,7 @@ class LineKind(NamedTuple):
 
 
 def lines(path: Path, offset: int = 0) -> Iterator[tuple[int, bytes]]:
-    """Yield the byte offset and the content of each complete line, starting at ``offset``.
-
-    A missing file has no lines.
-    """
+    """Yield each complete line from ``offset`` on, with its byte offset, if the file exists."""
     if not path.exists():
         return
     with reading(path), path.open("rb") as file:
@@ -113,10 +107,7 @@ def decoded_at(
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Convert an `OSError` that occurs while reading a run's file to a `StoreFailed`.
-
-    Use it in a ``with`` statement.
-    """
+    """Convert an `OSError` from reading a run's file in the block to a `StoreFailed`."""
     try:
         yield
     except OSError as error:

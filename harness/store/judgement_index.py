@@ -106,10 +106,7 @@ class JudgementIndex:
         self._of = {name: np.flatnonzero(judge == code) for name, code in codes.items()}
 
     def match(self, judge: str, keys: NDArray[np.int64]) -> NDArray[np.intp]:
-        """Return the rows of a judge's last judgements for the given keys (see `judged_key`).
-
-        The row is `NONE` if the judge has not judged the text.
-        """
+        """Return the rows of a judge's last judgements by `judged_key`, `NONE` if missing."""
         own = self._of.get(judge, _NO_ROWS)
         at = np.searchsorted(self._key[own], keys, side="right") - 1
         found = np.append(own, NONE)[at]
@@ -220,10 +217,7 @@ class JudgementIndex:
         return np.isin(self._outcome[rows], [_OUTCOMES.index(outcome) for outcome in outcomes])
 
     def _answers(self, judge: str, keys: NDArray[np.int64]) -> NDArray[np.intp]:
-        """Return how often a judge has answered for each key, as an (n,) array.
-
-        Failed calls are not counted.
-        """
+        """Return how often a judge has answered for each key, without failed calls."""
         own = self._of.get(judge, _NO_ROWS)
         answered = self._key[own[~self._ended(own, judgements.FAILED)]]
         first, last = (np.searchsorted(answered, keys, side) for side in ("left", "right"))

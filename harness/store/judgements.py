@@ -36,10 +36,7 @@ class JudgeCall(Struct, frozen=True):
 
 
 class Judgement(Struct, frozen=True):
-    """A line of ``judgements.jsonl``: one judge's judgement of one attempt.
-
-    It is identified by its judge, instance, sample and round, and by the judged text.
-    """
+    """A line of ``judgements.jsonl``: one judge's judgement of one text of an attempt."""
 
     v: int
     judge: str

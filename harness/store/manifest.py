@@ -32,10 +32,7 @@ def package_versions() -> dict[str, str]:
 
 
 class Manifest:
-    """A run's manifest, which is written at the start and end of each session.
-
-    ``run_id`` is the id of a new run in payment records. An existing run keeps the id that it has.
-    """
+    """A run's manifest, written as sessions begin and end. A new run gets the id ``run_id``."""
 
     def __init__(
         self,
@@ -85,10 +82,7 @@ class Manifest:
     def begin(
         self, retried: Sequence[str] = ("error",), rescored: Mapping[str, int] | None = None
     ) -> None:
-        """Record the start of a session.
-
-        ``retried`` are the outcomes of attempts that the session retries.
-        """
+        """Record the start of a session, and the outcomes of attempts that it retries."""
         session = {"started_at": self._clock(), "ended_at": None, "ended": "killed"}
         again = {"rescored": dict(rescored)} if rescored else {}
         self._sessions.append(session | {"retried": list(retried)} | again)

@@ -48,10 +48,7 @@ class _Metrics(msgspec.Struct):
 
 
 class Spending(msgspec.Struct):
-    """The maximum amount that a run may have cost (US dollars).
-
-    ``session`` is the id of the session that recorded it.
-    """
+    """The maximum cost of a run (US dollars), and the id of the session that recorded it."""
 
     session: str = ""
     usd: Annotated[float, msgspec.Meta(ge=0)] = 0.0
@@ -226,28 +223,18 @@ class RunFolder:
         return found
 
     def run_id(self) -> str:
-        """Return the run's id in payment records.
-
-        The id of a new run is derived from its path, so that its payments are still known if the
-        folder is deleted.
-        """
+        """Return the run's id in payment records. A new run's depends only on its path."""
         path = str(self.path.absolute()).encode(errors="surrogateescape")
         id_: str = self.read_manifest().get("id") or blake2b(path, digest_size=16).hexdigest()
         return id_
 
     def read_spending(self) -> Spending:
-        """Read the maximum amount that the run may have cost (US dollars).
-
-        The amount is 0 if none is recorded.
-        """
+        """Read the maximum amount that the run may have cost (US dollars), or 0."""
         remedy = "Remove it: the cost is then taken from the run's attempts and the cache."
         return read_json(self.spending, Spending, remedy)
 
     def write_spending(self, session: str, usd: float) -> None:
-        """Record the maximum amount that the run may have cost (US dollars).
-
-        ``session`` is the id of the session that records it.
-        """
+        """Record the maximum that the run may have cost, and by which session."""
         write_json(self.spending, Spending(session, usd))
 
     def progress(self) -> tuple[bool, int | None]:
@@ -256,10 +243,7 @@ class RunFolder:
         return manifest.get("owed") == 0, manifest.get("samples")
 
     def owed(self) -> int | None:
-        """Return the number of unfinished samples.
-
-        The result is None if the number is unknown, for example after the run was killed.
-        """
+        """Return the number of unfinished samples, or None if unknown, as after a kill."""
         manifest = self.read_manifest()
         sessions = manifest.get("sessions") or [{"ended": "killed"}]
         return None if sessions[-1].get("ended") == "killed" else manifest.get("owed")
@@ -280,10 +264,7 @@ _HASHED |= dict.fromkeys(("prompt", "template"), "the prompts")
 
 
 def change(key: str, old: object, new: object) -> str:
-    """Describe the change of a key's value, for an error message.
-
-    Only the key is named if the values are long, hashes or whole sections.
-    """
+    """Describe a value's change. If the values are long, hashes or sections, name its key."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         return key
     shown = f"{key} ({old}, now {new})"
@@ -357,10 +338,7 @@ def find_run(root: Path, name: str) -> RunFolder:
 
 
 def run_name(base: str, variant: str) -> str:
-    """Return the name of the run of a variant.
-
-    It is ``BASE.VARIANT``, or ``BASE`` if the variant has no name.
-    """
+    """Return the name of a variant's run: ``BASE.VARIANT``, or ``BASE`` without a name."""
     return f"{base}.{variant}" if variant else base
 
 
@@ -374,10 +352,7 @@ def in_run_name(text: str) -> str:
 
 
 def fresh_base(root: Path, base: str, variants: Sequence[str] = ("",)) -> str:
-    """Return the first unused base name among ``BASE``, ``BASE-2``, ``BASE-3`` and so on.
-
-    A base name is unused if none of the ``variants`` has a run of that name.
-    """
+    """Return the first of BASE, BASE-2, … that no run of the ``variants`` has."""
     number, free = 1, base
     while any(RunFolder(root, run_name(free, variant)).path.exists() for variant in variants):
         number += 1

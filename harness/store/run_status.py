@@ -23,10 +23,7 @@ MOST_EVENTS = 50  # latest messages kept
 
 
 class Moment(msgspec.Struct, array_like=True):
-    """A session's traffic at one time.
-
-    All counts are totals since the session began, except for the number of calls in progress.
-    """
+    """A session's traffic: totals since it began, except for the calls now in progress."""
 
     at: float
     in_flight: int  # calls
@@ -81,10 +78,7 @@ def read_status(folder: Path) -> RunStatus | None:
 
 
 def write_status(folder: Path, status: RunStatus) -> None:
-    """Replace a run's status. It is not protected against a power cut.
-
-    Nothing happens if the folder cannot be written.
-    """
+    """Replace a run's status if possible. It may not survive a power cut."""
     temporary = folder / f".{STATUS}.{os.getpid()}"
     with contextlib.suppress(OSError):  # progress is not worth a run
         temporary.write_bytes(msgspec.json.encode(status))
@@ -105,10 +99,7 @@ def request_stop(folder: Path) -> bool:
 
 
 def stop_requested(folder: Path, session: str) -> bool:
-    """Return whether a session has been asked to stop.
-
-    A request is removed even if it names another session.
-    """
+    """Return whether a session has been asked to stop, and remove any request."""
     path = folder / STOP
     with contextlib.suppress(*UNREADABLE, OSError):
         asked = msgspec.json.decode(path.read_bytes(), type=dict[str, str])

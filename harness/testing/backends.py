@@ -130,10 +130,7 @@ async def _backend(
 
 
 def _variants(backend: ports.Backend, request: Request) -> Iterator[tuple[str, Request, Request]]:
-    """Yield a name and two requests for each part of a request that the backend supports.
-
-    The requests differ only in the named part, so what the backend sends for them must differ.
-    """
+    """Yield a name, and two requests that differ in this part and must be sent differently."""
     first, other = Message("user", "Hello."), Message("assistant", "Hello.")
     variants: dict[str, list[dict[str, Any]]] = {
         "message texts": [{"messages": (Message("user", text),)} for text in ("a", "b")]
@@ -212,10 +209,7 @@ async def _refused(
     request: Request,
     timeout_s: float,
 ) -> None:
-    """Check what the backend sends to a server that refuses all calls.
-
-    Also check that the backend raises the right error for each status.
-    """
+    """Check what a backend sends to a refusing server, and the error for each status."""
     try:
         async with asyncio.timeout(timeout_s):
             for status in (429, 401, 404, 503, 200):
@@ -321,10 +315,7 @@ async def _parameters(
 
 
 async def _cut_off(check: PlugInCheck, backend: ports.Backend, request: Request) -> None:
-    """Check a call with a longer answer, then the same call with a limit of one token.
-
-    A provider may refuse either call.
-    """
+    """Check a call with a longer answer, then the same call with a limit of one token."""
     asked = f"{request.messages[0].content} {LONGER}"
     request = replace(request, messages=(Message("user", asked),))
     whole = await _result(backend, request)

@@ -118,10 +118,7 @@ class PlugInCheck:
             self.add(member, f"raises {type(error).__name__}{where}: {str(error)[:200]}")
 
     def call(self, member: str, *arguments: Any, where: str = "", **named: Any) -> Any:
-        """Call a method twice, add any problem found, and return the first result.
-
-        Return None if the result is invalid, or if the method is too slow or raises an exception.
-        """
+        """Call a method twice, add any problem found, and return the first valid result."""
         if member in self._slow:
             return None
         before = _copied(arguments)
@@ -219,10 +216,7 @@ class _TooSlow(BaseException):
 
 @contextlib.contextmanager
 def _time_limit() -> Iterator[None]:
-    """Raise `_TooSlow` in the block after `SLOW_S` seconds.
-
-    There is no time limit outside the main thread or on Windows.
-    """
+    """Raise `_TooSlow` in the block after `SLOW_S` seconds, if the platform allows."""
 
     def stop(*_: object) -> None:
         raise _TooSlow

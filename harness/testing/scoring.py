@@ -108,10 +108,7 @@ def _known_answers(
     instances: Mapping[str, Instance[Any]],
     answers: Mapping[str, Mapping[str, bool | None]],
 ) -> None:
-    """Add a problem for each answer whose verdict is not the expected one.
-
-    ``answers`` has the expected verdicts, by instance id and answer.
-    """
+    """Check that each answer has the expected verdict, by instance id and answer."""
     for name, verdicts in answers.items():
         if name not in instances:
             problem = f"does not yield {name!r} among the first {len(instances)}: raise limit=?"
@@ -152,10 +149,7 @@ def _instances(check: PlugInCheck, task: ports.Task[Any], limit: int) -> list[In
 
 
 def _ids_elsewhere(task: ports.Task[Any], limit: int) -> list[str] | None:
-    """Return the ids that the task's instances have in another process.
-
-    Return None if the task cannot be run in another process.
-    """
+    """Return the instances' ids in another process, or None if it cannot run there."""
     # Python orders sets of texts differently in each process.
     code = (
         "import itertools, json, pickle, sys; sys.path[:] = json.loads(sys.argv[1]);"
@@ -179,11 +173,7 @@ def _no_leak(check: PlugInCheck, member: str, texts: Sequence[str], hidden: str 
 
 
 def _scoring(check: PlugInCheck, instance: Instance[Any], hidden: str | None) -> str | None:
-    """Check the scores of good, wrong and hostile answers to an instance.
-
-    Returns:
-        The instance's reference answer, or None if it has none.
-    """
+    """Check the scores of good, wrong and hostile answers. Return the reference, if any."""
     named = f" of {instance.id!r}"
     reference: str | None = check.call("reference", instance)
     if reference is not None:
@@ -230,10 +220,7 @@ def _passes(check: PlugInCheck, instance: Instance[Any], text: str) -> bool:
 
 
 def _scored(check: PlugInCheck, instance: Instance[Any], text: str) -> Mapping[str, Score] | None:
-    """Return the scores of an answer, or {} if they are invalid.
-
-    Return None if the task raises `Unparseable`.
-    """
+    """Return an answer's scores: {} if invalid, None if the task raises `Unparseable`."""
     scores: Mapping[str, Score] | None
     try:
         scores = check.call("score", instance, text, where=f" for the text {text[:20]!r}")
