@@ -8,15 +8,17 @@ Google's Application Default Credentials (https://google.aip.dev/auth/4110), AWS
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from harness.backends._http import LEAST_KEY, HttpClient
+from harness.backends._responses import treatment_of
 from harness.errors import FatalCallError, TransientError
 from harness.plugins import import_extra
 
@@ -27,8 +29,20 @@ ENTRA_SCOPE = "https://cognitiveservices.azure.com/.default"
 RENEW_S = 300.0  # a token is renewed this long before it expires
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 
-GOOGLE_TRANSIENT = frozenset({"TransportError", "TimeoutError", "ResponseError"})
-"""Exceptions of google.auth which may pass by themselves. All others need the user."""
+
+@contextlib.contextmanager
+def _converting(cloud: str, remedy: str) -> Iterator[None]:
+    """Convert the exceptions of a cloud's library to CallErrors in a ``with`` block."""
+    try:
+        yield
+    except Exception as error:
+        if (treatment := treatment_of(error)) is None:
+            raise
+        said = f"{cloud}: {type(error).__name__}: {str(error)[:300]}"
+        # Google's library marks errors of its token server that may pass.
+        if treatment == "fatal" and not getattr(error, "retryable", False):
+            raise FatalCallError(said, remedy) from None
+        raise TransientError(said, kind="unreachable") from None
 
 
 def vertex_url(location: str) -> str:
@@ -89,16 +103,9 @@ class EntraClient(TokenClient):
 
     def new_token(self) -> str:
         identity = import_extra("azure.identity", "azure")
-        errors = import_extra("azure.core.exceptions", "azure")
-        try:
+        with _converting("Entra ID", "Log in: az login."):
             self._credential = self._credential or identity.DefaultAzureCredential()
             found = self._credential.get_token(ENTRA_SCOPE)
-        except errors.ServiceRequestError as error:
-            said = f"Entra ID: {type(error).__name__}: {str(error)[:300]}"
-            raise TransientError(said, kind="unreachable") from None
-        except errors.AzureError as error:
-            said = f"Entra ID: {type(error).__name__}: {str(error)[:300]}"
-            raise FatalCallError(said, "Log in: az login.") from None
         self._expires_at = found.expires_on
         token: str = found.token
         return token
@@ -119,16 +126,10 @@ class GoogleCloudClient(TokenClient):
     def new_token(self) -> str:
         google = import_extra("google.auth", "google")
         transport = import_extra("google.auth.transport.requests", "google")
-        errors = import_extra("google.auth.exceptions", "google")
-        try:
+        with _converting("Google Cloud", "Log in: gcloud auth application-default login."):
             if self._credentials is None:
                 self._credentials, _ = google.default(scopes=[SCOPE])
             self._credentials.refresh(transport.Request())
-        except errors.GoogleAuthError as error:
-            said = f"Google Cloud: {type(error).__name__}: {str(error)[:300]}"
-            if any(kind.__name__ in GOOGLE_TRANSIENT for kind in type(error).__mro__):
-                raise TransientError(said, kind="unreachable") from None
-            raise FatalCallError(said, "Log in: gcloud auth application-default login.") from None
         token: str = self._credentials.token
         return token
 
@@ -166,20 +167,12 @@ class AwsClient(HttpClient):
         auth = import_extra("botocore.auth", "aws")
         awsrequest = import_extra("botocore.awsrequest", "aws")
         errors = import_extra("botocore.exceptions", "aws")
-        try:
-            with self._lock:
-                if self._credentials is None:
-                    self._credentials = session.Session(profile=self._profile).get_credentials()
-                if self._credentials is None:
-                    raise errors.NoCredentialsError
-                credentials = self._credentials.get_frozen_credentials()
-        except errors.BotoCoreError as error:
-            said = f"AWS: {type(error).__name__}: {str(error)[:300]}"
-            if isinstance(error, errors.HTTPClientError):
-                raise TransientError(said, kind="unreachable") from None
-            raise FatalCallError(
-                said, "Log in (aws sso login), or set the AWS variables."
-            ) from None
+        with _converting("AWS", "Log in (aws sso login), or set the AWS variables."), self._lock:
+            if self._credentials is None:
+                self._credentials = session.Session(profile=self._profile).get_credentials()
+            if self._credentials is None:
+                raise errors.NoCredentialsError
+            credentials = self._credentials.get_frozen_credentials()
         headers = {"content-type": "application/json"}
         request = awsrequest.AWSRequest("POST", self.url + path, headers, content)
         auth.SigV4Auth(credentials, "bedrock", self._region).add_auth(request)

@@ -1,6 +1,7 @@
 """Reads failures and rate limits in providers' responses. `_bodies` reads the answers.
 
-Two tables map HTTP statuses and exceptions to the treatment of a failed call (docs/limits.md).
+Three tables map HTTP statuses, error codes and exceptions to the treatment of a failed call
+(docs/limits.md).
 """
 
 from __future__ import annotations
@@ -40,27 +41,61 @@ STATUSES: Mapping[int, Treatment] = {
 Statuses that are not listed are ``server_failed`` if they are 500 or more, else ``rejected``.
 """
 
-EXCEPTIONS: Mapping[str, Treatment | Literal["by cause"]] = {
-    "RequestError": "by cause",
-    "SSLError": "by cause",
-    "OpenAIError": "fatal",  # the client cannot make requests as it is configured
-    "AnthropicError": "fatal",
-    "ClientError": "malformed",  # aiohttp's own errors come through if a server does not speak HTTP
-    "HttpProcessingError": "malformed",
+CODES: Mapping[str, Treatment | Literal["no credit", "unsupported", "filtered"]] = {
+    **dict.fromkeys(("server_error", "vector_store_timeout"), "server_failed"),
+    "rate_limit_exceeded": "rate_limited",
+    **dict.fromkeys(("data_residency_mismatch", "organization_on_hold"), "fatal"),
+    **dict.fromkeys(("cmek_key_disabled", "cmek_key_network_blocked"), "fatal"),
+    **dict.fromkeys(("organization_type_not_supported", "parent_organization_required"), "fatal"),
+    **dict.fromkeys(("user_profile_required", "user_profile_not_found"), "fatal"),
+    **dict.fromkeys(("organization_not_enrolled_in_beta", "FAILED_PRECONDITION"), "fatal"),
+    **dict.fromkeys(("insufficient_quota", "billing_error"), "no credit"),
+    **dict.fromkeys(("billing_hard_limit_reached", "contract_spend_limit_reached"), "no credit"),
+    "enforced_spend_limit_reached": "no credit",
+    **dict.fromkeys(("unsupported_parameter", "unsupported_value"), "unsupported"),
+    **dict.fromkeys(("content_filter", "content_policy_violation"), "filtered"),
+    **dict.fromkeys(("ResponsibleAIPolicyViolation", "invalid_prompt"), "filtered"),
+    **dict.fromkeys(("bio_policy", "misalignment_policy_violation"), "filtered"),
+    "image_content_policy_violation": "filtered",
 }
-"""How exceptions are treated, by the name of their class or of its nearest listed base class."""
+"""How errors with a code are treated, if they have no HTTP status.
+
+An error with both a code and a status is treated by its status, with three exceptions. ``fatal``
+and ``no credit`` end the run whatever the status. ``unsupported``, a parameter that must be removed
+from the run file, ends it with status 400. ``filtered``, a prompt that a content filter refuses, is
+one with status 400 or 403.
+"""
+
+EXCEPTIONS: Mapping[str, Treatment | Literal["by cause"]] = {
+    "httpx2.RequestError": "by cause",
+    "ssl.SSLError": "by cause",
+    "openai.OpenAIError": "fatal",  # the client cannot make requests as it is configured
+    "openai.APIConnectionError": "by cause",
+    "openai.APIResponseValidationError": "malformed",
+    "anthropic.AnthropicError": "fatal",
+    "anthropic.APIConnectionError": "by cause",
+    "anthropic.APIResponseValidationError": "malformed",
+    "aiohttp.ClientError": "malformed",  # comes through if a server does not speak HTTP
+    "aiohttp.HttpProcessingError": "malformed",
+    "botocore.BotoCoreError": "fatal",  # no valid credentials, as for the other clouds
+    "botocore.HTTPClientError": "unreachable",
+    "botocore.ConnectionError": "unreachable",
+    "google.GoogleAuthError": "fatal",
+    **dict.fromkeys(("google.TransportError", "google.TimeoutError"), "unreachable"),
+    "google.ResponseError": "unreachable",
+    "azure.AzureError": "fatal",
+    **dict.fromkeys(("azure.ServiceRequestError", "azure.ServiceResponseError"), "unreachable"),
+}
+"""How exceptions are treated, by package and name of the class or of its nearest listed base class.
+
+The clouds' packages raise them while they find or renew credentials.
+"""
 
 # Transport exceptions which mean that no request was sent.
 UNSENT = frozenset({"ClientConnectorError", "ConnectionTimeoutError", "ConnectError", "ProxyError"})
 
-NO_CREDIT = {  # waiting does not help
-    *("insufficient_quota", "billing_error", "billing_hard_limit_reached"),
-    *("enforced_spend_limit_reached", "contract_spend_limit_reached"),
-}
-UNSUPPORTED = frozenset({"unsupported_parameter", "unsupported_value"})
 # Words in Anthropic's messages, since it has no error code for unsupported parameters.
 UNSUPPORTED_WORDS = ("Extra inputs are not permitted", "is deprecated for this model")
-FILTERS = frozenset({"content_filter", "content_policy_violation", "ResponsibleAIPolicyViolation"})
 FILTER_WORDS = (
     "flagged as potentially violating our usage policy",  # OpenAI's reasoning models
     "blocked by content filtering policy",  # Anthropic
@@ -68,6 +103,7 @@ FILTER_WORDS = (
     "ContentPolicyViolationError",  # LiteLLM proxies
 )
 
+ACCOUNT = "Check the account, and model.base_url in the run file."
 LONGEST_WAIT_S = 600.0
 MASK = "[key]"  # replaces a key that a server sends back
 
@@ -87,13 +123,21 @@ class CallContext:
         return " ".join(text.split())[:500]
 
 
+def treatment_of(error: Exception) -> Treatment | Literal["by cause"] | None:
+    """Return how an exception is treated, or None if it has no row in `EXCEPTIONS`."""
+    for kind in type(error).__mro__:
+        name = f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
+        if name in EXCEPTIONS:
+            return EXCEPTIONS[name]
+    return None
+
+
 def from_exception(error: Exception, asked: CallContext) -> CallError | None:
     """Convert an exception of an SDK or transport to a CallError.
 
     The result is None for any other exception.
     """
-    names = (kind.__name__ for kind in type(error).__mro__)
-    treatment = next((EXCEPTIONS[name] for name in names if name in EXCEPTIONS), None)
+    treatment = treatment_of(error)
     if treatment is None:
         return None
     if treatment == "by cause":
@@ -109,7 +153,7 @@ def from_sdk(error: Exception, asked: CallContext) -> CallError | None:
     exceptions.
     """
     status, response = getattr(error, "status_code", None), getattr(error, "response", None)
-    if isinstance(status, int) and response is not None:
+    if isinstance(status, int) and status >= 400 and response is not None:
         return from_status(status, response.headers, getattr(error, "body", None), asked)
     wrapped = type(error).__name__ in ("APIConnectionError", "APITimeoutError")
     cause = error.__cause__ if wrapped else None
@@ -124,19 +168,24 @@ def from_status(
     more = detail.get("details")
     exact = more.get("error_code") if isinstance(more, dict) else None
     google = _google_details(more)
-    code, said = str(exact or detail.get("code") or detail.get("type")), asked.without_key(said)
+    codes = (exact, detail.get("code"), detail.get("type"), detail.get("status"))
+    by_code = next((CODES[code] for code in map(str, codes) if code in CODES), None)
+    said = asked.without_key(said)
     message = f"{asked.endpoint} answered {status}: {said}"
     if "API_KEY_INVALID" in google.reasons:
         status = 401
-    treatment = STATUSES.get(status, "server_failed" if status >= 500 else "rejected")
-    if code in NO_CREDIT or status == 402:
-        return FatalCallError(message, "The account has no credit left.")
     if status == 429 and google.daily:
         return FatalCallError(message, "Run it again when the daily quota is renewed, or raise it.")
-    if status in (400, 403) and _filtered(code, said, detail):
+    if by_code == "no credit" or status == 402:
+        return FatalCallError(message, "The account has no credit left.")
+    if by_code == "fatal":
+        return FatalCallError(message, ACCOUNT)
+    if status in (400, 403) and _filtered(by_code, said, detail):
         return PromptRefused(message)
-    if status == 400 and (code in UNSUPPORTED or any(word in said for word in UNSUPPORTED_WORDS)):
+    wordy = any(words in said for words in UNSUPPORTED_WORDS)
+    if status == 400 and (by_code == "unsupported" or wordy):
         return FatalCallError(message, "Remove it from decoding in the run file.")
+    treatment = STATUSES.get(status, "server_failed" if status >= 500 else "rejected")
     remedy = f"Check model.name ({asked.model!r}) and model.base_url in the run file."
     if status == 404 and asked.url_hint:
         remedy = f"{remedy} {asked.url_hint}"
@@ -148,6 +197,19 @@ def from_status(
         )
     wait = _retry_after(headers)
     return _error(treatment, message, remedy, google.retry_after if wait is None else wait)
+
+
+def from_code(code: str, message: str) -> CallError:
+    """Return the error for an error code that a server reports in a successful response.
+
+    A code that is not in `CODES` means that the request is rejected.
+    """
+    treatment = CODES.get(code, "rejected")
+    if treatment == "filtered":
+        return PromptRefused(message)
+    if treatment == "no credit" or treatment == "unsupported":
+        return FatalCallError(message, ACCOUNT)
+    return _error(treatment, message, ACCOUNT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,12 +261,13 @@ def _detail(body: object) -> tuple[dict[str, Any], str]:
     return detail, str(detail.get("message") or text or "no explanation")
 
 
-def _filtered(code: str, said: str, detail: dict[str, Any]) -> bool:
+def _filtered(treatment: str | None, said: str, detail: dict[str, Any]) -> bool:
     """Return whether the error says that a content filter rejected the prompt."""
     inner, more = detail.get("innererror"), detail.get("metadata")
-    codes = {code, inner.get("code") if isinstance(inner, dict) else None}
+    if isinstance(inner, dict) and CODES.get(str(inner.get("code"))) == "filtered":
+        return True
     flagged = isinstance(more, dict) and ("flagged_input" in more or "reasons" in more)
-    return flagged or bool(codes & FILTERS) or any(words in said for words in FILTER_WORDS)
+    return flagged or treatment == "filtered" or any(words in said for words in FILTER_WORDS)
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:

@@ -15,27 +15,13 @@ import msgspec
 
 from harness.backends import _bodies
 from harness.backends._bodies import Count, Dialects
-from harness.backends._responses import Treatment
+from harness.backends._responses import from_code
 from harness.backends.openai import RESPONSES, OpenAIBackend, ProviderPreset
-from harness.errors import FatalCallError, PromptRefused, RequestRejected, TransientError
+from harness.errors import TransientError
 from harness.records import DecodingConstraint, Reply, Request, Usage
 
 INCOMPLETE = {"max_output_tokens": "length", "content_filter": "content_filter"}
 """Finish reasons of incomplete responses, by OpenAI's reason."""
-
-FAILURES: Mapping[str, Treatment] = {
-    "server_error": "server_failed",
-    "rate_limit_exceeded": "rate_limited",
-    "vector_store_timeout": "server_failed",
-    "data_residency_mismatch": "fatal",
-}
-"""How the errors of failed responses are treated, by code. Others mean that the prompt is refused,
-if their code is in `POLICIES`, or that the request is rejected."""
-
-POLICIES = {
-    *("invalid_prompt", "bio_policy", "misalignment_policy_violation"),
-    "image_content_policy_violation",
-}
 
 
 class _Content(msgspec.Struct):
@@ -180,14 +166,7 @@ def _finish(response: _Response) -> str:
     if response.status == "failed":
         error = response.error or _Error()
         said = f"The response failed: {error.message or error.code or 'no explanation'}"
-        treatment = FAILURES.get(error.code or "server_error", "rejected")
-        if error.code in POLICIES:
-            raise PromptRefused(said)
-        if treatment == "rejected":
-            raise RequestRejected(said)
-        if treatment == "fatal":
-            raise FatalCallError(said, "Check the region of the account and of model.base_url.")
-        raise TransientError(said, kind=treatment)
+        raise from_code(error.code or "server_error", said)
     if response.status == "incomplete":
         reason = (response.incomplete_details or _Incomplete()).reason or "incomplete"
         return INCOMPLETE.get(reason, reason)

@@ -132,6 +132,12 @@ async def test_an_invalid_key_ends_the_run_although_google_answers_400() -> None
         await answered(failure(400), 400)
 
 
+async def test_a_country_without_a_free_tier_ends_the_run() -> None:
+    error = {"code": 400, "message": "Enable billing.", "status": "FAILED_PRECONDITION"}
+    with pytest.raises(FatalCallError, match=r"Enable billing\..*Check the account"):
+        await answered({"error": error}, 400)
+
+
 async def test_a_quota_per_minute_is_waited_for_and_one_per_day_ends_the_run() -> None:
     with pytest.raises(Exception, match="No\\.") as caught:
         await answered(failure(429, {"retryDelay": "17.5s"}), 429)
