@@ -378,7 +378,7 @@ class Provider:
     async def _list_models(self, headers: Headers, connection: Connection) -> None:
         # Both vendors list models at the same path; only Anthropic's clients send this header.
         anthropic = wire.header(headers, b"anthropic-version") is not None
-        vendor = self._vendors[AnthropicMessages.path if anthropic else OpenAIChat.path]
+        vendor = AnthropicMessages() if anthropic else OpenAIChat()
         try:
             if self._api_key is not None:
                 vendor.check_key(headers, self._api_key)

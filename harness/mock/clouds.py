@@ -5,7 +5,7 @@ Credentials are not checked: any signature or token is accepted.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -71,7 +71,6 @@ class BedrockConverse(wire.WireFormat):
 
     path = "/model/{model}/converse"
     request_id_header = b"x-amzn-requestid"
-    limit_header = "x-unused-{unit}-{part}"
     failures: ClassVar = {
         500: "The system encountered an unexpected error during processing.",
         **dict.fromkeys((503, 529), "The service is currently unavailable."),
@@ -125,14 +124,6 @@ class BedrockConverse(wire.WireFormat):
             },
             "metrics": {"latencyMs": 1},
         }
-
-    def models(self, names: Collection[str]) -> dict[str, Any]:
-        """Return the JSON object that lists the models."""
-        return {"modelSummaries": [{"modelId": name} for name in names]}
-
-    def reset(self, seconds: float) -> str:
-        """Return the time until a limit is reset. This value is never sent."""
-        return f"{seconds:g}"
 
     def error(self, error: ApiError, request_id: str) -> dict[str, Any]:
         """Return the JSON object of an error reply."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta, Struct
@@ -53,7 +53,6 @@ class GeminiContent(wire.WireFormat):
 
     path = "/models/{model}:generateContent"
     request_id_header = b"x-request-id"
-    limit_header = "x-unused-{unit}-{part}"
     failures: ClassVar = {
         500: "An internal error has occurred.",
         **dict.fromkeys((503, 529), "The model is overloaded. Please try again later."),
@@ -109,18 +108,6 @@ class GeminiContent(wire.WireFormat):
             "modelVersion": request.model,
             "responseId": request.digest,
         }
-
-    def models(self, names: Collection[str]) -> dict[str, Any]:
-        """Return the JSON object that lists the models."""
-        return {"models": [{"name": f"models/{name}"} for name in names]}
-
-    def reset(self, seconds: float) -> str:
-        """Return the time until a limit is reset. This value is never sent."""
-        return f"{seconds:g}s"
-
-    def error(self, error: ApiError, request_id: str) -> dict[str, Any]:
-        """Return the JSON object of an error reply."""
-        return {"error": error.error}
 
     def fail(
         self, status: int, message: str, code: str | None = None, retry_after: float | None = None

@@ -90,10 +90,6 @@ class OpenAI(wire.WireFormat):
         minutes, rest = divmod(milliseconds, 60_000)
         return f"{minutes}m{rest / 1000:g}s" if minutes else f"{rest / 1000:g}s"
 
-    def error(self, error: ApiError, request_id: str) -> dict[str, Any]:
-        """Return the JSON object of an error reply. The request id is only in a header."""
-        return {"error": error.error}
-
     def fail(self, status: int, message: str, code: str | None = None, param: str = "") -> ApiError:
         """Return an error reply. ``param`` is the name of the invalid parameter."""
         kind = "invalid_request_error" if status < 500 else "server_error"

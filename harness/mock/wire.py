@@ -122,7 +122,7 @@ class WireFormat(ABC):
 
     path: ClassVar[str]  # that requests are posted to; if it has ``{model}``, its end
     request_id_header: ClassVar[bytes]
-    limit_header: ClassVar[str]  # with ``{unit}`` and ``{part}`` (limit, remaining, reset)
+    limit_header: ClassVar[str] = ""  # with ``{unit}`` and ``{part}`` (limit, remaining, reset)
     failures: ClassVar[Mapping[int, str]]  # messages for failures of the provider, by status
     reported: ClassVar[tuple[Unit, ...]] = UNITS  # limits to report in headers
 
@@ -133,9 +133,13 @@ class WireFormat(ABC):
     def fail(self, status: int, message: str, code: str | None = None) -> ApiError:
         """Return an error reply. ``code`` is the vendor's code for the error, if it has one."""
 
-    @abstractmethod
     def reset(self, seconds: float) -> str:
         """Return the header value that says that a rate limit resets ``seconds`` from now."""
+        return f"{seconds:g}"
+
+    def error(self, error: ApiError, request_id: str) -> dict[str, object]:
+        """Return the JSON object of an error reply. ``request_id`` may be a part of it."""
+        return {"error": error.error}
 
     def invalid(self, message: str, code: str | None = None) -> ApiError:
         """Return the error (400) for an invalid request."""
