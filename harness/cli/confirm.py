@@ -39,13 +39,13 @@ def confirm_cost(jobs: Sequence[Job], settings: Settings, yes: bool) -> None:
     paid = [job for job in priced if not _confirmed(job)]
     if not paid:
         return
-    from harness.run.dry_run import CallEstimate, EstimateRange, estimate_run  # not for a free run
+    from harness.run.dry_run import EstimateRange, estimate_run  # not for a free run
 
     total, most, made = EstimateRange(), 0.0, set[str]()
     for job in paid:
         found = estimate_run(job, made, references=False)
         made |= found.calls
-        calls = [CallEstimate(found.to_pay, found.usd), *found.judges.values()]
+        calls = [found.model, *found.judges.values()]
         costs = [one.usd or EstimateRange() for one in calls]
         cost, cap = sum(costs, EstimateRange()), job.run.budget.usd or inf
         total += EstimateRange(min(cost.low, cap), min(cost.high, cap))

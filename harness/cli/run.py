@@ -373,7 +373,7 @@ def _show_dry_runs(jobs: Sequence[Job], missing: Sequence[str]) -> None:
         known = [cost for one in found if (cost := one.total_usd) is not None]
         rows = {
             "all": f"{len(jobs):,} runs, one after another; a shared call is paid once",
-            "calls to pay": _spread(sum((one.to_pay for one in found), EstimateRange())),
+            "calls to pay": _spread(sum((one.model.calls for one in found), EstimateRange())),
             "cost": cost_text(sum(known, EstimateRange()) if len(known) == len(found) else None),
         }
         output.print()
@@ -381,7 +381,7 @@ def _show_dry_runs(jobs: Sequence[Job], missing: Sequence[str]) -> None:
 
 
 def _rows(job: Job, found: DryRun) -> dict[str, str]:
-    run, where = job.run, job.model.backend.endpoint
+    run, where, asked = job.run, job.model.backend.endpoint, found.model
     rows = {
         "run": str(job.folder.path) + (" (continued)" if job.folder.begun() else ""),
         "task": run.task.name,
@@ -389,9 +389,11 @@ def _rows(job: Job, found: DryRun) -> dict[str, str]:
         "instances": f"{found.instances:,}",
         "samples": f"{found.samples:,}, {found.owed_samples:,} of them unfinished",
         "calls of round 1": f"{len(found.calls):,} distinct, {found.cached:,} of them cached",
-        "calls to pay": _spread(found.to_pay),
-        "input tokens": f"about {_spread(found.input_tokens)}".replace("about unknown", "unknown"),
-        "output tokens": _spread(found.output_tokens),
+        "calls to pay": _spread(asked.calls),
+        "input tokens": f"about {_spread(found.model.input_tokens)}".replace(
+            "about unknown", "unknown"
+        ),
+        "output tokens": _spread(asked.output_tokens),
     }
     if job.shots is not None:
         lacking = job.shots.lacking
@@ -416,7 +418,7 @@ def _rows(job: Job, found: DryRun) -> dict[str, str]:
         for name, text in judge_warnings(job.task, job.judges, job.instances):
             rows[f"judge {name}"] = f"{text}\n{rows[f'judge {name}']}"
         if found.total_usd and cost != "nothing":
-            cost += f", {cost_text(found.usd)} of it for the answers"
+            cost += f", {cost_text(asked.usd)} of it for the answers"
     rows["cost"] = cost
     from harness.run.dry_run import estimate_waves
 

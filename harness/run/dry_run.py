@@ -41,11 +41,13 @@ class EstimateRange:
 
 
 class CallEstimate(NamedTuple):
-    """The number and cost of calls. The cost in US dollars is None if the price is unknown."""
+    """The number, tokens and cost of calls that are not cached."""
 
     calls: EstimateRange
-    usd: EstimateRange | None
-    saved_usd: EstimateRange = EstimateRange()  # by the prompt cache; in `usd.low` only
+    input_tokens: EstimateRange
+    output_tokens: EstimateRange
+    usd: EstimateRange | None  # None: the price is unknown
+    saved_usd: EstimateRange  # by the provider's prompt cache; in `usd.low` only
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,49 +63,46 @@ class DryRun:
     owed_samples: int
     calls: frozenset[str]  # ids of the distinct first-round calls still to make
     cached: int  # how many of these calls have a reply in the cache
-    to_pay: EstimateRange  # calls; tokens and cost are totals over them
-    input_tokens: EstimateRange
-    output_tokens: EstimateRange
-    usd: EstimateRange | None  # None: the price is unknown
+    model: CallEstimate  # the calls of the evaluated model
     references: int  # reference answers that the rules can check
     failed_references: Mapping[str, str]  # why reference answers fail, by the instance's id
     first: tuple[Message, ...] | None  # an example of the prompts; None if no sample is left
-    judges: Mapping[str, CallEstimate] = field(default_factory=dict)  # not included above
-    saved_usd: EstimateRange = EstimateRange()  # by the provider's prompt cache; in `usd.low` only
+    judges: Mapping[str, CallEstimate] = field(default_factory=dict)
 
     @property
     def total_usd(self) -> EstimateRange | None:
         """The cost of the run's model and of its judges, or None if a price is unknown."""
-        parts = [self.usd, *(judge.usd for judge in self.judges.values())]
+        parts = [one.usd for one in (self.model, *self.judges.values())]
         known = [part for part in parts if part is not None]
         return sum(known, EstimateRange()) if len(known) == len(parts) else None
 
     @property
     def total_saved_usd(self) -> EstimateRange:
         """The amount that the prompt caches of the run's model and of its judges save."""
-        return sum((judge.saved_usd for judge in self.judges.values()), self.saved_usd)
+        estimates = (self.model, *self.judges.values())
+        return sum((one.saved_usd for one in estimates), EstimateRange())
 
 
 class _Calls:
-    """Sums over calls: lower and upper bounds of their number, tokens and cost."""
+    """Sums over a model's calls: bounds of their number, tokens and cost."""
 
-    def __init__(
-        self,
-        price: Callable[[Usage], float] | None,
-        max_tokens: int | None,
-        beginnings: SharedBeginnings | None = None,
-    ) -> None:
-        self._price, self._beginnings = price, beginnings
-        self.limit(max_tokens)
+    def __init__(self, model: Model | None) -> None:
+        price = model.usual_price if model else None
+        self._price = price.cost if price else None
+        backend = model.backend if model else None
+        caching = isinstance(backend, CachesPrompts) and backend.prompt_caching
+        self._beginnings = SharedBeginnings() if caching else None
         self.calls = self.read = self.written = self.usd = self.saved = EstimateRange()
 
-    def limit(self, max_tokens: int | None) -> None:
-        """Set the maximum number of reply tokens of the calls that are added from now on."""
-        self._longest = inf if max_tokens is None else max_tokens
+    def estimate(self) -> CallEstimate:
+        """Return the sums."""
+        usd = self.usd if self._price else None
+        return CallEstimate(self.calls, self.read, self.written, usd, self.saved)
 
     def add(
         self,
         messages: Sequence[Message],
+        max_tokens: int | None,
         *,
         certain: bool,
         before: int = 0,
@@ -114,6 +113,7 @@ class _Calls:
 
         Args:
             messages: The prompt of round 1.
+            max_tokens: The maximum number of tokens in the reply, or None if it is not limited.
             certain: Whether the call will be made in any case.
             before: The number of rounds before this call, which lengthen its prompt.
             further: The maximum number of further tokens in the prompt.
@@ -121,16 +121,17 @@ class _Calls:
         """
         characters = sum(len(message.content) for message in messages)
         fewest, most = (characters / each for each in CHARACTERS_PER_TOKEN)
+        longest = inf if max_tokens is None else max_tokens
         most += further
         if before:
-            most += before * (FEEDBACK_TOKENS + self._longest)
+            most += before * (FEEDBACK_TOKENS + longest)
         self.calls += EstimateRange(certain, 1)
         self.read += EstimateRange(fewest * certain, most)
-        self.written += EstimateRange(answer * certain, self._longest)
+        self.written += EstimateRange(answer * certain, longest)
         if (price := self._price) is not None:
             low = price(Usage(round(fewest), answer)) if certain else 0.0
-            if max(most, self._longest) < inf:
-                high = price(Usage(round(most), round(self._longest)))
+            if max(most, longest) < inf:
+                high = price(Usage(round(most), round(longest)))
             else:
                 high = inf if price(Usage(10**6, 10**6)) else 0.0
             saved = self._saved(messages) if certain else EstimateRange()
@@ -155,9 +156,9 @@ class _Calls:
     ) -> None:
         """Add a judge's calls for one answer. The arguments are as in `add`."""
         for asked in questions:
-            self.limit(asked.decoding.max_tokens)
+            longest = asked.decoding.max_tokens
             for _ in range(asked.samples):
-                self.add(asked.messages, certain=certain, further=further)
+                self.add(asked.messages, longest, certain=certain, further=further)
 
 
 def estimate_run(job: Job, before: Collection[str] = (), *, references: bool = True) -> DryRun:
@@ -171,18 +172,9 @@ def estimate_run(job: Job, before: Collection[str] = (), *, references: bool = T
     backend, plan = job.model.backend, job.plan()
     by_instance = "by_instance" in backend.features
     key = partial(backend_key(job.run.model.backend, backend), by_instance=by_instance)
-    price = model.usual_price.cost if (model := job.model).usual_price else None
     with _cached(job, before) as cached:
-        found = count_work(
-            plan, key, cached, price, references=references, beginnings=_beginnings(job.model)
-        )
+        found = count_work(plan, key, cached, job.model, references=references)
     return replace(found, judges=_judge_calls(job, plan)) if job.judges else found
-
-
-def _beginnings(model: Model) -> SharedBeginnings | None:
-    backend = model.backend
-    caching = isinstance(backend, CachesPrompts) and backend.prompt_caching
-    return SharedBeginnings() if caching else None
 
 
 def estimate_waves(job: Job) -> EstimateRange | None:
@@ -207,8 +199,7 @@ def estimate_judge(
     that follow from its replies are not counted. Calls whose replies are cached are included, and
     an unknown price counts as 0.
     """
-    price = job.judge.model.usual_price if job.judge else None
-    total = _Calls(price.cost if price else None, None)
+    total = _Calls(job.judge.model if job.judge else None)
     for instance, text in job.owed(retried):
         total.add_questions(job.judge.judge.questions(instance, text) if job.judge else ())
     return round(total.calls.high), total.usd
@@ -227,11 +218,7 @@ def _judge_calls(job: Job, plan: RunPlan) -> dict[str, CallEstimate]:
     longest = inf if job.run.decoding.max_tokens is None else job.run.decoding.max_tokens
     rounds, judges = job.run.rounds, {judge.name: judge for judge in job.judges}
     routed = {name: routed_to(job.task, name) for name in judges}
-    prices = {name: judge.model.usual_price for name, judge in judges.items()}
-    totals = {
-        name: _Calls(price.cost if price else None, None, _beginnings(judges[name].model))
-        for name, price in prices.items()
-    }
+    totals = {name: _Calls(judge.model) for name, judge in judges.items()}
     asked: Mapping[str, Sequence[Question]] = {}
     last: Instance[Any] | None = None
     for owed in plan.owed():
@@ -249,20 +236,16 @@ def _judge_calls(job: Job, plan: RunPlan) -> dict[str, CallEstimate]:
             if routed[name](instance):
                 found = judges[name].judge.questions(instance, attempt.text or "")
                 totals[name].add_questions(found)
-    return {
-        name: CallEstimate(total.calls, total.usd if prices[name] else None, total.saved)
-        for name, total in totals.items()
-    }
+    return {name: total.estimate() for name, total in totals.items()}
 
 
 def count_work(
     plan: RunPlan,
     key: Callable[[Request], str],
     cached: Callable[[str], bool],
-    price: Callable[[Usage], float] | None = None,
+    model: Model | None = None,
     *,
     references: bool = True,
-    beginnings: SharedBeginnings | None = None,
 ) -> DryRun:
     """Count a plan's unfinished work, and estimate its cost.
 
@@ -270,14 +253,13 @@ def count_work(
         plan: The plan of a run.
         key: Returns a request's call id.
         cached: Returns whether the reply to a call is in the cache, given the call's id.
-        price: Returns a call's cost in US dollars, or is None if the price is unknown.
+        model: The run's model. Without it, the cost is unknown.
         references: Whether to score the reference answers too.
-        beginnings: Collects the beginnings that prompts share, or None without prompt caching.
     """
     samples, owed_samples = plan.count()
     calls: set[str] = set()
     n_cached, first, with_shots = 0, None, False
-    total, rounds = _Calls(price, plan.run.decoding.max_tokens, beginnings), plan.run.rounds
+    total, rounds, longest = _Calls(model), plan.run.rounds, plan.run.decoding.max_tokens
     for owed in plan.owed():
         messages = plan.opening(owed.instance).messages
         if first is None or (plan.shots and not with_shots):
@@ -291,12 +273,12 @@ def count_work(
             elif name not in calls:
                 reference = plan.task.reference(owed.instance) or ""
                 tokens = round(len(reference) / CHARACTERS_PER_TOKEN[0])
-                most = plan.run.decoding.max_tokens or tokens
-                total.add(messages, certain=True, answer=max(1, min(tokens, most)))
+                answer = max(1, min(tokens, longest or tokens))
+                total.add(messages, longest, certain=True, answer=answer)
             calls.add(name)
         for number in range(max(2, owed.round), rounds.max + 1):
             certain = number == owed.round or not rounds.stop_on_pass
-            total.add(messages, certain=certain, before=number - 1)
+            total.add(messages, longest, certain=certain, before=number - 1)
     n_references, failed = _check_references(plan) if references else (0, {})
     return DryRun(
         instances=samples // plan.run.samples,
@@ -304,14 +286,10 @@ def count_work(
         owed_samples=owed_samples,
         calls=frozenset(calls),
         cached=n_cached,
-        to_pay=total.calls,
-        input_tokens=total.read,
-        output_tokens=total.written,
-        usd=None if price is None else total.usd,
+        model=total.estimate(),
         references=n_references,
         failed_references=failed,
         first=first,
-        saved_usd=total.saved,
     )
 
 

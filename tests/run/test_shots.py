@@ -135,7 +135,7 @@ def test_the_dry_run_prices_the_shots() -> None:
         for one in (plan(task), plan(task, n=1), plan(task, n=3))
     ]
     for fewer, more in pairwise(found):
-        assert fewer.input_tokens.low * 2 < more.input_tokens.low
+        assert fewer.model.input_tokens.low * 2 < more.model.input_tokens.low
     assert found[1].first == (
         Message("user", "What is 1 + 1?"),
         Message("assistant", "2"),
