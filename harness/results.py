@@ -139,7 +139,7 @@ class RunResult:
 
     def __repr__(self) -> str:
         overall = self.metrics.overall
-        rate = with_error(overall.pass_rate, overall.stderr)
+        rate = with_error(overall.mean, overall.stderr)
         begun = "" if self.metrics.complete else f", incomplete: {self.metrics.progress}"
         simulated = ", simulated" if self.metrics.simulated else ""
         return f"RunResult({self.name!r}, pass rate {rate}, n={overall.n:,}{begun}{simulated})"

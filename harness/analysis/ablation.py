@@ -148,12 +148,11 @@ def _label(variants: Sequence[Variant], wanted: str) -> str:
 
 
 def _group_values(variant: Variant, over: str) -> dict[str, float]:
-    values, score = {}, variant.score
+    values = {}
     for name, group in variant.metrics.groups.get(over, {}).items():
-        found = group.scores[score].mean if score in group.scores else None
-        value = group.pass_rate if score == PASS_RATE else found
-        if value is not None:
-            values[name] = value
+        found = group if variant.score == PASS_RATE else group.scores.get(variant.score)
+        if found is not None and found.mean is not None:
+            values[name] = found.mean
     return values
 
 
@@ -214,11 +213,11 @@ def _doubts(variant: Variant, baseline: Variant, over: str) -> Iterator[str]:
         if unlike := sum(groups[name].instances != others[name].instances for name in common):
             yield f"other instances in {counted(unlike, over)}"
     missing = sum(
-        group.scores[score].not_measured
+        group.scores[score].missing
         if score in group.scores
         else group.pass_at_k_instances
         if of_k(score)[1]
-        else group.not_judged + (0 if score == PASS_RATE else group.n)
+        else group.missing + (0 if score == PASS_RATE else group.n)
         for group in groups.values()
     )
     if missing:

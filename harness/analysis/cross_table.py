@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from typing import NamedTuple
 
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from harness.analysis import comparable
 from harness.analysis.breakdown import Key, are_fractions, has_score, scored, values_by
@@ -70,19 +70,15 @@ class TableColumn(Struct, frozen=True, kw_only=True):
     group: str | None
 
 
-class TableCell(Struct, frozen=True, kw_only=True):
+class TableCell(SampleStatistic, frozen=True, kw_only=True):
     """The value of a figure in one group of a run.
 
     ``n`` is the number of samples that have a value of the figure's score. The cell's value is None
     if the figure is undefined for these samples.
     """
 
-    value: float | None
-    stderr: float | None
-    ci95: tuple[float, float] | None
-    n: int
-    n_clusters: int
-    not_measured: int
+    mean: float | None = field(name="value")
+    missing: int = field(name="not_measured")
 
 
 class TableRow(Struct, frozen=True, kw_only=True):
@@ -200,7 +196,7 @@ def cross_table(
     for number, shown in enumerate(figures):
         at = [place for place, column in enumerate(columns) if column.figure == number]
         cells = [row.cells[place] for row in rows for place in at]
-        n = sum(cell is not None and cell.value is None and cell.n > 0 for cell in cells)
+        n = sum(cell is not None and cell.mean is None and cell.n > 0 for cell in cells)
         if shown.of in F1 and n:
             notes.append(f"{n} cells have no {shown.name}: one of its classes never occurs there.")
     notes += _differences(filled, {"model.name", *map(comparable.section_of, named[0])})
@@ -366,8 +362,7 @@ def _rows(
         for place, found in one.cells.items():
             key = one.model, tuple(settings.values()), place.group
             row, anywhere = cells.setdefault(key, {}), place._replace(group="")
-            fields = structs.asdict(found)
-            cell = TableCell(value=fields.pop("mean"), not_measured=fields.pop("missing"), **fields)
+            cell = TableCell(**structs.asdict(found))
             row[anywhere] = None if anywhere in row else cell  # None if two runs share the row
             owners.setdefault(key, {})[run] = one.variant
     columns, places = [], []

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, field
 
+from harness.analysis.clustered import SampleStatistic
 from harness.errors import DataInvalid
 from harness.records import METRICS_VERSION, Outcome, Usage
 
@@ -18,30 +19,34 @@ PASS_RATE = "pass_rate"  # noqa: S105 (not a password)
 MOST_SHOWN = 4  # scores in the short text of a run's metrics
 
 
-class Rate(Struct, frozen=True, kw_only=True):
-    """The share of samples that pass. The verdict on a sample is that of its last round."""
+class Rate(SampleStatistic, frozen=True, kw_only=True):
+    """The share of samples that pass. The verdict on a sample is that of its last round.
 
-    pass_rate: float | None  # over the n samples with a verdict
-    stderr: float | None = None  # clustered; null for fewer than two clusters
-    ci95: tuple[float, float] | None = None  # Wilson's on the effective sample size
-    n: int
-    n_clusters: int
+    The interval is Wilson's on the effective sample size. Samples without a verdict (infrastructure
+    error, failed judge) are missing.
+    """
+
+    mean: float | None = field(name="pass_rate")
+    missing: int = field(default=0, name="not_judged")
     naive_stderr: float | None = None  # as if all samples were independent
-    not_judged: int = 0  # samples without a verdict (infrastructure error, failed judge)
     pass_rate_errors_as_failures: float | None = None  # passed / all samples: a lower bound
     cluster_rate: float | None = None  # mean of the clusters' pass rates, equally weighted
     cluster_rate_stderr: float | None = None
 
+    @property
+    def pass_rate(self) -> float | None:
+        """The share of the judged samples that pass, or None if there are none."""
+        return self.mean
 
-class Mean(Struct, frozen=True, kw_only=True):
-    """The mean of a score over samples. A sample's value is that of its last round."""
+
+class Mean(SampleStatistic, frozen=True, kw_only=True):
+    """The mean of a score over samples. A sample's value is that of its last round.
+
+    The interval is Wilson's if all values are between 0 and 1, and otherwise a t interval.
+    """
 
     mean: float
-    stderr: float | None = None
-    ci95: tuple[float, float] | None = None  # Wilson's if all values are between 0 and 1, else t's
-    n: int
-    n_clusters: int
-    not_measured: int = 0  # samples without a value, for whatever reason
+    missing: int = field(default=0, name="not_measured")
 
 
 class Rounds(Struct, frozen=True, kw_only=True):
@@ -70,14 +75,14 @@ class Group(Rate, frozen=True, kw_only=True):
     """
 
     instances: str = ""
-    scores: dict[str, Mean] = {}
+    scores: dict[str, Mean] = field(default_factory=dict)
     pass_at_k: dict[int, float]
     pass_at_k_stderr: dict[int, float | None]
     pass_at_k_instances: int
-    pass_at_k_ci95: dict[int, tuple[float, float] | None] = {}
-    pass_hat_k: dict[int, float] = {}
-    pass_hat_k_stderr: dict[int, float | None] = {}
-    pass_hat_k_ci95: dict[int, tuple[float, float] | None] = {}
+    pass_at_k_ci95: dict[int, tuple[float, float] | None] = field(default_factory=dict)
+    pass_hat_k: dict[int, float] = field(default_factory=dict)
+    pass_hat_k_stderr: dict[int, float | None] = field(default_factory=dict)
+    pass_hat_k_ci95: dict[int, tuple[float, float] | None] = field(default_factory=dict)
     rounds: Rounds
 
 
@@ -166,7 +171,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
     @property
     def pass_rate(self) -> float | None:
         """The pass rate over all judged samples, or None if there are none."""
-        return self.overall.pass_rate
+        return self.overall.mean
 
     def __repr__(self) -> str:
         """Return a summary with only the main figures, because all of them would fill pages."""

@@ -115,7 +115,7 @@ def _comparisons(
 def _correlations(table: CrossTable) -> Iterator[Tau]:
     for first, second in combinations(range(len(table.figures)), 2):
         cells = [(row.cells[first], row.cells[second]) for row in table.rows]
-        found = rank_correlation((one.value, other.value) for one, other in cells if one and other)
+        found = rank_correlation((one.mean, other.mean) for one, other in cells if one and other)
         if found.n_runs >= FEWEST_MODELS:
             yield Tau(first=first, second=second, **asdict(found))
 

@@ -235,13 +235,8 @@ def _figures(
         if n or not groups.names[number]:
             one = verdicts.get(number, Estimate())
             rate = Rate(
-                pass_rate=one.mean,
-                stderr=one.stderr,
-                ci95=one.ci95,
-                n=one.n,
-                n_clusters=one.n_clusters,
+                **asdict(one.over_samples(one.ci95, n)),
                 naive_stderr=one.naive_stderr,
-                not_judged=n - one.n,
                 pass_rate_errors_as_failures=passed[number] / n if n else None,
                 cluster_rate=(cluster := of_clusters.get(number, Estimate())).mean,
                 cluster_rate_stderr=cluster.stderr,
@@ -253,12 +248,7 @@ def _figures(
 
 
 def _scores(found: Mapping[str, SampleStatistic]) -> dict[str, Mean]:
-    means = {}
-    for name, one in found.items():
-        if one.n:
-            fields = asdict(one)
-            means[name] = Mean(not_measured=fields.pop("missing"), **fields)
-    return means
+    return {name: Mean(**asdict(one)) for name, one in found.items() if one.n}
 
 
 def reference_scores(attempts: AttemptTable, references: AttemptTable) -> dict[str, ReferenceScore]:

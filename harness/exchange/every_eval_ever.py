@@ -210,18 +210,16 @@ def _results(
     unit |= {"score_type": "continuous", "min_score": 0.0, "max_score": 1.0}
     measured: dict[str, Rate | Mean] = {PASS_RATE: metrics.overall, **metrics.scores}
     for name, one in measured.items():
-        value = one.pass_rate if isinstance(one, Rate) else one.mean
-        missing = one.not_judged if isinstance(one, Rate) else one.not_measured
-        if value is None:
+        if one.mean is None:
             continue
         rate = {"metric_id": PASS_RATE, **unit}
         mean = {"metric_id": f"{run.task}.{name}", "lower_is_better": False}
-        details = {"clusters": one.n_clusters, "samples_without_a_value": missing}
+        details = {"clusters": one.n_clusters, "samples_without_a_value": one.missing}
         yield always | {
             "evaluation_result_id": name,
             "metric_config": {"metric_name": name, **(rate if isinstance(one, Rate) else mean)},
             "score_details": {
-                "score": value,
+                "score": one.mean,
                 "details": {key: _text(number) for key, number in details.items()},
                 "uncertainty": _uncertainty(one.stderr, one.ci95, one.n),
             },

@@ -70,9 +70,8 @@ def figures(metrics: Metrics) -> dict[str, float]:
     found: dict[str, float | None] = {}
     measured: dict[str, Rate | Mean] = {**metrics.scores, PASS_RATE: metrics.overall}
     for name, one in measured.items():
-        value = one.pass_rate if isinstance(one, Rate) else one.mean
         low, high = one.ci95 or (None, None)
-        found |= {name: value, f"{name}/stderr": one.stderr, f"{name}/n": one.n}
+        found |= {name: one.mean, f"{name}/stderr": one.stderr, f"{name}/n": one.n}
         found |= {f"{name}/ci95_low": low, f"{name}/ci95_high": high}
     for k, rate in metrics.pass_at_k.items():
         low, high = metrics.pass_at_k_ci95.get(k) or (None, None)

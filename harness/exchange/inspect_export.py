@@ -182,7 +182,7 @@ def _header(
         "plan": {"steps": [{"solver": "generate"}], "config": decoding},
         "results": {
             "total_samples": metrics.n_samples,
-            "completed_samples": metrics.n_samples - metrics.overall.not_judged,
+            "completed_samples": metrics.n_samples - metrics.overall.missing,
             "scores": scores,
         },
         "stats": {
@@ -194,20 +194,17 @@ def _header(
 
 
 def _result(name: str, found: Rate | Mean, metrics: Metrics) -> dict[str, Any]:
-    values: dict[str, float | None]
+    values: dict[str, float | None] = {"mean": found.mean}
     if isinstance(found, Rate):
-        missing = found.not_judged
-        values = {"pass_rate": found.pass_rate}
+        values = {"pass_rate": found.mean}
         values |= {f"pass_at_{k}": value for k, value in metrics.pass_at_k.items()}
-    else:
-        missing, values = found.not_measured, {"mean": found.mean}
     low, high = found.ci95 or (None, None)
     values |= {"stderr": found.stderr, "ci95_low": low, "ci95_high": high}
     return {
         "name": name,
         "scorer": name,
         "scored_samples": found.n,
-        "unscored_samples": missing,
+        "unscored_samples": found.missing,
         "metrics": {k: {"name": k, "value": v} for k, v in values.items() if v is not None},
     }
 

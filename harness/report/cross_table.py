@@ -91,13 +91,13 @@ def _scale(figure: ShownFigure) -> tuple[int, int]:
 
 
 def _cell(cell: TableCell | None, figure: ShownFigure) -> Cell:
-    if cell is None or cell.value is None:
+    if cell is None or cell.mean is None:
         return Cell(None, MISSING)
     scale, digits = _scale(figure)
-    text = number(scale * cell.value, digits)
+    text = number(scale * cell.mean, digits)
     if _has_error(cell):
         text += f" ± {scale * (cell.stderr or 0.0):.{digits}f}"
-    return Cell(cell.value, text)
+    return Cell(cell.mean, text)
 
 
 def _has_error(cell: TableCell) -> bool:
@@ -116,9 +116,9 @@ def _captions(found: CrossTable) -> list[str]:
         *_kinds(found),
     ]
     cells = [cell for row in found.rows for cell in row.cells]
-    if any(cell is None or cell.value is None for cell in cells):
+    if any(cell is None or cell.mean is None for cell in cells):
         told.append(_NO_VALUE)
-    if any(cell and cell.value is not None and not _has_error(cell) for cell in cells):
+    if any(cell and cell.mean is not None and not _has_error(cell) for cell in cells):
         told.append("Without ±: one cluster, or all values alike; the error cannot be estimated.")
     if found.sources:
         told.append(f"Figures as in {'; '.join(found.sources)}.")
@@ -138,7 +138,7 @@ def _counts(found: CrossTable) -> Iterator[str]:
         grouped = any(one.figure == column.figure and one.group for one in found.columns)
         if not (over_all and grouped):  # the groups count the same samples
             without, of = lacking.get(column.figure, (0, 0))
-            none = sum(cell.not_measured for cell in cells)
+            none = sum(cell.missing for cell in cells)
             lacking[column.figure] = without + none, of + none + sum(cell.n for cell in cells)
     told = [
         f"{min(n):,}" + (f" to {max(n):,}" if min(n) < max(n) else "") + f" {where}"
@@ -230,9 +230,9 @@ def _heading(found: Suite, figure: ShownFigure) -> str:
 
 
 def _value(cell: TableCell | None, figure: ShownFigure) -> Cell:
-    if cell is None or cell.value is None:
+    if cell is None or cell.mean is None:
         return Cell(None, MISSING)
-    return Cell(cell.value, _with_interval(cell.value, cell.ci95, *_scale(figure)))
+    return Cell(cell.mean, _with_interval(cell.mean, cell.ci95, *_scale(figure)))
 
 
 def _with_interval(
@@ -256,7 +256,7 @@ def _model_notes(found: Suite, brief: bool) -> Iterator[str]:
         measures.append(f"{measure} on the data set {data}" if data else measure)
     yield f"{'; '.join(measures)}."
     yield from _counts(shown)
-    if any(cell is None or cell.value is None for row in shown.rows for cell in row.cells):
+    if any(cell is None or cell.mean is None for row in shown.rows for cell in row.cells):
         yield _NO_VALUE
     if found.failures:
         counted = (

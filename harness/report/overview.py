@@ -264,7 +264,7 @@ def _run(
         failures=list(_failures(run, frequent)),
         n_failed=len(_failed(run)),
         n_reasons=len({place for row in _failed(run) for place in run.failures.of[row]}),
-        not_judged=metrics.overall.not_judged if metrics.overall.n else found.missing,
+        not_judged=metrics.overall.missing if metrics.overall.n else found.missing,
         outcomes={outcome: metrics.outcomes.get(outcome, 0) for outcome in OUTCOMES},
         cost_usd=None if run.recorded else metrics.cost_usd,
         cost_per_solved_usd=None if run.recorded else metrics.cost_per_solved_usd,
@@ -290,7 +290,7 @@ def _scores(run: ReportedRun) -> Iterator[ScoreMean]:
             low=low,
             high=high,
             n=mean.n if mean else 0,
-            missing=mean.not_measured if mean else run.metrics.n_samples,
+            missing=mean.missing if mean else run.metrics.n_samples,
             unit="%" if run.is_share(name) else "",
         )
 

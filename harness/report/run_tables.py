@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 
-from msgspec.structs import asdict
-
 from harness.analysis.clustered import ROUNDING, SampleStatistic
 from harness.analysis.metrics import CallFigures, Mean, Metrics, Rate
 from harness.analysis.self_preference import MARK, marked, notes
@@ -40,7 +38,7 @@ def run_document(metrics: Metrics) -> TableDocument:
     rate = metrics.overall
     parts: list[Table | Note] = [facts(_headline(metrics))]
     told = {(mean.mean, mean.n) for mean in metrics.scores.values()}
-    if told - {(rate.pass_rate, rate.n)}:
+    if told - {(rate.mean, rate.n)}:
         parts.append(_scores(metrics))
     if metrics.references:
         rows = [[name, *reference_cells(one)] for name, one in metrics.references.items()]
@@ -75,12 +73,8 @@ def headed(document: TableDocument, metrics: Metrics) -> TableDocument:
 def primary(metrics: Metrics, rate: Rate, scores: Mapping[str, Mean]) -> SampleStatistic:
     """Return the primary metric of a run or group, given its pass rate and its other scores."""
     if not metrics.measure:
-        sizes = {"n": rate.n, "n_clusters": rate.n_clusters, "missing": rate.not_judged}
-        return SampleStatistic(mean=rate.pass_rate, stderr=rate.stderr, ci95=rate.ci95, **sizes)
-    if metrics.measure not in scores:
-        return SampleStatistic(missing=rate.not_judged)
-    fields = asdict(scores[metrics.measure])
-    return SampleStatistic(missing=fields.pop("not_measured"), **fields)
+        return rate
+    return scores.get(metrics.measure) or SampleStatistic(missing=rate.missing)
 
 
 def _headline(metrics: Metrics) -> Iterator[tuple[object, object]]:
@@ -108,21 +102,21 @@ def _headline(metrics: Metrics) -> Iterator[tuple[object, object]]:
 
 
 def _verdicts(metrics: Metrics, rate: Rate, *, bold: bool) -> Iterator[tuple[object, object]]:
-    passed = with_error(rate.pass_rate, rate.stderr, 4)
+    passed = with_error(rate.mean, rate.stderr, 4)
     so_far = "" if metrics.complete else " so far"
     yield f"pass rate{so_far}", Cell(passed, style="bold" if bold else "")
     yield "95% interval", interval(rate.ci95, 4)
     of_clusters = rate.cluster_rate
-    if of_clusters is not None and abs(of_clusters - (rate.pass_rate or 0)) > ROUNDING:
+    if of_clusters is not None and abs(of_clusters - (rate.mean or 0)) > ROUNDING:
         shown = with_error(of_clusters, rate.cluster_rate_stderr, 4)
         yield "by prompt", f"{shown}, each cluster (unique prompt) with equal weight"
     yield "naive s.e.", f"± {number(rate.naive_stderr, 4)}, as if all samples were independent"
     yield "judged", f"{rate.n:,} samples in {rate.n_clusters:,} clusters"
-    not_judged = f"{rate.not_judged:,} samples"
-    if rate.n and rate.not_judged:
+    not_judged = f"{rate.missing:,} samples"
+    if rate.n and rate.missing:
         lowest = number(rate.pass_rate_errors_as_failures, 4)
         not_judged += f", pass rate if all failed {lowest}"
-    yield "not judged", Cell(not_judged, style="yellow" if rate.not_judged else "")
+    yield "not judged", Cell(not_judged, style="yellow" if rate.missing else "")
 
 
 def _scores(metrics: Metrics) -> Table:

@@ -18,7 +18,7 @@ from itertools import groupby, zip_longest
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from harness.report.text import interval, number, percentage, printable, with_error
 
@@ -211,7 +211,7 @@ def facts(pairs: Iterable[tuple[object, object]]) -> Table:
 
 def flat(figures: Struct) -> dict[str, object]:
     """Convert a record of figures for CSV: ``ci95`` becomes ``ci95_low`` and ``ci95_high``."""
-    found = structs.asdict(figures)
+    found: dict[str, Any] = msgspec.to_builtins(figures)
     low, high = found.pop("ci95", None) or (None, None)
     return {**found, "ci95_low": low, "ci95_high": high}
 

@@ -107,7 +107,7 @@ def test_what_may_mislead_is_marked() -> None:
             variant("half", {"a": 0.5, "b": 0.5}, complete=False, n_planned=900, n_owed=690),
             variant("none", {}, n_attempts=0, groups={"task": {}}),
             variant("fewer", {}, groups={"task": {"a": group(0.5, n=13, instances="other")}}),
-            variant("unjudged", {}, groups={"task": {"a": group(0.5, n=90, not_judged=10)}}),
+            variant("unjudged", {}, groups={"task": {"a": group(0.5, n=90, missing=10)}}),
         ),
         AblationOptions(),
     )

@@ -51,7 +51,7 @@ def test_agrees_with_the_summary(make, table_of, summary_of, samples) -> None:
     for (group,), part in last.items():
         other = summary.groups["letter"][group]
         assert (part.mean, part.stderr, part.n) == (other.pass_rate, other.stderr, other.n)
-        assert (part.ci95, part.missing) == (other.ci95, other.not_judged)
+        assert (part.ci95, part.missing) == (other.ci95, other.missing)
         assert part.n_clusters == other.n_clusters
 
 
@@ -104,7 +104,7 @@ def test_means_are_the_summarys(make, table_of, summary_of) -> None:
     for (group,), part in values_by(table, "f1", "parity").items():
         other = summary.groups["parity"][group].scores["f1"]
         assert (part.mean, part.stderr, part.ci95) == (other.mean, other.stderr, other.ci95)
-        assert (part.n, part.missing) == (other.n, other.not_measured)
+        assert (part.n, part.missing) == (other.n, other.missing)
 
 
 def test_recorded_first_rounds_and_sources(table_of, recorded, expected_tables) -> None:

@@ -128,17 +128,17 @@ def test_a_paper_s_table_of_two_tasks(make, runs) -> None:
         assert len(table)
         for output in FORMATS:
             one, part = cell(found, row, name, output), expected["python", output]
-            assert (one.value, one.stderr, one.ci95) == (part.mean, part.stderr, part.ci95)
-            assert (one.n, one.not_measured) == (part.n, part.missing)
+            assert (one.mean, one.stderr, one.ci95) == (part.mean, part.stderr, part.ci95)
+            assert (one.n, one.missing) == (part.n, part.missing)
     verdicts = validation[1].take(validation[1].measured("correct"))
     (expected,) = macro_f1(verdicts, "correct", "label", "representation").values()
-    assert cell(found, row, "F1 answered").value == expected.mean
-    assert cell(found, row, "Macro-F1").value < expected.mean
+    assert cell(found, row, "F1 answered").mean == expected.mean
+    assert cell(found, row, "Macro-F1").mean < expected.mean
     answered = cell(found, row, "Answered")
-    assert (answered.n, answered.not_measured) == (30, 6)
+    assert (answered.n, answered.missing) == (30, 6)
     correct = sum(n % 5 != 4 and n % 3 != 0 for n in range(12)) * 3
-    assert answered.value == pytest.approx(correct / 30)
-    assert cell(found, row, "Val Acc").value == pytest.approx(correct / 36)
+    assert answered.mean == pytest.approx(correct / 30)
+    assert cell(found, row, "Val Acc").mean == pytest.approx(correct / 36)
     assert found.sources == [SOURCE]
     assert found.notes == []
 
@@ -282,13 +282,13 @@ def test_no_answer_with_a_verdict_is_a_macro_f1_of_nothing(make, runs) -> None:
         for n in range(4)
     ]
     found = cross_table([runs("v", "validation", attempts)], TABLES, TableOptions())
-    assert cell(found, found.rows[0], "Macro-F1", "json").value == 0.0
+    assert cell(found, found.rows[0], "Macro-F1", "json").mean == 0.0
 
 
 def test_a_class_that_never_occurs_is_said(make, runs) -> None:
     attempts = [one for one in validated(make) if one.groups["label"] == "yes"]
     found = cross_table([runs("v", "validation", attempts)], TABLES, TableOptions())
-    assert cell(found, found.rows[0], "Macro-F1", "json").value is None
+    assert cell(found, found.rows[0], "Macro-F1", "json").mean is None
     assert "4 cells have no Macro-F1: one of its classes never occurs there." in found.notes
 
 
@@ -300,7 +300,7 @@ def test_scores_that_are_no_fractions(make, runs) -> None:
         [runs("r", "free", attempts)], {}, TableOptions(rows="g", scores=["words", "pass_rate"])
     )
     assert [figure.fraction for figure in found.figures] == [False, True]
-    assert cell(found, found.rows[0], "words").value == 1.5
+    assert cell(found, found.rows[0], "words").mean == 1.5
 
 
 def test_rounds(make, runs) -> None:
@@ -313,7 +313,7 @@ def test_rounds(make, runs) -> None:
     run = runs("r", "free", attempts)
     for round_, value in ((None, 1.0), (2, 1.0), (1, 0.25)):
         found = cross_table([run], {}, TableOptions(rows="g", round=round_))
-        assert cell(found, found.rows[0], "pass rate").value == value
+        assert cell(found, found.rows[0], "pass rate").mean == value
     with pytest.raises(ConfigError, match="has a round 3: the last one is round 2"):
         cross_table([run], {}, TableOptions(rows="g", round=3))
 

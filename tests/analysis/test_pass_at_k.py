@@ -116,7 +116,7 @@ def test_estimates_are_not_verdicts() -> None:
 def test_the_metrics_of_a_run_hold_its_measure() -> None:
     found = summarise(of(FOUR), NO_CALLS, RunFacts(run="r", task="t", measure="pass^2"))
     mean = found.scores["pass^2"]
-    assert (mean.n, mean.not_measured) == (14, 0)
+    assert (mean.n, mean.missing) == (14, 0)
     assert mean.mean == pytest.approx(2 / 14)
     assert found.overall.n == 9 * 4 + 3 * 4 + 3 + 3
 
@@ -142,8 +142,8 @@ def test_a_table_has_a_column_for_each_measure() -> None:
     assert [figure.name for figure in found.figures] == ["pass@4", "pass rate"]
     first, second = found.rows
     cells = [cell for cell in first.cells if cell]
-    assert [cell.value for cell in cells] == pytest.approx([0.75, (9 + 3 + 3) / 54])
-    assert [(cell.n, cell.not_measured) for cell in cells] == [(12, 2), (54, 1)]
+    assert [cell.mean for cell in cells] == pytest.approx([0.75, (9 + 3 + 3) / 54])
+    assert [(cell.n, cell.missing) for cell in cells] == [(12, 2), (54, 1)]
     assert second.cells[0] is None  # it has one sample of each instance
     with pytest.raises(ConfigError, match="'taught' has no score 'pass@4'") as refused:
         cross_table(runs, {}, TableOptions(rows="", scores=["pass@4"]))

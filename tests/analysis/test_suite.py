@@ -35,7 +35,7 @@ def found(make: Make, table_of: TableOf) -> Suite:
 def test_a_row_per_model_and_a_column_per_benchmark(found: Suite) -> None:
     assert found.table.tasks == ["first", "second"]
     assert [row.model for row in found.table.rows] == list(PASSED)
-    values = [[cell.value for cell in row.cells if cell] for row in found.table.rows]
+    values = [[cell.mean for cell in row.cells if cell] for row in found.table.rows]
     assert values == [[n / 40 for n in passed] for passed in PASSED.values()]
 
 

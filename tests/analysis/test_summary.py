@@ -39,7 +39,7 @@ def test_no_attempts(summary_of) -> None:
 def test_infrastructure_errors_are_shown_and_not_failures(make, summary_of) -> None:
     metrics = summary_of([make("a", True), make("b", False), make("c", None), make("d", None)])
     assert metrics.overall.pass_rate == 0.5
-    assert (metrics.overall.n, metrics.overall.not_judged) == (2, 2)
+    assert (metrics.overall.n, metrics.overall.missing) == (2, 2)
     assert metrics.overall.pass_rate_errors_as_failures == 0.25
     assert (metrics.outcomes["ok"], metrics.outcomes["error"]) == (2, 2)
 
@@ -272,7 +272,7 @@ def test_agrees_with_plain_loops(make, summary_of, rows: list[Row]) -> None:
 def _check(rate, others, rows: list[Row]) -> None:
     """Rate, pass@k and rounds of some rows, from loops over them."""
     last = [verdicts[-1] for _, _, verdicts in rows if verdicts[-1] is not None]
-    assert (rate.n, rate.not_judged) == (len(last), len(rows) - len(last))
+    assert (rate.n, rate.missing) == (len(last), len(rows) - len(last))
     assert rate.pass_rate == (pytest.approx(sum(last) / len(last)) if last else None)
     of_instance = defaultdict(list)
     for name, _, verdicts in rows:
@@ -393,7 +393,7 @@ def test_a_score_that_was_not_made_is_not_zero(make, summary_of) -> None:
         ]
     )
     mean = found.scores["overlap"]
-    assert (mean.mean, mean.n, mean.not_measured) == (0.5, 1, 2)
+    assert (mean.mean, mean.n, mean.missing) == (0.5, 1, 2)
 
 
 def test_grades_have_an_interval_that_is_not_clipped(make, summary_of) -> None:
@@ -424,7 +424,7 @@ def test_a_gold_is_paired_with_the_mean_of_the_answers_to_its_instance(
         for sample, value in enumerate(values)
     )
     found = reference_scores(own, golds)["judge.score"]
-    assert (found.mean, found.n, found.not_measured) == (pytest.approx(20 / 3), 3, 1)
+    assert (found.mean, found.n, found.missing) == (pytest.approx(20 / 3), 3, 1)
     # a: 3 - 4, b: 8 - 7; of c there is no value, of d no gold's, of e no gold.
     assert (found.n_pairs, found.n_pair_clusters, found.difference) == (2, 2, 0.0)
     assert found.difference_stderr == pytest.approx(1.0)

@@ -18,7 +18,7 @@ NO_ROUNDS = Rounds(
 def group(value: float | None, n: int = 100, stderr: float = 0.01, **changes: Any) -> Group:
     """A group with a mean of the score ``f1``, and half of it as pass rate."""
     made = Group(
-        pass_rate=None if value is None else value / 2,
+        mean=None if value is None else value / 2,
         stderr=stderr,
         n=n,
         n_clusters=n,
@@ -63,7 +63,7 @@ def variant(
         n_attempts=n,
         n_clusters=n,
         outcomes={"ok": n},
-        overall=Rate(pass_rate=0.5, n=n, n_clusters=n),
+        overall=Rate(mean=0.5, n=n, n_clusters=n),
         measure="f1",
         scores={"f1": Mean(mean=0.5, n=n, n_clusters=n)},
         groups=labels,

@@ -21,9 +21,7 @@ HIDDEN = "the terminal is too narrow for standard errors"
 
 
 def cell(value: float | None, **changes: Any) -> TableCell:
-    made = TableCell(
-        value=value, stderr=0.0123, ci95=(0.1, 0.9), n=40, n_clusters=40, not_measured=2
-    )
+    made = TableCell(mean=value, stderr=0.0123, ci95=(0.1, 0.9), n=40, n_clusters=40, missing=2)
     return replace(made, **changes)
 
 

@@ -47,7 +47,7 @@ def rounds(number: int, n: Callable[[int], int] = lambda _: 1000) -> Rounds:
 
 def group(number_of_rounds: int = 1, pass_rate: float | None = 0.25) -> Group:
     return Group(
-        pass_rate=pass_rate,
+        mean=pass_rate,
         stderr=0.1 if pass_rate is not None else None,
         ci95=(0.05, 0.45) if pass_rate is not None else None,
         n=20,
@@ -71,13 +71,13 @@ def metrics(number_of_rounds: int = 1, **changes: object) -> Metrics:
         n_clusters=700,
         outcomes={"ok": 1000, "error": 3},
         overall=Rate(
-            pass_rate=0.5125,
+            mean=0.5125,
             stderr=0.0229,
             ci95=(0.4676, 0.5574),
             n=1000,
             n_clusters=700,
             naive_stderr=0.011,
-            not_judged=3,
+            missing=3,
             pass_rate_errors_as_failures=0.511,
         ),
         groups={
@@ -167,7 +167,7 @@ def test_unknown_is_not_nothing() -> None:
         known_cost_usd=0.0,
         n_calls_without_usage=900,
         n_calls_without_cost=900,
-        overall=Rate(pass_rate=None, n=0, n_clusters=0),
+        overall=Rate(mean=None, n=0, n_clusters=0),
         groups={"structure": {"para01": group(pass_rate=None)}},
     )
     lines = rendered(run_document(unknown))
