@@ -10,7 +10,6 @@ from typing import Annotated, Literal, get_args
 
 import typer
 
-from harness.analysis.summary import measure
 from harness.cli.console import ExactOutput, Runs, say
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataInvalid
@@ -67,25 +66,24 @@ def export(
     _check(form, file, attempts, fields, len(folders))
     exported = [exported_run(folder) for folder in folders]
     if form in TRACKERS:
-        _log(form, folders, exported, file, attempts)
+        _log(form, exported, file, attempts)
         return
     if form == "eee":
-        _write_records(folders, exported, Path(file), fields)
+        _write_records(exported, Path(file), fields)
         return
-    (first, *_), path = folders, Path(file)
+    (first, *_), path = exported, Path(file)
     rows = ExportedRows(exported, attempts=attempts or form == "inspect")
     what, count = "attempts" if attempts or form == "inspect" else "samples", len(rows)
     if form == "inspect":
-        config, manifest = first.read_config(), first.read_manifest()
-        write_inspect(exported[0], config, manifest, measure(first), path)
+        write_inspect(first, path)
     elif form == "hf-eval-results":
         from harness.exchange.hf_results import write_hf_results
 
-        value = write_hf_results(first.read_manifest(), measure(first), path, fields)
+        value = write_hf_results(first, path, fields)
         say(f"{value:.4g} in {file}, for .eval_results/ in the model's repository")
         return
     elif form == "lm-eval":
-        count, left_out = write_lm_eval(exported[0], first.read_config(), path)
+        count, left_out = write_lm_eval(first, path)
         _say_skipped(left_out, count + left_out)
     elif form == "parquet":
         write_parquet(rows, path)
@@ -128,32 +126,22 @@ def _check(
         raise ConfigError(f"{form} holds one run per file.", "Export the runs one by one.")
 
 
-def _write_records(
-    folders: Sequence[RunFolder], runs: Sequence[ExportedRun], path: Path, fields: dict[str, str]
-) -> None:
+def _write_records(runs: Sequence[ExportedRun], path: Path, fields: dict[str, str]) -> None:
     from harness.exchange.every_eval_ever import write_every_eval_ever
 
-    for folder, run in zip(folders, runs, strict=True):
-        about = folder.read_config(), folder.read_manifest(), measure(folder)
-        written, count, left_out = write_every_eval_ever(run, *about, path, fields)
+    for run in runs:
+        written, count, left_out = write_every_eval_ever(run, path, fields)
         _say_skipped(left_out, count + left_out)
         say(f"{run.name}: {count:,} samples and the results in {written}")
 
 
-def _log(
-    form: ExportFormat,
-    folders: Sequence[RunFolder],
-    runs: Sequence[ExportedRun],
-    project: str,
-    attempts: bool,
-) -> None:
+def _log(form: ExportFormat, runs: Sequence[ExportedRun], project: str, attempts: bool) -> None:
     from harness.exchange.mlflow_export import log_mlflow
     from harness.exchange.wandb_export import log_wandb
 
     log = log_wandb if form == "wandb" else log_mlflow
-    for folder, run in zip(folders, runs, strict=True):
-        about = folder.read_config(), folder.read_manifest(), measure(folder)
-        say(f"{run.name}: {log(run, *about, ExportedRows([run], attempts=attempts), project)}")
+    for run in runs:
+        say(f"{run.name}: {log(run, ExportedRows([run], attempts=attempts), project)}")
 
 
 def _say_skipped(skipped: int, whole: int) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from harness.analysis.metrics import PASS_RATE, Mean, Metrics, Rate
+from harness.analysis.metrics import PASS_RATE
 from harness.config.run_file import RunFile
 from harness.errors import ConfigError, DataMissing, StoreFailed
 from harness.exchange.exported_run import ExportedRun, checked_fields, conversation, prompt
@@ -40,20 +40,12 @@ GENERATION = ("temperature", "top_p", "max_tokens")  # decoding parameters with 
 
 
 def write_every_eval_ever(
-    run: ExportedRun,
-    config: RunFile,
-    manifest: Mapping[str, Any],
-    metrics: Metrics,
-    folder: Path,
-    fields: Mapping[str, str],
+    run: ExportedRun, folder: Path, fields: Mapping[str, str]
 ) -> tuple[Path, int, int]:
     """Write a run's record below ``folder``. An earlier record of the same run is replaced.
 
     Args:
         run: The run.
-        config: The run's run file.
-        manifest: The run's manifest.
-        metrics: The run's metrics.
         folder: The folder of the data store.
         fields: The values of `FIELDS` that the user sets.
 
@@ -70,11 +62,11 @@ def write_every_eval_ever(
     for name, choices in CHOICES.items():
         if fields.get(name, choices[0]) not in choices:
             raise ConfigError(f"The field {name!r} is one of: {', '.join(choices)}.")
-    model = _model(config, fields)
+    manifest, model = run.manifest, _model(run.config, fields)
     run_id = str(manifest.get("id", run.name))
     written_at = f"{manifest.get('ended_at') or manifest.get('started_at') or 0:.0f}"
     common = {"schema_version": VERSION, "evaluation_id": f"{run.task}/{model['id']}/{written_at}"}
-    results = list(_results(run, config, manifest, metrics))
+    results = list(_results(run))
     if not results:
         raise DataMissing(f"The run {run.name!r} has no verdict and no score to export.")
     digest = hashlib.blake2b(run_id.encode(), digest_size=16).digest()
@@ -101,7 +93,7 @@ def write_every_eval_ever(
         **common,
         "evaluation_timestamp": f"{manifest.get('started_at') or 0:.0f}",
         "retrieved_timestamp": written_at,
-        "source_metadata": _source(run, manifest, metrics, fields),
+        "source_metadata": _source(run, fields),
         "eval_library": {
             "name": "harness-instruct",
             "version": str(manifest.get("packages", {}).get("harness", "unknown")),
@@ -123,7 +115,7 @@ def write_every_eval_ever(
 
 
 def _part(name: str) -> str:
-    """Return a name as one component of a path, with ``_`` for slashes, colons and the like."""
+    """Return a name as one component of a path."""
     return re.sub(r"[^\w.+-]", "_", name).strip(".") or "unknown"
 
 
@@ -150,9 +142,7 @@ def _model(config: RunFile, fields: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _source(
-    run: ExportedRun, manifest: Mapping[str, Any], metrics: Metrics, fields: Mapping[str, str]
-) -> dict[str, Any]:
+def _source(run: ExportedRun, fields: Mapping[str, str]) -> dict[str, Any]:
     url = fields.get("source_organization_url")
     return {
         "source_name": run.name,
@@ -162,10 +152,10 @@ def _source(
         "evaluator_relationship": fields.get("evaluator_relationship", "third_party"),
         "additional_details": {
             "simulated": _text(run.simulated),
-            "complete": _text(metrics.complete),
-            "progress": metrics.progress,
-            "config_sha256": str(manifest.get("config_sha256", "")),
-            **{key: str(value) for key, value in manifest.get("fingerprint", {}).items()},
+            "complete": _text(run.metrics.complete),
+            "progress": run.metrics.progress,
+            "config_sha256": str(run.manifest.get("config_sha256", "")),
+            **{key: str(value) for key, value in run.manifest.get("fingerprint", {}).items()},
         },
     }
 
@@ -185,10 +175,9 @@ def _data(config: RunFile) -> dict[str, Any]:
     return {"dataset_name": task, **place, "additional_details": details}
 
 
-def _results(
-    run: ExportedRun, config: RunFile, manifest: Mapping[str, Any], metrics: Metrics
-) -> Iterator[dict[str, Any]]:
+def _results(run: ExportedRun) -> Iterator[dict[str, Any]]:
     """Yield the results: the pass rate, the mean of each score, and pass@k for each k above 1."""
+    config, metrics = run.config, run.metrics
     given = config.decoding.given()
     set_up = {
         "samples": config.samples,
@@ -208,8 +197,7 @@ def _results(
     }
     unit = {"lower_is_better": False, "metric_unit": "proportion", "metric_kind": "pass_rate"}
     unit |= {"score_type": "continuous", "min_score": 0.0, "max_score": 1.0}
-    measured: dict[str, Rate | Mean] = {PASS_RATE: metrics.overall, **metrics.scores}
-    for name, one in measured.items():
+    for name, one in {PASS_RATE: metrics.overall, **metrics.scores}.items():
         if one.mean is None:
             continue
         rate = {"metric_id": PASS_RATE, **unit}
@@ -217,7 +205,7 @@ def _results(
         details = {"clusters": one.n_clusters, "samples_without_a_value": one.missing}
         yield always | {
             "evaluation_result_id": name,
-            "metric_config": {"metric_name": name, **(rate if isinstance(one, Rate) else mean)},
+            "metric_config": {"metric_name": name, **(rate if name == PASS_RATE else mean)},
             "score_details": {
                 "score": one.mean,
                 "details": {key: _text(number) for key, number in details.items()},

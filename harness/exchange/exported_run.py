@@ -12,13 +12,16 @@ import os
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
-from harness.analysis.metrics import PASS_RATE, Mean, Metrics, Rate
+from harness.analysis.metrics import PASS_RATE, Metrics
+from harness.analysis.summary import measure
+from harness.config.run_file import RunFile
 from harness.errors import ConfigError, DataMissing, StoreFailed, nearest
 from harness.plugins import import_extra
 from harness.records import Attempt, Usage
@@ -33,15 +36,30 @@ Line = TypeVar("Line", Attempt, "_Row")
 Turn = dict[str, str]  # ``role`` and ``content``
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ExportedRun:
-    """A run to export: facts about the run, and the index of its attempts."""
+    """A run to export: the facts in its manifest, and the index of its attempts.
 
+    The run file and the metrics are read on first use.
+    """
+
+    folder: RunFolder
+    manifest: Mapping[str, Any]
     name: str
     task: str
     model: str | None
     simulated: bool
     index: AttemptIndex
+
+    @cached_property
+    def config(self) -> RunFile:
+        """The run file, with defaults filled in."""
+        return self.folder.read_config()
+
+    @cached_property
+    def metrics(self) -> Metrics:
+        """The run's metrics."""
+        return measure(self.folder)
 
     def samples(self, shape: type[Line]) -> Iterator[list[Line]]:
         """Yield the attempts of each sample, in order of their rounds, decoded as ``shape``."""
@@ -61,15 +79,21 @@ def exported_run(folder: RunFolder) -> ExportedRun:
         remedy = "Run its run file again: it resumes where it stopped."
         raise DataMissing(f"The run {folder.name!r} has no attempts to export.", remedy)
     manifest = folder.read_manifest()
-    task, model = manifest.get("task", ""), manifest.get("model")
-    return ExportedRun(folder.name, task, model, manifest.get("simulated", False), index)
+    return ExportedRun(
+        folder=folder,
+        manifest=manifest,
+        name=folder.name,
+        task=manifest.get("task", ""),
+        model=manifest.get("model"),
+        simulated=manifest.get("simulated", False),
+        index=index,
+    )
 
 
 def figures(metrics: Metrics) -> dict[str, float]:
     """Return the known metrics of a run by name, such as ``pass_rate/stderr``."""
     found: dict[str, float | None] = {}
-    measured: dict[str, Rate | Mean] = {**metrics.scores, PASS_RATE: metrics.overall}
-    for name, one in measured.items():
+    for name, one in {**metrics.scores, PASS_RATE: metrics.overall}.items():
         low, high = one.ci95 or (None, None)
         found |= {name: one.mean, f"{name}/stderr": one.stderr, f"{name}/n": one.n}
         found |= {f"{name}/ci95_low": low, f"{name}/ci95_high": high}

@@ -6,28 +6,24 @@ from collections.abc import Mapping
 from dataclasses import fields as fields_of
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import yaml
 
 import harness
 from harness.analysis.metrics import PASS_RATE, Metrics
 from harness.errors import ConfigError, DataMissing
-from harness.exchange.exported_run import checked_fields, figures
+from harness.exchange.exported_run import ExportedRun, checked_fields, figures
 from harness.plugins import import_extra
 from harness.store.files import output_file
 
 FROM_THE_RUN = ("value",)  # fields that cannot be set by hand
 
 
-def write_hf_results(
-    manifest: Mapping[str, Any], metrics: Metrics, path: Path, fields: Mapping[str, str]
-) -> float:
+def write_hf_results(run: ExportedRun, path: Path, fields: Mapping[str, str]) -> float:
     """Write a run's primary metric as a YAML list with one entry, and return the metric's value.
 
     Args:
-        manifest: The run's manifest.
-        metrics: The run's metrics.
+        run: The run.
         path: File to write, replaced if it exists.
         fields: Fields of `huggingface_hub.EvalResultEntry`. Two are required, ``dataset_id`` and
             ``task_id``, which say to which benchmark of the Hub the result belongs.
@@ -39,6 +35,7 @@ def write_hf_results(
     hub = import_extra("huggingface_hub", "exchange")
     known = {field.name for field in fields_of(hub.EvalResultEntry)} - set(FROM_THE_RUN)
     checked_fields("hf-eval-results", fields, known, ["dataset_id", "task_id"])
+    metrics, manifest = run.metrics, run.manifest
     if metrics.simulated:
         problem = f"The answers of the run {metrics.run!r} are simulated."
         raise ConfigError(problem, "A leaderboard accepts only results of real models.")
@@ -59,11 +56,6 @@ def write_hf_results(
 
 
 def _notes(metrics: Metrics, measure: str, found: Mapping[str, float]) -> str:
-    """Return notes on the exported value.
-
-    They state its confidence interval, the number of samples and the harness's version. If the run
-    is incomplete, they also say how much of it is done.
-    """
     parts = [f"{measure} as a fraction", f"{metrics.n_samples:,} samples"]
     if f"{measure}/ci95_low" in found:
         low, high = found[f"{measure}/ci95_low"], found[f"{measure}/ci95_high"]

@@ -8,7 +8,7 @@ samples of the run must fit in memory.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,6 @@ from typing import Any
 import msgspec
 
 from harness.analysis.metrics import Mean, Metrics, Rate
-from harness.config.run_file import RunFile
 from harness.errors import ConfigError
 from harness.exchange.exported_run import ExportedRun, conversation, prompt
 from harness.plugins import import_extra
@@ -37,17 +36,10 @@ MANIFEST_KEYS = (
 )
 
 
-def write_inspect(
-    run: ExportedRun, config: RunFile, manifest: Mapping[str, Any], metrics: Metrics, path: Path
-) -> None:
-    """Write a run as an Inspect log. On failure, an existing file is unchanged.
+def write_inspect(run: ExportedRun, path: Path) -> None:
+    """Write a run as an Inspect log, which ends in ``.eval`` or ``.json``.
 
-    Args:
-        run: The run.
-        config: The run's run file.
-        manifest: The run's manifest.
-        metrics: The run's metrics.
-        path: The file, which ends in ``.eval`` or ``.json``.
+    On failure, an existing file is unchanged.
 
     Raises:
         ConfigError: If the path has another suffix.
@@ -58,8 +50,7 @@ def write_inspect(
         message = f"--output {path}: an Inspect log ends with .eval or .json."
         raise ConfigError(message, "Inspect reads no other suffix.")
     inspect_log = import_extra("inspect_ai.log", "exchange")
-    names = list(read_names(run.index.path).values())
-    tree = _header(config, manifest, metrics, names)
+    tree = _header(run)
     model, log_id = tree["eval"]["model"], tree["eval"]["eval_id"]
     with output_file(path) as temporary:
         tree["samples"] = [
@@ -136,9 +127,9 @@ def _scores(attempt: Attempt) -> dict[str, dict[str, Any]]:
     }
 
 
-def _header(
-    config: RunFile, manifest: Mapping[str, Any], metrics: Metrics, instances: Sequence[str]
-) -> dict[str, Any]:
+def _header(run: ExportedRun) -> dict[str, Any]:
+    config, manifest, metrics = run.config, run.manifest, run.metrics
+    instances = list(read_names(run.index.path).values())
     backend, name = config.model.backend, config.model.name
     model = f"{backend}/{name}" if name else backend
     started, ended = (_date(manifest.get(key)) for key in ("started_at", "ended_at"))
@@ -210,10 +201,7 @@ def _result(name: str, found: Rate | Mean, metrics: Metrics) -> dict[str, Any]:
 
 
 def _verdict_name(scores: Iterable[str]) -> str:
-    """Return the name of the verdict in a log: `VERDICT`.
-
-    If a score already has that name, the verdict is called ``harness_passed``.
-    """
+    """Return the name of the verdict in a log, which differs from those of the scores."""
     return f"{HARNESS}_{VERDICT}" if VERDICT in scores else VERDICT
 
 
@@ -222,14 +210,9 @@ def _sample_id(instance: str) -> str:
 
 
 def _usage(usage: Usage, cost: float | None) -> dict[str, Any]:
-    """Return the token counts and the cost (in US dollars) under the names Inspect uses.
-
-    Inspect does not count tokens read from or written to a cache as input tokens.
-    """
+    new = usage.input_tokens - usage.cached_input_tokens - usage.cache_write_tokens
     return {
-        "input_tokens": max(
-            usage.input_tokens - usage.cached_input_tokens - usage.cache_write_tokens, 0
-        ),
+        "input_tokens": max(new, 0),  # without those read from or written to a cache
         "output_tokens": usage.output_tokens,
         "total_tokens": usage.input_tokens + usage.output_tokens,
         "input_tokens_cache_read": usage.cached_input_tokens or None,

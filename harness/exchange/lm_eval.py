@@ -21,7 +21,6 @@ from typing import Any
 
 import msgspec
 
-from harness.config.run_file import RunFile
 from harness.errors import HarnessError
 from harness.exchange import imported_run
 from harness.exchange.exported_run import ExportedRun, conversation
@@ -291,7 +290,7 @@ def _likelihood(reply: Any) -> float:
     return found if found == found else float("-inf")
 
 
-def write_lm_eval(run: ExportedRun, config: RunFile, path: Path) -> tuple[int, int]:
+def write_lm_eval(run: ExportedRun, path: Path) -> tuple[int, int]:
     """Write a run's samples in lm-eval's format, atomically.
 
     Returns:
@@ -302,7 +301,7 @@ def write_lm_eval(run: ExportedRun, config: RunFile, path: Path) -> tuple[int, i
         StoreFailed: If the file cannot be written.
     """
     several = bool((run.index.attempts.sample > 0).any())
-    given = config.decoding.given()
+    given = run.config.decoding.given()
     options = {theirs: given[ours] for ours, theirs in DECODING.items() if ours in given}
     options = {"until": list(given.get("stop", ())), **options}
     encode = msgspec.json.Encoder().encode

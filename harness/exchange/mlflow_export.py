@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 import re
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import yaml
 
-from harness.analysis.metrics import Metrics
-from harness.config.run_file import RunFile, flatten
+from harness.config.run_file import flatten
 from harness.errors import ConfigError
 from harness.exchange.exported_run import ExportedRows, ExportedRun, figures, write_csv
 from harness.plugins import import_extra
@@ -22,14 +19,7 @@ EXPORT = "harness.export"  # the tag by which a later export finds the run
 MOST_CHARACTERS = 500  # of a parameter's value; the whole run file is an artifact
 
 
-def log_mlflow(
-    run: ExportedRun,
-    config: RunFile,
-    manifest: Mapping[str, Any],
-    metrics: Metrics,
-    rows: ExportedRows,
-    experiment: str = "",
-) -> str:
+def log_mlflow(run: ExportedRun, rows: ExportedRows, experiment: str = "") -> str:
     """Log a run to MLflow, or update its earlier export.
 
     MLflow's parameters cannot change. If the run file has changed since the export (to have more
@@ -37,9 +27,6 @@ def log_mlflow(
 
     Args:
         run: The run.
-        config: The run's run file.
-        manifest: The run's manifest.
-        metrics: The run's metrics.
         rows: The run's table of samples or attempts.
         experiment: The experiment's name; empty for ``MLFLOW_EXPERIMENT_NAME``.
 
@@ -50,8 +37,8 @@ def log_mlflow(
         ConfigError: If MLflow cannot log, or is not installed.
     """
     mlflow = import_extra("mlflow", "trackers")
-    tree = config.model_dump(mode="json")
-    key = content_hash([manifest.get("id", run.name), tree])
+    tree = run.config.model_dump(mode="json")
+    key = content_hash([run.manifest.get("id", run.name), tree])
     parameters = {
         _name(name): (value if isinstance(value, str) else json.dumps(value))[:MOST_CHARACTERS]
         for name, value in flatten(tree).items()
@@ -69,7 +56,7 @@ def log_mlflow(
             mlflow.start_run(run_id=known, run_name=run.name, tags=tags, log_system_metrics=False),
         ):
             mlflow.log_params(parameters)
-            mlflow.log_metrics({_name(name): value for name, value in figures(metrics).items()})
+            mlflow.log_metrics({_name(name): value for name, value in figures(run.metrics).items()})
             Path(folder, "config.yaml").write_text(yaml.safe_dump(tree, sort_keys=False))
             with Path(folder, "samples.csv").open("w", encoding="utf-8", newline="") as file:
                 write_csv(rows, file)

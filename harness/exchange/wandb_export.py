@@ -2,33 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from harness.analysis.metrics import Metrics
-from harness.config.run_file import RunFile
 from harness.errors import ConfigError
 from harness.exchange.exported_run import ExportedRows, ExportedRun, figures
 from harness.plugins import import_extra
 from harness.records import content_hash
 
 
-def log_wandb(
-    run: ExportedRun,
-    config: RunFile,
-    manifest: Mapping[str, Any],
-    metrics: Metrics,
-    rows: ExportedRows,
-    project: str = "",
-) -> str:
+def log_wandb(run: ExportedRun, rows: ExportedRows, project: str = "") -> str:
     """Log a run to Weights & Biases, or update its earlier export.
 
     Args:
         run: The run.
-        config: The run's run file.
-        manifest: The run's manifest.
-        metrics: The run's metrics.
         rows: The run's table of samples or attempts.
         project: ``PROJECT`` or ``ENTITY/PROJECT``; empty for ``WANDB_PROJECT``.
 
@@ -44,13 +30,13 @@ def log_wandb(
         tracked = wandb.init(
             entity=entity or None,
             project=name or None,
-            id=content_hash(manifest.get("id", run.name))[:16],  # the same run gets the same id
+            id=content_hash(run.manifest.get("id", run.name))[:16],  # the same run gets the same id
             resume="allow",
             name=run.name,
             group=run.task,
             job_type="evaluation",
             tags=["SIMULATED"] if run.simulated else None,
-            config=config.model_dump(mode="json"),
+            config=run.config.model_dump(mode="json"),
             # Only the run itself: not this process's output, nor the repository in this folder.
             settings=wandb.Settings(
                 console="off", disable_git=True, x_disable_meta=True, silent=True
@@ -58,7 +44,7 @@ def log_wandb(
         )
         table = wandb.Table(columns=list(rows.columns), data=list(rows))
         tracked.log({"samples": table})
-        tracked.summary.update(figures(metrics))
+        tracked.summary.update(figures(run.metrics))
         offline = f"to send it: wandb sync {Path(tracked.dir).parent}"
         place = offline if tracked.offline else str(tracked.url)
         tracked.finish()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +95,8 @@ def run(folder: Path, found: Iterable[Attempt], simulated: bool = False) -> Expo
         for one in found:
             writer.append(one)
     return ExportedRun(
+        folder=RunFolder(folder.parent, folder.name),
+        manifest={},
         name=folder.name,
         task="sums",
         model="m",
@@ -103,9 +105,7 @@ def run(folder: Path, found: Iterable[Attempt], simulated: bool = False) -> Expo
     )
 
 
-def whole_run(
-    root: Path, name: str, found: Iterable[Attempt], **manifest: Any
-) -> tuple[RunFolder, Mapping[str, Any]]:
+def whole_run(root: Path, name: str, found: Iterable[Attempt], **manifest: Any) -> RunFolder:
     """A run's folder with all files that the commands read."""
     run(root / name, found)
     folder = RunFolder(root, name)
@@ -121,4 +121,4 @@ def whole_run(
         "owed": 0,
     } | manifest
     write_json(folder.manifest, told)
-    return folder, told
+    return folder

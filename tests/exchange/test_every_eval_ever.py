@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from jsonschema import Draft7Validator
 
-from harness.analysis.summary import measure
 from harness.errors import ConfigError, DataMissing
 from harness.exchange.every_eval_ever import write_every_eval_ever
+from harness.exchange.exported_run import exported_run
 from harness.records import Attempt
-from tests.exchange.made import attempt, attempts, run, whole_run
+from tests.exchange.made import attempt, attempts, whole_run
 
 SCHEMAS = Path(__file__).parent / "every_eval_ever"  # as published, under the MIT licence
 WHO = {"source_organization_name": "Us"}
@@ -32,11 +32,9 @@ def written(
     tmp: Path, found: list[Attempt], fields: dict[str, str] | None = None
 ) -> tuple[dict[str, Any], list[dict[str, Any]], int]:
     """A run's record, its lines, and the number of samples skipped; all are valid."""
-    folder, manifest = whole_run(tmp / "runs", "made", found)
-    about = folder.read_config(), manifest, measure(folder)
-    path, _, skipped = write_every_eval_ever(
-        run(folder.path, found), *about, tmp / "out", {**WHO, **(fields or {})}
-    )
+    exported = exported_run(whole_run(tmp / "runs", "made", found))
+    given = {**WHO, **(fields or {})}
+    path, _, skipped = write_every_eval_ever(exported, tmp / "out", given)
     record = json.loads(path.read_bytes())
     RECORD.validate(record)
     detail = record["detailed_evaluation_results"]

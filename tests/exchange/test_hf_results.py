@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.analysis.summary import measure
 from harness.errors import ConfigError, DataMissing
+from harness.exchange.exported_run import exported_run
 from harness.exchange.hf_results import write_hf_results
 from tests.exchange.made import attempt, whole_run
 
@@ -21,9 +21,9 @@ FOUND = [attempt(f"i{n}", passed=n > 0) for n in range(4)]
 
 
 def entry(tmp: Path, fields: dict[str, str] = WHERE, **manifest: Any) -> Any:
-    folder, told = whole_run(tmp / "runs", "made", FOUND, **manifest)
+    folder = whole_run(tmp / "runs", "made", FOUND, **manifest)
     path = tmp / "made.yaml"
-    assert write_hf_results(told, measure(folder), path, fields) == 0.75
+    assert write_hf_results(exported_run(folder), path, fields) == 0.75
     [found] = hub.parse_eval_result_entries(yaml.safe_load(path.read_text()))
     return found
 

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from harness.analysis.summary import measure
 from harness.errors import ConfigError, DataInvalid, DataMissing
 from harness.exchange import inspect_import
+from harness.exchange.exported_run import exported_run
 from harness.exchange.imported_run import write_run
 from harness.exchange.inspect_export import write_inspect
 from harness.exchange.inspect_import import read_inspect
@@ -22,7 +23,7 @@ from harness.records import Attempt, Score
 from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder
 from tests.columns import read_columns
-from tests.exchange.made import attempt, attempts, run, whole_run
+from tests.exchange.made import attempt, attempts, whole_run
 
 inspect_log = pytest.importorskip("inspect_ai.log")
 
@@ -34,10 +35,9 @@ def stored(folder: RunFolder) -> list[Attempt]:
 
 
 def there_and_back(tmp: Path, suffix: str, found: list[Attempt]) -> tuple[RunFolder, RunFolder]:
-    folder, manifest = whole_run(tmp / "runs", "made", found)
+    folder = whole_run(tmp / "runs", "made", found)
     path = tmp / f"made{suffix}"
-    exported = run(folder.path, found)
-    write_inspect(exported, folder.read_config(), manifest, measure(folder), path)
+    write_inspect(exported_run(folder), path)
     return folder, write_run(tmp / "runs", "again", path, read_inspect(path))
 
 

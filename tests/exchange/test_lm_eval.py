@@ -9,13 +9,13 @@ import pytest
 from harness.analysis.summary import measure
 from harness.errors import DataInvalid
 from harness.exchange import lm_eval
+from harness.exchange.exported_run import exported_run
 from harness.exchange.imported_run import write_run
 from harness.exchange.lm_eval import read_lm_eval, write_lm_eval
 from harness.records import Attempt, Score
 from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder
-from tests.conftest import run_file
-from tests.exchange.made import attempt, run
+from tests.exchange.made import attempt, whole_run
 
 RECORDED = Path(__file__).parent / "recorded"
 
@@ -125,8 +125,8 @@ def test_an_exported_run_can_be_imported(tmp_path: Path) -> None:
         attempt("c", passed=None, text=None, outcome="error", scores={}),
     ]
     path = tmp_path / "s.jsonl"
-    before = run(tmp_path / "r", found, simulated=True)
-    assert write_lm_eval(before, run_file(), path) == (3, 1)
+    before = exported_run(whole_run(tmp_path, "r", found, simulated=True))
+    assert write_lm_eval(before, path) == (3, 1)
     folder, after = imported(path)
     assert [(one.instance, one.sample, one.passed, one.text) for one in after] == [
         ("0", 0, True, "done"),

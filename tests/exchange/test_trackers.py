@@ -11,21 +11,20 @@ from typing import Any
 
 import pytest
 
-from harness.analysis.summary import measure
-from harness.exchange.exported_run import ExportedRows, figures
+from harness.exchange.exported_run import ExportedRows, ExportedRun, exported_run, figures
 from harness.exchange.mlflow_export import log_mlflow
 from harness.exchange.wandb_export import log_wandb
 from harness.records import Attempt
-from tests.exchange.made import attempt, run, whole_run
+from tests.exchange.made import attempt, whole_run
 
 FOUND = [attempt(f"i{n}", n % 2, passed=n > 0, text="=1\n\u202e") for n in range(4)]
 
 
-def parts(tmp: Path, found: list[Attempt], **config: Any) -> list[Any]:
-    folder, manifest = whole_run(tmp / "runs", "made", found, simulated=True)
-    exported = run(folder.path, found, simulated=True)
-    settings = folder.read_config().model_copy(update=config)
-    return [exported, settings, manifest, measure(folder), ExportedRows([exported])]
+def parts(tmp: Path, found: list[Attempt], **config: Any) -> tuple[ExportedRun, ExportedRows]:
+    folder = whole_run(tmp / "runs", "made", found, simulated=True)
+    folder.write_config(folder.read_config().model_copy(update=config))
+    exported = exported_run(folder)
+    return exported, ExportedRows([exported])
 
 
 @pytest.mark.skipif(find_spec("mlflow") is None, reason="needs mlflow: scripts/test-exchange")
@@ -35,18 +34,19 @@ def test_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/mlflow.db")
     for _ in range(2):  # the second export updates the first
-        made = parts(tmp_path, FOUND)
-        log_mlflow(*made, "evaluations")
+        exported, rows = parts(tmp_path, FOUND)
+        log_mlflow(exported, rows, "evaluations")
     [logged] = mlflow.search_runs(experiment_names=["evaluations"], output_format="list")
-    expected = {name.replace("@", "_").replace("^", "_"): v for name, v in figures(made[3]).items()}
+    found = figures(exported.metrics)
+    expected = {name.replace("@", "_").replace("^", "_"): v for name, v in found.items()}
     assert logged.data.metrics == expected
     assert 0 < expected["pass_rate/ci95_low"] < expected["pass_rate"] == 0.75
     assert logged.data.params["model.name"] == "m"
     assert logged.data.tags["harness.simulated"] == "true"
     path = mlflow.artifacts.download_artifacts(run_id=logged.info.run_id, dst_path=str(tmp_path))
     with Path(path, "samples.csv").open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    assert [row["text"] for row in rows] == ["=1\n\u202e"] * 4
+        texts = [row["text"] for row in csv.DictReader(file)]
+    assert texts == ["=1\n\u202e"] * 4
     assert "name: m" in Path(path, "config.yaml").read_text()
     log_mlflow(*parts(tmp_path, FOUND, samples=5), "evaluations")  # parameters cannot change
     assert len(mlflow.search_runs(experiment_names=["evaluations"], output_format="list")) == 2
@@ -56,15 +56,15 @@ def test_mlflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_wandb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_DIR", str(tmp_path))
-    made = parts(tmp_path, FOUND)
-    places = [log_wandb(*made, "us/evaluations") for _ in range(2)]
+    exported, rows = parts(tmp_path, FOUND)
+    places = [log_wandb(exported, rows, "us/evaluations") for _ in range(2)]
     assert all(place.startswith("to send it: wandb sync ") for place in places)
     folders = [Path(place.rpartition(" ")[2]) for place in places]
     # Both have the same id, so that the second updates the first when they are sent.
     [name] = {file.name for folder in folders for file in folder.glob("run-*.wandb")}
     [table] = folders[-1].rglob("*.table.json")
     content = json.loads(table.read_text())
-    assert content["columns"] == list(made[4].columns)
+    assert content["columns"] == list(rows.columns)
     assert len(content["data"]) == 4
     summary, config = _read(next(folders[-1].glob("run-*.wandb")))
     assert name == f"run-{config.pop('id')}.wandb"
