@@ -15,6 +15,7 @@ from harness.analysis.summary import measure
 from harness.config.identity import NAMED, by_name, free_keys
 from harness.config.run_file import flatten, is_below, of_k
 from harness.errors import ConfigError, RunConflict, nearest, option
+from harness.scoring import cut
 from harness.store.calls import NO_CALLS
 from harness.store.columns import AttemptTable
 from harness.store.index import read_attempts
@@ -344,10 +345,7 @@ def changed(baseline: Variant, variant: Variant) -> list[str]:
 
 
 def _values(key: str, variants: Sequence[Variant]) -> Iterator[str]:
-    """Yield "KEY (A, B)" for a setting whose values A and B differ.
-
-    If all values are mappings, yield such a string for each key in them whose values differ.
-    """
+    """Yield "KEY (A, B)" for a setting whose values differ, or for each key within mappings."""
     values = [variant.settings.get(key, variant.later.get(key)) for variant in variants]
     by_key = {key: values}
     if all(isinstance(value, dict) for value in values):
@@ -356,7 +354,7 @@ def _values(key: str, variants: Sequence[Variant]) -> Iterator[str]:
     for part, each in by_key.items():
         texts = dict.fromkeys(shown(value, f"{part}.") for value in each)
         if len(texts) > 1:
-            short = [f"{t[: LONGEST - 1]}…" if len(t) > LONGEST else t for t in texts]
+            short = [cut(text, LONGEST) for text in texts]
             yield f"{part} ({', '.join(short[:4])}{', …' if len(short) > 4 else ''})"
 
 

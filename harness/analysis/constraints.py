@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import inf
+from operator import itemgetter
 from typing import Annotated, Any
 
 import msgspec
@@ -240,8 +241,8 @@ class KindChange(Struct, frozen=True):
 def compare_kinds(
     first: ConstraintFindings,
     second: ConstraintFindings,
-    names: Iterable[str] = (),  # ids of the instances to list
-    cluster: str = "",  # label of the statistical unit; empty for the prompt
+    names: Iterable[str] = (),
+    cluster: str = "",
 ) -> dict[str, KindChange]:
     """Compare two runs on each kind of constraint, and return the comparisons by kind.
 
@@ -255,18 +256,13 @@ def compare_kinds(
     """
     pairs = pair(first.table, second.table).clustered_by(cluster)
     instances = second.instances(names)
-
     parts = {kind: pairs.take(rows) for kind, rows in pairs.group(LABEL).items()}
     compared = adjusted([compare(part) for part in parts.values()], planned=False)
-    changes = {}
+    changes = []
     for (kind, part), found in zip(parts.items(), compared, strict=True):
         fixed, broken = (
             sorted({instances[digest] for digest in digests if digest in instances})
             for digests in part.moved()
         )
-        changes[kind] = KindChange(found, fixed, broken)
-
-    def order(kind: str) -> tuple[int, str]:
-        return -(changes[kind].comparison.better + changes[kind].comparison.worse), kind
-
-    return {kind: changes[kind] for kind in sorted(changes, key=order)}
+        changes.append((-found.better - found.worse, kind, KindChange(found, fixed, broken)))
+    return {kind: change for _, kind, change in sorted(changes, key=itemgetter(0, 1))}

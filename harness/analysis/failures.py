@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from harness.analysis.constraints import LONGEST, ScoreDetails, constraint_kind
 from harness.records import OUTCOMES, Outcome
+from harness.scoring import cut
 from harness.store.index import AttemptIndex
 
 UNKNOWN = "no reason was recorded"
@@ -146,5 +147,4 @@ def without_values(reason: str) -> str:
     >>> without_values("98 of 100 words")
     'N of N words'
     """
-    line = " ".join(reason.split())
-    return re.sub(r"\d+", "N", line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…")
+    return re.sub(r"\d+", "N", cut(" ".join(reason.split()), LONGEST))

@@ -151,11 +151,7 @@ def judges_with_verdicts(path: Path, *, of_criteria: bool = False) -> list[str]:
 
 
 def _said(line: _Judgement) -> Said:
-    """Return the verdicts in a judgement.
-
-    They are the verdicts on the criteria that the first score with criteria lists. If no score
-    lists criteria, each score is a verdict.
-    """
+    """Return the verdicts that the first score with criteria lists, or else those of all scores."""
     for score in line.scores.values():
         verdicts = tuple(
             JudgeVerdict(
@@ -303,10 +299,7 @@ def _by_answer(
 def _labelled(
     answer: JudgedAnswer, labels: Sequence[Label], keys: Sequence[Key]
 ) -> tuple[Side, Counter[str]]:
-    """Return the labels of an answer by criterion, and how many labels are excluded.
-
-    The excluded labels are counted by reason, which is the name of a field of `LeftOut`.
-    """
+    """Return the labels by criterion, and how many are excluded by the fields of `LeftOut`."""
     found: dict[Key, bool | None] = {}
     excluded = Counter[str]()
     for label in labels:
@@ -325,10 +318,7 @@ def _labelled(
 
 
 def _matched(criterion: int | str | None, keys: Sequence[Key]) -> list[Key]:
-    """Return the keys of the criteria that a label's ``criterion`` refers to.
-
-    If there are no keys, the result is a new key made of the label's criterion.
-    """
+    """Return the keys of the criteria that a label refers to, or a new key if there are none."""
     if not keys:
         return [("" if criterion is None else str(criterion), 0)]
     if criterion is None:

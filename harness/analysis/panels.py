@@ -78,10 +78,7 @@ def _findings(score: str, tables: Mapping[tuple[str, str], TableBuilder]) -> Pan
 
 
 def _votes(score: Score) -> Iterator[tuple[bool | None, dict[str, bool | None]]]:
-    """Yield each verdict of the panel together with the verdicts of its judges, by name.
-
-    There is a verdict on each criterion, or one on the whole answer.
-    """
+    """Yield each verdict, on a criterion or the whole answer, with those of the judges."""
     criteria = score.details.get("constraints", [])
     for one in criteria if isinstance(criteria, list) else ():
         if isinstance(one, dict) and isinstance(votes := one.get("panel"), dict):

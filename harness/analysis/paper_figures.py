@@ -204,15 +204,8 @@ def _mean_of_ratios(
 ) -> SampleStatistic:
     """Return the mean of several ratios, each of which divides one sum over samples by another.
 
-    Args:
-        ratios: For each ratio, the terms that the samples contribute to the two sums.
-        taken: The samples.
-        n_samples: The number of samples, including those without values.
-        bounds: The smallest and the largest possible mean.
-
-    Returns:
-        The mean, or no mean if the divisor of a ratio is 0. The standard error is linearised: it
-        follows from the influence of each sample on the mean.
+    ``n_samples`` includes samples without values. Without a mean (a divisor is 0), all are missing.
+    The standard error follows from the influence of each sample on the mean.
     """
     if not ratios or not all(lower.sum() for _, lower in ratios):
         return SampleStatistic(missing=n_samples)

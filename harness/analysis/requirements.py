@@ -56,8 +56,8 @@ class CriteriaDescription(Struct, frozen=True, kw_only=True):
 
 def describe(
     tasks: Iterable[tuple[Mapping[str, str], Sequence[Criterion]]],
-    label: str = CATEGORY,  # label that groups the criteria
-    verbs: Callable[[str], list[str]] | None = None,  # as `verbs`; None to count no verbs
+    label: str = CATEGORY,
+    verbs: Callable[[str], list[str]] | None = None,
 ) -> CriteriaDescription:
     """Return statistics of the criteria of tasks.
 
@@ -81,7 +81,7 @@ def describe(
         texts.update(criterion.text for criterion in criteria)
     groups = sum(groups_by_count.values(), Counter[str]())
     openings, anywhere = Counter[str](), Counter[str]()
-    for text, n in texts.items() if verbs else ():
+    for text, n in texts.items():
         found = verbs(text) if verbs else []
         openings.update(dict.fromkeys(filter(None, found[:1]), n))
         anywhere.update(dict.fromkeys(filter(None, found), n))
@@ -139,13 +139,8 @@ def pmi(both: int, first: int, second: int, n: int) -> float | None:
 
     It is log(p(a, b) / (p(a) p(b))), as in Church and Hanks 1990, "Word Association Norms, Mutual
     Information, and Lexicography". Here p(a) is the share of the n tasks that have group a, and
-    p(a, b) the share of tasks that have both groups.
-
-    Args:
-        both: The number of tasks with both groups.
-        first: The number of tasks with the first group.
-        second: The number of tasks with the second group.
-        n: The number of all tasks.
+    p(a, b) the share of tasks that have both groups. The arguments are numbers of tasks: with both
+    groups, with the first, with the second, and in total.
     """
     return log(both * n / (first * second)) if both else None
 

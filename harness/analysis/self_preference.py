@@ -83,11 +83,7 @@ def common_family(judge: str, model: str) -> str | None:
 
 
 def _own(name: str) -> str:
-    """Return the part of a model's name that identifies the model, in lower case.
-
-    This omits a provider (``openai/…``), a tag (``…:free``) and the other parts of the name of a
-    fine-tuned model (``ft:MODEL:OWNER``).
-    """
+    """Return a model's name without provider (``openai/…``), tag (``…:free``) and fine-tuning."""
     last = name.strip().lower().rstrip("/").rpartition("/")[2]
     base, *further = last.split(":")
     return further[0] if base == "ft" and further else base

@@ -123,10 +123,7 @@ def _correlations(table: CrossTable) -> Iterator[Tau]:
 def _ranks(
     tasks: Sequence[str], rows: Sequence[Mapping[str, Run]]
 ) -> tuple[list[str], list[AverageRank], int]:
-    """Return the ranked benchmarks, the rows' average ranks, and the number of bootstrap draws.
-
-    A benchmark is ranked only if the rows share at least two clusters with values on it.
-    """
+    """Return the ranked benchmarks, the rows' average ranks, and the number of bootstrap draws."""
     places = [place for place, row in enumerate(rows) if all(task in row for task in tasks)]
     if len(places) < 2:
         return [], [], 0
@@ -134,7 +131,7 @@ def _ranks(
     for task in tasks:
         with suppress(RunConflict):  # different measures
             totals, sizes = _cluster_totals([rows[at][task] for at in places])
-            if len(sizes) > 1:
+            if len(sizes) > 1:  # otherwise, the uncertainty of the ranks is unknown
                 benchmarks[task] = totals, sizes
     if len(benchmarks) < 2:
         return [], [], 0
@@ -164,8 +161,7 @@ def _ranks(
 def _cluster_totals(runs: Sequence[Run]) -> tuple[Floats, NDArray[np.integer]]:
     """Return the sums of each run's values by cluster, (g, runs), and the clusters' sizes, (g,).
 
-    Only instances with a value in every run are included. Raises RunConflict if the runs have
-    different primary metrics.
+    Only instances with a value in every run are included.
     """
     runs, _, score = scored_runs(runs, "", None)
     first, *others = (attempts for _, attempts in runs)

@@ -105,13 +105,9 @@ def measure(
 
 
 def _only_numbers(attempts: AttemptTable) -> str:
-    """Return the first numeric score, or "" if there is none or an answer has a verdict.
-
-    Answers that the task could not score, such as refusals, fail without a check. They do not
-    count.
-    """
+    """Return the first numeric score, or "" if there is none or an answer has a verdict."""
     answers = attempts.take(attempts.outcome == OUTCOMES.index("ok"))
-    if answers.judged.any():
+    if answers.judged.any():  # not of a refusal, which fails without a check
         return ""
     numbers = (name for name, of in answers.scores.items() if np.isfinite(of).any())
     return next((name for name in numbers if answers.scores[name].dtype.kind == "f"), "")
