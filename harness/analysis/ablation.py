@@ -314,11 +314,7 @@ class _Evidence:
         return len(self._values(variant)), mean
 
     def fields(self) -> list[FieldGain]:
-        """Return the gain from each added field.
-
-        The gains are measured on pairs of runs in which one encoding has exactly one field more
-        than the other.
-        """
+        """Return the gains in the pairs of runs whose encodings differ by one added field."""
         found = []
         for (less, one), (more, other) in combinations(self._runs.items(), 2):
             ours, theirs = self._task.fields(less), self._task.fields(more)
@@ -331,7 +327,7 @@ class _Evidence:
             forms = {name: (ours[name], theirs[name]) for name in ours}
             if gain.mean is None:
                 continue
-            made = FieldGain(
+            found.append(FieldGain(
                 field=added[0],
                 less=one.name,
                 more=other.name,
@@ -340,8 +336,7 @@ class _Evidence:
                 difference=gain.mean,
                 ci95=gain.clipped_ci95(),
                 other_forms={name: two for name, two in forms.items() if two[0] != two[1]},
-            )
-            found.append(made)
+            ))  # fmt: skip
         order = list(dict.fromkeys(gain.field for gain in found))
         return sorted(found, key=lambda gain: order.index(gain.field))
 
@@ -410,10 +405,7 @@ class _Evidence:
         )
 
     def _heterogeneity(self, runs: Sequence[Variant], gains: Mapping[str, float]) -> float | None:
-        """Return the p value of the hypothesis that the gains are equal in all groups.
-
-        The result is None if fewer than two groups have a known, non-zero standard error.
-        """
+        """Return the p value of the hypothesis that the gains are equal in all groups."""
         effects, errors = [], []  # as if runs were independent, which is conservative
         for name, gain in gains.items():
             groups = [(run.metrics.groups[self._table.over][name], run.score) for run in runs]

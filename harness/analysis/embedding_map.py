@@ -32,9 +32,8 @@ class _Line(msgspec.Struct):
 def embedding_map(texts: Sequence[str], embeddings: Path | None = None) -> NDArray[np.float64]:
     """Return the positions of n different texts on a map, (n, 2).
 
-    Args:
-        texts: The texts.
-        embeddings: A JSONL file with an embedding of each text. If None, TF-IDF vectors are used.
+    ``embeddings`` is a JSONL file with an embedding of each text. If it is None, TF-IDF vectors are
+    used.
 
     Raises:
         ConfigError: If there are too few or too many texts.

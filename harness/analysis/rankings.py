@@ -47,16 +47,12 @@ def tau_b(first: Floats, second: Floats) -> float | None:
 
 
 def _pairs(first: Floats, second: Floats) -> tuple[int, int, int]:
-    """Return concordant minus discordant pairs, and how many pairs are untied in each scoring.
-
-    For few items, all pairs are compared. This is fast, as it must be: a bootstrap interval needs
-    2,000 calls. For many items, discordant pairs are counted as in Knight 1966, "A Computer Method
-    for Calculating Kendall's Tau with Ungrouped Data".
-    """
-    if len(first) <= MAX_OUTER:
+    """Return concordant minus discordant pairs, and how many pairs are untied in each scoring."""
+    if len(first) <= MAX_OUTER:  # all pairs, which is fast: a bootstrap interval needs 2,000 calls
         one, other = (np.sign(np.subtract.outer(values, values)) for values in (first, second))
         found, *untied = (int(both.sum()) // 2 for both in (one * other, one**2, other**2))
         return found, untied[0], untied[1]
+    # As in Knight 1966, "A Computer Method for Calculating Kendall's Tau with Ungrouped Data".
     one, other = (np.unique(values, return_inverse=True)[1] for values in (first, second))
     pairs = len(first) * (len(first) - 1) // 2
     counts = [np.unique(v, return_counts=True)[1] for v in (one, other, one * len(other) + other)]
