@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from harness.analysis.comparison import ALPHA, Comparison
 from harness.analysis.metrics import PASS_RATE
-from harness.analysis.run_comparison import PairMatrix, RunComparison, RunPair
+from harness.analysis.run_comparison import PairMatrix, RunComparison
 from harness.analysis.suite import Suite
 from harness.report.comparison import TESTS, score_name
 from harness.report.cross_table import row_name
@@ -19,6 +19,7 @@ from harness.report.run_tables import primary
 from harness.report.runs import Reported, ReportedRun
 from harness.report.table import Column, ShownUnit
 from harness.report.text import p_value, printable, usd, which_round
+from harness.scoring import cut
 
 if TYPE_CHECKING:
     from harness.report.overview import FailureShare, RunOverview
@@ -57,10 +58,7 @@ def headline_of(reported: Reported, overviews: Sequence[RunOverview], unit: Show
 
 
 def _warning(reported: Reported) -> str:
-    """Return the warnings to put in front of the headline, such as ``SIMULATED (weak): ``.
-
-    The warnings are the runs' marks.
-    """
+    """Return the runs' marks, to put in front of the headline, such as ``SIMULATED (weak): ``."""
     marks = {run.name: list(run.marks) for run in reported.runs}
     for one in reported.comparison.others if reported.comparison else ():
         marks.setdefault(one.run, []).extend(one.marks)
@@ -82,7 +80,7 @@ def _alone(run: ReportedRun, overview: RunOverview, unit: ShownUnit) -> str:
     metrics = run.metrics
     found = primary(metrics, metrics.overall, metrics.scores)
     if not found.n:
-        return f"{_name(run.name)} has no judged answer"
+        return f"{printable(run.name)} has no judged answer"
     instances = _counted(metrics.n_instances, "instance")
     if not metrics.measure:
         of = instances if found.n == metrics.n_instances else f"{found.n:,} samples of {instances}"
@@ -94,7 +92,7 @@ def _alone(run: ReportedRun, overview: RunOverview, unit: ShownUnit) -> str:
         said += f", after up to {run.last_round} rounds"
     for first in overview.failures[:1]:
         said += f"; most failures: {_share(first, overview)}"
-    return f"{_name(run.name)} {said}"
+    return f"{printable(run.name)} {said}"
 
 
 def _side_by_side(runs: Sequence[ReportedRun], unit: ShownUnit) -> str:
@@ -103,7 +101,7 @@ def _side_by_side(runs: Sequence[ReportedRun], unit: ShownUnit) -> str:
     for run in runs[:_MOST_NAMED]:
         found = primary(run.metrics, run.metrics.overall, run.metrics.scores)
         task = f" of {printable(run.metrics.task)}" if len(tasks) > 1 else ""
-        said.append(f"{_name(run.name)} {_verb(run.metrics.measure, found.mean, unit)}{task}")
+        said.append(f"{printable(run.name)} {_verb(run.metrics.measure, found.mean, unit)}{task}")
     more = len(runs) - len(said)
     rest = [f"and {more:,} more"] if more else []
     return f"{len(runs):,} runs of {_counted(len(tasks), 'task')}, not compared: " + ", ".join(
@@ -116,7 +114,7 @@ def _by_task(found: Suite, digits: int) -> str:
     said = []
     for place, figure in enumerate(found.table.figures):
         cells = [(row_name(row), row.cells[place]) for row in found.table.rows]
-        values = {name: cell.value for name, cell in cells if cell and cell.value is not None}
+        values = {name: cell.mean for name, cell in cells if cell and cell.mean is not None}
         if not values:
             continue
         highest = max(values.values())
@@ -142,36 +140,31 @@ def _against_first(found: Suite) -> str:
 
 def _pair(comparison: RunComparison, unit: ShownUnit) -> str:
     one, score = comparison.others[0], comparison.asked.score
-    found, base, run = one.overall, _name(comparison.baseline), _name(one.run)
+    found, base, run = one.overall, printable(comparison.baseline), printable(one.run)
     instances = _counted(found.n, "instance")
     if not found.n:
         return f"{run} and {base} have no judged instance in common"
     change = f"{_change(found, unit)}, {instances}{_of_rounds(comparison)}"
     first, second = (_shown(value, unit) for value in (found.first, found.second))
-    if found.p_value is None:
-        return f"{run} {_verb(score, found.second, unit)}, {base} {first}: {change}"
-    if found.p_value >= ALPHA:
+    if found.p_value is not None and found.p_value >= ALPHA:
         return f"no difference found between {run} ({second}) and {base} ({first}): {change}"
     return f"{run} {_verb(score, found.second, unit)}, {base} {first}: {change}"
 
 
 def _best(comparison: RunComparison, matrix: PairMatrix, unit: ShownUnit) -> str:
     """Return a sentence on which run is best, how sure that is, and which others may be as good."""
-    rows = matrix.rows
-    known = [place for place, row in enumerate(rows) if row.value.mean is not None]
-    if not known:
+    rows, ranked = matrix.rows, _ranked(matrix)
+    if not ranked:
         return f"none of the {len(rows):,} runs has a judged answer"
-    best = max(known, key=lambda place: rows[place].value.mean or 0.0)
-    names = [_name(row.run) for row in rows]
-    if len(known) > 1 and len({rows[place].value.mean for place in known}) == 1:
+    best, others = ranked[0], sorted(ranked[1:])
+    names = [printable(row.run) for row in rows]
+    if others and rows[best].value.mean == rows[ranked[-1]].value.mean:
         verb = _verb(comparison.asked.score, rows[best].value.mean, unit, plural=True)
-        every = "both" if len(known) == 2 else "all"
-        return f"{_listed([names[place] for place in known])} {every} {verb}"
+        every = "both" if len(ranked) == 2 else "all"
+        return f"{_listed([names[place] for place in sorted(ranked)])} {every} {verb}"
     base = next(place for place, row in enumerate(rows) if row.run == comparison.baseline)
-    of = {frozenset((pair.first, pair.second)): pair for pair in matrix.pairs}
-    others = [place for place in known if place != best]
-    alike = [one for one in others if not _is_sure(of[frozenset((best, one))].comparison)]
-    shown = {place: f"{names[place]} ({_shown(rows[place].value.mean, unit)})" for place in known}
+    alike = [place for place in others if not _is_sure(_compared(matrix, place, best))]
+    shown = {place: f"{names[place]} ({_shown(rows[place].value.mean, unit)})" for place in ranked}
     name = f"{names[best]}, the baseline," if best == base else names[best]
     verb = _verb(comparison.asked.score, rows[best].value.mean, unit)
     if alike or not others:
@@ -179,7 +172,7 @@ def _best(comparison: RunComparison, matrix: PairMatrix, unit: ShownUnit) -> str
     else:
         said = f"{name} is the best of {len(rows):,} runs: it {verb}"
     if base in others:
-        found = _from(of[frozenset((best, base))], base)
+        found = _compared(matrix, base, best)
         change = f"{_change(found, unit)}, {_counted(found.n, 'instance')}{_of_rounds(comparison)}"
         if base in alike:
             said += f"; no sure difference from {shown[base]}, the baseline: {change}"
@@ -187,23 +180,26 @@ def _best(comparison: RunComparison, matrix: PairMatrix, unit: ShownUnit) -> str
             value = _shown(rows[base].value.mean, unit)
             said += f"{'; ' if alike else ', '}{names[base]} (the baseline) {value}: {change}"
     elif best == base and others:
-        following = max(others, key=lambda place: rows[place].value.mean or 0.0)
-        said += f"; next is {shown[following]}"
+        said += f"; next is {shown[ranked[1]]}"
     if rest := [shown[place] for place in alike if place != base]:
         said += f"; {_listed(rest)} cannot be told apart from it"
     return said
 
 
-def _from(pair: RunPair, base: int) -> Comparison:
-    """Return the comparison of a pair of runs, seen from the run ``base``.
+def _ranked(matrix: PairMatrix) -> list[int]:
+    """Return the rows of a matrix that have a value, the best one first."""
+    known = [(row.value.mean, place) for place, row in enumerate(matrix.rows)]
+    falling = sorted((-mean, place) for mean, place in known if mean is not None)
+    return [place for _, place in falling]
 
-    The difference is that of the other run minus ``base``.
-    """
+
+def _compared(matrix: PairMatrix, base: int, run: int) -> Comparison:
+    """Return the comparison of a run with another one, ``base``. Both are rows of the matrix."""
+    pair = next(one for one in matrix.pairs if {one.first, one.second} == {base, run})
     found = pair.comparison
     if pair.first == base:
         return found
-    low, high = found.ci95 or (None, None)
-    turned = None if low is None or high is None else (-high, -low)
+    turned = None if found.ci95 is None else (-found.ci95[1], -found.ci95[0])
     difference = None if found.difference is None else -found.difference
     return replace(found, difference=difference, ci95=turned)
 
@@ -225,12 +221,13 @@ def _support(
         found = against.overall
         yield (
             f"p {p_value(found.p_value)} by {TESTS[found.method]}, over the instances that both "
-            f"have; {_name(against.run)} is better on {found.better:,}, worse on {found.worse:,}."
+            f"have; {printable(against.run)} is better on {found.better:,}, worse on "
+            f"{found.worse:,}."
         )
     failing: dict[str, list[str]] = {}
     for one in overviews if len(runs) > 1 else ():
         for first in one.failures[:1]:
-            told = f"{_name(one.name)} {first.n:,} of {one.n_failed:,}"
+            told = f"{printable(one.name)} {first.n:,} of {one.n_failed:,}"
             failing.setdefault(_short(first.reason), []).append(told)
     if failing:
         each = [f"{reason} ({_listed(told)})" for reason, told in failing.items()]
@@ -238,7 +235,7 @@ def _support(
     if len(runs) == 1 and (further := overviews[0].failures[1:_MOST_NAMED]):
         yield f"Then: {'; '.join(_share(one, overviews[0]) for one in further)}."
     waiting = [
-        f"{_name(one.name)} {one.not_judged:,} of {one.samples:,}"
+        f"{printable(one.name)} {one.not_judged:,} of {one.samples:,}"
         for one in overviews
         if one.not_judged
     ]
@@ -246,11 +243,11 @@ def _support(
         yield f"Not judged: {_listed(waiting)}. These count neither as passed nor as failed."
     judging = {run.name: _judging(run) for run in runs}
     paid = {
-        _name(one.name): usd(one.cost_usd) + judging[one.name]
+        printable(one.name): usd(one.cost_usd) + judging[one.name]
         for one in overviews
         if not one.recorded
     }
-    calls = {_name(one.name): f"{one.calls:,}" for one in overviews if not one.recorded}
+    calls = {printable(one.name): f"{one.calls:,}" for one in overviews if not one.recorded}
     if len(paid) > 1 and len(set(paid.values())) == 1:
         told = ", ".join(f"{name} {n}" for name, n in calls.items())
         alike = len(set(calls.values())) == 1
@@ -266,38 +263,23 @@ def _judging(run: ReportedRun) -> str:
 
 
 def _adjusted(matrix: PairMatrix, baseline: str, unit: ShownUnit) -> Iterator[str]:
-    """Yield sentences on how the best run differs from the others.
-
-    One is about the next best run, unless that is the baseline. The other has the adjusted p value
-    of the difference from each other run.
-    """
-    known = [place for place, row in enumerate(matrix.rows) if row.value.mean is not None]
-    best = max(known, key=lambda place: matrix.rows[place].value.mean or 0.0, default=-1)
+    """Yield sentences on how the best run differs from the next best run, and from all others."""
+    ranked, names = _ranked(matrix), [printable(row.run) for row in matrix.rows]
+    if not ranked:
+        return
+    best, following = ranked[0], ranked[1:2]
+    if following and matrix.rows[following[0]].run != baseline:
+        change = _change(_compared(matrix, following[0], best), unit)
+        yield f"{names[best]} against {names[following[0]]}, the next best: {change}."
     ps = [
-        f"{_name(matrix.rows[pair.first + pair.second - best].run)} "
-        f"{p_value(pair.comparison.p_adjusted)}"
-        for pair in matrix.pairs
-        if best in (pair.first, pair.second)
+        f"{names[place]} {p_value(_compared(matrix, place, best).p_adjusted)}"
+        for place in range(len(names))
+        if place != best
     ]
-    following = max(
-        (place for place in known if place != best),
-        key=lambda place: matrix.rows[place].value.mean or 0.0,
-        default=None,
+    yield (
+        f"p of {names[best]} against {_listed(ps)}, adjusted for all {len(matrix.pairs)} pairs of "
+        "runs (Holm). Intervals are 95%, not adjusted."
     )
-    if following is not None and matrix.rows[following].run != baseline:
-        pair = next(one for one in matrix.pairs if {one.first, one.second} == {best, following})
-        names = [_name(matrix.rows[place].run) for place in (best, following)]
-        change = _change(_from(pair, following), unit)
-        yield f"{names[0]} against {names[1]}, the next best: {change}."
-    if ps:
-        yield (
-            f"p of {_name(matrix.rows[best].run)} against {_listed(ps)}, adjusted for all "
-            f"{len(matrix.pairs)} pairs of runs (Holm). Intervals are 95%, not adjusted."
-        )
-
-
-def _name(name: str) -> str:
-    return printable(name)
 
 
 def _listed(texts: Sequence[str]) -> str:
@@ -323,10 +305,7 @@ def _verb(score: str | None, value: float | None, unit: ShownUnit, *, plural: bo
 
 
 def _between(ci95: tuple[float, float] | None, unit: ShownUnit, sign: bool = False) -> str:
-    """Return an interval in parentheses, such as `` (39 to 81)``, with a space in front.
-
-    Without an interval, the result is "".
-    """
+    """Return an interval in parentheses after a space, such as `` (39 to 81)``, or ""."""
     if ci95 is None:
         return ""
     scale, digits = (100, unit.digits) if unit.percent else (1, 3)
@@ -355,5 +334,4 @@ def _share(failure: FailureShare, run: RunOverview) -> str:
 
 
 def _short(reason: str) -> str:
-    text = printable(reason).removesuffix(".")
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return cut(printable(reason).removesuffix("."), _LONGEST)

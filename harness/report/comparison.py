@@ -36,8 +36,9 @@ TESTS: Mapping[str, str] = {
 }
 
 
-def _columns(adjustment: str) -> list[Column | None]:
+def _columns(first: str, adjustment: str) -> list[Column | str | None]:
     return [
+        first,
         Column("n", hide=1),
         Column("baseline", digits=4, hide=2, rate=True),
         Column("run", digits=4, hide=3, rate=True),
@@ -79,17 +80,17 @@ def comparison_tables(found: RunComparison) -> list[Table]:
     by, several = found.asked.by, len(found.others) > 1
     last = found.asked.round
     rows = [Row(_cells(one.run, one.overall, one.run, last), one.marks) for one in found.others]
-    columns = ["run", *_columns("Holm" if several else "")]
+    columns = _columns("run", "Holm" if several else "")
     tables = [table(columns, rows, title=f"Runs against {found.baseline}")]
     for one in found.others:
         title = f"{one.run} against {found.baseline}, by"
         if one.groups:
             groups = [_cells(name, of, one.run, last, by) for name, of in one.groups.items()]
-            columns = [by, *_columns("BH" if several else "Holm")]
+            columns = _columns(by, "BH" if several else "Holm")
             tables.append(table(columns, groups, title=f"{title} {by}"))
         if one.constraints:
             kinds = [_cells(name, kind.comparison) for name, kind in one.constraints.items()]
-            columns = ["constraint", *_columns("BH")]
+            columns = _columns("constraint", "BH")
             tables.append(table(columns, kinds, title=f"{title} constraint"))
     return tables
 
@@ -97,11 +98,7 @@ def comparison_tables(found: RunComparison) -> list[Table]:
 def _cells(
     name: str, found: Comparison, run: str = "", round_: int | None = None, label: str = ""
 ) -> list[object]:
-    """Return the cells of a comparison's row.
-
-    If ``run`` is given, the numbers of better and worse instances are links to these instances in
-    the report. ``round_`` and ``label`` restrict the linked instances.
-    """
+    """Return the cells of a row. Given a run, its numbers of instances link to these instances."""
     within = f"&{_quoted(f'in.{label}')}={_quoted(name)}" if label else ""
     within += f"&round={round_}" if round_ else ""
     counts = [
@@ -117,10 +114,7 @@ def _quoted(text: str) -> str:
 
 
 def details(one: Against, comparison: RunComparison) -> Iterator[str]:
-    """Yield sentences on the comparison of one run with the baseline.
-
-    They are about excluded instances, uncertainty, effect size, power and rankings.
-    """
+    """Yield sentences on excluded instances, uncertainty, effect size, power and rankings."""
     found, ranking = one.overall, one.ranking
     of_k = bool(explained(comparison.asked.score))
     counts = {
@@ -227,10 +221,7 @@ def unequal(found: RunComparison, runs: Sequence[ReportedRun]) -> Iterator[str]:
 
 
 def _several(runs: Sequence[ReportedRun], key: str, found: Sequence[int]) -> str:
-    """Return the distinct values of a setting of the runs, such as "1, 2 and 4".
-
-    ``found`` has the value for each run without the setting. The result is "" if all are equal.
-    """
+    """Return a setting's values, such as "1, 2 and 4", or "" if all runs have the same value."""
     values = {int(run.settings.get(key) or n) for run, n in zip(runs, found, strict=True)}
     *first, last = [f"{value:,}" for value in sorted(values)] or [""]
     return f"{', '.join(first)} and {last}" if first else ""
@@ -247,11 +238,7 @@ _KEYS = (
 
 
 def matrix_document(matrix: PairMatrix, rankings: InducedRankings | None = None) -> TableDocument:
-    """Build the document of a matrix of runs.
-
-    It has tables of the runs, the p values of all pairs, the means by group, and the tau-b of
-    rankings.
-    """
+    """Build the document of all pairs of runs, with p values, means by group and tau-b."""
     several = len(matrix.rows) > 1
     runs = [
         Row([f"{at} {_run_name(row)}", _mean(row.value), row.value.ci95,
@@ -287,7 +274,7 @@ def _run_name(row: MatrixRow) -> str:
 
 
 def _mean(value: SampleStatistic | None) -> object:
-    if value is None or value.mean is None or value.stderr is None:
+    if value is None or value.stderr is None:
         return None if value is None else value.mean
     return WithError(value.mean, value.stderr)
 

@@ -9,7 +9,7 @@ from statistics import median_low
 import msgspec
 
 from harness.analysis.constraints import LABEL, ConstraintKind
-from harness.analysis.requirements import CriteriaDescription, Rejections, Together
+from harness.analysis.requirements import CriteriaDescription, Rejections
 from harness.report.table import Cell, Column, Note, Table, TableDocument, WithError, table
 from harness.report.text import percent
 
@@ -24,8 +24,7 @@ def constraint_document(
 ) -> TableDocument:
     """Build the document on the constraints of each kind, or of each group of another label.
 
-    ``without`` is the number of samples without constraints. ``unlabelled`` is the number of
-    constraints that lack the label. Both are only mentioned in a note.
+    Notes mention the samples ``without`` constraints and the ``unlabelled`` constraints.
     """
     of_kinds = label == LABEL
     # If only failed constraints have the label, rates would be 0: show counts only.
@@ -59,10 +58,7 @@ def constraint_document(
 def constraint_shares(
     runs: Mapping[str, Sequence[ConstraintKind]], label: str = LABEL
 ) -> TableDocument:
-    """Build the document on the shares of constraints that several runs fail.
-
-    The constraints are grouped by kind, or by another label.
-    """
+    """Build the document on the constraints that several runs fail, by kind or another label."""
     totals = {name: sum(one.n_failed for one in own) for name, own in runs.items()}
     failed = Counter[str]()
     for own in runs.values():
@@ -77,11 +73,6 @@ def constraint_shares(
 
 
 def _cells(one: ConstraintKind, n_failed: int) -> list[object]:
-    """Return the cells for the constraints of one kind.
-
-    These are their number, the number of failures, the share of all ``n_failed`` failures, and the
-    satisfied share with its standard error.
-    """
     share = percent(one.n_failed, n_failed)
     return [one.n, one.n_failed, share, WithError(one.mean, one.stderr)]
 
@@ -97,10 +88,7 @@ def _failures(one: ConstraintKind) -> str:
 
 
 def rejection_document(found: Rejections) -> TableDocument:
-    """Build the document on the schemas that a provider rejected.
-
-    It has the number of rejections by schema keyword, and the provider's messages.
-    """
+    """Build the document on rejected schemas: counts by keyword, and the provider's messages."""
     told = f"{found.n_rejected:,} of {found.n:,} constraints were rejected by the provider."
     parts: list[Table | Note] = [Note(told, "")]
     rows = [
@@ -124,11 +112,7 @@ def rejection_document(found: Rejections) -> TableDocument:
 
 
 def criteria_document(task: str, found: CriteriaDescription) -> TableDocument:
-    """Build the document on a data set's criteria.
-
-    It has tables of the groups of criteria, the number of criteria per task, verbs, and pairs of
-    groups that occur in the same task.
-    """
+    """Build the document on a data set's criteria: groups, numbers per task, verbs and pairs."""
     mean = "" if found.mean is None else f", {found.mean:.2f} a task"
     summary = f"{found.n_tasks:,} tasks, {found.n_criteria:,} criteria{mean}; "
     summary += f"{found.n_distinct:,} different ones"
@@ -166,23 +150,15 @@ def criteria_document(task: str, found: CriteriaDescription) -> TableDocument:
 
 
 def _together(found: CriteriaDescription) -> Table:
-    """Build the table of pairs of groups of criteria.
-
-    Below the diagonal is the pointwise mutual information of two groups. Above it is the number of
-    tasks that have criteria of both.
-    """
     groups = sorted(found.tasks_by_group)
     of = {(one.first, one.second): one for one in found.together}
     rows = []
     for at, name in enumerate(groups):
-        below = [_pmi(of[other, name]) for other in groups[:at]]
+        pmi = [of[other, name].pmi for other in groups[:at]]
+        below = ["-∞" if one is None else f"{one:+.2f}" for one in pmi]
         above = [of[name, other].n for other in groups[at + 1 :]]
         rows.append([f"{at + 1} {name}", *below, "·", *above])
     return table(["PMI", *(str(at + 1) for at in range(len(groups)))], rows)
-
-
-def _pmi(pair: Together) -> str:
-    return "-∞" if pair.pmi is None else f"{pair.pmi:+.2f}"
 
 
 def _frequent(counts: Mapping[str, int], total: int) -> list[list[object]]:

@@ -21,10 +21,7 @@ REFERENCE_COLUMNS = (
 
 
 def reference_cells(found: ReferenceScore) -> list[object]:
-    """Return a judge's score of the reference answers, and how far the run's score differs from it.
-
-    The cells are in the order of `REFERENCE_COLUMNS`.
-    """
+    """Return the cells of `REFERENCE_COLUMNS`."""
     difference = None
     if found.difference is not None:
         difference = WithError(found.difference, found.difference_stderr)
@@ -51,17 +48,10 @@ def error_document(found: ErrorTally) -> TableDocument:
 
 
 def validation_document(found: JudgeValidation) -> TableDocument:
-    """Build the document of a judge's validation.
-
-    It has the agreement with the reference overall and by group, the calibration, and the rankings
-    of runs.
-    """
+    """Build the document of a judge's validation: agreement, calibration and rankings of runs."""
     own = found.agreement.confusion
-    confusion = [
-        ["says yes", own["yes_yes"], own["yes_no"]],
-        ["says no", own["no_yes"], own["no_no"]],
-        ["abstains", own["abstained_yes"], own["abstained_no"]],
-    ]
+    says = {"yes": "says yes", "no": "says no", "abstained": "abstains"}
+    confusion = [[text, own[f"{one}_yes"], own[f"{one}_no"]] for one, text in says.items()]
     parts: list[Table | Note] = [
         Note(", ".join(found.runs), ""),
         _figures(found),

@@ -67,10 +67,7 @@ def describe(plugin: Callable[..., Any]) -> Card:
 
 
 def _meanings(text: str) -> dict[str, str]:
-    """Map options to their descriptions.
-
-    They are read from lines of a docstring such as ``option: …`` or ``one, other: …``.
-    """
+    """Map options to their descriptions, from lines such as ``option: …`` or ``one, other: …``."""
     meanings: dict[str, str] = {}
     current: list[str] = []
     indent = ""
@@ -111,10 +108,7 @@ _SAMPLES = {"text": "TEXT", "whole number": "3", "number": "0.5", "mapping": "{�
 
 
 def example(name: str, card: Card, *, judge: bool = False) -> str:
-    """Return an example of how to write a checker, or a judge, in a run file.
-
-    It sets the required options.
-    """
+    """Return an example of a checker, or a judge, in a run file, with its required options."""
     given = [one for one in card.options if one.default is None and one.name not in FROM_ROW]
     if not judge and not any(one.default is None for one in card.options):
         given = [one for one in card.options if one.default == "null"][:1]
@@ -220,10 +214,7 @@ def price_document(entries: Sequence[PriceEntry], own_file: str | None) -> Table
 
 
 def _marks(entry: PriceEntry, notes: dict[str, int]) -> str:
-    """Return the footnote marks of a row.
-
-    ``notes`` maps footnotes to their numbers. New footnotes are added to it.
-    """
+    """Return the footnote marks of a row, adding new footnotes to ``notes``, with their numbers."""
     until = f"until {entry.until}" if entry.until else None
     said = [text for text in (entry.source, until, entry.note) if text]
     marks = [str(notes.setdefault(text, len(notes) + 1)) for text in said]

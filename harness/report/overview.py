@@ -27,13 +27,7 @@ from harness.report.figure import Figure
 from harness.report.parts import TablePart, table_part
 from harness.report.provenance import differences, origins, packages, settings
 from harness.report.run_tables import primary
-from harness.report.runs import (
-    Reported,
-    ReportedRun,
-    common_start,
-    shortened,
-    unit_of,
-)
+from harness.report.runs import Reported, ReportedRun, common_start, shortened, unit_of
 from harness.report.sections import PageSection, sections
 from harness.report.table import ShownUnit
 
@@ -349,11 +343,7 @@ def _marks(runs: Sequence[ReportedRun], comparison: RunComparison | None) -> Ite
 
 
 def _warnings(comparison: RunComparison | None, runs: Sequence[ReportedRun]) -> list[str]:
-    """Return warnings for the top of the page.
-
-    They say what makes the comparison unfair, and which judges may prefer models of their own
-    family.
-    """
+    """Return what makes the comparison unfair, and which judges may prefer their own family."""
     found = [f"{run.name}: {note}." for run in runs for note in notes(run.metrics)]
     if comparison is not None:
         serious = (CONFOUNDED, SCORED_DIFFERENTLY)
@@ -397,7 +387,6 @@ def _method(runs: Sequence[ReportedRun], comparison: RunComparison | None) -> li
     if comparison is not None:
         told += captions(comparison)
         for one in comparison.others:
-            told += (
-                [f"{one.run}: {' '.join(said)}"] if (said := [*details(one, comparison)]) else []
-            )
+            if said := " ".join(details(one, comparison)):
+                told.append(f"{one.run}: {said}")
     return told

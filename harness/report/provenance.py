@@ -48,8 +48,7 @@ def differences(runs: Sequence[ReportedRun]) -> Table | None:
 def _differing(runs: Sequence[ReportedRun]) -> dict[str, list[Any]]:
     """Return the settings that differ between runs, each with its value for every run.
 
-    If some run lacks a section, the section's non-empty settings are one value, a mapping. For runs
-    of several tasks, options that have their task's default value count as not set.
+    For runs of several tasks, options that have their task's default value count as not set.
     """
     flat = [flatten({key: _nested(key, value) for key, value in run.settings.items()})
             for run in runs]  # fmt: skip
@@ -60,6 +59,7 @@ def _differing(runs: Sequence[ReportedRun]) -> dict[str, list[Any]]:
             {k: v for k, v in own.items() if k not in known[task] or known[task][k] != v}
             for own, task in zip(flat, tasks, strict=True)
         ]
+    # If some run lacks a section, the section's non-empty settings are one value, a mapping.
     for key in {key for own in flat for key in own}:
         for own in flat:
             if parts := [name for name in own if name.startswith(f"{key}.")]:
@@ -83,10 +83,7 @@ def _setting(key: str) -> str:
 
 
 def prompts(runs: Sequence[ReportedRun]) -> list[str]:
-    """Return, for each run, a string with the settings that differ between the runs.
-
-    The settings of models are omitted.
-    """
+    """Return, for each run, the settings that differ between runs, except those of models."""
     own = {k: v for k, v in _differing(runs).items() if not k.startswith("model.")}
     return [
         ", ".join(f"{_setting(key)} {in_words(values[at])}" for key, values in own.items())
@@ -95,20 +92,14 @@ def prompts(runs: Sequence[ReportedRun]) -> list[str]:
 
 
 def _nested(key: str, value: Any) -> Any:
-    """Return the settings in a section under their names within the section.
-
-    ``key`` is the section's name, which is removed from the beginning of the settings' names.
-    """
+    """Return the settings in a section without the section's name, ``key``, in their names."""
     if not isinstance(value, dict):
         return value
     return {name.removeprefix(f"{key}."): each for name, each in value.items()}
 
 
 def extraction_of(run: ReportedRun) -> str:
-    """Return, in words, how a task finds the answer in a reply.
-
-    The result is "" if the answer is the whole reply.
-    """
+    """Return, in words, how a task finds the answer in a reply, or "" if it is the whole reply."""
     found = [run.settings.get(key) for key in ("task.extract", "task.extraction")]
     own = next((value for value in found if value), "")
     return in_words(_nested("task.extract", own)) if own else ""
@@ -158,10 +149,7 @@ def packages(runs: Sequence[ReportedRun]) -> Table:
 def by_key(
     title: str, heading: str, runs: Sequence[ReportedRun], told: Sequence[Mapping[str, Any]]
 ) -> Table:
-    """Build a table with a row for each key and a column for each run.
-
-    ``told`` has the values of each run by key.
-    """
+    """Build a table with a row for each key and a column for each run, from their values by key."""
     keys = dict.fromkeys(key for one in told for key in one)
     rows = [[key, *(_shown(one.get(key)) for one in told)] for key in keys]
     shown = [row for row in rows if any(row[1:])]

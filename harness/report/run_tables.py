@@ -130,10 +130,7 @@ def _scores(metrics: Metrics) -> Table:
 
 
 def group_table(metrics: Metrics, label: str) -> Table:
-    """Build a table of the primary metric for each group of a label.
-
-    If the metric is the pass rate, the table also has the pass rates by round.
-    """
+    """Build a table of the primary metric, and pass rates by round, for each group of a label."""
     groups = metrics.groups[label]
     rounds = list(metrics.rounds.each)
     rounds = rounds if len(rounds) > 1 and not metrics.measure else []

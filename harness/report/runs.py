@@ -214,12 +214,10 @@ def _validations(index: AttemptIndex, run: str) -> list[JudgeValidation]:
 
 
 def _saved(folder: RunFolder, index: AttemptIndex) -> Metrics | None:
-    """Return a run's saved metrics, or None if they do not cover the attempts in the index.
-
-    They may cover more, if the index does not yet have all attempts.
-    """
+    """Return a run's saved metrics, or None if they do not cover the attempts in the index."""
     with contextlib.suppress(HarnessError, OSError):
         metrics = from_json(folder.metrics.read_bytes(), folder.metrics)
+        # They cover more if the index does not yet have all attempts.
         latest = folder.metrics.stat().st_mtime_ns >= folder.attempts.stat().st_mtime_ns
         if len(index) == metrics.n_attempts or (latest and len(index) < metrics.n_attempts):
             return metrics

@@ -45,8 +45,6 @@ TITLES: Mapping[str, str] = {
     "outcomes": "Outcomes",
     "cost": "Cost and time",
 }
-
-
 _CALLS = (
     "Each call counts once, even if attempts share it. Seconds are of successful calls, without "
     "answers from the cache."
@@ -129,10 +127,7 @@ def _titled(parts: Sequence[Table | Note], title: str) -> Iterator[Table | Note]
 
 
 def _by_model(runs: Sequence[ReportedRun]) -> Table | None:
-    """Build a table of the primary metric, with a row per setting and a column per model.
-
-    The result is None unless there are several settings and several models.
-    """
+    """Build a table of several settings and models, with a row per setting; otherwise, None."""
     models = list(dict.fromkeys(run.metrics.model or "" for run in runs))
     told = prompts(runs)
     cells = {(label, run.metrics.model or ""): run for label, run in zip(told, runs, strict=True)}

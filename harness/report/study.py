@@ -25,11 +25,7 @@ _MOST = 30  # maximum number of cells outside the interval to list
 
 
 def study_document(study: Study, found: Sequence[Finding]) -> TableDocument:
-    """Build the summary of a study.
-
-    One table counts the cells of each exhibit by verdict. Another lists the cells whose published
-    value is outside our interval.
-    """
+    """Build the summary of a study: the cells by verdict, and those outside our interval."""
     counts = {exhibit.name: Counter[str]() for exhibit in study.exhibits}
     for one in found:
         counts[one.exhibit][one.verdict] += 1
@@ -109,10 +105,7 @@ def _inert(value: Any) -> Any:
 
 
 def _rows(exhibit: Exhibit, found: Sequence[Finding]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Yield each row of an exhibit, with its cells.
-
-    Positions in a cell are in per cent of the axis that all cells share.
-    """
+    """Yield each row of an exhibit, with its cells. Positions are in per cent of a shared axis."""
     own = [one for one in found if one.exhibit == exhibit.name]
     ends = [end for one in own for end in (one.published, one.ours, *(one.ci95 or ()))]
     known = [end for end in ends if end is not None]

@@ -83,10 +83,7 @@ class _Folded:
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """A column as it is drawn.
-
-    ``cells`` are the texts of its cells. If the table has a footer, its text is the last of them.
-    """
+    """A column as it is drawn. The last of its ``cells`` is the text in the footer, if any."""
 
     place: int
     name: str
@@ -163,10 +160,7 @@ class _Drawn:
             yield _Shown(place, name, column.over, heading, shown, column.text, column.hide)
 
     def _packed(self, columns: Sequence[_Shown], width: int) -> Iterator[list[_Shown]]:
-        """Distribute columns over tables that are at most ``width`` wide.
-
-        Columns under a shared heading stay together if they fit. Yield the columns of each table.
-        """
+        """Distribute columns over tables, keeping those under a shared heading together if they fit."""
         block: list[_Shown] = []
         for over, members in groupby(columns, lambda one: one.over):
             group = list(members)
@@ -220,10 +214,7 @@ def _cell(column: _Shown, text: str, row: Row) -> RenderableType:
 
 
 def _names(table: Table) -> Iterator[tuple[int | None, list[_Line]]]:
-    """Yield the lines that name each row, together with the index of the row.
-
-    The index is None for the head of a section.
-    """
+    """Yield the index of each row (None: the head of a section) and the lines that name it."""
     before = None
     for at, row in enumerate(table.rows):
         texts = [printable(text) for text in table.texts(row)[: table.names]]

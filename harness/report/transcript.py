@@ -21,6 +21,7 @@ from harness.records import Attempt
 from harness.report.run_tables import MOST_GROUPS
 from harness.report.table import Cell, Column, Note, Table, TableDocument, facts, table
 from harness.report.text import inert, inert_text
+from harness.scoring import cut
 
 if TYPE_CHECKING:
     from harness.store.judgements import Judgement  # not imported for runs without judges
@@ -126,8 +127,7 @@ def failed_document(failed: Sequence[FailedAttempt], n: int, run: str) -> TableD
 
 
 def _cut(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST_REASON else f"{line[: _LONGEST_REASON - 1]}…"
+    return cut(" ".join(text.split()), _LONGEST_REASON)
 
 
 def change_line(change: VerdictChange) -> RenderableType:
