@@ -22,11 +22,7 @@ OffBy = Mapping[str, Mapping[float, int]]  # by run: misses (observed minus want
 
 
 def constraint_figures(runs: Runs, comparison: RunComparison | None) -> Iterator[Figure]:
-    """Draw the share of satisfied constraints of each kind.
-
-    For the kinds with the most misses, also draw a histogram of the differences between observed
-    and wanted numbers.
-    """
+    """Draw the share of satisfied constraints by kind, and histograms of the largest misses."""
     found: dict[str, dict[str, ConstraintKind]] = {}
     for run in runs.every:
         for one in run.constraints:
@@ -113,10 +109,7 @@ class Bins:
 
     @classmethod
     def of(cls, off_by: OffBy) -> Bins:
-        """Return at most `BINS` bins for the differences of all runs.
-
-        Their width is the smallest possible one that is 1, 2 or 5 times a power of 10.
-        """
+        """Return at most `BINS` bins, of the least width that is 1, 2 or 5 times a power of 10."""
         total = Counter[float]()
         for misses in off_by.values():
             total.update(misses)

@@ -20,6 +20,7 @@ from harness.report.figure import (
     SHAPES,
     Figure,
 )
+from harness.report.figures import plot
 from harness.report.figures.names import (
     NUMBER,
     counted,
@@ -30,16 +31,7 @@ from harness.report.figures.names import (
     shown,
     slug,
 )
-from harness.report.figures.plot import (
-    PADDING,
-    STEP,
-    Runs,
-    Sheet,
-    alt,
-    either,
-    name_axis,
-    specification,
-)
+from harness.report.figures.plot import Runs, Sheet, alt
 from harness.report.figures.rates import by_label, largest
 from harness.report.table import ShownUnit
 from harness.report.text import p_value, printable
@@ -53,11 +45,7 @@ Cells = Mapping[tuple[str, str, str], SampleStatistic | None]  # by row group, r
 
 
 def heat_map_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw heat maps of the primary metric.
-
-    The first shows the groups of one label for each run. The others show, for each run, the groups
-    of that label by the groups of a second label.
-    """
+    """Draw the primary metric by runs and groups of a label, and by the groups of two labels."""
     found = by_label(runs)
     several = list(found)
     if several and len(runs.every) > 1:
@@ -193,9 +181,9 @@ def _chart(
         x=alt.X(
             f"{x}:N",
             scale=alt.Scale(domain=of_x),
-            axis=name_axis(orient="top", labelAngle=-90, **bare),
+            axis=plot.name_axis(orient="top", labelAngle=-90, **bare),
         ),
-        y=alt.Y(f"{y}:N", scale=alt.Scale(domain=of_y), axis=name_axis(**bare)),
+        y=alt.Y(f"{y}:N", scale=alt.Scale(domain=of_y), axis=plot.name_axis(**bare)),
     )
     known = base.transform_filter("isValid(datum.value)")
     unknown = base.transform_filter("!isValid(datum.value)")
@@ -221,10 +209,10 @@ def _chart(
         layers.append(
             known.mark_text(fontSize=8.5).encode(
                 text=alt.Text("value:Q", format=form),
-                color=either(pale, "#111111", "#ffffff", alt.ColorValue),
+                color=plot.either(pale, "#111111", "#ffffff", alt.ColorValue),
             )
         )
-    return specification(sheet, *layers, height=alt.Step(step=STEP))
+    return plot.specification(sheet, *layers, height=alt.Step(step=plot.STEP))
 
 
 def map_figure(
@@ -242,7 +230,7 @@ def map_figure(
     for (text, group), (x, y) in zip(texts.items(), positions.tolist(), strict=True):
         sheet.add("", [printable(text[:200]), printable(group)], x=x, y=y, group=printable(group))
     bare = alt.Axis(title=None, labels=False, ticks=False, grid=False)
-    scale = alt.Scale(zero=False, padding=PADDING)
+    scale = alt.Scale(zero=False, padding=plot.PADDING)
     legend = alt.Legend(title=printable(label), columns=2)
     groups = sorted({one["group"] for one in sheet.data})
     shapes = [SHAPES[at % len(SHAPES)] for at in range(len(groups))]
@@ -258,4 +246,5 @@ def map_figure(
     )
     caption = "t-SNE: near points are similar texts; distances between far points mean nothing."
     title = f"{len(texts):,} different criteria of {task}"
-    return sheet.figure("map", title, caption, specification(sheet, chart, height=MAP_HEIGHT))
+    drawn = plot.specification(sheet, chart, height=MAP_HEIGHT)
+    return sheet.figure("map", title, caption, drawn)

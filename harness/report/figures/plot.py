@@ -53,10 +53,7 @@ class Runs:
 
     @classmethod
     def of(cls, runs: Sequence[ReportedRun], comparison: RunComparison | None = None) -> Runs:
-        """Collect the runs of a report, with their display names and marks.
-
-        Runs that are only in the comparison get a name and marks, too.
-        """
+        """Collect the runs of a report. Those only in the comparison get a name and marks, too."""
         marks = {run.name: run.marks for run in runs}
         if comparison is not None:
             marks = {comparison.baseline: comparison.marks, **marks}
@@ -74,10 +71,7 @@ class Runs:
 
     @property
     def measure(self) -> str | None:
-        """The primary metric of all runs.
-
-        It is None for the pass rate, or if the runs have different primary metrics.
-        """
+        """The primary metric of all runs; None for the pass rate, or if the runs differ in it."""
         found = {run.metrics.measure for run in self.every}
         return found.pop() if len(found) == 1 else None
 
@@ -103,10 +97,7 @@ class Runs:
     def measured(
         self, run: ReportedRun, *labels: str, last: bool = False
     ) -> Mapping[tuple[str, ...], SampleStatistic]:
-        """Return a run's primary metric by group (a tuple with one item per label).
-
-        The metric covers first answers or, if ``last``, the last answer of each sample.
-        """
+        """Return a run's primary metric by group of labels, over first answers or ``last`` ones."""
         first = self.several_rounds and not last
         answers = scored(run.attempts.last_rounds(1 if first else None), self.measure or "")
         return values_by(answers, self.measure or PASS_RATE, *labels)
@@ -145,10 +136,7 @@ class Sheet:
         return alt.Chart(alt.NamedData(name=_SHEET)).encode(tooltip=tooltip)
 
     def looks(self, *channels: str) -> dict[str, Any]:
-        """Return the encodings that distinguish the runs, by channel (color, fill or shape).
-
-        The result is empty if no data point belongs to a run.
-        """
+        """Return the encodings that distinguish runs, if any, by channel (color, fill or shape)."""
         every = list(self._runs.short.values())
         shapes = [SHAPES[at % len(SHAPES)] for at in range(len(every))]
         legend = None
@@ -288,16 +276,14 @@ def interval_layers(
     title: str,
     unit: ShownUnit,
     *,
-    upright: bool = False,  # values on the y axis
-    joined: bool = False,  # points joined by a line
-    signed: bool = False,  # differences: signed, with a line at 0
+    upright: bool = False,
+    joined: bool = False,
+    signed: bool = False,
 ) -> list[Any]:
     """Return the layers of a chart that draw values with their intervals.
 
-    The data points have the fields ``value``, ``low`` and ``high``.
-
     Args:
-        sheet: The chart's data.
+        sheet: The chart's data, with the fields ``value``, ``low`` and ``high``.
         base: The chart to which the layers belong.
         title: The title of the axis of the values.
         unit: The unit of the values.
@@ -347,7 +333,7 @@ def either(test: str, one: object, other: object, channel: Any) -> Any:
 
 
 def _fixed(channel: Any, value: float) -> Any:
-    return channel(value)
+    return channel(value)  # untyped in Altair
 
 
 def _sheet(
@@ -378,10 +364,7 @@ def _figure(sheet: Sheet, points: Sequence[Point], plan: Plan, chart: Mapping[st
 
 
 def specification(sheet: Sheet, *layers: Any, height: Any) -> dict[str, Any]:
-    """Return the Vega-Lite specification of a figure, without the theme.
-
-    It consists of the layers and the sheet's data.
-    """
+    """Return the Vega-Lite specification of a figure's layers and data, without the theme."""
     chart = layers[0] if len(layers) == 1 else alt.layer(*layers)
     sized = chart.properties(width="container", height=height)
     found: dict[str, Any] = sized.to_dict(validate=False)  # the tests validate

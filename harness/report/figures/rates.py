@@ -33,29 +33,20 @@ Measure = Callable[[ReportedRun, str], Mapping[Key, SampleStatistic]]  # of a ru
 
 
 def by_group(runs: Runs, label: str, measure: Measure | None = None) -> Measured:
-    """Map each run to its values by group of a label. Runs without the label are omitted.
-
-    By default, the values are those of the primary metric.
-    """
+    """Map each run with a label to its values (of the primary metric) by group of the label."""
     found = {runs.shown(run): (measure or runs.measured)(run, label) for run in runs.every}
     return {run: {group: part for (group,), part in of.items()} for run, of in found.items() if of}
 
 
 def by_label(runs: Runs, measure: Measure | None = None) -> dict[str, Measured]:
-    """Return the result of `by_group` for each label that has several groups.
-
-    A label with a single group only repeats a setting.
-    """
+    """Return the result of `by_group` for each label with several groups; one is a setting."""
     labels = dict.fromkeys(label for run in runs.every for label in run.attempts.labels())
     found = {label: by_group(runs, label, measure) for label in labels}
     return {label: of for label, of in found.items() if any(len(own) > 1 for own in of.values())}
 
 
 def largest(measured: Measured) -> tuple[list[str], str]:
-    """Return the groups with the most samples, judged or not.
-
-    The second result is a note if any group is omitted, and otherwise "".
-    """
+    """Return the groups with the most samples, judged or not, and a note on omitted groups."""
     sizes: dict[str, int] = {}
     for groups in measured.values():
         for group, part in groups.items():
@@ -64,10 +55,7 @@ def largest(measured: Measured) -> tuple[list[str], str]:
 
 
 def most(sizes: Mapping[str, int]) -> tuple[list[str], str]:
-    """Return the `MOST_GROUPS` largest groups, in natural order.
-
-    The second result is a note if any group is omitted, and otherwise "".
-    """
+    """Return the `MOST_GROUPS` largest groups, in natural order, and a note on omitted groups."""
     kept = sorted(sizes, key=lambda name: (-sizes[name], natural(name)))[:MOST_GROUPS]
     only = f"The {len(kept)} largest of {len(sizes):,} groups." if len(kept) < len(sizes) else ""
     return sorted(kept, key=natural), only
@@ -80,10 +68,7 @@ def rate_figures(runs: Runs) -> Iterator[Figure]:
 
 
 def any_round_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw the share of samples that passed in any round, by group.
-
-    Only runs with several rounds are drawn.
-    """
+    """Draw the share of samples that passed in any round, by group, of runs with several rounds."""
 
     def any_round(run: ReportedRun, label: str) -> Mapping[Key, SampleStatistic]:
         if run.last_round < 2:
@@ -263,11 +248,7 @@ def _difference(row: str, run: str, found: Comparison, unit: ShownUnit) -> Point
 
 
 def round_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw the pass rates by round.
-
-    One figure shows the share of samples that passed in any round so far, the other the share that
-    passed in the round itself.
-    """
+    """Draw the shares of samples that passed in any round so far, and in the round itself."""
     several = [run for run in runs.every if run.last_round > 1]
     stopping = ", ".join(runs.short[runs.shown(run)] for run in several if _stops(run))
     only = f"From round 2 on, only samples that had failed so far: {stopping}." if stopping else ""
@@ -334,10 +315,7 @@ def _over_k(metrics: Metrics, shown_name: str, series: str) -> Iterator[Point]:
 
 
 def calibration_figure(found: JudgeValidation) -> Figure | None:
-    """Draw a judge's calibration curve (DeGroot and Fienberg 1983).
-
-    The result is None if the judge's probabilities are unknown.
-    """
+    """Draw a judge's calibration curve (DeGroot and Fienberg 1983), if it gave probabilities."""
     headings = ("probability of yes", "mean", "reference says yes", "95% interval", "n")
     sheet = Sheet(Runs.of([]), *headings)
     for one in found.calibration.bins:
