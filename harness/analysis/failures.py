@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from msgspec import Struct
 
 from harness.analysis.constraints import LONGEST, ScoreDetails, constraint_kind
-from harness.records import OUTCOMES, Outcome
+from harness.records import OUTCOMES, Outcome, Score
 from harness.scoring import cut
 from harness.store.index import AttemptIndex
 
@@ -68,7 +68,7 @@ class Failures:
 NO_FAILURES = Failures((), {}, {})
 
 
-def reasons(scores: Mapping[str, ScoreDetails]) -> str:
+def reasons(scores: Mapping[str, ScoreDetails] | Mapping[str, Score]) -> str:
     """Return the reasons of all scores that have one, on one line."""
     return "; ".join(score.reason for score in scores.values() if score.reason)
 

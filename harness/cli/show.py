@@ -18,11 +18,12 @@ from harness.cli.console import JsonFormat, Runs, show_listing
 from harness.cli.console import show as show_document
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing
+from harness.records import Attempt
 from harness.report.constraints import constraint_document, constraint_shares, rejection_document
 from harness.report.judges import validation_document
 from harness.report.run_tables import headed, run_document
 from harness.report.table import Note, Table, TableDocument
-from harness.report.transcript import failed_document, transcript
+from harness.report.transcript import answers_document, failed_document, transcript
 from harness.store.index import AttemptIndex, read_instance
 from harness.store.run_folder import RunFolder, find_runs
 
@@ -35,6 +36,7 @@ def show(
     rejected: bool = False,
     rules: bool = False,
     failed: bool = False,
+    answers: bool = False,
     form: JsonFormat = "table",
 ) -> None:
     """Show a run's metrics, its failures, its constraints, or every attempt of one instance.
@@ -50,24 +52,29 @@ def show(
         rejected: Show which schemas (decoding.constraint) the provider rejected, by keyword.
         rules: Show how often judges and rules agree, rule by rule.
         failed: List the attempts that failed, and the reasons. With --instance: show only those.
-        form: Output format; json works for the metrics, --failed and --instance.
+            With --answers: only the instances that failed in a run.
+        answers: Show the runs' answers side by side.
+        form: Output format; json works for the metrics, --answers, --failed and --instance.
     """
     if by is not None and (instance is not None or not (constraints or rejected)):
         problem = "--by groups the constraints: use it with --constraints or --rejected."
         raise ConfigError(problem, f"harness show {runs[0]} --constraints --by {by}")
-    attempts_shown = instance is not None or failed
+    attempts_shown = instance is not None or failed or answers
     if sum((attempts_shown, constraints, rejected, rules)) > 1:
-        which = "--failed and --instance, --constraints, --rejected and --rules"
+        which = "--failed, --answers and --instance, --constraints, --rejected and --rules"
         raise ConfigError(f"{which} cannot be combined.", "Give one of them.")
     if form != "table" and (constraints or rejected or rules):
-        problem = "--format json is for the metrics, --failed and --instance."
+        problem = "--format json is for the metrics, --answers, --failed and --instance."
         raise ConfigError(problem, "Remove it.")
     folders = find_runs(Settings().runs_dir, runs)
     if len(folders) > 1 and (instance is not None or rejected or rules):
         problem = f"That is shown for one run, not for {len(folders)}."
         raise ConfigError(problem, f"Name one: {', '.join(one.name for one in folders)}.")
     folder = folders[0]
-    if instance is not None:
+    if answers:
+        found = {one.name: _last_answers(one) for one in folders}
+        show_document(answers_document(found, failed=failed), form)
+    elif instance is not None:
         attempts = read_instance(folder.attempts, instance)
         if not attempts:
             problem = f"The run {folder.name!r} has no attempts of the instance {instance!r}."
@@ -76,13 +83,13 @@ def show(
             attempts = [one for one in attempts if one.passed is False or one.outcome == "error"]
         show_listing(transcript(attempts), attempts, form)
     elif failed:
-        found = {one.name: _failed(one) for one in folders}
+        lists = {one.name: _failed(one) for one in folders}
         if form == "json":
-            data = {name: document.data for name, document in found.items()}
+            data = {name: document.data for name, document in lists.items()}
             whole = data if len(folders) > 1 else data[folder.name]
             show_document(TableDocument(parts=[], data=whole), form)
         for one in folders if form != "json" else ():
-            show_document(headed(found[one.name], measure(one)))
+            show_document(headed(lists[one.name], measure(one)))
     elif len(folders) > 1:
         show_document(_shares(folders, by or LABEL) if constraints else _several(folders), form)
     elif constraints:
@@ -93,6 +100,11 @@ def show(
     else:  # recomputed, because a killed run has not written any metrics
         metrics = measure(folder)
         show_document(replace(run_document(metrics), data=metrics), form)
+
+
+def _last_answers(folder: RunFolder) -> list[Attempt]:
+    index = AttemptIndex(folder.attempts)
+    return list(index.read(Attempt, index.last_rounds()))
 
 
 def _failed(folder: RunFolder) -> TableDocument:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -223,10 +223,14 @@ def expand(
     path: str,
     overrides: Iterable[str] = (),
     further: Mapping[str, Any] | None = None,
+    named: Callable[[str], dict[str, Any]] | None = None,
 ) -> dict[str, RunFile]:
-    """Return a run file's runs by variant, like `load`, from its content. ``path`` names it."""
+    """Return a run file's runs by variant, like `load`, from its content. ``path`` names it.
+
+    ``named`` returns the section of a model that is given by its name.
+    """
     fixed = [*map(parse_override, overrides), *(further or {}).items()]
-    base = validated(RunFile, _changed(raw, fixed, path), path)
+    base = validated(RunFile, _changed(raw, fixed, path, named), path)
     runs: dict[str, RunFile] = {}
     same: dict[str, str] = {}
     for name, changes in base.combinations().items():
@@ -234,7 +238,7 @@ def expand(
         if lost := [key for key in flatten(dict(fixed)) if is_below(key, changes)]:
             problem = f"{where}: it sets {', '.join(lost)}, so an override has no effect."
             raise ConfigError(problem, "Change the run file, or remove the override.")
-        tree = _changed(raw, [*fixed, *changes.items()], where)
+        tree = _changed(raw, [*fixed, *changes.items()], where, named)
         tree.pop("variants", None)
         tree.pop("matrix", None)
         runs[name] = validated(RunFile, tree, where)
@@ -242,6 +246,9 @@ def expand(
         if twin != name:
             raise ConfigError(f"{where}: it is identical to {twin!r}.", "Remove one of them.")
     return runs or {"": base}
+
+
+_MODEL = re.compile(r"model|polish|judges\.[^.]+\.model")  # keys of models' sections
 
 
 def refuse_secrets(tree: object, where: str) -> None:
@@ -269,10 +276,22 @@ def _texts(tree: object, place: str) -> Iterator[tuple[str, str]]:
         yield place, str(tree)
 
 
-def _changed(raw: dict[str, Any], changes: Iterable[tuple[str, Any]], where: str) -> dict[str, Any]:
+def _changed(
+    raw: dict[str, Any],
+    changes: Iterable[tuple[str, Any]],
+    where: str,
+    named: Callable[[str], dict[str, Any]] | None = None,
+) -> dict[str, Any]:
     tree = copy.deepcopy(raw)
+    judges = tree.get("judges")
+    second = [one for one in judges if isinstance(one, dict)] if isinstance(judges, list) else []
+    for section, key in [(tree, "model"), (tree, "polish"), *((one, "model") for one in second)]:
+        if named and isinstance(section.get(key), str):
+            section[key] = named(section[key])
     for key, value in changes:
         try:
+            if named and isinstance(value, str) and _MODEL.fullmatch(key):
+                value = named(value)
             override(tree, key, value)
         except ConfigError as error:
             raise ConfigError(f"{where}: {error.message}", error.remedy) from None

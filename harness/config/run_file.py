@@ -60,7 +60,7 @@ class RunFile(Section):
     polish: PolishSection | None = None  # a model that paraphrases prompts
     check: CheckSection | None = None  # bounds for harness check and pytest
     variants: dict[str, dict[str, Any]] = Field(default_factory=dict)  # changed keys by name
-    matrix: dict[str, list[Any] | dict[str, dict[str, Any]]] = Field(
+    matrix: dict[str, list[Any] | dict[str, Any]] = Field(
         default_factory=dict
     )  # values by key; every combination is a variant
 
@@ -156,7 +156,7 @@ def check_name(name: str) -> str:
     return name
 
 
-Axis = Sequence[Any] | Mapping[str, Mapping[str, Any]]
+Axis = Sequence[Any] | Mapping[str, Any]
 
 MAX_COMBINATIONS = 1_000
 
@@ -164,8 +164,8 @@ MAX_COMBINATIONS = 1_000
 def expand_matrix(matrix: Mapping[str, Axis]) -> dict[str, dict[str, Any]]:
     """Return the variants that a matrix describes, by name. Each maps dotted keys to values.
 
-    An axis of the matrix is either a dotted key with a list of values, or any name with named sets
-    of changes. The values of the last axis change fastest.
+    An axis of the matrix is either a dotted key with a list or a mapping of named values, or any
+    name with named sets of changes. The values of the last axis change fastest.
 
     Raises:
         ValueError: If there are too many variants, or two have the same name or set the same key.
@@ -193,7 +193,10 @@ def _named(key: str, axis: Axis) -> Mapping[str, Mapping[str, Any]]:
     if not axis:
         raise ValueError(f"matrix.{key} is empty")
     if isinstance(axis, Mapping):
-        return axis
+        return {
+            name: value if isinstance(value, Mapping) else {key: value}
+            for name, value in axis.items()
+        }
     if names_a_secret(key.rpartition(".")[2]):  # before a value becomes a variant's name
         raise ValueError(f"matrix: {key!r} would contain a secret: put it into the environment")
     named = {_name(key, value): {key: value} for value in axis}
@@ -207,7 +210,7 @@ def _name(key: str, value: Any) -> str:
         return json.dumps(value)
     name = str(value).replace("/", "-")  # Qwen/Qwen3-8B
     if not isinstance(value, str | int | float) or not _NAME.fullmatch(name):
-        form = f"matrix: {{AXIS: {{NAME: {{{key}: ...}}}}}}"
+        form = f"matrix: {{{key}: {{NAME: ...}}}}"
         raise ValueError(f"matrix.{key} has a value that cannot name a run: name it, {form}")
     return name
 

@@ -150,7 +150,8 @@ class _Drawn:
         rows = [*table.rows, *([table.footer] if table.footer else [])]
         for place, column in enumerate(table.columns[table.names :], start=table.names):
             texts = [printable(column.show(row.cells[place])) for row in rows]
-            least = max([_HEADING_BELOW if column.over else _HEADING, *map(cell_len, texts)])
+            widths = [] if column.text else map(cell_len, texts)  # a text column may be narrowed
+            least = max([_HEADING_BELOW if column.over else _HEADING, *widths])
             headings = [column.over, *column.heading.replace(" ± s.e.", "\n± s.e.").split("\n")]
             if cell_len(column.heading) <= least:
                 headings = [column.over, column.heading]

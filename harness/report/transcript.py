@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import permutations
+from itertools import islice, permutations
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -15,11 +15,12 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from harness.analysis.failures import FailedAttempt, without_values
+from harness.analysis.failures import FailedAttempt, reasons, without_values
 from harness.analysis.rescoring import VerdictChange, VerdictChanges, VerdictCounts
 from harness.records import Attempt
 from harness.report.run_tables import MOST_GROUPS
-from harness.report.table import Cell, Column, Note, Table, TableDocument, facts, table
+from harness.report.runs import common_start
+from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, facts, table
 from harness.report.text import inert, inert_text
 from harness.scoring import cut
 
@@ -31,6 +32,9 @@ STYLES = {True: ("passed", "green"), False: ("failed", "red"), None: ("not judge
 _WORDS = {True: "true", False: "false", None: "null"}
 _LONGEST_REASON = 300
 _MOST_KINDS = 10  # of reasons
+_MOST_ROWS = 50  # of instances whose answers are shown side by side
+_LONGEST_ANSWER = 200
+_LONGEST_PROMPT = 60
 
 _Turn = tuple[bool | None, bool | None]
 _TURNS: Sequence[_Turn] = tuple(permutations((True, False, None), 2))
@@ -126,8 +130,67 @@ def failed_document(failed: Sequence[FailedAttempt], n: int, run: str) -> TableD
     return TableDocument(parts=parts, data=failed)
 
 
-def _cut(text: str) -> str:
-    return cut(" ".join(text.split()), _LONGEST_REASON)
+def answers_document(runs: Mapping[str, Sequence[Attempt]], *, failed: bool) -> TableDocument:
+    """Build a table of runs' answers: a row per instance, a column per run.
+
+    ``runs`` has the last attempts of each run's samples. If an instance has several samples in a
+    run, the first of them that failed is shown. With ``failed``, only instances that failed in some
+    run are listed.
+    """
+    of: dict[str, dict[str, list[Attempt]]] = {}
+    for run, attempts in runs.items():
+        for one in attempts:
+            of.setdefault(one.instance, {}).setdefault(run, []).append(one)
+    if failed:
+        of = {
+            instance: found
+            for instance, found in of.items()
+            if any(one.passed is False for own in found.values() for one in own)
+        }
+    start = common_start(runs)
+    rows = [
+        Row([_prompted(instance, found), *(_answer(found.get(run, ())) for run in runs)])
+        for instance, found in islice(of.items(), _MOST_ROWS)
+    ]
+    passed = (f"{_passes(own):,} of {len(own):,}" for own in runs.values())
+    heads = (Column(run.removeprefix(start), text=True) for run in runs)
+    notes = ["✓ passed, ✗ failed, ? not judged."]
+    if len(of) > len(rows):
+        notes.append(f"{len(of) - len(rows):,} more instances are in harness report.")
+    shown = table(["instance", *heads], rows, footer=Row(["passed", *passed]), notes=notes)
+    records = [
+        {"instance": one.instance, "run": run, "sample": one.sample, "passed": one.passed,
+         "answer": one.text, "reason": one.error or reasons(one.scores)}
+        for instance, found in of.items() for run, own in found.items() for one in own
+    ]  # fmt: skip
+    return TableDocument(parts=[shown], records=records, data=records)
+
+
+def _prompted(instance: str, found: Mapping[str, Sequence[Attempt]]) -> str:
+    """Return an instance's name and the end of its prompt in the first run that has it."""
+    messages = next(iter(found.values()))[0].request.get("messages", ())
+    prompt = " ".join(messages[-1]["content"].split()) if messages else ""
+    end = prompt if len(prompt) <= _LONGEST_PROMPT else f"…{prompt[1 - _LONGEST_PROMPT :]}"
+    return f"{instance}: {end}" if end else instance
+
+
+def _answer(samples: Sequence[Attempt]) -> Cell:
+    if not samples:
+        return Cell(None, "")
+    one = next((one for one in samples if one.passed is False), samples[0])
+    sign, style = {True: ("✓", "green"), False: ("✗", "red"), None: ("?", "yellow")}[one.passed]
+    several = f"{_passes(samples):,} of {len(samples):,} " if len(samples) > 1 else ""
+    why = "" if one.passed else one.error or reasons(one.scores)
+    text = _cut(one.text or one.outcome, _LONGEST_ANSWER)
+    return Cell(text, f"{several}{sign} {text}" + (f" ({_cut(why)})" if why else ""), style)
+
+
+def _passes(attempts: Sequence[Attempt]) -> int:
+    return sum(one.passed is True for one in attempts)
+
+
+def _cut(text: str, most: int = _LONGEST_REASON) -> str:
+    return cut(" ".join(text.split()), most)
 
 
 def change_line(change: VerdictChange) -> RenderableType:

@@ -23,7 +23,7 @@ from harness.store.json_lines import encode
 from harness.store.run_folder import ROWS, RunFolder, in_run_name
 from harness.user_code import checker_of
 
-KEPT = "rows"  # subfolder of the cache folder for rows that were given in Python
+KEPT = "rows"  # subfolder of the cache folder for rows that were given in a run file
 
 
 def read_runs(
@@ -37,9 +37,10 @@ def read_runs(
     """Read a run file, and return a base name for its runs and the runs by variant.
 
     Args:
-        file: A run file's path, the name of a shipped run file, or a run file's content. In its
-            content and in ``further``, ``task.rows`` may be a list of rows, and ``task.checks`` may
-            contain functions, which are registered as checkers under their names.
+        file: A run file's path, the name of a shipped run file, or a run file's content. In all
+            of them and in ``further``, ``task.rows`` may be a list of rows, and a model may be
+            given by its name. In content and in ``further``, ``task.checks`` may contain functions,
+            which are registered as checkers under their names.
         model: Replaces the file's model (see `harness.run.models.named_model`) and is added to the
             base name.
         overrides: ``KEY=VALUE`` overrides.
@@ -55,15 +56,19 @@ def read_runs(
         base, where, tree = "run", "the run file", _plain(file)
     else:
         path = _found(str(file))
-        base, where, tree = path.stem, str(path), read(path)
+        base, where, tree = path.stem, str(path), _plain(read(path))
         if path == Path(file):  # a shipped file has no files next to it
             tree = _located(tree, path.parent.absolute())
+    matrix = tree.get("matrix")
+    if isinstance(matrix, dict) and (axis := matrix.get("model")) and "model" not in tree:
+        tree["model"] = next(iter(axis.values() if isinstance(axis, dict) else axis))
     suffix = f".{in_run_name(model)}" if model else ""
     if model:
         models.refuse_other_address(
             tree, where, model, [*overrides, *(f"{key}=" for key in further)]
         )
-    return base + suffix, expand(tree, where, [*changes, *overrides], further)
+    runs = expand(tree, where, [*changes, *overrides], further, models.named_model)
+    return base + suffix, runs
 
 
 def _found(file: str) -> Path:
@@ -94,7 +99,7 @@ def _plain(tree: Mapping[Any, Any], section: str = "") -> dict[str, Any]:
         if section == "task" and name == "rows":
             if "path" in tree:
                 raise ConfigError("task.rows and task.path are both given.", "Keep one of them.")
-            found["path"] = _written(value)
+            found = {"name": "jsonl"} | found | {"path": _written(value)}
         elif name == "task.rows":
             found["task.path"] = _written(value)
         elif isinstance(value, Mapping):
@@ -127,6 +132,8 @@ def registered(checker: Any) -> Any:
 
 def _written(rows: Sequence[Mapping[str, Any]]) -> str:
     """Write rows to a file in the cache folder, and return its path, which depends on the rows."""
+    if isinstance(rows, str):
+        raise ConfigError("task.rows is not a list of rows.", f"For a file: task.path: {rows}.")
     lines = []
     for number, row in enumerate(rows, start=1):
         try:
@@ -146,7 +153,7 @@ def _written(rows: Sequence[Mapping[str, Any]]) -> str:
 def with_own_rows(run: RunFile, folder: RunFolder, settings: Settings) -> RunFile:
     """Return a run file to record in a run's folder.
 
-    Rows that were given in Python are copied into this folder. The recorded path of the copy is
+    Rows that the run file contains are copied into this folder. The recorded path of the copy is
     relative to the folder, which may be renamed.
     """
     path = Path(str(run.task.options.get("path", "")))

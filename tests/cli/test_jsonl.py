@@ -197,3 +197,52 @@ def test_truncated_and_unparseable_answers_are_left_out_of_scores_with_a_note(
     assert "token limit (decoding.max_tokens)" in failed
     [line] = [line for line in failed.splitlines() if line.startswith("     2")]
     assert "[N]" in line or "not of type" in line
+
+
+ONE_FILE = """
+task:
+  rows:
+    - {question: 'The sea?', target: Caspian}
+    - {question: 'The river?', target: Volga, checks: {short: {at_most: 1}}}
+  checks:
+    - contains: {ignore_case: true}
+    - word_count: {at_most: 10}
+      as: short
+matrix:
+  task.prompt: {plain: '{{ question }}', brief: 'One word. {{ question }}'}
+  model: [simulated/1, simulated/0]
+"""
+
+
+def test_rows_prompts_and_models_in_one_file_and_their_answers_side_by_side(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(ONE_FILE)
+    ended = harness("run", file, env=environment)
+    assert ended.returncode == 0, ended.stderr
+    env = environment | {"COLUMNS": "160"}
+    shown = harness("show", "mine", "--answers", env=env).stdout.splitlines()
+    assert shown[0].split() == ["plain.", "plain.", "brief.", "brief."]
+    assert shown[1].split() == ["instance", *2 * ("simulated-1", "simulated-0")]
+    assert shown[-2].split() == ["passed", *2 * ("2", "of", "2", "0", "of", "2")]
+    [sea] = (line for line in shown if line.startswith("1: The sea?"))
+    assert sea.count("✓ Caspian") == 2
+    assert sea.count("(lacks 'Caspian')") == 2
+    asked = ("show", "mine.plain.simulated-1", "mine.plain.simulated-0", "--answers", "--failed")
+    found = json.loads(harness(*asked, "--format", "json", env=env).stdout)
+    assert [(one["run"][-1], one["instance"], one["passed"]) for one in found] == [
+        *(("1", "1", True), ("0", "1", False), ("1", "2", True), ("0", "2", False)),
+    ]
+    alone = json.loads(harness("show", asked[1], *asked[3:], "--format", "json", env=env).stdout)
+    assert alone == []
+
+
+def test_rows_in_a_run_file_are_a_list(tmp_path: Path, environment: dict[str, str]) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("task: {rows: mine.csv, checks: contains}\nmodel: simulated\n")
+    assert "task.path: mine.csv" in mistake(harness("run", file, env=environment))
+    file.write_text("task: {rows: [{prompt: a}], path: x}\nmodel: simulated\n")
+    assert "both given" in mistake(harness("run", file, env=environment))
+    file.write_text("task: {rows: [{prompt: a}]}\nmodel: nothing/x\n")
+    assert "no backend or preset named 'nothing'" in mistake(harness("run", file, env=environment))

@@ -51,6 +51,10 @@ def test_names_of_values() -> None:
     assert list(expand_matrix({"model.name": ["Qwen/Qwen3-8B", None, True, 0.5]})) == [
         *("Qwen-Qwen3-8B", "null", "true", "0.5"),
     ]
+    assert expand_matrix({"task.prompt": {"a": "{{ x }}", "b": {"samples": 2}}}) == {
+        "a": {"task.prompt": "{{ x }}"},
+        "b": {"samples": 2},
+    }
 
 
 @pytest.mark.parametrize(
