@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from harness.calls.rate_limits import LOCKED_S, RateLimits, Reservation, Used
@@ -119,7 +118,6 @@ class ConcurrencyLimiter:
         rates: The model's rate limits, which other limiters may share.
         start: Initial limit on the calls in flight. It is higher for servers that queue requests.
         status: Receives messages about calls that wait for long.
-        clock: Returns the current time in seconds.
     """
 
     def __init__(
@@ -131,15 +129,14 @@ class ConcurrencyLimiter:
         rates: RateLimits,
         start: int = START,
         status: Report = lambda _: None,
-        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._ask, self._stop, self._rates = ask, stop, rates
-        self._status, self._clock, self._most = status, clock, most
+        self._status, self._most = status, most
         self._reported = False
         self.limit = AdaptiveLimit(most, start)
         self.in_flight = 0
         self._failed = self._rate_limited = 0
-        self._let_in_at = clock()
+        self._let_in_at = time.perf_counter()
         self._probing: Request | None = None
         self._waiting: deque[_Ticket] = deque()
         self._timer: asyncio.TimerHandle | None = None
@@ -181,12 +178,12 @@ class ConcurrencyLimiter:
             NotSent: If the run stops, the circuit opens, or another process is making the call.
         """
         ticket = await self._enter(request)
-        sent = self._clock()
+        sent = time.perf_counter()
         usage: Usage | None = None
         used: Used = "all"
         try:
             reply = await self._ask(request)
-            self.limit.ended(sent, self._clock(), full=self.in_flight >= self.limit.now)
+            self.limit.ended(sent, time.perf_counter(), full=self.in_flight >= self.limit.now)
             if reply.usage and reply.usage.input_tokens:
                 usage = reply.usage
             return reply
@@ -197,7 +194,7 @@ class ConcurrencyLimiter:
             kind = error.kind if isinstance(error, TransientError) else None
             self._failed += kind is not None
             self._rate_limited += kind == "rate_limited"
-            self.limit.ended(sent, self._clock(), pushed_back=kind in PUSHED_BACK)
+            self.limit.ended(sent, time.perf_counter(), pushed_back=kind in PUSHED_BACK)
             used = "request" if kind in NOT_WORKED_ON else "all"
             raise
         finally:
@@ -238,7 +235,7 @@ class ConcurrencyLimiter:
                 wait = self._let_in() if ours else LOCKED_S
             if wait > 0:
                 self._timer = asyncio.get_running_loop().call_later(wait, self.serve)
-            held = wait > 0 and self._clock() - self._let_in_at > NOTICE_S
+            held = wait > 0 and time.perf_counter() - self._let_in_at > NOTICE_S
             if held != self._reported:
                 self._reported = held
                 self._status(f"waiting for {self._rates.reason}" if held else "")
@@ -262,7 +259,7 @@ class ConcurrencyLimiter:
             ticket.reserved = self._rates.take(ticket.request)
             if ticket.turn is not None:
                 ticket.turn.set_result(None)
-            self._let_in_at = self._clock()
+            self._let_in_at = time.perf_counter()
         return 0.0
 
     def _unrefused(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 from uuid import uuid4
@@ -27,15 +26,9 @@ SECONDS = 1.0  # between two beats
 class Heartbeat:
     """A context manager that reports a session's progress for viewers (`harness view`)."""
 
-    def __init__(
-        self,
-        folder: RunFolder,
-        tally: Tally,
-        session: Session,
-        clock: Callable[[], float] = time.time,
-    ) -> None:
-        self._path, self._tally, self._session, self._clock = folder.path, tally, session, clock
-        self._status = RunStatus(uuid4().hex, clock(), clock())
+    def __init__(self, folder: RunFolder, tally: Tally, session: Session) -> None:
+        self._path, self._tally, self._session = folder.path, tally, session
+        self._status = RunStatus(uuid4().hex, time.time(), time.time())
         self._every = 1  # beats between two moments that are kept
         self._beats = 0
         self._seen: list[str] = []
@@ -65,7 +58,7 @@ class Heartbeat:
         self._timer = asyncio.get_running_loop().call_later(SECONDS, self._beat)
 
     def _write(self) -> None:
-        tally, status, now = self._tally, self._status, self._clock()
+        tally, status, now = self._tally, self._status, time.time()
         loads = {name: load() for name, load in self._session.notices.loads.items()}
         status.at, status.stopping = now, self._session.stop.requested
         status.planned = tally.already + tally.owed

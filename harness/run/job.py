@@ -418,9 +418,9 @@ async def _caught_up(
     if not judging.decides or plan.index is None:
         return plan
     # The new verdicts may change which rounds are missing.
-    judged = AttemptIndex(job.folder.attempts)
-    tally.record_earlier(judged)
-    plan = replace(plan, judged=judged)
+    index = AttemptIndex(job.folder.attempts)
+    tally.record_earlier(index)
+    plan = replace(plan, index=index)
     tally.owed = len(judging.late) + plan.count()[1]
     return plan
 

@@ -171,10 +171,9 @@ class Judging:
         writer: JsonLinesWriter,
         tally: Tally,
         retried: Collection[JudgementOutcome] = (),
-        clock: Callable[[], float] = time.time,
     ) -> None:
         self._bound, self._deciding, self._attempts = bound, bound.deciding, attempts
-        self._writer, self._tally, self._clock = writer, tally, clock
+        self._writer, self._tally = writer, tally
         self._recorded: JudgementIndex | None = None
         self._unsaved: ReplyUnsaved | None = None
         self.late = OwedJudgements(attempts, bound.names, retried)  # left by earlier sessions
@@ -306,7 +305,7 @@ class Judging:
             except Exception as error:  # the judgement's other calls are finished anyway
                 return error
 
-        started = self._clock()
+        started = time.time()
         calls: list[Call] = []
         errors: list[Exception] = []
         requests = judge.requests(instance, attempt, redraw=redraw)
@@ -337,7 +336,7 @@ class Judging:
         usages = [call.usage for call in each if call.usage is not None]
         costs = [call.cost_usd for call in each if call.cost_usd is not None]
         return replace(
-            _judgement(judge.name, attempt, started, self._clock(), scores),
+            _judgement(judge.name, attempt, started, time.time(), scores),
             outcome=outcome,
             replies=tuple(call.reply.text for call in calls),
             call_ids=tuple(call.id for call in calls),

@@ -140,11 +140,10 @@ class RunPlan:
     task: Task[Any]
     run: RunFile
     instances: Iterable[Instance[Any]]  # iterated several times
-    index: AttemptIndex | None  # existing attempts, with the rules' verdicts; None for a new run
+    index: AttemptIndex | None  # existing attempts with their verdicts; None for a new run
     features: Collection[str] = frozenset({"seed"})
     retried: Collection[Outcome] = frozenset({"error"})
     shots: Shots | None = None
-    judged: AttemptIndex | None = None  # with the judges' verdicts; None: the rules alone decide
 
     def opening(self, instance: Instance[Any]) -> Opening:
         """Return the messages of an instance's round 1, and its cluster.
@@ -167,9 +166,8 @@ class RunPlan:
 
     def verdicts(self, owed: OwedSample) -> Verdicts:
         """Return the verdicts that earlier sessions recorded for a sample."""
-        index = self.judged or self.index
-        rows = index.rows_of(owed.instance.id, owed.sample) if index else range(0)
-        if index is None or not rows:
+        index = self.index
+        if index is None or not (rows := index.rows_of(owed.instance.id, owed.sample)):
             return NO_VERDICTS
         first, latest = (int(index.attempts.passed[row]) for row in (rows[0], rows[-1]))
         return Verdicts(*(None if one < 0 else one == 1 for one in (first, latest)))
@@ -193,7 +191,6 @@ class RunPlan:
             rounds=rounds.max,
             stop_on_pass=rounds.stop_on_pass,
             retried=self.retried,
-            passed=self.judged.passed if self.judged else None,
         )
 
     def request(

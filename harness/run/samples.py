@@ -56,7 +56,6 @@ class Samples:
     judging: Judging | None = None  # None: the rules alone decide
     paraphraser: Paraphraser | None = None  # None: send the user's turns unchanged
     long_answers: LongAnswers | None = None  # None: score long answers in this process too
-    clock: Callable[[], float] = time.time
 
     async def work(self, owed: OwedSample) -> int:
         """Run a sample's missing rounds, and return how many were recorded.
@@ -86,7 +85,7 @@ class Samples:
                 cluster=cluster,
                 request=_recorded(request, prompt),
                 outcome="error",
-                started_at=self.clock(),
+                started_at=time.time(),
                 ended_at=0.0,
                 polish=rewritings,
             )
@@ -102,7 +101,7 @@ class Samples:
                 refusal = self._refusal(error, request, begun)
                 if refusal is None:
                     problem = f"{type(error).__name__}: {error}"
-                    self.record(replace(begun, ended_at=self.clock(), error=problem), None, before)
+                    self.record(replace(begun, ended_at=time.time(), error=problem), None, before)
                     break
                 call = refusal
             found = await self._assess(instance, call.reply)
@@ -196,7 +195,7 @@ class Samples:
             return None
         reply = Reply(error.message, CONSTRAINT_REFUSED, Usage(), request.model)
         name = content_hash([begun.request, begun.instance, begun.sample, begun.round])
-        return Call(name, reply, False, begun.started_at, self.clock())
+        return Call(name, reply, False, begun.started_at, time.time())
 
     def _answered(self, begun: Attempt, call: Call, found: Assessment) -> Attempt:
         reply = call.reply

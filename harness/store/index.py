@@ -130,7 +130,6 @@ class AttemptIndex:
         rounds: int,
         stop_on_pass: bool,
         retried: Collection[Outcome] = frozenset({"error"}),
-        passed: Callable[[str, int, int], bool] | None = None,
     ) -> int | None:
         """Return the number of the first round of a sample that must be run, or None if none must.
 
@@ -140,13 +139,12 @@ class AttemptIndex:
             rounds: The maximum number of rounds.
             stop_on_pass: Whether no further round is run after a round that has passed.
             retried: Outcomes of rounds that must be run again.
-            passed: Returns whether a round has passed. By default, the index decides.
         """
         for number in range(1, rounds + 1):
             row = self._row(instance, sample, number)
             if row is None or OUTCOMES[self.attempts.outcome[row]] in retried:
                 return number
-            if stop_on_pass and (passed or self.passed)(instance, sample, number):
+            if stop_on_pass and self.attempts.passed[row] == 1:
                 return None
         return None
 
@@ -155,15 +153,10 @@ class AttemptIndex:
         row = self._row(instance, sample, round_)
         return 0 if row is None else int(self._answers[row])
 
-    def passed(self, instance: str, sample: int, round_: int) -> bool:
-        """Return whether a round of a sample exists and has passed."""
-        row = self._row(instance, sample, round_)
-        return row is not None and bool(self.attempts.passed[row] == 1)
-
     def rounds(self, instance: str, sample: int, before: int) -> list[Attempt]:
-        """Return a sample's attempts in the rounds before the round ``before``, in order."""
+        """Return a sample's attempts, with the rules' scores, in the rounds before ``before``."""
         rows = [row for row in self.rows_of(instance, sample) if self._round[row] < before]
-        return list(self.read(Attempt, rows))
+        return list(self.read(Attempt, rows, judged=False))
 
     def in_order(self) -> NDArray[np.intp]:
         """Return all n rows, grouped by instance, in the order of the instances' first lines."""

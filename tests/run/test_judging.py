@@ -104,7 +104,7 @@ class Setting:
             judging = Judging(BoundJudges(bound_judges, outcomes, panels), self.path, said, tally)
             await judging.catch_up(owed.instances, 4, stop)
             if judging.decides:
-                owed = replace(owed, judged=AttemptIndex(self.path))
+                owed = replace(owed, index=AttemptIndex(self.path))
 
             def record(attempt: Attempt, passed: bool | None, before: Verdicts) -> None:
                 writer.append(attempt)
