@@ -262,10 +262,7 @@ class GateResult:
 
     @property
     def decisions(self) -> Sequence[Decision]:
-        """The decision on each bound.
-
-        If there are too few instances to tell, ``needed`` estimates how many it would take.
-        """
+        """The decision on each bound, with the instances needed where there are too few to tell."""
         return self.found.decisions
 
     def __bool__(self) -> bool:

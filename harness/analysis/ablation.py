@@ -42,10 +42,7 @@ class AblationOptions(Struct, frozen=True, kw_only=True):
 
 
 class Gain(Struct, frozen=True, kw_only=True):
-    """A variant's mean and its gain over the baseline, on the groups that both have.
-
-    Each group has equal weight in the means.
-    """
+    """A variant's mean and its gain over the baseline. All shared groups have equal weight."""
 
     n: int  # groups that both have
     of: int  # groups of the baseline

@@ -64,10 +64,7 @@ def are_fractions(samples: AttemptTable, score: str) -> bool:
 
 
 def explained(scores: str) -> list[str]:
-    """Return a list with a note on scores of k samples, such as ``pass@4``.
-
-    The list is empty if ``scores``, for example "pass@4 and pass_rate", contains no such score.
-    """
+    """Return a list with a note on scores of k samples if ``scores`` contains any, otherwise []."""
     note = (
         "pass@k, pass^k: probability that at least one, or all, of k samples pass (unbiased). "
         "any@k: whether one of the first k passes. Instances with fewer verdicts are excluded."
@@ -81,10 +78,7 @@ def most_samples(attempts: AttemptTable) -> int:
 
 
 def has_score(table: AttemptTable, score: str) -> bool:
-    """Return whether a table has a score.
-
-    A score such as ``pass@4`` needs at least one instance with 4 samples or more.
-    """
+    """Return whether a table has a score; ``pass@4`` needs an instance with 4 samples or more."""
     return score in (PASS_RATE, *table.scores) or 0 < of_k(score)[1] <= most_samples(table)
 
 
@@ -176,19 +170,13 @@ class Groups:
         return sizes
 
     def estimates(self, samples: AttemptTable, score: str) -> dict[int, Estimate]:
-        """Return the mean of a score (or `PASS_RATE`) in each group, by group index.
-
-        Groups without values are omitted.
-        """
+        """Return the mean of a score (or `PASS_RATE`) by index of the groups that have values."""
         known, values = values_of(samples, score)
         unit = self.unit[samples.instance[known]]
         return clustered_means(values[unit >= 0], unit[unit >= 0], self.of_unit)
 
     def cluster_rates(self, samples: AttemptTable) -> dict[int, Estimate]:
-        """Return the mean of the clusters' pass rates in each group, by group index.
-
-        All clusters have equal weight. Groups without verdicts are omitted.
-        """
+        """Return the mean of the clusters' pass rates, equally weighted, by index of the group."""
         known, values = values_of(samples, PASS_RATE)
         unit = self.unit[samples.instance[known]]
         values, unit = values[unit >= 0], unit[unit >= 0]
@@ -215,20 +203,14 @@ class Groups:
 
 
 def values_by(samples: AttemptTable, score: str, *labels: str) -> dict[Key, SampleStatistic]:
-    """Return the mean of a score (or `PASS_RATE`) in each group of ``labels``.
-
-    Without labels, all samples form one group, ``()``.
-    """
+    """Return the mean of a score by group of ``labels``. Without labels, the group is ``()``."""
     groups = Groups.by(samples.instances, *labels)
     found = {groups.names[n]: one for n, one in groups.means(samples, score).items()}
     return found if labels or found else {(): SampleStatistic()}
 
 
 def instances_by(samples: AttemptTable, score: str, *labels: str) -> dict[Key, int]:
-    """Return how many instances have a value of a score in each group of ``labels``.
-
-    Without labels, all instances form one group, ``()``.
-    """
+    """Return how many instances have a value of a score, by group, as in `values_by`."""
     groups, (known, _) = Groups.by(samples.instances, *labels), values_of(samples, score)
     group = groups.of_instance[np.unique(samples.instance[known])]
     counts = np.bincount(group[group >= 0], minlength=len(groups.names)).tolist()

@@ -84,10 +84,7 @@ class Estimate:
 
     @property
     def p_value(self) -> float | None:
-        """The two-sided p value of the hypothesis that the mean is 0.
-
-        It is None if the standard error is unknown or 0.
-        """
+        """The two-sided p value of a mean of 0; None if the standard error is unknown or 0."""
         if self.mean is None or self.stderr is None or self.degrees is None:
             return None
         if self.stderr < ROUNDING:
@@ -114,10 +111,7 @@ class Estimate:
         )
 
     def over_samples(self, ci95: Interval | None, n_samples: int) -> SampleStatistic:
-        """Return the estimate as a statistic over ``n_samples`` samples.
-
-        Samples without a value, which are not in the estimate, are counted as missing.
-        """
+        """Return the estimate as a statistic over samples, of which some may have no value."""
         found = structs.asdict(self.statistic(ci95))
         return SampleStatistic(**found, missing=n_samples - self.n)
 

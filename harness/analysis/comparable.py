@@ -61,10 +61,7 @@ class Variant:
 
     @property
     def dataset(self) -> Any:
-        """The hash of the run's data set if known, otherwise the data set's name.
-
-        It is None if neither is known.
-        """
+        """The hash of the run's data set, or else the data set's name, or else None."""
         known = self.fingerprint.get("dataset_sha256") or self.fingerprint.get("dataset")
         return known or self.settings.get("task.dataset")
 
@@ -108,10 +105,7 @@ def read_run(folder: RunFolder, name: str = "", *, grouped: bool = False, score:
 
 
 def variant_of(folder: RunFolder, metrics: Metrics, name: str = "") -> Variant:
-    """Return a run as a variant called ``name`` (by default, the name of the run's folder).
-
-    The variant includes the settings and fingerprints of judges that were added after the run.
-    """
+    """Return a run as a variant called ``name``, including judges that were added after the run."""
     run = folder.read_config()
     fingerprint: dict[str, str] = dict(folder.read_manifest().get("fingerprint", {}))
     later: dict[str, Any] = {}
@@ -185,10 +179,7 @@ def scored_runs(runs: Sequence[Run], score: str, round_: int | None) -> tuple[li
 
 
 def refuse_unknown(name: str, known: Iterable[str], problem: str) -> None:
-    """Raise ConfigError if a name is not known. An empty name is accepted.
-
-    The message of the error is ``problem``. Its remedy suggests the nearest known name.
-    """
+    """Raise ConfigError, with the nearest known name as its remedy, for an unknown name but ""."""
     if name and name not in (known := list(known)):
         raise ConfigError(problem, nearest(name, known))
 
@@ -203,10 +194,7 @@ def refuse_unknown_score(run: Variant, table: AttemptTable, score: str) -> None:
 
 
 def refuse_unknown_round(tables: Sequence[AttemptTable], round_: int | None) -> None:
-    """Raise ConfigError if no run has reached a round.
-
-    If ``round_`` is None, there is no limit to the rounds, and nothing is refused.
-    """
+    """Raise ConfigError if no run has reached a round (None: no limit)."""
     last = max((int(table.round.max()) for table in tables if len(table)), default=1)
     if round_ is not None and round_ > last:
         problem = f"None of the runs has a round {round_}: the last one is round {last}."
@@ -314,33 +302,23 @@ def differing(baseline: Variant, variants: Sequence[Variant]) -> Iterator[str]:
 
 
 def confounded(baseline: Variant, variant: Variant) -> bool:
-    """Return whether two runs' prompts are known to differ in what they say.
-
-    Prompts that differ only in the form required of the answer do not count as different.
-    """
+    """Return whether the prompts are known to differ in more than the form of the answer."""
     ours, theirs = baseline.fingerprint.get(CONTENT), variant.fingerprint.get(CONTENT)
     return None not in (ours, theirs) and ours != theirs
 
 
 def marks_against(baseline: Variant, variant: Variant) -> list[str]:
-    """Return the warnings that a table shows next to a run that is compared with a baseline.
-
-    These are the run's own warnings. Further warnings say that the prompts are confounded, or that
-    the primary metric differs from the baseline's.
-    """
+    """Return the warnings that a table shows next to a run compared with a baseline."""
     both = [one.score.replace("_", " ") for one in (variant, baseline) if one.begun]
     measures = [" against ".join(both)] if len(set(both)) > 1 else []
     return [*([CONFOUNDED] if confounded(baseline, variant) else []), *variant.marks, *measures]
 
 
 def changed(baseline: Variant, variant: Variant) -> list[str]:
-    """Return the keys of the settings that differ between two runs.
-
-    The settings of a judge that was added later are compared only if both runs have this judge.
-    """
+    """Return the keys of the settings that differ between two runs."""
     keys = baseline.settings.keys() | variant.settings.keys()
     found = [key for key in keys if baseline.settings.get(key) != variant.settings.get(key)]
-    later = baseline.later.keys() & variant.later.keys()
+    later = baseline.later.keys() & variant.later.keys()  # only the judges that both runs have
     return found + [key for key in later if baseline.later[key] != variant.later[key]]
 
 
@@ -359,10 +337,7 @@ def _values(key: str, variants: Sequence[Variant]) -> Iterator[str]:
 
 
 def distinguishing(one: Variant, other: Variant) -> list[str]:
-    """Return the keys of the settings that distinguish two runs in a table.
-
-    If a setting is a mapping in both runs, the keys within it whose values differ are returned.
-    """
+    """Return the keys of the settings, or within mappings, that distinguish two runs in a table."""
     found = []
     for key in changed(one, other):
         ours, theirs = (_section(key, run) for run in (one, other))

@@ -71,10 +71,7 @@ class Pairs:
 
     @property
     def difference(self) -> Floats:
-        """The (n,) differences: the second run's values minus the first's.
-
-        Differences that may be due to rounding are set to 0.
-        """
+        """The (n,) differences, second minus first; 0 if they may be due to rounding."""
         difference = self.second - self.first
         return np.where(np.abs(difference) > self.rounding, difference, 0.0)
 
@@ -89,18 +86,12 @@ class Pairs:
         return self.digest[self.difference > 0].tolist(), self.digest[self.difference < 0].tolist()
 
     def group(self, label: str) -> Mapping[str, Ints]:
-        """Return the row numbers of the pairs in each group of a label.
-
-        Pairs that lack the label are in no group.
-        """
+        """Return the row numbers of the pairs in each group of a label. Some may be in none."""
         code, names = self.codes(label)
         return {names[place]: rows for place, rows in rows_by(code, len(names))}
 
     def clustered_by(self, label: str) -> Pairs:
-        """Return pairs clustered by a label's groups, or unchanged if the label is empty.
-
-        Groups that share a cluster become one cluster.
-        """
+        """Return pairs clustered by a label (if not ""), merging groups that share a cluster."""
         if not label:
             return self
         code, names = self.codes(label)
@@ -114,10 +105,7 @@ class Pairs:
 
 
 def pair(first: AttemptTable, second: AttemptTable, *, score: str = PASS_RATE) -> Pairs:
-    """Pair the values of each instance that two runs have in common.
-
-    An instance's value in a run is the mean of a score over its samples, each in its last round.
-    """
+    """Pair the values of the instances that two runs share: means over samples' last rounds."""
     total_first, n_first = _by_instance(first, score)
     total_second, n_second = _by_instance(second, score)
     both, at_first, at_second = np.intersect1d(
@@ -158,11 +146,7 @@ def _by_instance(table: AttemptTable, score: str) -> tuple[Floats, NDArray[np.in
 
 
 def _merged_units(first: Ints, second: Ints) -> Ints:
-    """Merge two assignments of n pairs to units, and return the unit of each pair, (n,).
-
-    Two pairs are in the same unit if they share a unit in either assignment, directly or through a
-    chain of other pairs.
-    """
+    """Return (n,) merged units. Pairs that share a unit in either assignment share one."""
     if len(first) == 0:
         return first
     unit, before = first.copy(), second
@@ -334,19 +318,13 @@ def _effect(pairs: Pairs, differences: Floats) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Paired(Estimate):
-    """The mean difference of paired values.
-
-    Its standard error is None if all differences are equal.
-    """
+    """The mean difference of paired values. Its error is None if all differences are equal."""
 
     n_more: int = 0  # pairs in which the first value is larger
 
 
 def paired(first: Sequence[float], second: Sequence[float]) -> Paired:
-    """Return the mean of the differences ``first`` minus ``second``.
-
-    The standard error is that of Student's paired t test (1908).
-    """
+    """Return the mean of ``first`` minus ``second``, with the error of Student's paired t test."""
     differences = np.array([one - other for one, other in zip(first, second, strict=True)])
     found = clustered_mean(differences, np.arange(len(differences)))
     # Rounding errors grow with the values, which may exceed 1.
@@ -388,11 +366,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
-    """Return p values adjusted to control the false discovery rate.
-
-    The method is that of Benjamini and Hochberg (1995). Values that are None remain None and are
-    not counted.
-    """
+    """Return p values adjusted as by Benjamini and Hochberg (1995). None is not counted."""
     known = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
     adjusted: list[float | None] = [None] * len(p_values)
     smallest = 1.0
@@ -403,10 +377,7 @@ def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def adjusted(comparisons: Sequence[Comparison], *, planned: bool = True) -> list[Comparison]:
-    """Return comparisons with adjusted p values (``p_adjusted``).
-
-    A ``planned`` family of comparisons is adjusted by `holm`, any other by `benjamini_hochberg`.
-    """
+    """Return comparisons with p values adjusted by `holm`, or `benjamini_hochberg` if unplanned."""
     found = (holm if planned else benjamini_hochberg)([one.p_value for one in comparisons])
     return [replace(one, p_adjusted=p) for one, p in zip(comparisons, found, strict=True)]
 

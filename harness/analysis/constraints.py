@@ -53,10 +53,7 @@ class ListedConstraint(Struct, gc=False):
 
     @property
     def labels(self) -> dict[str, str]:
-        """The constraint's groups by label, cut to `LONGEST` characters each.
-
-        Groups that are not strings are omitted.
-        """
+        """The constraint's groups by label, each a string cut to `LONGEST` characters."""
         groups = self.groups.items() if isinstance(self.groups, dict) else ()
         texts = ((label, group) for label, group in groups if isinstance(group, str))
         return {label[:LONGEST]: group[:LONGEST] for label, group in texts}
@@ -129,10 +126,7 @@ class ConstraintFindings:
     without: int  # number of samples without constraints: refused, empty or failed
 
     def instances(self, names: Iterable[str]) -> dict[int, str]:
-        """Map the digests of the table's rows to the ids of their instances.
-
-        Digests cannot be decoded, so ``names`` must contain the ids of all instances to be found.
-        """
+        """Map the digests of the table's rows to their instances, which ``names`` must contain."""
         return {
             name_digest(_row_name(name, score, place)): name
             for name in names
@@ -144,10 +138,7 @@ NO_FINDINGS = ConstraintFindings(TableBuilder().table()[0], {}, frozenset(), 0)
 
 
 def read_findings(index: AttemptIndex, round_: int | None = None) -> ConstraintFindings:
-    """Read the constraints listed in the scores of each sample's last round.
-
-    If ``round_`` is given, later rounds are ignored.
-    """
+    """Read the constraints in each sample's last round, or last round up to ``round_``."""
     builder, misses, of = TableBuilder(), dict[str, Misses](), set[tuple[str, int]]()
     without = 0
     for line in index.read(_Scored, index.last_rounds(round_)):
@@ -179,19 +170,13 @@ def _row_name(instance: str, score: str, place: int) -> str:
 def table_line(
     name: str, sample: int, cluster: str, groups: Mapping[str, str], passed: bool | None
 ) -> TableLine:
-    """Return the verdict on a constraint as a line for `TableBuilder`.
-
-    ``name`` identifies the constraint within the run.
-    """
+    """Return the verdict on a constraint, identified by ``name``, as a line for `TableBuilder`."""
     raw = msgspec.Raw(msgspec.json.encode(groups))
     return TableLine(SCHEMA_VERSION, name, sample, 1, raw, cluster, "ok", passed)
 
 
 def constraint_kind(found: ListedConstraint) -> str:
-    """Return a constraint's listed kind or, if it has none, its text in a general form.
-
-    In this form, each quoted passage is replaced by '…' and each number by N.
-    """
+    """Return a constraint's kind, or else its text with '…' for quotations and N for numbers."""
     if found.kind:
         return found.kind[:LONGEST]
     without_texts = re.sub(r"'[^']*'|\"[^\"]*\"", "'…'", found.constraint[:LONGEST])
@@ -199,13 +184,10 @@ def constraint_kind(found: ListedConstraint) -> str:
 
 
 class ConstraintKind(SampleStatistic, frozen=True, kw_only=True):
-    """Statistics of the constraints of one kind, or of those in one group of a label.
-
-    ``mean`` is the share of these constraints that is satisfied.
-    """
+    """Statistics of the constraints of one kind, or of one group of a label."""
 
     kind: str
-    mean: float
+    mean: float  # the share that is satisfied
     off_by: Mapping[float, int] = {}  # observed minus target, with frequencies
     reasons: Mapping[str, int] = {}  # with frequencies, the most frequent first
 
@@ -216,10 +198,7 @@ class ConstraintKind(SampleStatistic, frozen=True, kw_only=True):
 
 
 def kinds(findings: ConstraintFindings, label: str = LABEL) -> list[ConstraintKind]:
-    """Return the share of satisfied constraints in each group of ``label``.
-
-    Groups with the most failures come first.
-    """
+    """Return the satisfied share of each group of ``label``, those with the most failures first."""
     found = []
     for (group,), met in values_by(findings.table, PASS_RATE, label).items():
         if met.mean is not None:

@@ -68,10 +68,7 @@ def chi_squared_tail(degrees: int, q: float) -> float:
 
 
 def _incomplete_beta(a: float, b: float, x: float, y: float) -> float:
-    """Return the regularised incomplete beta function I_x(a, b); y is 1 - x.
-
-    It uses the continued fraction (https://dlmf.nist.gov/8.17.E22) and Lentz's method.
-    """
+    """Return I_x(a, b), where y is 1 - x, by https://dlmf.nist.gov/8.17.E22 and Lentz's method."""
     if x > (a + 1) / (a + b + 2):  # where the fraction converges slowly
         return 1 - _incomplete_beta(b, a, y, x)
     if x == 0:

@@ -55,11 +55,7 @@ class _Failed(Struct, gc=False):
 
 
 def draw(run: str, attempts: Path, n: int, label: str = "", seed: int = 0) -> list[Failure]:
-    """Draw a random sample of failed answers for people to label.
-
-    Only each sample's last answer is considered. Up to ``n`` answers are drawn from each group of
-    ``label`` or, without a label, in total.
-    """
+    """Draw up to ``n`` failed last answers for people to label, from each group of ``label``."""
     index = AttemptIndex(attempts)
     last = index.last_rounds()
     verdicts = index.attempts.passed[last]

@@ -55,10 +55,7 @@ class _Failed(Struct, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """A run's distinct reasons for failures, and which of them each failed attempt has.
-
-    In a reason, N stands for any number.
-    """
+    """A run's distinct reasons for failures, with N for any number, and those of each attempt."""
 
     reasons: tuple[str, ...]
     of: Mapping[int, tuple[int, ...]]  # places in ``reasons``, by row of the run's index

@@ -104,10 +104,7 @@ def cohens_kappa(
 
 
 class Bin(Struct, frozen=True, kw_only=True):
-    """The criteria for which the judge's probability of yes is in [low, high).
-
-    The last bin includes 1.
-    """
+    """The criteria whose probability of yes is in [low, high); the last bin includes 1."""
 
     low: float
     high: float
@@ -134,10 +131,7 @@ class GroupAgreement(Struct, frozen=True, kw_only=True):
 
 
 class RunScores(Struct, frozen=True, kw_only=True):
-    """A run's mean score according to the judge, and according to the reference.
-
-    Both means are over the same answers.
-    """
+    """A run's mean scores according to the judge and to the reference, over the same answers."""
 
     run: str
     score: str
@@ -307,11 +301,7 @@ def covariance(
 def correlation(
     one: NDArray[np.float64], other: NDArray[np.float64], cluster: NDArray[np.integer]
 ) -> Statistic:
-    """Return Pearson's r of two variables, with its linearised standard error.
-
-    ``cluster`` holds the number of each observation's cluster. The statistic's mean is None if
-    either variable is constant.
-    """
+    """Return Pearson's r with its linearised error. The mean is None if a variable is constant."""
     if not len(one) or not np.ptp(one) or not np.ptp(other):  # std() of equal values may not be 0
         return Statistic(n=len(one), n_clusters=len(np.unique(cluster)))
     first, second = ((of - of.mean()) / of.std() for of in (one, other))

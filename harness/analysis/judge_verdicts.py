@@ -65,10 +65,7 @@ class JudgeVerdict(NamedTuple):
 
 
 class Said(NamedTuple):
-    """A judge's verdicts on an answer.
-
-    There is one verdict per criterion or, if the judge has no criteria, one per score.
-    """
+    """A judge's verdicts on an answer: one per criterion or, without criteria, one per score."""
 
     outcome: JudgementOutcome
     verdicts: tuple[JudgeVerdict, ...]
@@ -93,10 +90,7 @@ class JudgedAnswer(NamedTuple):
 def read_answers(
     index: AttemptIndex, judges: Sequence[str], round_: int | None = None
 ) -> Iterator[JudgedAnswer]:
-    """Yield each sample's last answer with the latest verdicts of ``judges``.
-
-    If ``round_`` is given, later rounds are ignored.
-    """
+    """Yield each sample's last answer, up to ``round_``, with the latest verdicts of ``judges``."""
     rows = index.last_rounds(round_)
     said = index.said(rows, _JUDGEMENT.decode, judges)
     for line, judgements in zip(index.read(_Answered, rows), said, strict=True):
@@ -192,10 +186,7 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class VerdictPairs:
-    """Pairs of verdicts, by a judge and a reference, on n criteria.
-
-    A verdict is 1, 0 or `NOT_JUDGED` if it is an abstention.
-    """
+    """Pairs of verdicts of a judge and a reference on n criteria: 1, 0 or `NOT_JUDGED`."""
 
     judge: NDArray[np.int8]
     reference: NDArray[np.int8]

@@ -69,10 +69,7 @@ class Rounds(Struct, frozen=True, kw_only=True):
 
 
 class Group(Rate, frozen=True, kw_only=True):
-    """The figures of `Metrics` for one group.
-
-    ``instances`` is a hash of the ids of the group's instances.
-    """
+    """The figures of `Metrics` for one group, with a hash of the ids of its instances."""
 
     instances: str = ""
     scores: dict[str, Mean] = field(default_factory=dict)

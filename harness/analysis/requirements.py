@@ -24,10 +24,7 @@ MODAL = "VM0"  # The tag of must, should, …; not counted as verbs, as in the P
 
 
 class Together(Struct, frozen=True):
-    """Two groups of criteria, and the number of tasks that have criteria of both.
-
-    ``pmi`` is their pointwise mutual information in nats (None: -∞).
-    """
+    """Two groups of criteria: tasks with both, and their mutual information in nats (None: -∞)."""
 
     first: str
     second: str
@@ -155,10 +152,7 @@ MAX_MESSAGE_LENGTH = 300
 
 
 class Feature(Struct, frozen=True):
-    """A feature of decoding constraints, such as a JSON Schema keyword.
-
-    ``n`` counts the instances whose constraint has the feature.
-    """
+    """A feature of decoding constraints, such as a schema keyword, which ``n`` of them have."""
 
     name: str
     n: int
@@ -166,10 +160,7 @@ class Feature(Struct, frozen=True):
 
 
 class Rejections(Struct, frozen=True):
-    """Counts of the decoding constraints that a provider rejected, in total and by feature.
-
-    The features that were rejected most often, relative to their number, come first.
-    """
+    """The decoding constraints that a provider rejected, with the worst features first."""
 
     n: int  # instances with a constraint
     n_rejected: int
@@ -220,10 +211,7 @@ def read_asked(
 
 
 def rejections(asked: Iterable[tuple[str, Any, str | None]]) -> Rejections:
-    """Count the decoding constraints in ``asked`` (from `read_asked`), and how many were rejected.
-
-    Both are counted in total and by feature.
-    """
+    """Count the constraints from `read_asked` and how many were rejected, also by feature."""
     having, rejected, messages = Counter[str](), Counter[str](), Counter[str]()
     n = n_failed = 0
     for kind, value, error in asked:

@@ -15,10 +15,7 @@ GONE = "The instance is no longer in the data set."
 
 
 class Rescored(msgspec.Struct, frozen=True):
-    """A line of ``scores.jsonl``: an attempt's new scores, or why it could not be scored.
-
-    As in an attempt's line, ``passed`` is the verdict of rules alone.
-    """
+    """A line of ``scores.jsonl``: an attempt's new scores by rules, or why there are none."""
 
     v: int
     instance: str
@@ -31,10 +28,7 @@ class Rescored(msgspec.Struct, frozen=True):
 
 
 class VerdictChange(NamedTuple):
-    """A verdict that changed when a run was re-scored.
-
-    ``reason`` says why the attempt failed, either before or after re-scoring.
-    """
+    """A verdict that re-scoring changed, and why the attempt failed before or fails now."""
 
     instance: str
     sample: int
@@ -64,10 +58,7 @@ class VerdictChanges:
     def record(
         self, attempt: Attempt, scored: Rescored, verdicts: VerdictPair
     ) -> VerdictChange | None:
-        """Count an attempt. Return the change in its verdict, or None if it is unchanged.
-
-        ``verdicts`` are the verdicts of rules and judges together, before and after re-scoring.
-        """
+        """Count an attempt with its verdicts (of judges too), and return the change, if any."""
         if attempt.outcome == "error":
             self.left += 1
             return None

@@ -166,10 +166,7 @@ class MatrixRow(Struct, frozen=True, kw_only=True):
 
 
 class RunPair(Struct, frozen=True):
-    """The comparison of two rows of the matrix, which are given by their indices.
-
-    ``starred`` says whether its unadjusted p value is below `STARRED`.
-    """
+    """The comparison of two rows, given by their indices; ``starred`` if p is below `STARRED`."""
 
     first: int
     second: int

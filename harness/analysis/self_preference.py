@@ -27,10 +27,7 @@ def marked(metrics: Metrics, score: str) -> bool:
 
 
 def notes(metrics: Metrics, judges: Collection[str] | None = None) -> list[str]:
-    """Return a warning for each judge whose family is that of the run's model.
-
-    If `judges` is given, only these judges are considered.
-    """
+    """Return a warning for each of the ``judges`` (default: all) of the model's own family."""
     found = []
     for name, judge in metrics.judges.items():
         if judge.family is None or (judges is not None and name not in judges):
@@ -71,11 +68,7 @@ def families(name: str) -> frozenset[str]:
 
 
 def common_family(judge: str, model: str) -> str | None:
-    """Return what the names of a judge and a model have in common, or None.
-
-    The result has the families that both belong to, joined by ", ". If no family is known but the
-    names denote the same model, it is the judge's name.
-    """
+    """Return the families of both models, or the judge's name if it is the same model, or None."""
     common = families(judge) & families(model)
     if common:
         return ", ".join(sorted(common))

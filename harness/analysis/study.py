@@ -66,10 +66,7 @@ class StudyRun(Section):
 
 
 class Exhibit(Section):
-    """A table or figure of the paper.
-
-    The `Lookup` of a cell is put together from `of` and the entries for its row and its column.
-    """
+    """A table or figure of the paper. `of`, a cell's row and its column make up its `Lookup`."""
 
     name: str = Field(description="Its number, such as Figure 7b.")
     shows: str = Field(description="What it shows, in a few words.")
@@ -146,11 +143,7 @@ def read_study(path: Path) -> Study:
 
 
 def findings(study: Study, runs: Mapping[str, Run]) -> list[Finding]:
-    """Compare each cell of a study with the value computed from a run.
-
-    ``runs`` maps the study's names for runs to the runs themselves. A cell whose run is not in
-    ``runs`` is not comparable.
-    """
+    """Compare each cell of a study with the value from ``runs``, by the study's names of runs."""
     return [
         _finding(study, exhibit, cell, runs)
         for exhibit in study.exhibits
@@ -211,10 +204,7 @@ def _incomparable(run: Run | None, source: StudyRun, known: str) -> str:
 
 
 def look_up(attempts: AttemptTable, lookup: Lookup) -> SampleStatistic:
-    """Compute the value that a lookup describes from a run's attempts.
-
-    The mean of the result is None if the run lacks the score.
-    """
+    """Compute the value that a lookup describes; its mean is None if the run lacks the score."""
     if lookup.so_far:
         samples = any_of_first(attempts, lookup.round or int(attempts.round.max(initial=1)))
     else:

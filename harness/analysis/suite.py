@@ -159,10 +159,7 @@ def _ranks(
 
 
 def _cluster_totals(runs: Sequence[Run]) -> tuple[Floats, NDArray[np.integer]]:
-    """Return the sums of each run's values by cluster, (g, runs), and the clusters' sizes, (g,).
-
-    Only instances with a value in every run are included.
-    """
+    """Return sums by cluster, (g, runs), and sizes, (g,), over instances with all runs' values."""
     runs, _, score = scored_runs(runs, "", None)
     first, *others = (attempts for _, attempts in runs)
     pairs = [pair(first, other, score=score) for other in others]

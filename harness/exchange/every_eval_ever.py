@@ -244,10 +244,7 @@ def _uncertainty(stderr: float | None, ci95: tuple[float, float] | None, n: int)
 def _lines(
     rounds: Sequence[Attempt], task: str, results: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
-    """Yield a line for each of the ``results`` for which a sample has a value.
-
-    ``rounds`` are the sample's attempts. The values are those of the last one.
-    """
+    """Yield a line for each of the ``results`` for which a sample's last attempt has a value."""
     last = rounds[-1]
     values: dict[str, tuple[float, bool]] = {}
     for name, score in last.scores.items():

@@ -134,10 +134,7 @@ def checked_fields(
 
 
 def prompt(rounds: Sequence[Attempt]) -> list[Turn]:
-    """Return the messages of a sample's prompt, as recorded with the first of its attempts.
-
-    The result is empty if no messages were recorded.
-    """
+    """Return the recorded messages of a sample's prompt, from the first of its attempts."""
     return [
         {"role": str(message["role"]), "content": str(message["content"])}
         for message in rounds[0].request.get("messages", ())
@@ -145,10 +142,7 @@ def prompt(rounds: Sequence[Attempt]) -> list[Turn]:
 
 
 def conversation(rounds: Sequence[Attempt]) -> list[Turn]:
-    """Return the messages that led to a sample's last answer.
-
-    These are the prompt, the earlier answers, and the feedback on each of them.
-    """
+    """Return what led to a sample's last answer: prompt, earlier answers and feedback."""
     turns = prompt(rounds)
     for attempt in rounds[:-1]:
         turns.append({"role": "assistant", "content": attempt.text or ""})
@@ -175,10 +169,7 @@ class _Request(msgspec.Struct, gc=False):
 
 
 class _Row(AttemptLine, kw_only=True, gc=False):
-    """The fields of an attempt that a table row shows.
-
-    JSON that is only copied, such as a score's details, is not decoded.
-    """
+    """The fields of an attempt in a table row. JSON that is only copied is not decoded."""
 
     request: _Request
     scores: dict[str, _Score] = msgspec.field(default_factory=dict)
@@ -251,10 +242,7 @@ class ExportedRows:
 
 
 def _unused(name: str, taken: Mapping[str, Kind]) -> str:
-    """Return a column name that is not taken: ``name``, or else ``name_2``, ``name_3`` and so on.
-
-    Case is ignored, as in databases.
-    """
+    """Return a column name that is not taken, in upper or lower case, such as ``name_2``."""
     name = name.replace("\0", "\ufffd")
     lowered = {other.lower() for other in taken}
     number, unused = 1, name

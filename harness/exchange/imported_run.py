@@ -41,10 +41,7 @@ Placed = tuple[str, Attempt]  # an attempt with its place in the file, for messa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """The content of another tool's file, converted to the harness's records.
-
-    ``config`` is an equivalent run file, and ``manifest`` is a part of the run's manifest.
-    """
+    """Another tool's results, converted: an equivalent run file, part of a manifest, attempts."""
 
     format: str
     config: RunFile
@@ -54,10 +51,7 @@ class Imported:
 
 
 def invalid(where: str, problem: str) -> DataInvalid:
-    """Return the DataInvalid to raise for a problem in an imported file.
-
-    ``where`` is the place in the file, for the message.
-    """
+    """Return the DataInvalid to raise for a problem at a place in an imported file."""
     remedy = "Nothing was imported. Write the file again, or name its format with --format."
     return DataInvalid(f"{where}: {problem}.", remedy)
 
@@ -96,11 +90,7 @@ def number(value: Any, where: str) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class FoundScore:
-    """A score in an imported file.
-
-    ``graded`` is whether the tool gives it as a grade, such as correct or incorrect. A grade is
-    always a verdict.
-    """
+    """A score in an imported file. If it is ``graded`` (correct or incorrect), it is a verdict."""
 
     value: float | None
     graded: bool = False
@@ -169,10 +159,7 @@ def judged(
 
 
 def config(task: str, model: str, samples: int, decoding: Mapping[str, Any]) -> RunFile:
-    """Return a run file that describes another tool's results.
-
-    If a setting in ``decoding`` is invalid, all of ``decoding`` is omitted.
-    """
+    """Return a run file for another tool's results, without ``decoding`` if that is invalid."""
     tree: dict[str, Any] = {"task": {"name": task}, "samples": max(samples, 1), "seed": None}
     tree["model"] = {"backend": BACKEND, "name": model}
     try:
@@ -184,10 +171,7 @@ def config(task: str, model: str, samples: int, decoding: Mapping[str, Any]) -> 
 def manifest(
     task: str, model: str, data: Mapping[str, str], measure: str | None, **others: Any
 ) -> dict[str, Any]:
-    """Return a manifest for another tool's results.
-
-    ``data`` maps each instance to a hash of its data. ``others`` are further keys of the manifest.
-    """
+    """Return a manifest for results. ``data`` maps each instance to a hash of its data."""
     whole = "\n".join(f"{name}={data[name]}" for name in sorted(data))
     hashed = hashlib.sha256(whole.encode(errors="replace")).hexdigest()
     fingerprint = {"dataset_sha256": hashed}

@@ -189,10 +189,7 @@ def _exported(
 
 
 def _with_groups(attempts: list[Placed]) -> list[Placed]:
-    """Return the attempts with only those labels that have few distinct values.
-
-    A label is removed if it has more than `MAX_GROUPS` values, or if any of them is `NO_LABEL`.
-    """
+    """Return the attempts with only those labels that have few distinct values."""
     values: dict[str, set[Any]] = {}
     for _, attempt in attempts:
         for label, value in attempt.groups.items():
@@ -209,10 +206,7 @@ def _with_groups(attempts: list[Placed]) -> list[Placed]:
 def _missing(
     path: Path, log: EvalLog, attempts: list[Placed], epochs: int, model: str, begun: float
 ) -> list[Placed]:
-    """Return an attempt for each sample that the log names but does not contain.
-
-    The outcome of these attempts is ``error``. Raises DataInvalid if far too many are missing.
-    """
+    """Return an attempt with the outcome ``error`` for each sample that the log names but lacks."""
     clusters = {attempt.instance: attempt.cluster for _, attempt in reversed(attempts)}
     seen = {(attempt.instance, attempt.sample) for _, attempt in attempts}
     listed = [encodable(str(name)) for name in log.eval.dataset.sample_ids or ()]
@@ -296,10 +290,7 @@ def _usage(sample: EvalSample, where: str) -> tuple[Usage | None, float | None]:
 
 
 def _is_accuracy(header: EvalLog) -> Callable[[str], bool]:
-    """Return a function that says whether the score with a given name is an accuracy.
-
-    The function returns True if the log does not list the score's metrics.
-    """
+    """Return a function that says whether a score, given by its name, is an accuracy."""
     metrics: dict[str, set[str]] = {}
     for score in header.results.scores if header.results else ():
         full = score.name if score.name == score.scorer else f"{score.scorer}.{score.name}"
@@ -319,11 +310,7 @@ def _grades(sample: EvalSample, where: str) -> Iterator[tuple[str, FoundScore]]:
 
 
 def _grade(value: Any, where: str, reason: str, details: dict[str, Any]) -> FoundScore:
-    """Convert a grade, boolean or number to a score. A number may be given as text.
-
-    For anything else, the score has no value. Other text, lists and mappings are kept in its
-    details.
-    """
+    """Convert a grade, boolean or number, which may be text. Keep other values in the details."""
     if isinstance(value, bool):
         return FoundScore(float(value), True, reason, details)
     if isinstance(value, str):
@@ -341,11 +328,7 @@ def _grade(value: Any, where: str, reason: str, details: dict[str, Any]) -> Foun
 
 
 def _conversation(given: Any) -> tuple[Message, ...]:
-    """Convert Inspect's messages to the harness's messages. A string becomes one user message.
-
-    A message from neither the system nor the assistant, such as tool output, becomes a user
-    message.
-    """
+    """Convert Inspect's messages, or one string. Other roles, such as tools, become the user's."""
     if isinstance(given, str):
         return (Message("user", encodable(given)),)
     return tuple(
@@ -355,10 +338,7 @@ def _conversation(given: Any) -> tuple[Message, ...]:
 
 
 def _text(content: Any) -> str:
-    """Return the text of a message's content, without reasoning.
-
-    Other parts, such as a picture or a tool call, become ``[TYPE]``.
-    """
+    """Return a message's text without reasoning; a picture or a tool call becomes ``[TYPE]``."""
     if isinstance(content, str):
         return encodable(content)
     parts = [part for part in content if part.type != "reasoning"]

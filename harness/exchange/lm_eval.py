@@ -104,11 +104,7 @@ def read_lm_eval(path: Path, task: str = "", score: str = "") -> Imported:
 
 
 def _documents(path: Path) -> list[_Line]:
-    """Return the first line of each sample.
-
-    The metrics in the sample's other lines, which have other filters, are added to its
-    ``readings``.
-    """
+    """Return the first line of each sample, with the metrics of all its lines in ``readings``."""
     documents: dict[tuple[str, str, int], _Line] = {}
     with opened(path) as file:
         contents = iter(lambda: file.readline(MAX_BYTES + 1), b"")
@@ -159,10 +155,7 @@ def _parsed(content: bytes, where: str) -> dict[str, Any]:
 
 
 class _Line:
-    """A decoded line of lm-eval's samples.
-
-    ``filter`` is the name of the extraction, or "" if the answer is used as it is.
-    """
+    """A line of lm-eval's samples; ``filter`` is the extraction, or "" for the answer as it is."""
 
     def __init__(self, tree: Mapping[str, Any], where: str, number: int) -> None:
         self._tree, self.where, self.number = tree, where, number
@@ -217,10 +210,7 @@ class _Line:
         return tuple(_message(turn if isinstance(turn, dict) else {}) for turn in turns)
 
     def answer(self) -> str | None:
-        """Return the answer: the first reply or, in a multiple-choice task, the likeliest option.
-
-        Return None if the line has neither.
-        """
+        """Return the first reply or, in multiple choice, the likeliest option, if any."""
         first = next(iter(self._tree["resps"]), None)
         while isinstance(first, list) and first and not _is_likelihood(first):
             first = first[0]
@@ -343,10 +333,7 @@ def write_lm_eval(run: ExportedRun, path: Path) -> tuple[int, int]:
 
 
 def _written_metrics(attempt: Attempt) -> dict[str, float]:
-    """Return the verdict, as ``acc``, and the scores of an attempt, by name.
-
-    A score with a name that lm-eval's format reserves is called ``score_NAME``.
-    """
+    """Return the verdict, as ``acc``, and the scores by name (``score_NAME`` if reserved)."""
     verdict = {} if attempt.passed is None else {VERDICT: float(attempt.passed)}
     reserved = NOT_METRICS | {VERDICT}
     return verdict | {

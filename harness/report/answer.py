@@ -37,10 +37,7 @@ class Headline(Struct, frozen=True):
 
 
 def headline_of(reported: Reported, overviews: Sequence[RunOverview], unit: ShownUnit) -> Headline:
-    """Return the headline of a page about runs.
-
-    ``unit`` is the unit in which the runs' primary metric is shown.
-    """
+    """Return the headline of a page about runs, whose primary metric is shown in ``unit``."""
     runs, comparison, matrix = reported.runs, reported.comparison, reported.matrix
     if not runs:
         return Headline("There are no runs.", [])

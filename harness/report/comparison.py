@@ -52,10 +52,7 @@ def _columns(first: str, adjustment: str) -> list[Column | str | None]:
 
 
 def comparison_document(found: RunComparison, *, brief: bool = False) -> TableDocument:
-    """Build the document of a comparison of runs with a baseline.
-
-    If ``brief``, the details, groups and constraints of each run are omitted.
-    """
+    """Build the document of runs against a baseline, if ``brief`` without each run's details."""
     first, *others = comparison_tables(found)
     parts: list[Table | Note] = [replace(first, title="")]
     for one in () if brief else found.others:
@@ -280,11 +277,7 @@ def _mean(value: SampleStatistic | None) -> object:
 
 
 def p_cells(matrix: PairMatrix) -> list[list[str]]:
-    """Return the cells of a square table with a row and a column for each run.
-
-    Below the diagonal are the p values of the pairs, starred if they are small. Above it are the p
-    values adjusted by Holm's method.
-    """
+    """Return the cells of a square table: p below the diagonal (starred if small), Holm's above."""
     cells = [["·" for _ in matrix.rows] for _ in matrix.rows]
     for pair in matrix.pairs:
         found = pair.comparison

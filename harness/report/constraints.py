@@ -22,10 +22,7 @@ MOST_ROWS = 20  # maximum rows in the tables on criteria; JSON has all
 def constraint_document(
     kinds: Sequence[ConstraintKind], without: int = 0, label: str = LABEL, unlabelled: int = 0
 ) -> TableDocument:
-    """Build the document on the constraints of each kind, or of each group of another label.
-
-    Notes mention the samples ``without`` constraints and the ``unlabelled`` constraints.
-    """
+    """Build the document on constraints by kind or label. Notes say how many are left out."""
     of_kinds = label == LABEL
     # If only failed constraints have the label, rates would be 0: show counts only.
     rated = any(one.n_failed < one.n for one in kinds)

@@ -151,10 +151,7 @@ def preset_list(presets: Sequence[tuple[str, str, str, str]]) -> RenderableType:
 
 @dataclass(frozen=True, slots=True)
 class CheckupFinding:
-    """A finding of `harness doctor`.
-
-    The state ``lack`` means that some runs cannot work, and ``broken`` that no run can.
-    """
+    """A finding of `harness doctor`: ``lack`` stops some runs, and ``broken`` stops all."""
 
     state: State
     name: str
@@ -233,10 +230,7 @@ def _usd(figure: float | None) -> str:
 
 
 class CachedReplies(NamedTuple):
-    """The cached replies of a model: their number, and their total size in bytes.
-
-    ``oldest`` and ``newest`` are the times of the first and last reply (epoch seconds).
-    """
+    """A model's cached replies: number, size in bytes, first and last time (epoch seconds)."""
 
     backend: str
     model: str

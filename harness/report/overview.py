@@ -49,10 +49,7 @@ ScoreKind = Literal["check", "judge", "panel", "score"]
 
 
 class RateValue(Struct, frozen=True, kw_only=True):
-    """A run's primary metric with its 95% interval.
-
-    It covers ``n`` samples in a number of ``clusters``.
-    """
+    """A run's primary metric with its 95% interval, over n samples in some clusters."""
 
     value: float | None
     low: float | None

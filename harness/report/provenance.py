@@ -32,10 +32,7 @@ _ELSEWHERE = ("run", "sessions", "packages", "host.name", "variant")  # shown el
 
 
 def differences(runs: Sequence[ReportedRun]) -> Table | None:
-    """Build a table of the settings that differ between runs, or None if no setting differs.
-
-    Values that equal the first run's are dimmed.
-    """
+    """Build a table of settings that differ, or None. Values like the first run's are dimmed."""
     rows = []
     for key, (first, *others) in _differing(runs).items():
         cells = [Cell(in_words(value), style="dim" * (value == first)) for value in others]

@@ -49,10 +49,7 @@ class TaskAnswers(Protocol):
         """Return an instance's reference answer, or None if none is known."""
 
     def extracted(self, instance: str, text: str) -> str | None:
-        """Return the part of a reply that is scored.
-
-        The result is None if the whole reply is scored, or if it has no such part.
-        """
+        """Return the scored part of a reply, or None if that is the whole reply or missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,10 +98,7 @@ FEW = 200  # with fewer samples than this, percentages have no decimals
 
 
 def unit_of(runs: Sequence[ReportedRun]) -> ShownUnit:
-    """Return the unit in which the runs' primary metric is shown.
-
-    It is shown in per cent if all of its values are verdicts or fractions.
-    """
+    """Return the unit of the runs' primary metric: per cent if all are verdicts or fractions."""
     n = max((run.metrics.overall.n for run in runs), default=0)
     shares = all(run.is_share(run.metrics.measure or PASS_RATE) for run in runs)
     return ShownUnit(shares, int(n >= FEW))
@@ -233,10 +227,7 @@ def _plugin(task: str) -> Any:
 
 
 def common_start(names: Iterable[str]) -> str:
-    """Return the common prefix of names, up to and including its last dot.
-
-    A decimal point does not count as a dot. The result is "" if there is no such prefix.
-    """
+    """Return the common prefix of names, up to its last dot that is not a decimal point, or ""."""
     every = list(names)
     shared = commonprefix(every) if len(every) > 1 else ""  # noqa: RUF071 (names, not paths)
     while start := shared[: shared.rfind(".") + 1]:
@@ -249,10 +240,7 @@ def common_start(names: Iterable[str]) -> str:
 
 
 def run_title(names: Sequence[str]) -> str:
-    """Return a title that names the runs, with their common prefix given once.
-
-    For more than `MOST_NAMED` runs, it gives their number instead of the names.
-    """
+    """Return a title that names the runs (or their number) after their common prefix."""
     start = common_start(names)
     rests = [name.removeprefix(start) for name in names]
     told = ", ".join(rests) if len(names) <= MOST_NAMED else f"{len(names)} runs"

@@ -64,10 +64,7 @@ def sections(
     unit: ShownUnit,
     figures: Sequence[Figure],
 ) -> list[PageSection]:
-    """Return the sections of a page that have any content.
-
-    Tables that repeat a figure are collapsed, and the reader can expand them.
-    """
+    """Return the sections of a page that have content; tables that repeat a figure are folded."""
     parts: dict[str, list[Part]] = {name: [] for name in TITLES}
     if reported.suite is not None:
         parts["matrix"] += [_part(part, unit) for part in suite_document(reported.suite).parts]

@@ -49,10 +49,7 @@ class WithError(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A value in a table, with its style, link and tooltip.
-
-    If ``text`` is None, the column formats the value.
-    """
+    """A value with its style, link and tooltip; if ``text`` is None, the column formats it."""
 
     value: object = None
     text: str | None = None

@@ -32,10 +32,7 @@ _INDENT = "  "
 
 
 def terminal(document: TableDocument | Table) -> RenderableType:
-    """Render a document or a table for the terminal.
-
-    Columns that do not fit are hidden, and a note names them.
-    """
+    """Render a document or a table for the terminal; a note names columns that do not fit."""
     if isinstance(document, Table):
         return _Drawn(document, "")
     hint = "--format markdown" if document.data is not None else ""

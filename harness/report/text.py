@@ -26,18 +26,12 @@ def printable(text: str, kept: str = "") -> str:
 
 
 def inert(name: str) -> Text:
-    """Return the first 120 characters of a name, on one line.
-
-    Unprintable characters are escaped, and markup is not interpreted.
-    """
+    """Return at most 120 characters of a name on one line, escaped, without interpreting markup."""
     return one_line(Text(printable(name[:_LONGEST_NAME])))
 
 
 def inert_text(text: str) -> Text:
-    """Return text without interpreting markup in it.
-
-    Unprintable characters other than line breaks and tabs are escaped.
-    """
+    """Return text as it is, with unprintable characters except line breaks and tabs escaped."""
     return Text(printable(text, "\n\t"))
 
 
@@ -57,30 +51,21 @@ def folded(name: str, width: int) -> Text:
 
 
 def number(value: float | None, digits: int = 3, sign: bool = False) -> str:
-    """Format a number with fixed decimals, or ``n/a`` for None.
-
-    If ``sign``, a positive number gets a plus sign.
-    """
+    """Format a number with fixed decimals (and a plus sign if ``sign``), or ``n/a`` for None."""
     return UNKNOWN if value is None else f"{value:{'+' if sign else ''}z.{digits}f}"
 
 
 def with_error(
     value: float | None, stderr: float | None, digits: int = 3, sign: bool = False
 ) -> str:
-    """Format a value and its standard error as ``0.500 ± 0.100``.
-
-    If ``value`` is None, return ``n/a``; if only ``stderr`` is None, ``0.500 ± n/a``.
-    """
+    """Format a value and its standard error as ``0.500 ± 0.100``, with ``n/a`` for None."""
     if value is None:
         return UNKNOWN
     return f"{number(value, digits, sign)} ± {number(stderr, digits)}"
 
 
 def interval(bounds: tuple[float, float] | None, digits: int = 3, sign: bool = False) -> str:
-    """Format a confidence interval, such as ``0.1-0.3``, or ``n/a`` for None.
-
-    If ``sign`` or if a bound is negative, the form is ``-0.1 to 0.3``.
-    """
+    """Format an interval as ``0.1-0.3`` or, with signs, ``-0.1 to 0.3``; ``n/a`` for None."""
     if bounds is None:
         return UNKNOWN
     low, high = (number(bound, digits, sign) for bound in bounds)
@@ -134,10 +119,7 @@ def usd(cost: float | None) -> str:
 
 
 def which_round(round_: int | None) -> str:
-    """Describe the round that a result is based on.
-
-    This is "last round" for None, "first answer" for 1, and "last round up to N" for a number N.
-    """
+    """Describe a round: "last round" (None), "first answer" (1), or "last round up to N"."""
     return {None: "last round", 1: "first answer"}.get(round_, f"last round up to {round_}")
 
 

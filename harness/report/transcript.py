@@ -104,10 +104,7 @@ def _facts(attempt: Attempt) -> str:
 
 
 def failed_document(failed: Sequence[FailedAttempt], n: int, run: str) -> TableDocument:
-    """Build the list of failed attempts, with the reasons and shortened answers.
-
-    ``n`` is the number of all attempts of the run.
-    """
+    """Build the list of a run's failed attempts, with reasons and shortened answers."""
     rows = [
         [one.instance, one.sample, one.round, one.outcome, _cut(one.reason), _cut(one.answer or "")]
         for one in failed
@@ -207,10 +204,7 @@ def change_line(change: VerdictChange) -> RenderableType:
 
 
 def changes_document(changes: VerdictChanges, versions: tuple[str, str]) -> TableDocument:
-    """Build the tables of changed verdicts.
-
-    ``versions`` are the harness's versions at the time of the run and now.
-    """
+    """Build the tables of changed verdicts, given the harness's versions then and now."""
     before, now = versions
     turns = [turn for turn in _TURNS if changes.verdicts[turn]]
     otherwise = f", {changes.otherwise:,} of them with a different outcome or score"

@@ -97,10 +97,7 @@ def _misses(runs: Runs, kind: str, off_by: OffBy, rounds: str) -> Figure:
 
 @dataclass(frozen=True, slots=True)
 class Bins:
-    """Bins of differences (observed minus wanted number).
-
-    Bin 0 holds only the difference 0. The bins at both ends also hold all differences beyond them.
-    """
+    """Bins of differences. Bin 0 holds only 0; those at both ends hold all beyond them."""
 
     width: float
     first: int

@@ -41,10 +41,7 @@ def _cut(name: str, start: int) -> str:
 
 
 def distinct(texts: Iterable[str], form: str = "{} ({})") -> list[str]:
-    """Return the texts, made distinct.
-
-    A text that repeats an earlier one gets a number, in the format ``form``.
-    """
+    """Return the texts, made distinct by numbers in the format ``form``."""
     found: dict[str, None] = {}
     for text in texts:
         candidate, number = text, 2
@@ -62,10 +59,7 @@ def natural(name: str) -> list[tuple[int, int, str]]:
 
 
 def slug(name: str) -> str:
-    """Return a name for a file or anchor.
-
-    It has at most 40 characters, which are lower-case letters, digits and ``_``.
-    """
+    """Return a name for a file or anchor: at most 40 lower-case letters, digits and ``_``."""
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:40].strip("_") or "label"
 
 
@@ -73,10 +67,7 @@ NUMBER = ShownUnit(percent=False)
 
 
 def number(value: float | None, sign: bool = False, unit: ShownUnit = NUMBER) -> str:
-    """Format a number with 3 decimals, or with 3 significant digits if it is large or tiny.
-
-    If ``unit`` is per cent, format it as a percentage. None becomes ``n/a``.
-    """
+    """Format a percentage, or a number with 3 decimals (if extreme, 3 significant digits)."""
     if value is None:
         return UNKNOWN
     if unit.percent:
@@ -91,9 +82,6 @@ def interval(ci95: tuple[float, float] | None, sign: bool = False, unit: ShownUn
 
 
 def counted(n: Mapping[str, int], of: str) -> str:
-    """Return a sentence with the range of the runs' n: ``n = 10 to 12 samples per run.``
-
-    ``of`` is what n counts, such as "samples".
-    """
+    """Return the range of the runs' n as a sentence, such as ``n = 10 to 12 samples per run.``"""
     low, high = min(n.values()), max(n.values())
     return f"n = {low:,}" + (f" to {high:,}" if low < high else "") + f" {of} per run."

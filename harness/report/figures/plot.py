@@ -389,10 +389,7 @@ def name_axis(**options: Any) -> alt.Axis:
 def number_x(
     name: str, values: Sequence[float], title: str, ticks: Sequence[float] | None = None
 ) -> alt.X:
-    """Return an x channel for numbers. Its scale is logarithmic if they cover a wide range.
-
-    Vega chooses the ticks if they are not given, or if the scale is logarithmic.
-    """
+    """Return an x channel for numbers, logarithmic if they cover a wide range."""
     low, high = min(values, default=0.0), max(values, default=0.0)
     scale = alt.Scale(zero=ticks is None, nice=False, padding=PADDING)
     axis = alt.Axis(title=title, format="~g", grid=ticks is None)
