@@ -32,7 +32,7 @@ from harness.plugins import kind
 from harness.ports import Effect, Explained, Pictured
 from harness.report.judges import REFERENCE_COLUMNS, reference_cells
 from harness.report.run_tables import PARTIAL, primary
-from harness.report.table import Cell, Column, ShownUnit, Table, TableDocument, flat, table
+from harness.report.table import Cell, Column, ShownUnit, Table, TableDocument, table
 from harness.report.text import usd, with_error
 from harness.store.calls import CallTotals, read_latencies
 from harness.store.columns import AttemptTable
@@ -289,7 +289,10 @@ def runs_document(runs: Mapping[str, Metrics | None]) -> TableDocument:
 def _record(metrics: Metrics) -> dict[str, object]:
     found = primary(metrics, metrics.overall, metrics.scores)
     record = {key: getattr(metrics, key) for key in ("task", "model", "simulated", "complete")}
-    record |= {"measure": metrics.measure or "pass_rate", **flat(found)}
+    record |= {"measure": metrics.measure or "pass_rate"}
+    record |= {key: getattr(found, key) for key in ("mean", "stderr", "n", "n_clusters", "missing")}
+    low, high = found.ci95 or (None, None)
+    record |= {"ci95_low": low, "ci95_high": high}
     return record | {"n_planned": metrics.n_planned, "cost_usd": metrics.cost_usd}
 
 
