@@ -272,17 +272,14 @@ def _value(found: SampleStatistic) -> dict[str, float | None]:
 
 def _scores(run: ReportedRun) -> Iterator[ScoreMean]:
     for name in run.attempts.scores:
-        mean = run.metrics.scores.get(name)
-        low, high = (mean and mean.ci95) or (None, None)
+        found = run.metrics.scores.get(name) or SampleStatistic(missing=run.metrics.n_samples)
         yield ScoreMean(
             name=name,
             kind=score_kind(run, name),
-            value=mean.mean if mean else None,
-            low=low,
-            high=high,
-            n=mean.n if mean else 0,
-            missing=mean.missing if mean else run.metrics.n_samples,
+            n=found.n,
+            missing=found.missing,
             unit="%" if run.is_share(name) else "",
+            **_value(found),
         )
 
 

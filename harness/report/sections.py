@@ -16,24 +16,9 @@ from harness.report.figure import Figure
 from harness.report.judges import validation_document
 from harness.report.parts import NotePart, Part, figure_part, table_part
 from harness.report.provenance import by_key, prompts
-from harness.report.run_tables import (
-    MOST_GROUPS,
-    cost_facts,
-    pass_at_k_table,
-    primary,
-    round_table,
-)
+from harness.report.run_tables import MOST_GROUPS, cost_facts, pass_at_k_table, primary, round_table
 from harness.report.runs import Reported, ReportedRun, references
-from harness.report.table import (
-    Cell,
-    Column,
-    Note,
-    Row,
-    ShownUnit,
-    Table,
-    WithError,
-    table,
-)
+from harness.report.table import Cell, Column, Note, Row, ShownUnit, Table, WithError, table
 
 TITLES: Mapping[str, str] = {
     "matrix": "Models and benchmarks",
@@ -59,11 +44,7 @@ class PageSection(Struct, frozen=True):
     parts: list[Part]
 
 
-def sections(
-    reported: Reported,
-    unit: ShownUnit,
-    figures: Sequence[Figure],
-) -> list[PageSection]:
+def sections(reported: Reported, unit: ShownUnit, figures: Sequence[Figure]) -> list[PageSection]:
     """Return the sections of a page that have content; tables that repeat a figure are folded."""
     parts: dict[str, list[Part]] = {name: [] for name in TITLES}
     if reported.suite is not None:

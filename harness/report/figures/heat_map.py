@@ -12,14 +12,7 @@ from harness.analysis.clustered import SampleStatistic
 from harness.analysis.rankings import InducedRankings
 from harness.analysis.run_comparison import PairMatrix
 from harness.report.comparison import score_name
-from harness.report.figure import (
-    DIVERGING,
-    LIGHT_INK_BELOW,
-    LIGHT_INK_BEYOND,
-    RAMP,
-    SHAPES,
-    Figure,
-)
+from harness.report.figure import DIVERGING, LIGHT_INK_BELOW, LIGHT_INK_BEYOND, RAMP, SHAPES, Figure
 from harness.report.figures import plot
 from harness.report.figures.names import (
     NUMBER,
