@@ -140,10 +140,7 @@ def pass_hat_k(
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Instances grouped by one or more labels.
-
-    Standard errors are clustered by units. A unit is the part of a cluster within one group.
-    """
+    """Instances grouped by labels. The unit of errors is the part of a cluster within a group."""
 
     names: Sequence[Key]  # sorted
     of_instance: Ints  # (m,) index of each instance's group, -1 if it lacks a label

@@ -60,11 +60,7 @@ class ShownFigure(Struct, frozen=True, kw_only=True):
 
 
 class TableColumn(Struct, frozen=True, kw_only=True):
-    """A column of the table, which shows one figure in one group.
-
-    ``figure`` is the figure's index in `CrossTable.figures`. ``group`` is None if the column covers
-    all groups.
-    """
+    """A column: a figure, by its index, in one group or (None) over all groups."""
 
     figure: int
     group: str | None
@@ -124,10 +120,7 @@ class Layout(NamedTuple):
 
 
 class Place(NamedTuple):
-    """The position of one of a run's cells in the table.
-
-    It consists of a figure's index, the row's group and the column's group (None: all groups).
-    """
+    """A cell's place: the figure's index, the row's group and the column's group (None: all)."""
 
     figure: int
     group: str
@@ -324,10 +317,7 @@ def _fill(
 
 
 def _row_settings(runs: Sequence[FilledRun], plan: Layout) -> list[dict[str, str]]:
-    """Return, for each run, the settings that distinguish it from other runs of the same model.
-
-    If runs that would fill the same cell have equal settings, their names are added.
-    """
+    """Return, for each run, what sets it apart from other runs of its model, if only its name."""
     # Cells over all columns count only if the table has no others.
     places = [
         {place for place in run.cells if place.column is not None or not plan.columns}
@@ -394,10 +384,7 @@ def _rows(
 
 
 def _marks(variants: Sequence[comparable.Variant]) -> list[str]:
-    """Return the marks of a row's runs.
-
-    A mark that only some of the runs have is preceded by the name of its run.
-    """
+    """Return the marks of a row's runs, naming the run of those that only some have."""
     marks = [
         mark if all(mark in other.marks for other in variants) else f"{variant.name}: {mark}"
         for variant in variants

@@ -79,10 +79,7 @@ def read_failed(index: AttemptIndex) -> list[FailedAttempt]:
 
 
 def read_failures(index: AttemptIndex) -> Failures:
-    """Return the reasons for a run's failures: an outcome, or constraints and scores not met.
-
-    Judges that do not decide whether an answer passes are no reason for a failure.
-    """
+    """Return the reasons for failures, except those of judges that do not decide."""
     register = {} if index.judgements is None else index.judgements.register.judges
     silent = tuple(f"{name}." for name, judge in register.items() if not judge.decides)
     places: dict[str, int] = {}

@@ -72,10 +72,7 @@ def _levels_passed(level: NDArray[np.intp], passed: NDArray[np.generic], n: int)
 def averaged(
     samples: AttemptTable, score: str, label: str, *labels: str
 ) -> dict[Key, SampleStatistic]:
-    """Return the average of a score over the groups of ``label``, for each group of ``labels``.
-
-    The groups of ``label`` have equal weight.
-    """
+    """Return a score's average over the groups of ``label``, equally weighted, by ``labels``."""
     codes, _ = group_codes(samples.instances.groupings, (label,))
     bounds = _bounds(samples, score)
 
@@ -92,10 +89,7 @@ def averaged(
 
 
 def ratio(samples: AttemptTable, score: str, per: str, *labels: str) -> dict[Key, SampleStatistic]:
-    """Return the sum of ``score`` divided by the sum of ``per``, for each group of ``labels``.
-
-    Samples that lack either score are excluded.
-    """
+    """Return the sum of ``score`` over that of ``per``, by group, of samples that have both."""
 
     def figure(rows: AttemptTable) -> SampleStatistic:
         taken, upper, lower = _both(rows, score, per)
@@ -107,10 +101,7 @@ def ratio(samples: AttemptTable, score: str, per: str, *labels: str) -> dict[Key
 def weighted_means(
     samples: AttemptTable, score: str, weight: str, *labels: str
 ) -> dict[Key, SampleStatistic]:
-    """Return the mean of ``score``, weighted by the score ``weight``, for each group of ``labels``.
-
-    Samples that lack either score are excluded.
-    """
+    """Return the mean of ``score``, weighted by the score ``weight``, by group of ``labels``."""
 
     def figure(rows: AttemptTable) -> SampleStatistic:
         taken, values, weights = _both(rows, score, weight)
@@ -121,10 +112,7 @@ def weighted_means(
 
 
 def weights_of(task: str) -> dict[str, str]:
-    """Return the scores whose mean is weighted in the table of a task's paper, with their weights.
-
-    The result is empty if the task has no such table or is not installed.
-    """
+    """Return the weighted scores in the table of a task's paper, if any, with their weights."""
     try:
         table = getattr(kind("tasks").load(task), "table", None)
     except HarnessError:

@@ -63,10 +63,7 @@ def _pairs(first: Floats, second: Floats) -> tuple[int, int, int]:
 
 
 def _inversions(ranks: Ints) -> int:
-    """Return how many pairs of ranks are in descending order, in n log² n time.
-
-    The ranks are sorted bit by bit, from the highest. A pair is counted at the bit that decides it.
-    """
+    """Return how many pairs are in descending order, counted at the highest bit that differs."""
     total = 0
     for bit in reversed(range(int(ranks.max()).bit_length())):
         above, one = ranks >> bit + 1, ranks >> bit & 1
@@ -118,10 +115,7 @@ class RankCorrelation(Struct, frozen=True, kw_only=True):
 
 
 def rank_correlation(values: Iterable[tuple[float | None, float | None]]) -> RankCorrelation:
-    """Return Kendall's tau-b and its p value for pairs of values.
-
-    Pairs in which a value is None are ignored.
-    """
+    """Return Kendall's tau-b and its p value for the pairs without None."""
     both = [(one, other) for one, other in values if one is not None and other is not None]
     # Sums in a different order differ in the last bits, which should not decide a rank.
     first, second = np.round(np.reshape(both, (-1, 2)), 12).T
@@ -131,10 +125,7 @@ def rank_correlation(values: Iterable[tuple[float | None, float | None]]) -> Ran
 
 
 class Ranking(Struct, frozen=True, kw_only=True):
-    """How similarly two runs rank the groups of a label, measured by Kendall's tau-b.
-
-    Tau-b is None if all groups tie in one of the runs.
-    """
+    """How similarly two runs rank the groups of a label. Tau-b is None if all groups tie in one."""
 
     tau_b: float | None
     ci95: tuple[float, float] | None
@@ -188,10 +179,7 @@ class Tau(RankCorrelation, frozen=True, kw_only=True):
 
 
 class JudgedTables(NamedTuple):
-    """A judge's verdicts on constraints.
-
-    ``of_runs`` has, for each run, the result of `judge_verdicts.read_judged`.
-    """
+    """A judge's verdicts on constraints, with the result of `read_judged` for each run."""
 
     judge: str
     of_runs: Sequence[tuple[AttemptTable, int]]

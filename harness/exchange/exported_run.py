@@ -38,10 +38,7 @@ Turn = dict[str, str]  # ``role`` and ``content``
 
 @dataclass(frozen=True)
 class ExportedRun:
-    """A run to export: the facts in its manifest, and the index of its attempts.
-
-    The run file and the metrics are read on first use.
-    """
+    """A run to export. Its run file and its metrics are read on first use."""
 
     folder: RunFolder
     manifest: Mapping[str, Any]

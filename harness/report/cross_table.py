@@ -65,10 +65,7 @@ def cross_table_document(found: CrossTable) -> TableDocument:
 
 
 def _variants(found: CrossTable) -> Mapping[str, str]:
-    """Map each run to the name of its variant.
-
-    The result is empty unless each row is a single run, and all runs are variants of one run file.
-    """
+    """Map runs to their variants' names, if each row is one run, and all are of one run file."""
     runs = {run for row in found.rows for run in row.runs}
     one_each = all(len(row.runs) == 1 and row.settings for row in found.rows)
     prefix = common_start(runs) if one_each else ""
@@ -83,10 +80,7 @@ def _cells(
 
 
 def _scale(figure: ShownFigure) -> tuple[int, int]:
-    """Return the factor by which a figure's values are multiplied, and the number of decimals.
-
-    A fraction is shown in per cent, so its factor is 100.
-    """
+    """Return the factor (100 for per cent) and the number of decimals of a figure's values."""
     return (100, 1) if figure.fraction else (1, 3)
 
 
@@ -187,10 +181,7 @@ def _records(found: CrossTable) -> Iterator[dict[str, object]]:
 
 
 def suite_document(found: Suite, *, brief: bool = False) -> TableDocument:
-    """Build the document of a suite.
-
-    If ``brief``, everything but the table of models and benchmarks is omitted.
-    """
+    """Build the document of a suite, if ``brief`` only the table of models and benchmarks."""
     parts: list[Table | Note] = [_models(found, brief), *map(Note, _model_notes(found, brief))]
     if found.comparisons and not brief:
         methods = dict.fromkeys(TESTS[one.comparison.method] for one in found.comparisons)

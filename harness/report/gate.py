@@ -135,11 +135,7 @@ def gate_line(gate: Gate) -> str:
 
 
 def decision_line(one: Decision) -> str:
-    """Return a decision on one line.
-
-    It shows the figure, its interval, its bound, n and, if there are too few instances to tell, the
-    number needed.
-    """
+    """Return a decision on one line: figure, interval, bound, n and, if too few, those needed."""
     needed = f" ({one.needed:,} needed to tell)" if one.needed else ""
     uncertain = "" if one.method == "exact" else f" (95% {_interval(one)})"
     return (
