@@ -10,7 +10,8 @@ import typer
 from msgspec.structs import replace
 from rich.text import Text
 
-from harness.analysis.ablation import AblationOptions, ablate, findings
+from harness.analysis.ablation import AblationOptions, ablate
+from harness.analysis.claims import findings
 from harness.analysis.comparable import read_run, refuse_unknown_label
 from harness.analysis.constraints import read_findings
 from harness.analysis.cross_table import TableOptions, cross_table

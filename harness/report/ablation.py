@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.analysis.ablation import (
-    Ablation,
-    AblationFindings,
-    AblationRow,
-    ClaimVerdict,
-    FieldGain,
-    Gain,
-    counted,
-    several,
-)
+from harness.analysis.ablation import Ablation, AblationRow, Gain, counted, several
 from harness.analysis.breakdown import explained
+from harness.analysis.claims import AblationFindings, ClaimVerdict, FieldGain
 from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, flat, table
 from harness.report.text import UNKNOWN, number, p_value
 

@@ -9,7 +9,8 @@ import pytest
 import scipy
 from msgspec import structs
 
-from harness.analysis.ablation import AblationFindings, AblationOptions, ablate, findings
+from harness.analysis.ablation import AblationOptions, ablate
+from harness.analysis.claims import AblationFindings, findings
 from harness.analysis.comparable import Variant
 from harness.errors import ConfigError, RunConflict
 from harness.ports import Claim

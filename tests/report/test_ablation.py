@@ -8,14 +8,8 @@ import pytest
 from msgspec.structs import replace
 from rich.cells import cell_len
 
-from harness.analysis.ablation import (
-    Ablation,
-    AblationFindings,
-    AblationRow,
-    ClaimVerdict,
-    FieldGain,
-    Gain,
-)
+from harness.analysis.ablation import Ablation, AblationRow, Gain
+from harness.analysis.claims import AblationFindings, ClaimVerdict, FieldGain
 from harness.report.ablation import ablation_document
 from harness.report.table import FORMATS
 from harness.report.text import folded, p_value
