@@ -95,10 +95,7 @@ def provider_seed(
 
 
 class ReplyUnsaved(StoreFailed):
-    """A reply was paid for but could not be cached.
-
-    ``call`` holds the reply, so that the run can still record the attempt.
-    """
+    """A reply was paid for but could not be cached. The run can still record its ``call``."""
 
     def __init__(self, cause: StoreFailed, call: Call) -> None:
         super().__init__(cause.message, cause.remedy)

@@ -28,15 +28,11 @@ MOST = 256  # beginnings that are remembered
 
 @dataclass(eq=False, slots=True)
 class Beginning:
-    """A beginning that prompts share.
-
-    ``cut`` is where it ends, or None while that is unknown. ``written`` is the cut up to which the
-    provider keeps it, and ``used_at`` is when it was last used.
-    """
+    """A beginning that prompts share."""
 
     messages: Sequence[Message]
-    cut: PromptCut | None = None
-    written: PromptCut | None = None
+    cut: PromptCut | None = None  # where it ends; None while that is unknown
+    written: PromptCut | None = None  # the cut up to which the provider keeps it
     used_at: float = 0.0
     writer: asyncio.Future[None] | None = None
     sibling: asyncio.Event = field(default_factory=asyncio.Event)

@@ -215,15 +215,11 @@ def _clouds() -> Iterator[Finding]:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """A server to contact.
-
-    ``url`` is the URL of its list of models. ``key`` is the environment variable with its key, or
-    None for a local server.
-    """
+    """A server to contact."""
 
     name: str
-    url: str
-    key: str | None = None
+    url: str  # of its list of models
+    key: str | None = None  # the environment variable with its key; None for a local server
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)  # may hold the key
 
 

@@ -158,21 +158,13 @@ def _repeated(fresh: str) -> str:
 
 
 class Manner(NamedTuple):
-    """How runs are executed.
+    """How runs are executed."""
 
-    Attributes:
-        dry_run: Only show the plans.
-        retried: Outcomes to retry.
-        yes: Do not ask for confirmation.
-        rescore: If only the scoring has changed, score the recorded answers again.
-        table: Show the results in one table of models and benchmarks.
-    """
-
-    dry_run: bool = False
-    retried: Collection[Outcome] = ()
-    yes: bool = False
-    rescore: bool = False
-    table: bool = False
+    dry_run: bool = False  # only show the plans
+    retried: Collection[Outcome] = ()  # outcomes to retry
+    yes: bool = False  # do not ask for confirmation
+    rescore: bool = False  # if only the scoring has changed, score the recorded answers again
+    table: bool = False  # show the results in one table of models and benchmarks
 
 
 def _carry_out(
@@ -183,15 +175,9 @@ def _carry_out(
     how: Manner,
     begin: Callable[[], None] = lambda: None,
 ) -> None:
-    """Check the runs, execute them (or show their plans), and end the command.
+    """Check the runs by variant, execute them (or show their plans), and end the command.
 
-    Args:
-        runs: The runs by variant.
-        base: The first part of the runs' names.
-        again: The command that resumes the runs.
-        settings: The settings.
-        how: What to do.
-        begin: Called when the runs have been checked.
+    ``again`` is the command that resumes them. ``begin`` is called when they have been checked.
     """
     missing: list[str] = []
     with Resources(settings, _without(missing) if how.dry_run else secret) as resources:

@@ -120,18 +120,14 @@ def _units(usd: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PriceEntry:
-    """A model's price.
-
-    ``source`` says where it was read, ``as_of`` on which day, and ``until`` is the last day on
-    which it is valid. They are None if unknown.
-    """
+    """A model's price. Facts that are unknown are None."""
 
     host: str
     model: str
     price: Price
-    source: str | None = None
-    as_of: date | None = None
-    until: date | None = None
+    source: str | None = None  # where it was read
+    as_of: date | None = None  # when it was read
+    until: date | None = None  # the last day on which it is valid
     note: str | None = None
     own: bool = False  # whether it is from the user's file
 

@@ -26,10 +26,7 @@ class BodyCount(Struct):
 
 
 class PerMinute(Struct, frozen=True):
-    """The maximum number of requests, and of tokens, in any 60 seconds.
-
-    The maxima may belong to different windows of 60 seconds.
-    """
+    """The maximum requests and tokens in any 60 seconds, which may be different windows."""
 
     requests: int = 0
     tokens: int = 0

@@ -48,14 +48,11 @@ class Claiming(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """A figure in a benchmark's paper that compares groups of instances, arranged in levels.
-
-    ``levels`` maps the name of each level to the groups of ``label`` that belong to it.
-    """
+    """A figure in a benchmark's paper that compares groups of instances, arranged in levels."""
 
     name: str  # file name and title
     label: str  # the label whose groups are arranged in levels
-    levels: Mapping[str, tuple[str, ...]]  # by name (``first``, ``last``); a group may be in none
+    levels: Mapping[str, tuple[str, ...]]  # groups by the level's name; a group may be in none
     source: str  # the paper and the section, figure or table
 
 

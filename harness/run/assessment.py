@@ -36,15 +36,12 @@ FEEDBACK: Mapping[Outcome, str] = {
 
 
 class Assessment(NamedTuple):
-    """The rules' assessment of a reply: its outcome, verdict and scores.
-
-    ``problem`` says why the reply could not be scored. It is empty if there was no problem.
-    """
+    """The rules' assessment of a reply."""
 
     outcome: Outcome
     passed: bool | None  # None: no verdict
     scores: Mapping[str, Score]
-    problem: str = ""
+    problem: str = ""  # why the reply could not be scored
 
     @property
     def unscored(self) -> bool:
@@ -116,12 +113,8 @@ def refuses_constraint(error: CallError, request: Request) -> bool:
 
 
 class AnswerVerdict(NamedTuple):
-    """An attempt's final verdict and its judgements.
+    """An attempt's final verdict and its judgements."""
 
-    ``passed`` says whether the attempt passed according to the rules and the deciding judges. It is
-    None if there is no verdict.
-    """
-
-    passed: bool | None
+    passed: bool | None  # by the rules and the deciding judges; None: no verdict
     judgements: Sequence[Judgement] = ()
     pending: bool = False  # a deciding judge has not judged the attempt yet, or its call failed

@@ -53,29 +53,23 @@ StageListener = Callable[[str, Tally, Stop, Notices], AbstractContextManager[Any
 
 @dataclass(frozen=True, slots=True)
 class CurationJob:
-    """A data-set build that is checked and ready to run.
-
-    ``models`` holds the model of each stage. Stages with the same model section share one object.
-    """
+    """A data-set build that is checked and ready to run."""
 
     curation: Curation
     prompts: CurationPrompts
     sources: tuple[Path, ...]
     out: Path
-    models: Mapping[StageName, Model]
+    models: Mapping[StageName, Model]  # one object for all stages with the same section
     settings: Settings
 
 
 @dataclass(frozen=True, slots=True)
 class CurationEnd:
-    """How a session of a data-set build ended.
-
-    ``built`` is None if the build is unfinished, and ``budget`` is None if no budget is set.
-    """
+    """How a session of a data-set build ended."""
 
     ended: Ending
-    built: BuiltFolder | None
-    budget: Budget | None
+    built: BuiltFolder | None  # None: the build is unfinished
+    budget: Budget | None  # None: no budget is set
 
 
 def stage_names(curation: Curation) -> list[StageName]:

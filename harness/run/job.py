@@ -44,14 +44,10 @@ if TYPE_CHECKING:
 
 
 class FileVariant(NamedTuple):
-    """The place of a run in a run file with several variants.
+    """The place of a run in a run file with several variants."""
 
-    ``name`` is the variant's name (empty if there are no variants). ``runs`` are the names of all
-    runs of the file, which share a budget.
-    """
-
-    name: str = ""
-    runs: Sequence[str] = ()
+    name: str = ""  # of the variant; empty if there are no variants
+    runs: Sequence[str] = ()  # names of all runs of the file, which share a budget
 
 
 ONLY_VARIANT = FileVariant()

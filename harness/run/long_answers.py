@@ -33,16 +33,13 @@ MOST_CPU_S = 60  # for scoring one answer; an answer that takes longer has no ve
 
 
 class _Scored(msgspec.Struct, array_like=True):
-    """The scoring process's response to one answer.
-
-    It holds the assessment or the feedback, or an error. An error is a bug unless ``expected``.
-    """
+    """The scoring process's response to one answer."""
 
     found: Assessment | None = None
-    turn: str = ""
+    turn: str = ""  # the feedback, if it was asked for
     error: str = ""
     remedy: str = ""
-    expected: bool = True
+    expected: bool = True  # if not, the error is a bug
 
 
 class LongAnswers:

@@ -115,15 +115,12 @@ def run_instances(run: RunFile, instances: Iterable[Instance[Any]]) -> Iterable[
 
 
 class OwedSample(NamedTuple):
-    """An unfinished sample and its first missing round.
-
-    ``redraw`` is the number of earlier answers to that round, which are not reused.
-    """
+    """An unfinished sample and its first missing round."""
 
     instance: Instance[Any]
     sample: int
     round: int
-    redraw: int = 0
+    redraw: int = 0  # number of earlier answers to that round, which are not reused
 
 
 class Opening(NamedTuple):

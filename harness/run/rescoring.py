@@ -108,15 +108,11 @@ def _rescored(assess: Callable[[Reply], Assessment] | None, attempt: Attempt) ->
 
 
 class ScoredAgain(NamedTuple):
-    """The numbers of attempts that were scored again, and of those whose verdict changed.
-
-    The verdicts are those of `rescored`. ``dropped`` counts later rounds that no longer count,
-    because the feedback before them has changed.
-    """
+    """How many attempts were scored again, and what changed."""
 
     attempts: int
-    changed: int
-    dropped: int
+    changed: int  # verdicts, as `rescored` yields them
+    dropped: int  # later rounds that no longer count, because the feedback before them has changed
 
     def __str__(self) -> str:
         later = f", {self.dropped:,} later rounds followed other feedback" if self.dropped else ""

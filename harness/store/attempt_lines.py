@@ -129,9 +129,8 @@ class CountedAttempts:
 class AttemptLines:
     """The lines of a growing file, as an `AttemptIndex` needs them.
 
-    ``kind`` says which facts are read: "" (those that rules' scores need), "judged" (also those
-    that judges' scores need) or "followed" (also the columns `CALLS`). Only lines of kind
-    "followed" can be saved, and restored by another process.
+    ``kind`` says what is read: "" (the rules' scores), "judged" (also the text, which judgements
+    name) or "followed" (also `CALLS`). Only lines of kind "followed" can be saved and restored.
     """
 
     def __init__(self, path: Path, kind: Literal["", "judged", "followed"]) -> None:
