@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from harness.analysis.ablation import counted
 from harness.analysis.comparison import ALPHA, Comparison
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.run_comparison import PairMatrix, RunComparison
@@ -78,7 +79,7 @@ def _alone(run: ReportedRun, overview: RunOverview, unit: ShownUnit) -> str:
     found = primary(metrics, metrics.overall, metrics.scores)
     if not found.n:
         return f"{printable(run.name)} has no judged answer"
-    instances = _counted(metrics.n_instances, "instance")
+    instances = counted(metrics.n_instances, "instance")
     if not metrics.measure:
         of = instances if found.n == metrics.n_instances else f"{found.n:,} samples of {instances}"
         said = f"passes {_shown(found.mean, unit)} of {of}{_between(found.ci95, unit)}"
@@ -101,7 +102,7 @@ def _side_by_side(runs: Sequence[ReportedRun], unit: ShownUnit) -> str:
         said.append(f"{printable(run.name)} {_verb(run.metrics.measure, found.mean, unit)}{task}")
     more = len(runs) - len(said)
     rest = [f"and {more:,} more"] if more else []
-    return f"{len(runs):,} runs of {_counted(len(tasks), 'task')}, not compared: " + ", ".join(
+    return f"{len(runs):,} runs of {counted(len(tasks), 'task')}, not compared: " + ", ".join(
         [*said, *rest]
     )
 
@@ -119,8 +120,8 @@ def _by_task(found: Suite, digits: int) -> str:
         shown = _shown(highest, ShownUnit(figure.fraction, digits))
         measure = "" if figure.score in ("", PASS_RATE) else f"{score_name(figure.score)} "
         said.append(f"{_listed(best)} on {printable(figure.task)} ({measure}{shown})")
-    models = _counted(len(found.table.rows), "model")
-    tasks = _counted(len(found.table.tasks), "task")
+    models = counted(len(found.table.rows), "model")
+    tasks = counted(len(found.table.tasks), "task")
     return f"{models} on {tasks}; highest: {_listed(said)}"
 
 
@@ -138,7 +139,7 @@ def _against_first(found: Suite) -> str:
 def _pair(comparison: RunComparison, unit: ShownUnit) -> str:
     one, score = comparison.others[0], comparison.asked.score
     found, base, run = one.overall, printable(comparison.baseline), printable(one.run)
-    instances = _counted(found.n, "instance")
+    instances = counted(found.n, "instance")
     if not found.n:
         return f"{run} and {base} have no judged instance in common"
     change = f"{_change(found, unit)}, {instances}{_of_rounds(comparison)}"
@@ -170,7 +171,7 @@ def _best(comparison: RunComparison, matrix: PairMatrix, unit: ShownUnit) -> str
         said = f"{name} is the best of {len(rows):,} runs: it {verb}"
     if base in others:
         found = _compared(matrix, base, best)
-        change = f"{_change(found, unit)}, {_counted(found.n, 'instance')}{_of_rounds(comparison)}"
+        change = f"{_change(found, unit)}, {counted(found.n, 'instance')}{_of_rounds(comparison)}"
         if base in alike:
             said += f"; no sure difference from {shown[base]}, the baseline: {change}"
         else:
@@ -284,10 +285,6 @@ def _listed(texts: Sequence[str]) -> str:
     if more > 0:
         return f"{', '.join(shown)} and {more:,} more"
     return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
-
-
-def _counted(n: int, what: str) -> str:
-    return f"{n:,} {what}{'s' * (n != 1)}"
 
 
 def _shown(value: float | None, unit: ShownUnit) -> str:

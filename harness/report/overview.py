@@ -155,7 +155,7 @@ class Overview(Struct, frozen=True, kw_only=True):
 
     title: str
     made_at: datetime
-    live: bool
+    live: bool = False
     digits: int
     answer: Headline
     marks: list[Mark]
@@ -177,7 +177,6 @@ def overview(
     *,
     figures: Sequence[Figure] = (),
     included: Sequence[int] | None = None,
-    live: bool = False,
 ) -> Overview:
     """Build the overview of some runs.
 
@@ -189,7 +188,6 @@ def overview(
         made_at: When the page was made.
         figures: The charts to show.
         included: The number of attempts of each run in the page (default: all).
-        live: Whether the page follows the runs.
     """
     prefix = common_start([run.name for run in reported.runs])
     full_names = [run.name for run in reported.runs]
@@ -205,7 +203,6 @@ def overview(
     return Overview(
         title=title,
         made_at=made_at,
-        live=live,
         digits=unit.digits,
         answer=headline_of(reported, found, unit),
         marks=list(_marks(runs, comparison)),

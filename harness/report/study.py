@@ -73,7 +73,7 @@ def study_page(
         cautions: Sentences to show at the top.
         made_at: When the page was made (epoch seconds).
     """
-    return _template("study.html.j2").render(
+    return _template().render(
         study=study,
         style=Markup(built("app.css") + asset("study.css")),  # noqa: S704 (ours)
         made_at=datetime.fromtimestamp(made_at, UTC).strftime("%Y-%m-%d %H:%M UTC"),
@@ -86,8 +86,8 @@ def study_page(
     )
 
 
-def _template(name: str) -> Template:
-    """Return a template from ``assets``. It escapes markup, and makes hidden characters visible."""
+def _template() -> Template:
+    """Return the page's template, which escapes markup and makes hidden characters visible."""
     environment = Environment(
         loader=FunctionLoader(asset),
         autoescape=True,
@@ -97,7 +97,7 @@ def _template(name: str) -> Template:
         lstrip_blocks=True,
     )
     environment.filters["marked"] = marked
-    return environment.get_template(name)
+    return environment.get_template("study.html.j2")
 
 
 def _inert(value: Any) -> Any:

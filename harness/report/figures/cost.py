@@ -62,7 +62,7 @@ def latency_figures(runs: Runs) -> Iterator[Figure]:
             seconds = latencies.quantiles[percentile]
             texts = [run, f"{percentile}", number(seconds)]
             sheet.add(run, texts, at=seconds, value=percentile / 100, low=None)
-    x = plot.number_x("at", [one["at"] for one in sheet.data], "seconds")
+    x = plot.number_x([one["at"] for one in sheet.data], "seconds")
     base = sheet.base().encode(x=x, order=alt.Order("value:Q"))
     upright = {"upright": True, "joined": True}
     layers = plot.interval_layers(sheet, base, "share of calls", runs.rates, **upright)

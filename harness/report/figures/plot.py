@@ -250,7 +250,7 @@ def lines(points: Sequence[Point], plan: Plan, runs: Runs) -> Figure:
     sheet = _sheet(points, plan, runs, [{"at": one.at} for one in points])
     numbers = sorted({one.at for one in points})
     ticks = numbers[:: ceil(len(numbers) / _MOST_TICKS)] if plan.joined else None
-    x = number_x("at", numbers, plan.heading, ticks)
+    x = number_x(numbers, plan.heading, ticks)
     base = sheet.base().encode(x=x)
     upright = {"upright": True, "joined": plan.joined}
     layers = interval_layers(sheet, base, plan.value, plan.unit, **upright)
@@ -386,10 +386,8 @@ def name_axis(**options: Any) -> alt.Axis:
     )
 
 
-def number_x(
-    name: str, values: Sequence[float], title: str, ticks: Sequence[float] | None = None
-) -> alt.X:
-    """Return an x channel for numbers, logarithmic if they cover a wide range."""
+def number_x(values: Sequence[float], title: str, ticks: Sequence[float] | None = None) -> alt.X:
+    """Return an x channel for the field ``at``, logarithmic if its values cover a wide range."""
     low, high = min(values, default=0.0), max(values, default=0.0)
     scale = alt.Scale(zero=ticks is None, nice=False, padding=PADDING)
     axis = alt.Axis(title=title, format="~g", grid=ticks is None)
@@ -401,4 +399,4 @@ def number_x(
         axis.tickCount = 4
     else:
         axis.values = list(ticks)
-    return alt.X(f"{name}:Q", scale=scale, axis=axis)
+    return alt.X("at:Q", scale=scale, axis=axis)
