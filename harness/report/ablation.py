@@ -21,10 +21,9 @@ _VERDICTS = {
 def ablation_document(found: AblationFindings) -> TableDocument:
     """Build the document of an ablation: tables of variants, groups, prompt fields and claims."""
     ablation = found.table
-    columns: list[Column | str] = [
-        *("variant", Column(ablation.over, hide=1), "mean", "gain %", "difference"),
-        *(Column("95%", hide=2), Column("p", hide=3), Column("p (Holm)", hide=4)),
-    ]
+    columns: list[Column | str] = ["variant", Column(ablation.over, hide=1), "mean", "gain %"]
+    columns += ["difference", Column("95%", hide=2), Column("p", hide=3)]
+    columns.append(Column("p (Holm)", hide=4))
     rows = [Row([row.variant, *_figures(row)], row.marks) for row in ablation.rows]
     variants = table(columns, rows, notes=_notes(ablation))
     parts: list[Table | Note] = [variants]

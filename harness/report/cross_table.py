@@ -265,12 +265,9 @@ def _model_notes(found: Suite, brief: bool) -> Iterator[str]:
 
 
 def _correlations(found: Suite) -> Table:
-    columns: list[Column | str] = [
-        *("benchmarks", Column("tau-b", digits=2, sign=True)),
-        *(Column("p", form=p_value), Column("models", hide=1)),
-    ]
+    tau, p = Column("tau-b", digits=2, sign=True), Column("p", form=p_value)
     rows = [[_pair(found, one), one.tau_b, one.p_value, one.n_runs] for one in found.correlations]
-    return table(columns, rows)
+    return table(["benchmarks", tau, p, Column("models", hide=1)], rows)
 
 
 def _pair(found: Suite, one: Tau) -> str:
@@ -285,10 +282,9 @@ def _differences(found: Suite) -> Table:
         cells = [row_name(row), one.task, _difference(found, one)]
         cells += [own.p_adjusted, own.p_value, own.n]
         rows.append(Row(cells, row.marks))
-    columns: list[Column | str] = [
-        *("model", "benchmark", Column("difference"), Column("p (Holm)", form=p_value)),
-        *(Column("p", form=p_value, hide=1), Column("n", hide=2)),
-    ]
+    columns: list[Column | str] = ["model", "benchmark", "difference"]
+    columns += [Column("p (Holm)", form=p_value), Column("p", form=p_value, hide=1)]
+    columns.append(Column("n", hide=2))
     title = f"Against {row_name(found.table.rows[0])}"
     return table(columns, rows, title=title, names=2, sectioned=True)
 

@@ -266,11 +266,12 @@ def shortened(reported: Reported) -> Reported:
 def runs_table(runs: Mapping[str, Metrics | None]) -> Table:
     """Build a table with one row per run. The metrics of a run without results are None."""
     rows = [[name, *_run_cells(metrics)] for name, metrics in runs.items()]
-    columns = [
+    columns: list[Column | str | None] = [
         "run",
         Column("task", text=True, hide=1),
         Column("model", text=True),
-        *("n", "rate ± s.e."),
+        "n",
+        "rate ± s.e.",
         Column("any of", hide=3) if any(row[5] for row in rows) else None,
         "not judged",
         Column("cost", hide=2),
