@@ -179,7 +179,7 @@ def scored_runs(runs: Sequence[Run], score: str, round_: int | None) -> tuple[li
 
 
 def refuse_unknown(name: str, known: Iterable[str], problem: str) -> None:
-    """Raise ConfigError, with the nearest known name as its remedy, for an unknown name but ""."""
+    """Raise ConfigError, whose remedy is the nearest name, if a name is given but unknown."""
     if name and name not in (known := list(known)):
         raise ConfigError(problem, nearest(name, known))
 

@@ -366,7 +366,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
-    """Return p values adjusted as by Benjamini and Hochberg (1995). None is not counted."""
+    """Return p values that control the false discovery rate (Benjamini and Hochberg 1995)."""
     known = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
     adjusted: list[float | None] = [None] * len(p_values)
     smallest = 1.0
