@@ -170,6 +170,13 @@ class Metrics(Struct, frozen=True, kw_only=True):
         """The pass rate over all judged samples, or None if there are none."""
         return self.overall.mean
 
+    def primary(self, group: Group | None = None) -> SampleStatistic:
+        """Return the primary metric of the run or of one of its groups."""
+        rate, scores = (group, group.scores) if group else (self.overall, self.scores)
+        if not self.measure:
+            return rate
+        return scores.get(self.measure) or SampleStatistic(missing=rate.missing)
+
     def __repr__(self) -> str:
         """Return a summary with only the main figures, because all of them would fill pages."""
         found = [f"run={self.run!r}", f"task={self.task!r}", f"model={self.model!r}"]

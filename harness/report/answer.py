@@ -16,7 +16,6 @@ from harness.analysis.run_comparison import PairMatrix, RunComparison
 from harness.analysis.suite import Suite
 from harness.report.comparison import TESTS, score_name
 from harness.report.cross_table import row_name
-from harness.report.run_tables import primary
 from harness.report.runs import Reported, ReportedRun
 from harness.report.table import Column, ShownUnit
 from harness.report.text import p_value, printable, usd, which_round
@@ -76,7 +75,7 @@ def _warning(reported: Reported) -> str:
 
 def _alone(run: ReportedRun, overview: RunOverview, unit: ShownUnit) -> str:
     metrics = run.metrics
-    found = primary(metrics, metrics.overall, metrics.scores)
+    found = metrics.primary()
     if not found.n:
         return f"{printable(run.name)} has no judged answer"
     instances = counted(metrics.n_instances, "instance")
@@ -97,7 +96,7 @@ def _side_by_side(runs: Sequence[ReportedRun], unit: ShownUnit) -> str:
     tasks = dict.fromkeys(run.metrics.task for run in runs)
     said = []
     for run in runs[:_MOST_NAMED]:
-        found = primary(run.metrics, run.metrics.overall, run.metrics.scores)
+        found = run.metrics.primary()
         task = f" of {printable(run.metrics.task)}" if len(tasks) > 1 else ""
         said.append(f"{printable(run.name)} {_verb(run.metrics.measure, found.mean, unit)}{task}")
     more = len(runs) - len(said)

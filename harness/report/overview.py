@@ -26,7 +26,6 @@ from harness.report.comparison import captions, details, score_name, unequal
 from harness.report.figure import Figure
 from harness.report.parts import TablePart, table_part
 from harness.report.provenance import differences, origins, packages, settings
-from harness.report.run_tables import primary
 from harness.report.runs import Reported, ReportedRun, common_start, shortened, unit_of
 from harness.report.sections import PageSection, sections
 from harness.report.table import ShownUnit
@@ -229,7 +228,7 @@ def _run(
     frequent: Container[str],
 ) -> RunOverview:
     metrics = run.metrics
-    found = primary(metrics, metrics.overall, metrics.scores)
+    found = metrics.primary()
     rounds = ", last round" if any(one.last_round > 1 for one in runs) else ""
     usage, took = metrics.usage, run.latencies
     return RunOverview(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
 from harness.analysis.clustered import ROUNDING, SampleStatistic
-from harness.analysis.metrics import CallFigures, Mean, Metrics, Rate
+from harness.analysis.metrics import CallFigures, Metrics, Rate, Rounds
 from harness.analysis.self_preference import MARK, marked, notes
 from harness.records import OUTCOMES
 from harness.report.judges import REFERENCE_COLUMNS, reference_cells
@@ -70,17 +70,10 @@ def headed(document: TableDocument, metrics: Metrics) -> TableDocument:
     return replace(document, title=title, marks=marks)
 
 
-def primary(metrics: Metrics, rate: Rate, scores: Mapping[str, Mean]) -> SampleStatistic:
-    """Return the primary metric of a run or group, given its pass rate and its other scores."""
-    if not metrics.measure:
-        return rate
-    return scores.get(metrics.measure) or SampleStatistic(missing=rate.missing)
-
-
 def _headline(metrics: Metrics) -> Iterator[tuple[object, object]]:
     rate, measured = metrics.overall, metrics.measure in metrics.scores
     if metrics.measure:
-        found = primary(metrics, rate, metrics.scores)
+        found = metrics.primary()
         said = with_error(found.mean, found.stderr, 4) if measured else None
         yield metrics.measure, Cell(said, style="bold")
         yield "95% interval", interval(found.ci95, 4)
@@ -135,10 +128,9 @@ def group_table(metrics: Metrics, label: str) -> Table:
     rounds = list(metrics.rounds.each)
     rounds = rounds if len(rounds) > 1 and not metrics.measure else []
 
-    def cells(rate: Rate, scores: Mapping[str, Mean], each: Mapping[int, float]) -> list[object]:
-        found = primary(metrics, rate, scores)
-        by_round = [each.get(number) for number in rounds]
-        return [found.n, WithError(found.mean, found.stderr), found.ci95, *by_round]
+    def cells(found: SampleStatistic, by_round: Rounds) -> list[object]:
+        rates = [by_round.each.get(number) for number in rounds]
+        return [found.n, WithError(found.mean, found.stderr), found.ci95, *rates]
 
     notes = _round_notes(metrics) if rounds else []
     if len(groups) > MOST_GROUPS:
@@ -147,10 +139,10 @@ def group_table(metrics: Metrics, label: str) -> Table:
     # The first and last rounds are hidden last.
     of_rounds = [Column(f"r{n}", hide=2 + (n in (rounds[0], rounds[-1]))) for n in rounds]
     rows = [
-        [name, *cells(group, group.scores, group.rounds.each)]
+        [name, *cells(metrics.primary(group), group.rounds)]
         for name, group in islice(groups.items(), MOST_GROUPS)
     ]
-    footer = Row(["all", *cells(metrics.overall, metrics.scores, metrics.rounds.each)])
+    footer = Row(["all", *cells(metrics.primary(), metrics.rounds)])
     first = (label, "n", figure, Column("95%", hide=1))
     return table([*first, *of_rounds], rows, footer=footer, notes=notes)
 

@@ -31,7 +31,7 @@ from harness.errors import ConfigError, HarnessError
 from harness.plugins import kind
 from harness.ports import Effect, Explained, Pictured
 from harness.report.judges import REFERENCE_COLUMNS, reference_cells
-from harness.report.run_tables import PARTIAL, primary
+from harness.report.run_tables import PARTIAL
 from harness.report.table import Cell, Column, ShownUnit, Table, TableDocument, table
 from harness.report.text import usd, with_error
 from harness.store.calls import CallTotals, read_latencies
@@ -288,7 +288,7 @@ def runs_document(runs: Mapping[str, Metrics | None]) -> TableDocument:
 
 
 def _record(metrics: Metrics) -> dict[str, object]:
-    found = primary(metrics, metrics.overall, metrics.scores)
+    found = metrics.primary()
     record = {key: getattr(metrics, key) for key in ("task", "model", "simulated", "complete")}
     record |= {"measure": metrics.measure or "pass_rate"}
     record |= {key: getattr(found, key) for key in ("mean", "stderr", "n", "n_clusters", "missing")}
@@ -300,7 +300,7 @@ def _record(metrics: Metrics) -> dict[str, object]:
 def _run_cells(metrics: Metrics | None) -> list[object]:
     if metrics is None:
         return ["", "", "", Cell("not finished", style="dim"), "", "", ""]
-    found = primary(metrics, metrics.overall, metrics.scores)
+    found = metrics.primary()
     model = Cell(metrics.model or "")
     if metrics.simulated:  # if there is no room for both, the mark matters more than the model
         model = Cell(f"SIMULATED {metrics.model or ''}".strip(), style="bold yellow")

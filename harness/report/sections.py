@@ -16,7 +16,7 @@ from harness.report.figure import Figure
 from harness.report.judges import validation_document
 from harness.report.parts import NotePart, Part, figure_part, table_part
 from harness.report.provenance import by_key, prompts
-from harness.report.run_tables import MOST_GROUPS, cost_facts, pass_at_k_table, primary, round_table
+from harness.report.run_tables import MOST_GROUPS, cost_facts, pass_at_k_table, round_table
 from harness.report.runs import Reported, ReportedRun, references
 from harness.report.table import Cell, Column, Note, Row, ShownUnit, Table, WithError, table
 
@@ -119,7 +119,7 @@ def _by_model(runs: Sequence[ReportedRun]) -> Table | None:
             if (run := cells.get((label, model))) is None:
                 row += [None, None]
             else:
-                found = primary(run.metrics, run.metrics.overall, run.metrics.scores)
+                found = run.metrics.primary()
                 row += [found.mean, found.ci95]
         rows.append(row)
     columns = [
@@ -139,7 +139,7 @@ def _groups(runs: Sequence[ReportedRun], label: str) -> Table:
             if (of := run.metrics.groups.get(label, {}).get(group)) is None:
                 cells += [None, None, 0]
             else:
-                found = primary(run.metrics, of, of.scores)
+                found = run.metrics.primary(of)
                 cells += [WithError(found.mean, found.stderr), found.ci95, found.n]
         rows.append(Row(cells))
     columns = [

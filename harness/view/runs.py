@@ -12,7 +12,6 @@ from msgspec import Struct
 
 from harness.analysis.metrics import Metrics, from_json
 from harness.errors import HarnessError
-from harness.report.run_tables import primary
 from harness.store.run_folder import ATTEMPTS, RunFolder, all_runs
 from harness.store.run_status import STATUS, RunStatus, read_status
 
@@ -119,7 +118,7 @@ def summary(
         metrics = from_json(folder.metrics.read_bytes(), folder.metrics)
     shown: dict[str, Any] = {}
     if metrics is not None:
-        found = primary(metrics, metrics.overall, metrics.scores)
+        found = metrics.primary()
         low, high = found.ci95 or (None, None)
         shown = {"rate": found.mean, "low": low, "high": high, "n": found.n}
         shown |= {"measure": metrics.measure or "pass rate"}
