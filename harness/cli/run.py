@@ -401,7 +401,7 @@ def _rows(job: Job, found: DryRun) -> dict[str, str]:
                 calls += " and those that follow from its replies"
             said = f"{model.name or model.backend}: {calls}, cost {cost_text(own.usd)}"
             rows[f"judge {judge.name}"] = said
-        for name, text in judge_warnings(job.task, job.judges, job.instances):
+        for name, text in judge_warnings(job.judges, job.instances):
             rows[f"judge {name}"] = f"{text}\n{rows[f'judge {name}']}"
         if found.total_usd and cost != "nothing":
             cost += f", {cost_text(asked.usd)} of it for the answers"

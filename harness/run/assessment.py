@@ -26,6 +26,8 @@ from harness.records import (
 if TYPE_CHECKING:
     from harness.store.judgements import Judgement  # not imported for a run without judges
 
+UNANSWERED = {"refused", "empty"}  # outcomes of replies that cannot hold a verdict
+
 # The user's next turn after an answer that the task does not score, by outcome.
 FEEDBACK: Mapping[Outcome, str] = {
     "truncated": "Your answer was cut off before its end. Please answer again, more briefly.",
@@ -56,6 +58,12 @@ def reply_outcome(reply: Reply) -> Literal["ok", "truncated", "refused", "empty"
     if not reply.text.strip():
         return "empty"
     return "truncated" if reply.finish_reason == "length" else "ok"
+
+
+def judged_outcomes(task: Task[Any]) -> tuple[Outcome, ...]:
+    """Return the outcomes that judges score: ok, unparseable and, if graded, truncated."""
+    graded: tuple[Outcome, ...] = ("truncated",) if task.on_truncated == "grade" else ()
+    return ("ok", *graded, "unparseable")
 
 
 def assess(task: Task[Any], instance: Instance[Any], reply: Reply) -> Assessment:

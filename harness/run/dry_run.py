@@ -212,19 +212,17 @@ def _judge_calls(job: Job, plan: RunPlan) -> dict[str, CallEstimate]:
     allows. Questions that follow from a judge's replies are not counted. Calls whose replies are
     cached are.
     """
-    from harness.run.judges import routed_to
     from harness.run.judging import OwedJudgements
 
     longest = inf if job.run.decoding.max_tokens is None else job.run.decoding.max_tokens
     rounds, judges = job.run.rounds, {judge.name: judge for judge in job.judges}
-    routed = {name: routed_to(job.task, name) for name in judges}
     totals = {name: _Calls(judge.model) for name, judge in judges.items()}
     asked: Mapping[str, Sequence[Question]] = {}
     last: Instance[Any] | None = None
     for owed in plan.owed():
         if owed.instance is not last:  # the samples of an instance follow each other
             last, text = owed.instance, job.task.reference(owed.instance) or "…"
-            own = {name: one.judge for name, one in judges.items() if routed[name](last)}
+            own = {name: one.judge for name, one in judges.items() if one.scores(last)}
             asked = {name: judge.questions(last, text) for name, judge in own.items()}
         for number in range(owed.round, rounds.max + 1):
             certain = number == owed.round or not rounds.stop_on_pass
@@ -233,7 +231,7 @@ def _judge_calls(job: Job, plan: RunPlan) -> dict[str, CallEstimate]:
     late = OwedJudgements(job.folder.attempts, list(judges))
     for instance, attempt, names in late.work(job.data):
         for name in names:
-            if routed[name](instance):
+            if judges[name].scores(instance):
                 found = judges[name].judge.questions(instance, attempt.text or "")
                 totals[name].add_questions(found)
     return {name: total.estimate() for name, total in totals.items()}

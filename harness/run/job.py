@@ -328,13 +328,13 @@ async def _work(
     with contextlib.ExitStack() as stack:
         writer = stack.enter_context(JsonLinesWriter(job.folder.attempts))
         if job.judges:
-            from harness.run.judges import bind_judges, register_judges
+            from harness.run.judges import Judges
             from harness.run.judging import Judging
 
-            register_judges(job.folder, job.task, job.judges, job.run.panels)
-            bound = bind_judges(job.task, job.judges, job.run.panels, session)
+            judges = Judges(job.task, job.judges, job.run.panels)
+            judges.register(job.folder)
             judgements = stack.enter_context(JsonLinesWriter(job.folder.path / JUDGEMENTS))
-            judging = Judging(bound, job.folder.attempts, judgements, tally)
+            judging = Judging(judges, session.bind, job.folder.attempts, judgements, tally)
             tally.owed += len(judging.late)
             tally.already = max(0, total - later - tally.owed)
         if plan.index is not None:
@@ -408,7 +408,7 @@ async def _caught_up(
     from harness.run.judges import judge_warnings
     from harness.store.index import AttemptIndex
 
-    for name, text in judge_warnings(job.task, job.judges, job.instances):
+    for name, text in judge_warnings(job.judges, job.instances):
         session.notices.status(f"judge {name}")(text)
     await judging.catch_up(job.data, workers, session.stop)
     if not judging.decides or plan.index is None:

@@ -1,10 +1,13 @@
-"""Builds the judges of a run file (``judges:``, ``panels:``) and binds them to a session."""
+"""The judges of a run file (``judges:``, ``panels:``): how they are built, and what they ask."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import inspect
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from msgspec.structs import replace
 
 from harness.config.run_file import RunFile
 from harness.config.sections import JudgeSection, PanelSection
@@ -13,6 +16,7 @@ from harness.errors import ConfigError
 from harness.plugins import kind
 from harness.ports import (
     Advising,
+    Conversing,
     Fingerprinted,
     HasWarnings,
     Judge,
@@ -21,23 +25,31 @@ from harness.ports import (
     Task,
     decides_by_criteria,
 )
-from harness.records import Instance, Request
-from harness.run.judging import BoundJudge, BoundJudges, judged_outcomes
+from harness.records import (
+    Attempt,
+    Call,
+    Instance,
+    Origin,
+    Question,
+    Reply,
+    Request,
+    Score,
+)
+from harness.run.assessment import UNANSWERED, judged_outcomes, reply_outcome
 from harness.run.models import Model, ModelBuilder
 from harness.run.other_runs import answers_of
-from harness.run.session import Session
-from harness.scoring.panel import Panel
 from harness.store.judgements import Register, RegisteredJudge, read_register, write_register
 from harness.store.run_folder import RunFolder
 
 
 @dataclass(frozen=True, slots=True)
 class JudgeModel:
-    """A configured judge and its model."""
+    """A configured judge, its model, and the task whose answers it scores."""
 
     section: JudgeSection
     judge: Judge
     model: Model
+    task: Task[Any]
 
     @property
     def name(self) -> str:
@@ -59,6 +71,101 @@ class JudgeModel:
         for part in (self.judge, self.model.backend):
             found |= part.fingerprint() if isinstance(part, Fingerprinted) else {}
         return found
+
+    def scores(self, instance: Instance[Any]) -> bool:
+        """Return whether the task lets this judge score an instance."""
+        return not isinstance(self.task, JudgeRouting) or self.task.judged_by(instance, self.name)
+
+    def requests(
+        self, instance: Instance[Any], attempt: Attempt, calls: Sequence[Call] = (), redraw: int = 0
+    ) -> list[Request]:
+        """Return the next requests that the judge needs to judge an attempt.
+
+        Args:
+            instance: The attempt's instance.
+            attempt: The attempt.
+            calls: The judge's calls about this attempt so far. Without any, its first questions are
+                returned. An empty result means that the judge has no further questions.
+            redraw: The number of earlier judgements of the attempt, whose replies are not reused.
+        """
+        text, model = attempt.text or "", self.model
+        questions: Sequence[Question] = ()
+        if not calls and self.scores(instance):
+            questions = self.judge.questions(instance, text)
+        elif calls and isinstance(self.judge, Conversing):
+            questions = self.judge.next_questions(instance, text, _replies(calls))
+        origin = Origin(attempt.instance, attempt.sample, attempt.round)
+        remedy = "Give it another model, or set model.preset to its server (docs/providers.md)."
+        requests = []
+        for one in questions:
+            decoding = model.supported(one.decoding, f"The judge {self.name!r}", remedy)
+            requests += [
+                Request(model.section.name, one.messages, decoding, sample, origin, redraw=redraw)
+                for sample in range(one.samples)
+            ]
+        return requests
+
+    def parse(
+        self, instance: Instance[Any], attempt: Attempt, calls: Sequence[Call]
+    ) -> Mapping[str, Score]:
+        """Return the scores in the replies, or {} if the task does not let this judge score."""
+        if not self.scores(instance):
+            return {}
+        takes_text = "text" in inspect.signature(self.judge.parse).parameters
+        text = {"text": attempt.text or ""} if takes_text else {}
+        return self.judge.parse(instance, _replies(calls), **text)
+
+
+def _replies(calls: Sequence[Call]) -> list[Reply]:
+    # "No, I will not" is a refusal, not a verdict: the judge receives it as empty.
+    return [
+        replace(reply, text="", logprobs=None) if reply_outcome(reply) in UNANSWERED else reply
+        for reply in (call.reply for call in calls)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Judges:
+    """Judges and panels that score the answers to a task."""
+
+    task: Task[Any]
+    models: Sequence[JudgeModel]
+    panels: Sequence[PanelSection] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the judges, followed by those of the panels."""
+        return [*(one.name for one in self.models), *(panel.as_ for panel in self.panels)]
+
+    @property
+    def deciding(self) -> list[str]:
+        """The names of the judges and panels that help to decide which answers pass.
+
+        A member of a panel does not: its panel does.
+        """
+        members = {name for panel in self.panels for name in panel.of}
+        judges = [one.name for one in self.models if one.decides and one.name not in members]
+        return [*judges, *(panel.as_ for panel in self.panels)]
+
+    def register(self, folder: RunFolder, *, later: bool = False) -> None:
+        """Record the judges and panels in the run's ``judges.json``.
+
+        With ``later``, judges that are not yet recorded do not help to decide which answers pass.
+        """
+        before = read_register(folder.path)
+        known = dict(before.judges)
+        deciding = {*self.deciding}
+        if later:
+            deciding = {name for name, one in known.items() if one.decides}
+        for judge in self.models:
+            known[judge.name] = registered_judge(judge, decides=judge.name in deciding)
+        for panel in self.panels:
+            simulated = any(known[name].simulated for name in panel.of)
+            section = panel.model_dump(mode="json")
+            known[panel.as_] = RegisteredJudge(section, panel.as_ in deciding, simulated)
+        register = Register(judged=judged_outcomes(self.task), judges=known)
+        if register != before:
+            write_register(folder.path, register)
 
 
 def published_prompts(sections: Iterable[JudgeSection]) -> list[str]:
@@ -104,7 +211,7 @@ def build_judge(
         raise ConfigError(
             f"{where}: the judge {section.name!r} cannot be simulated.", "Give it a model."
         )
-    return JudgeModel(section, judge, model)
+    return JudgeModel(section, judge, model, task)
 
 
 def build_judges(run: RunFile, task: Task[Any], builder: ModelBuilder) -> tuple[JudgeModel, ...]:
@@ -150,63 +257,12 @@ def check_panels(panels: Sequence[PanelSection], judges: Mapping[str, Registered
             raise ConfigError(f"panels.{panel.as_}: {problem}", remedy)
 
 
-def register_judges(
-    folder: RunFolder,
-    task: Task[Any],
-    judges: Sequence[JudgeModel],
-    panels: Sequence[PanelSection] = (),
-    *,
-    later: bool = False,
-) -> None:
-    """Record judges and panels in the run's ``judges.json``.
-
-    With ``later``, judges that are not yet recorded do not help to decide which answers pass.
-    """
-    before = read_register(folder.path)
-    known = dict(before.judges)
-    members = {name for panel in panels for name in panel.of}
-    deciding = {one.name for one in judges if one.decides and one.name not in members}
-    deciding |= {panel.as_ for panel in panels}
-    if later:
-        deciding = {name for name, one in known.items() if one.decides}
-    for judge in judges:
-        known[judge.name] = registered_judge(judge, decides=judge.name in deciding)
-    for panel in panels:
-        simulated = any(known[name].simulated for name in panel.of)
-        section = panel.model_dump(mode="json")
-        known[panel.as_] = RegisteredJudge(section, panel.as_ in deciding, simulated)
-    register = Register(judged=judged_outcomes(task), judges=known)
-    if register != before:
-        write_register(folder.path, register)
-
-
 def judge_warnings(
-    task: Task[Any], judges: Sequence[JudgeModel], instances: Iterable[Instance[Any]]
+    judges: Sequence[JudgeModel], instances: Iterable[Instance[Any]]
 ) -> Iterator[tuple[str, str]]:
     """Yield (judge name, warning) for each judge that warns about the instances it scores."""
     for one in judges:
         if isinstance(one.judge, HasWarnings):
-            text = one.judge.warnings(filter(routed_to(task, one.name), instances))
+            text = one.judge.warnings(filter(one.scores, instances))
             if text:
                 yield one.name, text
-
-
-def routed_to(task: Task[Any], judge: str) -> Callable[[Instance[Any]], bool]:
-    """Return a function that says whether the task lets the named judge score an instance."""
-    return lambda instance: not isinstance(task, JudgeRouting) or task.judged_by(instance, judge)
-
-
-def bind_judges(
-    task: Task[Any], judges: Sequence[JudgeModel], panels: Sequence[PanelSection], session: Session
-) -> BoundJudges:
-    """Bind each judge to the call stack of its model.
-
-    A judge that is a member of a panel does not decide which answers pass: its panel does.
-    """
-    members = {name for panel in panels for name in panel.of}
-    bound = []
-    for one in judges:
-        decides, routed = one.decides and one.name not in members, routed_to(task, one.name)
-        bound.append(BoundJudge(one.name, one.judge, session.bind(one.model), decides, routed))
-    combining = {one.as_: Panel(one.of, one.by, one.passes_from, one.quorum) for one in panels}
-    return BoundJudges(bound, judged_outcomes(task), combining)

@@ -8,10 +8,8 @@ judged.
 from __future__ import annotations
 
 import asyncio
-import inspect
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,21 +18,24 @@ from msgspec.structs import replace
 from harness.calls.calls import ReplyUnsaved
 from harness.calls.signals import Stop
 from harness.errors import CallError, FatalCallError, Unparseable
-from harness.ports import Conversing, Judge, Task
 from harness.records import (
     SCHEMA_VERSION,
     Attempt,
     Call,
     Instance,
-    Origin,
-    Outcome,
-    Question,
-    Reply,
     Request,
     Score,
     Usage,
 )
-from harness.run.assessment import AnswerVerdict, Assessment, reply_outcome
+from harness.run.assessment import (
+    UNANSWERED,
+    AnswerVerdict,
+    Assessment,
+    judged_outcomes,
+    reply_outcome,
+)
+from harness.run.judges import JudgeModel, Judges
+from harness.run.models import Model
 from harness.run.pool import Tally, work_off
 from harness.run.session import BoundModel
 from harness.scoring.panel import Panel
@@ -49,92 +50,6 @@ from harness.store.judgements import (
     text_hash,
     verdict_over,
 )
-
-UNANSWERED = {"refused", "empty"}  # outcomes of replies that cannot hold a verdict
-
-
-def judged_outcomes(task: Task[Any]) -> tuple[Outcome, ...]:
-    """Return the outcomes that judges score: ok, unparseable and, if graded, truncated."""
-    graded: tuple[Outcome, ...] = ("truncated",) if task.on_truncated == "grade" else ()
-    return ("ok", *graded, "unparseable")
-
-
-@dataclass(frozen=True, slots=True)
-class BoundJudge:
-    """A judge bound to its model's call stack."""
-
-    name: str
-    judge: Judge
-    bound: BoundModel
-    decides: bool = True  # whether the judge's scores help to decide what passed
-    routed: Callable[[Instance[Any]], bool] = lambda _: True  # if False, the judgement is empty
-
-    def requests(
-        self, instance: Instance[Any], attempt: Attempt, calls: Sequence[Call] = (), redraw: int = 0
-    ) -> list[Request]:
-        """Return the next requests that the judge needs to judge an attempt.
-
-        Args:
-            instance: The attempt's instance.
-            attempt: The attempt.
-            calls: The judge's calls about this attempt so far. Without any, its first questions are
-                returned. An empty result means that the judge has no further questions.
-            redraw: The number of earlier judgements of the attempt, whose replies are not reused.
-        """
-        text, model = attempt.text or "", self.bound.model
-        questions: Sequence[Question] = ()
-        if not calls and self.routed(instance):
-            questions = self.judge.questions(instance, text)
-        elif calls and isinstance(self.judge, Conversing):
-            questions = self.judge.next_questions(instance, text, _replies(calls))
-        origin = Origin(attempt.instance, attempt.sample, attempt.round)
-        remedy = "Give it another model, or set model.preset to its server (docs/providers.md)."
-        requests = []
-        for one in questions:
-            decoding = model.supported(one.decoding, f"The judge {self.name!r}", remedy)
-            requests += [
-                Request(model.section.name, one.messages, decoding, sample, origin, redraw=redraw)
-                for sample in range(one.samples)
-            ]
-        return requests
-
-    def parse(
-        self, instance: Instance[Any], attempt: Attempt, calls: Sequence[Call]
-    ) -> Mapping[str, Score]:
-        """Return the scores in the replies, or {} if the task does not let this judge score."""
-        if not self.routed(instance):
-            return {}
-        takes_text = "text" in inspect.signature(self.judge.parse).parameters
-        text = {"text": attempt.text or ""} if takes_text else {}
-        return self.judge.parse(instance, _replies(calls), **text)
-
-
-def _replies(calls: Sequence[Call]) -> list[Reply]:
-    # "No, I will not" is a refusal, not a verdict: the judge receives it as empty.
-    return [
-        replace(reply, text="", logprobs=None) if reply_outcome(reply) in UNANSWERED else reply
-        for reply in (call.reply for call in calls)
-    ]
-
-
-@dataclass(frozen=True, slots=True)
-class BoundJudges:
-    """The judges and panels of a run. They judge only attempts whose outcome is in ``outcomes``."""
-
-    judges: Sequence[BoundJudge]
-    outcomes: Collection[Outcome]
-    panels: Mapping[str, Panel] = field(default_factory=dict)
-
-    @property
-    def names(self) -> list[str]:
-        """The names of the judges, followed by those of the panels."""
-        return [*(one.name for one in self.judges), *self.panels]
-
-    @property
-    def deciding(self) -> list[str]:
-        """The names of the judges and panels that help to decide which answers pass."""
-        return [*(one.name for one in self.judges if one.decides), *self.panels]
-
 
 # An attempt, and the judges that still have to judge it, each with its number of answers.
 Unjudged = tuple[Instance[Any], Attempt, Mapping[str, int]]
@@ -166,17 +81,22 @@ class Judging:
 
     def __init__(
         self,
-        bound: BoundJudges,
+        judges: Judges,
+        bind: Callable[[Model], BoundModel],
         attempts: Path,
         writer: JsonLinesWriter,
         tally: Tally,
         retried: Collection[JudgementOutcome] = (),
     ) -> None:
-        self._bound, self._deciding, self._attempts = bound, bound.deciding, attempts
-        self._writer, self._tally = writer, tally
+        self._judges, self._names, self._deciding = judges.models, judges.names, judges.deciding
+        self._outcomes, self._bind = judged_outcomes(judges.task), bind
+        self._panels = {
+            one.as_: Panel(one.of, one.by, one.passes_from, one.quorum) for one in judges.panels
+        }
+        self._attempts, self._writer, self._tally = attempts, writer, tally
         self._recorded: JudgementIndex | None = None
         self._unsaved: ReplyUnsaved | None = None
-        self.late = OwedJudgements(attempts, bound.names, retried)  # left by earlier sessions
+        self.late = OwedJudgements(attempts, self._names, retried)  # left by earlier sessions
 
     @property
     def decides(self) -> bool:
@@ -189,20 +109,20 @@ class Judging:
         If a judge raises an error other than a failed call, it is re-raised only after all calls
         have ended and their replies are cached.
         """
-        if attempt.outcome not in self._bound.outcomes:
+        if attempt.outcome not in self._outcomes:
             return AnswerVerdict(attempt.passed)
-        made = await self._ask_all(instance, attempt, {one.name: 0 for one in self._bound.judges})
-        made += self._by_panels(attempt, self._bound.panels, {one.judge: one for one in made})
+        made = await self._ask_all(instance, attempt, {one.name: 0 for one in self._judges})
+        made += self._by_panels(attempt, self._panels, {one.judge: one for one in made})
         return self._verdict(attempt, made)
 
     def recorded(self, attempt: Attempt) -> AnswerVerdict:
         """Return an attempt's verdict, given the judgements that earlier sessions recorded."""
-        if attempt.outcome not in self._bound.outcomes:
+        if attempt.outcome not in self._outcomes:
             return AnswerVerdict(attempt.passed)
         if self._recorded is None:  # judgements of this session are never looked up
             self._recorded = JudgementIndex(self._attempts.parent)
         latest = self._recorded.of(attempt.instance, attempt.sample, attempt.round, attempt.text)
-        said = [latest[name] for name in self._bound.names if name in latest]
+        said = [latest[name] for name in self._names if name in latest]
         return self._verdict(attempt, said)
 
     def _verdict(self, attempt: Attempt, judgements: Sequence[Judgement]) -> AnswerVerdict:
@@ -258,7 +178,7 @@ class Judging:
         if not len(self.late):
             return 0
         # A panel may still owe a judgement although its members gave theirs in an earlier session.
-        panels = self._bound.panels
+        panels = self._panels
         earlier = JudgementIndex(self._attempts.parent) if panels else None
         waiting = 0
 
@@ -284,7 +204,7 @@ class Judging:
     async def _ask_all(
         self, instance: Instance[Any], attempt: Attempt, names: Mapping[str, int]
     ) -> list[Judgement]:
-        asked = [judge for judge in self._bound.judges if judge.name in names]
+        asked = [judge for judge in self._judges if judge.name in names]
         work = (self._ask(judge, instance, attempt, names[judge.name]) for judge in asked)
         made: list[Judgement] = []
         for ended in await asyncio.gather(*work, return_exceptions=True):
@@ -294,11 +214,13 @@ class Judging:
         return made
 
     async def _ask(
-        self, judge: BoundJudge, instance: Instance[Any], attempt: Attempt, redraw: int
+        self, judge: JudgeModel, instance: Instance[Any], attempt: Attempt, redraw: int
     ) -> Judgement:
+        ask = self._bind(judge.model).call
+
         async def call(request: Request) -> Call | Exception:
             try:
-                return await judge.bound.call(request)
+                return await ask(request)
             except ReplyUnsaved as error:  # raised by `record`, after writing
                 self._unsaved = self._unsaved or error
                 return error.call
@@ -330,9 +252,7 @@ class Judging:
                 scores = judge.parse(instance, attempt, calls)
             except Unparseable as error:
                 outcome, problem = "unparseable", str(error)
-        each = tuple(
-            JudgeCall(one.reply.usage, judge.bound.model.cost(one), one.cached) for one in calls
-        )
+        each = tuple(JudgeCall(one.reply.usage, judge.model.cost(one), one.cached) for one in calls)
         usages = [call.usage for call in each if call.usage is not None]
         costs = [call.cost_usd for call in each if call.cost_usd is not None]
         return replace(

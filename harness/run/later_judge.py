@@ -22,16 +22,15 @@ from harness.config.validation import validated
 from harness.errors import ConfigError, DataMissing, RunConflict
 from harness.ports import Task
 from harness.records import Attempt, Instance
+from harness.run.assessment import judged_outcomes
 from harness.run.judges import (
     JudgeModel,
-    bind_judges,
+    Judges,
     build_judge,
     check_panels,
     judge_warnings,
-    register_judges,
-    routed_to,
 )
-from harness.run.judging import Judging, OwedJudgements, judged_outcomes
+from harness.run.judging import Judging, OwedJudgements
 from harness.run.models import (
     ModelBuilder,
     Resources,
@@ -79,7 +78,7 @@ class LaterJudge:
         if self.judge is not None:
             units = read_units(self.folder.attempts)
             known = [one for one in self.data if one.id in units]
-            yield from judge_warnings(self.task, [self.judge], known)
+            yield from judge_warnings([self.judge], known)
 
     def owed(
         self, retried: Collection[JudgementOutcome] = ()
@@ -89,10 +88,9 @@ class LaterJudge:
             return
         place = references_folder(self.folder) if self.references else self.folder
         if self.name in read_register(place.path).judges:
-            routed = routed_to(self.task, self.name)
             owed = OwedJudgements(place.attempts, [self.name], retried)
             for instance, attempt, _ in owed.work(self.data):
-                if routed(instance):
+                if self.judge.scores(instance):
                     yield instance, attempt.text or ""
         elif self.references:
             for instance, _, text in _references(self, self.judge):
@@ -100,7 +98,7 @@ class LaterJudge:
         else:
             index = AttemptIndex(self.folder.attempts, judges=False)
             outcomes = judged_outcomes(self.task)
-            for instance in filter(routed_to(self.task, self.name), self.data):
+            for instance in filter(self.judge.scores, self.data):
                 for one in index.read(Attempt, index.rows_of(instance.id), judged=False):
                     if one.outcome in outcomes:
                         yield instance, one.text or ""
@@ -257,11 +255,11 @@ async def judge_later(
             combining = panels
             if job.references:
                 place, combining = _write_references(job, panels)
-            register_judges(folder, job.task, judges, panels, later=True)
-            bound = bind_judges(job.task, judges, combining, session)
+            Judges(job.task, judges, panels).register(folder, later=True)
+            combined = Judges(job.task, judges, combining)
             tally = Tally(budget=session.budget)
             with JsonLinesWriter(place.path / JUDGEMENTS) as writer:
-                judging = Judging(bound, place.attempts, writer, tally, retried)
+                judging = Judging(combined, session.bind, place.attempts, writer, tally, retried)
                 tally.owed = len(judging.late)
                 with listener(tally, session.stop, session.notices) if listener else nullcontext():
                     workers = worker_count(models, tally.owed)
@@ -295,15 +293,15 @@ def _write_references(
     elif not whole:
         problem = "The judges of the panel have not all judged the reference answers."
         raise DataMissing(problem, "Run each of these judges first: harness judge … --gold.")
-    register_judges(place, job.task, judges, whole, later=True)
+    Judges(job.task, judges, whole).register(place, later=True)
     return place, whole
 
 
 def _references(job: LaterJudge, judge: JudgeModel) -> Iterator[tuple[Instance[Any], Unit, str]]:
-    units, judges = read_units(job.folder.attempts), routed_to(job.task, judge.name)
+    units = read_units(job.folder.attempts)
     for instance in job.data:
         unit = units.get(instance.id)
-        if unit is None or not judges(instance):
+        if unit is None or not judge.scores(instance):
             continue
         text = job.task.reference(instance)
         if text and text.strip() and judge.judge.questions(instance, text):

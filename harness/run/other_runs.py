@@ -12,7 +12,7 @@ import msgspec
 from harness.errors import ConfigError, DataMissing
 from harness.ports import Task
 from harness.records import Instance, Outcome
-from harness.run.judging import judged_outcomes
+from harness.run.assessment import judged_outcomes
 from harness.store.columns import name_digest
 from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder, change, find_run

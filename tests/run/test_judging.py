@@ -12,6 +12,7 @@ import msgspec
 import pytest
 
 from harness.calls.signals import Stop
+from harness.config.sections import PanelSection
 from harness.errors import ConfigError, FatalCallError, RequestRejected, Unparseable
 from harness.records import (
     Attempt,
@@ -24,18 +25,19 @@ from harness.records import (
     Request,
     Score,
 )
-from harness.run.judging import BoundJudge, BoundJudges, Judging, judged_outcomes
+from harness.run.assessment import judged_outcomes
+from harness.run.judges import JudgeModel, Judges
+from harness.run.judging import Judging
 from harness.run.plan import OwedSample
 from harness.run.pool import Tally, Verdicts, work_off
 from harness.run.samples import Samples
-from harness.scoring.panel import Panel
 from harness.store.calls import read_calls
 from harness.store.columns import NOT_JUDGED
 from harness.store.index import AttemptIndex, read_attempts
 from harness.store.json_lines import JsonLinesWriter, lines
 from harness.store.judgements import Judgement, Register, RegisteredJudge, text_hash, write_register
 from tests.conftest import Scripted, Sums, sum_asked
-from tests.run.toys import QUARTER, bound, plan
+from tests.run.toys import QUARTER, bound, judge_model, plan
 
 ASKED = Decoding(temperature=0.0, max_tokens=9)
 
@@ -46,6 +48,7 @@ class YesOrNo:
     def __init__(self, questions: int = 1, decoding: Decoding = ASKED) -> None:
         self.n = questions
         self.decoding = decoding
+        self.verdicts = True
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
         return [
@@ -77,23 +80,20 @@ class Setting:
         decides: bool = True,
         questions: int = 1,
         stop: Stop | None = None,
-        panels: Mapping[str, Panel] | None = None,
+        panels: Sequence[PanelSection] = (),
         **judges: Scripted,
     ) -> Tally:
         stop = stop or Stop()
-        bound_judges = [
-            BoundJudge(
-                name,
-                YesOrNo(questions),
-                bound(model, stop, name=f"model of {name}", price=QUARTER),
-                decides,
-            )
+        every = {
+            name: bound(model, stop, name=f"model of {name}", price=QUARTER)
             for name, model in judges.items()
-        ]
+        }
+        judge = YesOrNo(questions)
+        judge.verdicts = decides
+        models = [judge_model(name, judge, one, self.task) for name, one in every.items()]
         outcomes = judged_outcomes(self.task)
         register = {name: RegisteredJudge({}, decides) for name in judges}
-        panels = panels or {}
-        register |= {name: RegisteredJudge({}, True) for name in panels}
+        register |= {panel.as_: RegisteredJudge({}, True) for panel in panels}
         write_register(self.folder, Register(judged=outcomes, judges=register))
         tally = Tally()
         owed = plan(self.path, self.task, **self.options)
@@ -101,7 +101,9 @@ class Setting:
             JsonLinesWriter(self.path) as writer,
             JsonLinesWriter(self.folder / "judgements.jsonl") as said,
         ):
-            judging = Judging(BoundJudges(bound_judges, outcomes, panels), self.path, said, tally)
+            bind = {id(one.model): one for one in every.values()}
+            found = Judges(self.task, models, panels)
+            judging = Judging(found, lambda model: bind[id(model)], self.path, said, tally)
             await judging.catch_up(owed.instances, 4, stop)
             if judging.decides:
                 owed = replace(owed, index=AttemptIndex(self.path))
@@ -180,10 +182,10 @@ async def test_a_judges_requests_name_its_model_and_the_attempt(tmp_path: Path) 
 def test_unsupported_parameters_are_refused_and_not_dropped(decoding: Decoding, named: str) -> None:
     judge = YesOrNo(decoding=decoding)
 
-    def taking(*features: str) -> BoundJudge:
+    def taking(*features: str) -> JudgeModel:
         backend = yes()
         backend.features = frozenset(features)
-        return BoundJudge("j", judge, bound(backend, Stop()))
+        return judge_model("j", judge, bound(backend, Stop()), Sums())
 
     instance = Instance("sum/0", 0)
     attempt = Attempt(1, "sum/0", 0, 1, {}, "c", {}, "ok", 0.0, 1.0, text="0")
@@ -251,7 +253,8 @@ async def test_a_panel_decides_on_rounds_and_its_judges_do_not(tmp_path: Path) -
         name: Scripted(lambda r, own=own: "yes" if r.origin.round in own else "no")
         for name, own in says.items()
     }
-    await setting.run(panels={"jury": Panel(list(judges))}, decides=False, **judges)
+    jury = PanelSection.model_validate({"as": "jury", "of": list(judges)})
+    await setting.run(panels=[jury], decides=False, **judges)
     found = {(j.judge, j.round): j for j in setting.judgements() if j.instance == "sum/1"}
     assert found["jury", 1].scores["jury.good"].passed is False
     assert found["jury", 2].scores["jury.good"].passed is True
@@ -444,9 +447,10 @@ class Reading(YesOrNo):
 async def test_parse_receives_the_text_if_it_takes_it(judge: YesOrNo, tmp_path: Path) -> None:
     """Third-party judges that do not take the text are called without it."""
     setting = Setting(tmp_path)
-    bound_judge = BoundJudge("one", judge, bound(yes(), Stop()))
+    model = bound(yes(), Stop())
+    judges = Judges(setting.task, [judge_model("one", judge, model, setting.task)])
     with JsonLinesWriter(tmp_path / "judgements.jsonl") as said:
-        judging = Judging(BoundJudges([bound_judge], ("ok",)), setting.path, said, Tally())
+        judging = Judging(judges, lambda _: model, setting.path, said, Tally())
         await setting.run()
         attempt = list(setting.attempts().values())[-1]
         (found,) = (await judging.judge(Instance(attempt.instance, 1), attempt)).judgements
@@ -479,10 +483,11 @@ async def test_a_conversation_goes_on_after_each_reply(
     said: list[Any], outcome: str, tmp_path: Path
 ) -> None:
     model = Scripted(lambda request: said[len(request.messages) - 1])
-    judge = BoundJudge("talk", Talk(), bound(model, Stop(), name="m", price=QUARTER))
+    talking = bound(model, Stop(), name="m", price=QUARTER)
+    judges = Judges(Sums(), [judge_model("talk", Talk(), talking, Sums())])
     path = tmp_path / "attempts.jsonl"
     with JsonLinesWriter(path) as writer:
-        judging = Judging(BoundJudges([judge], ("ok",)), path, writer, Tally())
+        judging = Judging(judges, lambda _: talking, path, writer, Tally())
         attempt = Attempt(
             v=1, instance="sum/0", sample=0, round=1, groups={}, cluster="c", request={},
             outcome="ok", started_at=0.0, ended_at=0.0, text="0",

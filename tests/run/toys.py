@@ -13,8 +13,10 @@ from harness.calls.rate_limits import RateLimits
 from harness.calls.signals import Stop
 from harness.calls.time_limit import Timed
 from harness.config.prices import Price
-from harness.config.sections import LimitsSection, ModelSection
+from harness.config.sections import JudgeSection, LimitsSection, ModelSection
+from harness.ports import Judge, Task
 from harness.records import Instance
+from harness.run.judges import JudgeModel
 from harness.run.models import FREE, Model
 from harness.run.plan import RunPlan
 from harness.run.session import BoundModel
@@ -41,6 +43,13 @@ def bound(
     limiter = ConcurrencyLimiter(Timed(backend, 10), stop, most=slots, rates=rates)
     free = FreeCalls(limiter, partial(call_key, "scripted", ""))
     return BoundModel(model, calls or free)
+
+
+def judge_model(name: str, judge: Judge, bound: BoundModel, task: Task[Any]) -> JudgeModel:
+    """A judge of this name that asks a bound model."""
+    model = {"backend": "scripted", "name": "m"}
+    section = JudgeSection.model_validate({"name": "yes_no", "as": name, "model": model})
+    return JudgeModel(section, judge, bound.model, task)
 
 
 def plan(
