@@ -35,13 +35,14 @@ from harness.plugins import register
 from harness.results import ComparisonResult, EvaluationResult, RunResult
 from harness.run.job import execute, prepare_all
 from harness.run.models import Resources
-from harness.run.run_files import read_runs, registered
+from harness.run.run_files import read_runs, registered, task_section
 from harness.run.suite import evaluation, write_suite
 from harness.store.run_folder import RunFolder, find_run, fresh_base
 
 P = TypeVar("P", bound=type[Any])
 R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., Any])
+Tasks = str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]
 
 
 class RunOptions(TypedDict, total=False):
@@ -273,7 +274,7 @@ async def _execute(
 
 @_strict(EvaluateOptions)
 def evaluate(
-    tasks: str | Sequence[str], model: str | Sequence[str], **options: Unpack[EvaluateOptions]
+    tasks: Tasks, model: str | Sequence[str], **options: Unpack[EvaluateOptions]
 ) -> EvaluationResult:
     """Evaluate one or more models on one or more benchmarks, as ``harness eval`` does.
 
@@ -282,7 +283,8 @@ def evaluate(
     this function again resumes it.
 
     Args:
-        tasks: A benchmark, or several; ``harness tasks`` lists them.
+        tasks: A benchmark, or several; ``harness tasks`` lists them. Instead of a name, a file of
+            rows, or a run file's section: {"rows": rows, "checks": [function]}.
         model: A model, or several: "BACKEND/NAME" or "PRESET/NAME".
         overrides: Values by dotted key, for all runs.
         limit: Maximum number of instances of each benchmark.
@@ -309,7 +311,7 @@ def evaluate(
 
 @_strict(EvaluateOptions)
 async def aevaluate(
-    tasks: str | Sequence[str], model: str | Sequence[str], **options: Unpack[EvaluateOptions]
+    tasks: Tasks, model: str | Sequence[str], **options: Unpack[EvaluateOptions]
 ) -> EvaluationResult:
     """Do the same as `evaluate`, without blocking the running event loop."""
     return await _evaluate(
@@ -319,16 +321,13 @@ async def aevaluate(
 
 async def _evaluate(
     display: Display,
-    tasks: str | Sequence[str],
+    tasks: Tasks,
     model: str | Sequence[str],
     **options: Unpack[EvaluateOptions],
 ) -> EvaluationResult:
     settings, changes = Settings(), dict(options.get("overrides", {}))
-    named = [tasks] if isinstance(tasks, str) else list(tasks)
-    if not all(isinstance(task, str) for task in named):
-        call = 'harness.run({"task": {"name": "jsonl", "rows": rows, "checks": "exact_match"}, '
-        remedy = f'For a list of rows: {call}"model": {{"backend": "simulated"}}}}).'
-        raise ConfigError("tasks must be names of benchmarks, or a file of rows.", remedy)
+    given = [tasks] if isinstance(tasks, str | Mapping) else tasks
+    named = [task if isinstance(task, str) else task_section(task) for task in given]
     models = [model] if isinstance(model, str) else list(model)
     asked = evaluation(
         named,
@@ -344,12 +343,15 @@ async def _evaluate(
     path = settings.runs_dir / f"{RunFolder(settings.runs_dir, base).name}.yaml"
     for note in asked.notes:
         say(note, "yellow")
-    words = ["harness", "eval", ",".join(named), "--model", ",".join(models), "--name", base]
+    tasks = ",".join(str(task if isinstance(task, str) else task["name"]) for task in named)
+    words = ["harness", "eval", tasks, "--model", ",".join(models), "--name", base]
     for key in ("limit", "budget", "judge"):
         words += [f"--{key}", str(options[key])] if options.get(key) else []
     for key, value in changes.items():
         words += ["-o", f"{key}={json.dumps(value)}"]
-    begin = partial(write_suite, path, asked.tree, shlex.join(words))
+    by_name = all(isinstance(task, str) for task in named)
+    command = shlex.join(words) if by_name else "harness.evaluate(...) in Python"
+    begin = partial(write_suite, path, asked.tree, command)
     rescore = options.get("rescore", False)
     found = await _execute(display, asked.runs, base, settings, begin=begin, rescore=rescore)
     return EvaluationResult(found)
@@ -423,6 +425,15 @@ def checker(function: Callable[..., Any]) -> Callable[..., Any]:
     """
     registered(function)
     return function
+
+
+def backend(plugin: P) -> P:
+    """Register a class as a backend, and return it (docs/plugins.md).
+
+    ``MyBackend`` gets the name ``my``.
+    """
+    register("backends", _snake(plugin.__name__, "Backend"), plugin)
+    return plugin
 
 
 def task(plugin: P) -> P:

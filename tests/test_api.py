@@ -242,6 +242,46 @@ def test_a_class_is_a_task() -> None:
     assert run.metrics.pass_rate == 1
 
 
+ECHO = """
+from harness.records import Reply
+
+class EchoBackend:
+    features = frozenset({"conversation", "free", "max_tokens"})
+    endpoint = ""
+    cacheable = False
+
+    async def generate(self, request):
+        draft = request.messages[-1].content
+        return Reply(f"{draft}{self.end}", "stop")
+
+    async def aclose(self):
+        pass
+
+    end = ""
+"""
+
+
+def test_a_class_or_a_file_is_a_backend(tmp_path: Path) -> None:
+    rows = [{"prompt": "a", "target": "a"}, {"prompt": "b", "target": "B"}]
+    task = {"rows": rows, "checks": "exact_match"}
+    path = tmp_path / "own" / "echo.py"
+    path.parent.mkdir()
+    path.write_text(ECHO)
+    file = path.with_name("file.yaml")
+    file.write_text(json.dumps({"task": task, "model": {"backend": "./echo.py"}}))
+    assert harness.run(file, progress=False).metrics.pass_rate == 0.5
+    path.write_text(ECHO.replace('end = ""', 'end = "."'))
+    with pytest.raises(RunConflict, match=r"echo\.py"):
+        harness.run(file, progress=False)
+
+    scope: dict[str, Any] = {}
+    exec(ECHO, scope)
+    harness.backend(scope["EchoBackend"])
+    found = harness.evaluate(task, "echo", progress=False)
+    assert found.run.metrics.pass_rate == 0.5
+    assert not found.run.metrics.simulated
+
+
 def test_a_name_of_a_notebook_may_be_registered_again() -> None:
     for value in (0.25, 0.75):
 
@@ -289,11 +329,20 @@ def test_the_options_are_in_the_signature() -> None:
         assert all(f"        {one.name}: " in (function.__doc__ or "") for one in options)
 
 
-def test_rows_are_not_a_benchmark() -> None:
-    rows = [{"prompt": "a", "target": "b"}]
-    with pytest.raises(ConfigError, match="tasks must be names of benchmarks") as raised:
-        harness.evaluate(rows, "simulated")  # type: ignore[arg-type]
-    assert "harness.run(" in raised.value.remedy
+def test_own_rows_and_checks_are_evaluated_on_several_models() -> None:
+    def polite(text: str) -> bool:
+        return text.startswith("yes")
+
+    rows = [{"prompt": "a", "target": "yes"}, {"prompt": "b", "target": "yes, please"}]
+    with pytest.raises(ConfigError, match="neither a name nor rows") as raised:
+        harness.evaluate(rows, "simulated")
+    assert '{"rows": rows' in raised.value.remedy
+    own = {"rows": rows, "checks": ["exact_match", polite]}
+    models = ["simulated/1", "simulated/0"]
+    found = harness.evaluate([own, "ifeval"], models, limit=2, progress=False)
+    assert [run.metrics.pass_rate for run in found.runs.values()][:2] == [1, 0]
+    assert [*found.to_frame()["benchmark"]] == ["jsonl", "ifeval"] * 2
+    assert "harness eval" not in Path("runs/eval.yaml").read_text().partition("\n")[0]
 
 
 def test_a_model_by_name_does_not_leave_the_files_server() -> None:

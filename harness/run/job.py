@@ -90,8 +90,8 @@ class Job:
         Prompts and scores depend on these inputs: for example the data set, prompts and shots.
         """
         found = dict(self.task.fingerprint())
-        judges = [("judges", judge.section.name) for judge in self.judges]
-        for plugins, name in [("tasks", self.run.task.name), *judges]:
+        own = [("tasks", self.run.task.name), ("backends", self.run.model.backend)]
+        for plugins, name in [*own, *(("judges", judge.section.name) for judge in self.judges)]:
             if digest := kind(plugins).own_sha256(name):
                 found[f"{plugins}/{name}_sha256"] = digest
         if isinstance(self.model.backend, Fingerprinted):

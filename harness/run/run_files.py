@@ -84,10 +84,11 @@ def _found(file: str) -> Path:
 def _located(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Add the run file's folder, and find the Python files of plug-ins that are in it."""
     own, judges = DataFolder(folder, folder).own, tree.get("judges")
-    for section in (tree.get("task"), *(judges if isinstance(judges, list) else ())):
-        name = section.get("name") if isinstance(section, dict) else None
+    named = [(one, "name") for one in (judges if isinstance(judges, list) else ())]
+    for section, key in [(tree.get("task"), "name"), (tree.get("model"), "backend"), *named]:
+        name = section.get(key) if isinstance(section, dict) else None
         if isinstance(name, str) and name.endswith(FILE):
-            section["name"] = own(name)
+            section[key] = own(name)
     return {**tree, "folder": str(folder / str(tree.get("folder") or "."))}
 
 
@@ -103,7 +104,7 @@ def _plain(tree: Mapping[Any, Any], section: str = "") -> dict[str, Any]:
         elif name == "task.rows":
             found["task.path"] = _written(value)
         elif isinstance(value, Mapping):
-            found[name] = _plain(value, name)
+            found[name] = _plain(value, f"{section}.{name}".lstrip("."))
         elif isinstance(value, list | tuple):
             found[name] = [
                 _plain(one) if isinstance(one, Mapping) else registered(one) for one in value
@@ -111,6 +112,14 @@ def _plain(tree: Mapping[Any, Any], section: str = "") -> dict[str, Any]:
         else:
             found[name] = value
     return found
+
+
+def task_section(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a section ``task`` with functions replaced by their names, and rows by a path."""
+    if not tree.keys() & {"name", "rows", "path"}:
+        remedy = 'For a list of rows: {"rows": rows, "checks": "exact_match"}.'
+        raise ConfigError("A task has neither a name nor rows.", remedy)
+    return {"name": "jsonl", **_plain(tree, "task")}
 
 
 def registered(checker: Any) -> Any:

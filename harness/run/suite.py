@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -29,7 +29,7 @@ _MARK = "# Unless you change it, that command replaces this file. Content: "
 
 
 def suite_tree(
-    tasks: Sequence[str],
+    tasks: Sequence[str | Mapping[str, Any]],
     models: Sequence[str],
     judge: str = "",
     limit: int | None = None,
@@ -40,7 +40,7 @@ def suite_tree(
     """Return a suite's run file, as nested mappings.
 
     Args:
-        tasks: Names of benchmarks, or files of rows.
+        tasks: Names of benchmarks, files of rows, or sections ``task`` of a run file.
         models: Names of models, as in `named_model`.
         judge: Name of the judges' model, for benchmarks that need a judge.
         limit: Maximum number of instances in each run.
@@ -48,45 +48,47 @@ def suite_tree(
         published: Whether to use each benchmark's published data if it can be fetched, instead of
             the default.
     """
-    sections = {model: named_model(model) for model in models}
+    sections = [named_model(model) for model in models]
     data = {name: found.option for name, found in CATALOGUE.items() if found.option and published}
-    of_task = {
-        task: {
-            **_named_task(task),
-            **({"task.dataset": data[task]} if task in data else {}),
-            **_judged(task, judge),
-        }
-        for task in tasks
-    }
-    of_model = {
-        model: {f"model.{key}": value for key, value in section.items()}
-        for model, section in sections.items()
-    }
+    of_task = []
+    for task in tasks:
+        section = _section(task)
+        name = section["name"]
+        dataset = {"dataset": data[name]} if name in data else {}
+        of_task.append({**_dotted("task", {**dataset, **section}), **_judged(name, judge)})
     return {
-        "task": {"name": _named_task(tasks[0])["task.name"]},
-        "model": {"backend": sections[models[0]]["backend"]},
+        "task": {"name": _section(tasks[0])["name"]},
+        "model": {"backend": sections[0]["backend"]},
         "decoding": {"max_tokens": MAX_TOKENS},
         **({} if limit is None else {"limit": limit}),
         **({} if budget is None else {"budget": {"usd": budget}}),
         "matrix": {
-            "task": _axis("task", tasks, of_task, short=_short),
-            "model": _axis("model", models, of_model),
+            "task": _axis("task", map(_short, tasks), of_task),
+            "model": _axis("model", models, [_dotted("model", one) for one in sections]),
         },
     }
 
 
-def _named_task(name: str) -> dict[str, str]:
-    """Return a benchmark's keys in a run file. For a file of rows, the task is ``jsonl``."""
-    if not _is_rows(name):
-        return {"task.name": name}
-    return {"task.name": "jsonl", "task.path": str(Path(name).resolve())}
+def _dotted(section: str, tree: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"{section}.{key}": value for key, value in tree.items()}
+
+
+def _section(task: str | Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a benchmark's section in a run file. For a file of rows, the task is ``jsonl``."""
+    if isinstance(task, Mapping):
+        return task
+    if _is_rows(task):
+        return {"name": "jsonl", "path": str(Path(task).resolve())}
+    return {"name": task}
 
 
 def _is_rows(name: str) -> bool:
     return re.search(r"\.(jsonl(\.gz)?|json|csv|tsv)$", name) is not None
 
 
-def _short(task: str) -> str:
+def _short(task: str | Mapping[str, Any]) -> str:
+    if isinstance(task, Mapping):
+        return str(task["name"])
     return Path(task).name.partition(".")[0] if _is_rows(task) else task
 
 
@@ -99,7 +101,7 @@ class Evaluation(NamedTuple):
 
 
 def evaluation(
-    tasks: Sequence[str],
+    tasks: Sequence[str | Mapping[str, Any]],
     models: Sequence[str],
     changes: Mapping[str, Any],
     *,
@@ -116,9 +118,11 @@ def evaluation(
         ConfigError: If a task is unknown, or another argument is invalid.
     """
     for task in tasks:
-        _check_task(task)
-    rows = [task for task in tasks if _named_task(task)["task.name"] == "jsonl"]
-    if len(rows) > 1:
+        if isinstance(task, str):
+            _check_task(task)
+    names = [_section(task)["name"] for task in tasks]
+    if names.count("jsonl") > 1:
+        rows = [_short(task) for task, name in zip(tasks, names, strict=True) if name == "jsonl"]
         problem = f"Files of rows are evaluated one by one, not {' and '.join(rows[:2])} together."
         raise ConfigError(problem, "Evaluate each with a --name of its own.")
     simulated = all(one.partition("/")[0] == "simulated" for one in models)
@@ -128,13 +132,13 @@ def evaluation(
     for key, value in changes.items():
         override(tree, key, value)
     notes = []
-    for task in tasks:
-        own = _is_rows(task) or "task.path" in changes
-        if published and not own and not (task in CATALOGUE and CATALOGUE[task].option):
-            notes.append(f"{task}: our own instances, not the published data (docs/eval.md).")
-        if judge_of(task) and not any(run.judges for run in runs.values() if run.task.name == task):
+    for task, name in zip(tasks, names, strict=True):
+        own = not isinstance(task, str) or name == "jsonl" or "task.path" in changes
+        if published and not own and not (name in CATALOGUE and CATALOGUE[name].option):
+            notes.append(f"{name}: our own instances, not the published data (docs/eval.md).")
+        if judge_of(name) and not any(run.judges for run in runs.values() if run.task.name == name):
             notes.append(
-                f"{task} needs a judge for a full verdict: set {option('judge', 'BACKEND/NAME')}."
+                f"{name} needs a judge for a full verdict: set {option('judge', 'BACKEND/NAME')}."
             )
     return Evaluation(tree, runs, notes)
 
@@ -163,8 +167,6 @@ def _check_task(name: str) -> None:
 
 def judge_of(task: str) -> str:
     """Return the judge of the task's name, or ``yes_no`` for criteria, or "" if none."""
-    if _is_rows(task):
-        return ""
     plugin = kind("tasks").load(task)
     if task in kind("judges").names():
         return task
@@ -177,10 +179,7 @@ def _judged(task: str, model: str) -> dict[str, Any]:
 
 
 def _axis(
-    what: str,
-    names: Sequence[str],
-    changes: Mapping[str, dict[str, Any]],
-    short: Callable[[str], str] = str,
+    what: str, names: Iterable[str], changes: Iterable[dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
     """Return one axis of the matrix, for example its models.
 
@@ -188,12 +187,12 @@ def _axis(
     file.
     """
     axis: dict[str, dict[str, Any]] = {}
-    for name in names:
-        key = in_run_name(short(name))
+    for name, change in zip(names, changes, strict=True):
+        key = in_run_name(name)
         if key in axis:
             remedy = f"Name each {what} once, or write a run file (docs/eval.md)."
             raise ConfigError(f"Two {what}s have runs named {key!r}.", remedy)
-        axis[key] = changes[name]
+        axis[key] = change
     return axis
 
 
