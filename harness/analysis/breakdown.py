@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.analysis.clustered import Estimate, SampleStatistic, clustered_means
-from harness.analysis.metrics import PASS_RATE
+from harness.analysis.clustered import Estimate, clustered_means
+from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.config.run_file import of_k
 from harness.store.columns import NOT_JUDGED, AttemptTable, Bools, InstanceTable, Ints, changes
 

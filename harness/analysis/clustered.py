@@ -13,10 +13,11 @@ from math import inf, sqrt
 from typing import Any
 
 import numpy as np
-from msgspec import Struct, structs
+from msgspec import structs
 from numpy.typing import NDArray
 
 from harness.analysis.distributions import normal_quantile, t_quantile, t_tail
+from harness.analysis.metrics import Interval, SampleStatistic, Statistic
 from harness.store.columns import changes
 
 ROUNDING = 1e-12  # Standard errors below this are rounding errors of a sum that is exactly zero
@@ -24,24 +25,6 @@ ROUNDING = 1e-12  # Standard errors below this are rounding errors of a sum that
 # Probability outside a 95% interval, at each end, and the normal quantile of its complement.
 _TAIL = 0.025
 _Z = normal_quantile(1 - _TAIL)
-
-Interval = tuple[float, float]
-
-
-class Statistic(Struct, frozen=True, kw_only=True):
-    """A statistic of n values in n_clusters clusters. Fields that cannot be estimated are None."""
-
-    mean: float | None = None
-    stderr: float | None = None
-    ci95: Interval | None = None
-    n: int = 0
-    n_clusters: int = 0
-
-
-class SampleStatistic(Statistic, frozen=True, kw_only=True):
-    """A statistic over samples, excluding the ``missing`` samples that have no value."""
-
-    missing: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from harness.analysis.breakdown import group_codes, is_verdict, values_of
-from harness.analysis.clustered import ROUNDING, Estimate, Interval, clustered_mean
+from harness.analysis.clustered import ROUNDING, Estimate, clustered_mean
 from harness.analysis.distributions import (
     binomial_cdf,
     chi_squared_tail,
@@ -27,7 +27,7 @@ from harness.analysis.distributions import (
     t_quantile,
     t_tail,
 )
-from harness.analysis.metrics import PASS_RATE
+from harness.analysis.metrics import PASS_RATE, Interval
 from harness.store.columns import AttemptTable, Bools, Ints, rows_by
 
 Floats = NDArray[np.float64]

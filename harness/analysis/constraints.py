@@ -19,9 +19,8 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from harness.analysis.breakdown import values_by
-from harness.analysis.clustered import SampleStatistic
 from harness.analysis.comparison import Comparison, adjusted, compare, pair
-from harness.analysis.metrics import PASS_RATE
+from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.records import SCHEMA_VERSION
 from harness.store.columns import LARGEST, AttemptTable, TableBuilder, TableLine, name_digest
 from harness.store.index import AttemptIndex

@@ -16,8 +16,7 @@ from msgspec import Struct, field, structs
 
 from harness.analysis import comparable
 from harness.analysis.breakdown import Key, are_fractions, has_score, scored, values_by
-from harness.analysis.clustered import SampleStatistic
-from harness.analysis.metrics import PASS_RATE
+from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.analysis.paper_figures import (
     CONSECUTIVE,
     averaged,

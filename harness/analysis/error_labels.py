@@ -17,10 +17,10 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from harness.analysis.clustered import Statistic
 from harness.analysis.constraints import ScoreDetails
 from harness.analysis.failures import reasons
 from harness.analysis.judge_validation import cohens_kappa
+from harness.analysis.metrics import Statistic
 from harness.errors import ConfigError, DataInvalid, DataMissing
 from harness.store.columns import NOT_JUDGED
 from harness.store.index import AttemptIndex, read_instance

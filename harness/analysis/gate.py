@@ -27,7 +27,7 @@ from msgspec.json import Decoder
 from msgspec.structs import replace
 
 from harness.analysis.breakdown import has_score, instances_by, values_by
-from harness.analysis.clustered import Interval, rate, wilson_size
+from harness.analysis.clustered import rate, wilson_size
 from harness.analysis.comparable import (
     Run,
     Variant,
@@ -38,7 +38,7 @@ from harness.analysis.comparable import (
 )
 from harness.analysis.comparison import ALPHA, POWER, Method, compare, pair
 from harness.analysis.distributions import normal_quantile
-from harness.analysis.metrics import PASS_RATE
+from harness.analysis.metrics import PASS_RATE, Interval
 from harness.analysis.paper_figures import weighted_means, weights_of
 from harness.config.run_file import of_k
 from harness.config.sections import CheckSection

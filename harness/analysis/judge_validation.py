@@ -15,7 +15,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 from numpy.typing import NDArray
 
-from harness.analysis.clustered import Statistic, linearised, rate
+from harness.analysis.clustered import linearised, rate
 from harness.analysis.comparable import refuse_unknown
 from harness.analysis.judge_verdicts import (
     RULES,
@@ -25,6 +25,7 @@ from harness.analysis.judge_verdicts import (
     pair_verdicts,
     read_answers,
 )
+from harness.analysis.metrics import Statistic
 from harness.analysis.rankings import RankCorrelation, rank_correlation, refuse_many_groups
 from harness.errors import ConfigError
 from harness.store.columns import NOT_JUDGED

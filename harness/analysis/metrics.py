@@ -10,13 +10,30 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, field
 
-from harness.analysis.clustered import SampleStatistic
 from harness.errors import DataInvalid
 from harness.records import METRICS_VERSION, Outcome, Usage
 
 PASS_RATE = "pass_rate"  # noqa: S105 (not a password)
 """The name that stands for the verdict (pass or fail) where the name of a score is expected."""
 MOST_SHOWN = 4  # scores in the short text of a run's metrics
+
+Interval = tuple[float, float]
+
+
+class Statistic(Struct, frozen=True, kw_only=True):
+    """A statistic of n values in n_clusters clusters. Fields that cannot be estimated are None."""
+
+    mean: float | None = None
+    stderr: float | None = None
+    ci95: Interval | None = None
+    n: int = 0
+    n_clusters: int = 0
+
+
+class SampleStatistic(Statistic, frozen=True, kw_only=True):
+    """A statistic over samples, excluding the ``missing`` samples that have no value."""
+
+    missing: int = 0
 
 
 class Rate(SampleStatistic, frozen=True, kw_only=True):
@@ -72,14 +89,14 @@ class Group(Rate, frozen=True, kw_only=True):
     """The figures of `Metrics` for one group, with a hash of the ids of its instances."""
 
     instances: str = ""
-    scores: dict[str, Mean] = field(default_factory=dict)
+    scores: dict[str, Mean] = {}
     pass_at_k: dict[int, float]
     pass_at_k_stderr: dict[int, float | None]
     pass_at_k_instances: int
-    pass_at_k_ci95: dict[int, tuple[float, float] | None] = field(default_factory=dict)
-    pass_hat_k: dict[int, float] = field(default_factory=dict)
-    pass_hat_k_stderr: dict[int, float | None] = field(default_factory=dict)
-    pass_hat_k_ci95: dict[int, tuple[float, float] | None] = field(default_factory=dict)
+    pass_at_k_ci95: dict[int, Interval | None] = {}
+    pass_hat_k: dict[int, float] = {}
+    pass_hat_k_stderr: dict[int, float | None] = {}
+    pass_hat_k_ci95: dict[int, Interval | None] = {}
     rounds: Rounds
 
 
@@ -114,7 +131,7 @@ class ReferenceScore(Mean, frozen=True, kw_only=True):
     n_pair_clusters: int = 0
     difference: float | None = None
     difference_stderr: float | None = None
-    difference_ci95: tuple[float, float] | None = None
+    difference_ci95: Interval | None = None
 
 
 class Metrics(Struct, frozen=True, kw_only=True):
@@ -147,10 +164,10 @@ class Metrics(Struct, frozen=True, kw_only=True):
     pass_at_k: dict[int, float]
     pass_at_k_stderr: dict[int, float | None]
     pass_at_k_instances: int
-    pass_at_k_ci95: dict[int, tuple[float, float] | None] = {}
+    pass_at_k_ci95: dict[int, Interval | None] = {}
     pass_hat_k: dict[int, float] = {}
     pass_hat_k_stderr: dict[int, float | None] = {}
-    pass_hat_k_ci95: dict[int, tuple[float, float] | None] = {}
+    pass_hat_k_ci95: dict[int, Interval | None] = {}
     n_solved: int = 0  # instances that passed in any round of any sample
     rounds: Rounds
     n_calls: int  # calls of all attempts, superseded ones included; a shared call counts once

@@ -9,9 +9,8 @@ from typing import Any
 from msgspec import Struct
 
 from harness.analysis.breakdown import value_of
-from harness.analysis.clustered import SampleStatistic
 from harness.analysis.constraints import table_line
-from harness.analysis.metrics import PASS_RATE
+from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.records import Score
 from harness.store.columns import TableBuilder
 from harness.store.index import AttemptIndex

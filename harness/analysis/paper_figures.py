@@ -16,7 +16,8 @@ from msgspec.structs import asdict
 from numpy.typing import NDArray
 
 from harness.analysis.breakdown import Groups, Key, are_fractions, group_codes, values_of
-from harness.analysis.clustered import SampleStatistic, linearised
+from harness.analysis.clustered import linearised
+from harness.analysis.metrics import SampleStatistic
 from harness.errors import ConfigError, HarnessError
 from harness.plugins import kind
 from harness.ports import PaperTable

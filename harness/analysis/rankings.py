@@ -15,10 +15,9 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from harness.analysis.breakdown import value_of, values_by
-from harness.analysis.clustered import SampleStatistic
 from harness.analysis.comparable import Run, scored_runs
 from harness.analysis.comparison import Floats, Pairs
-from harness.analysis.metrics import PASS_RATE
+from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.errors import ConfigError
 from harness.store.columns import AttemptTable, Ints
 

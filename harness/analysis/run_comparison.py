@@ -14,7 +14,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from harness.analysis.breakdown import is_verdict, value_of
-from harness.analysis.clustered import SampleStatistic
 from harness.analysis.comparable import (
     Run,
     differing,
@@ -26,7 +25,7 @@ from harness.analysis.comparable import (
 )
 from harness.analysis.comparison import Comparison, adjusted, compare, pair
 from harness.analysis.constraints import ConstraintFindings, KindChange, compare_kinds
-from harness.analysis.metrics import PASS_RATE
+from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.analysis.rankings import Ranking, rank_groups
 
 # Unadjusted p values below this are starred in a matrix, as in figures 13 and 14 of Lior et al.

@@ -16,9 +16,9 @@ from msgspec import Struct
 from pydantic import Field
 
 from harness.analysis.breakdown import any_of_first, has_score, of_round, scored, values_by
-from harness.analysis.clustered import SampleStatistic, clustered_mean
+from harness.analysis.clustered import clustered_mean
 from harness.analysis.comparable import Run
-from harness.analysis.metrics import PASS_RATE
+from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.analysis.paper_figures import macro_f1, weighted_means
 from harness.config.loading import read
 from harness.config.validation import Section, validated

@@ -17,10 +17,10 @@ from msgspec import Struct
 from msgspec.structs import asdict, replace
 from numpy.typing import NDArray
 
-from harness.analysis.clustered import Interval
 from harness.analysis.comparable import Run, scored_runs
 from harness.analysis.comparison import Comparison, Floats, adjusted, pair
 from harness.analysis.cross_table import CrossTable, TableOptions, cross_table
+from harness.analysis.metrics import Interval
 from harness.analysis.rankings import DRAWS, MAX_WORK, MIN_DRAWS, SEED, Tau, rank_correlation
 from harness.analysis.run_comparison import ComparisonOptions, compare_runs
 from harness.errors import RunConflict

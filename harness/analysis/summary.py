@@ -20,7 +20,7 @@ from harness.analysis.breakdown import (
     scored,
     values_by,
 )
-from harness.analysis.clustered import Estimate, SampleStatistic, clustered_means
+from harness.analysis.clustered import Estimate, clustered_means
 from harness.analysis.comparison import compare, pair
 from harness.analysis.metrics import (
     PASS_RATE,
@@ -32,6 +32,7 @@ from harness.analysis.metrics import (
     Rate,
     ReferenceScore,
     Rounds,
+    SampleStatistic,
 )
 from harness.analysis.paper_figures import weighted_means, weights_of
 from harness.analysis.self_preference import common_family

@@ -10,9 +10,8 @@ from urllib.parse import quote
 import msgspec
 
 from harness.analysis.breakdown import explained
-from harness.analysis.clustered import SampleStatistic
 from harness.analysis.comparison import Comparison
-from harness.analysis.metrics import PASS_RATE
+from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.analysis.rankings import InducedRankings
 from harness.analysis.run_comparison import STARRED, Against, MatrixRow, PairMatrix, RunComparison
 from harness.report.runs import ReportedRun

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.analysis.clustered import Statistic
 from harness.analysis.error_labels import ErrorTally
 from harness.analysis.judge_validation import Agreement, JudgeValidation
-from harness.analysis.metrics import ReferenceScore
+from harness.analysis.metrics import ReferenceScore, Statistic
 from harness.report.table import Column, Note, Table, TableDocument, WithError, table
 from harness.report.text import p_value, percent
 

@@ -14,10 +14,9 @@ from typing import Literal
 from msgspec import Struct
 
 from harness.analysis.breakdown import is_verdict
-from harness.analysis.clustered import SampleStatistic
 from harness.analysis.comparable import CONFOUNDED, SCORED_DIFFERENTLY
 from harness.analysis.failures import FENCE_HINT
-from harness.analysis.metrics import PASS_RATE
+from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.analysis.run_comparison import RunComparison
 from harness.analysis.self_preference import notes
 from harness.records import OUTCOMES

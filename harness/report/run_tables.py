@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
-from harness.analysis.clustered import ROUNDING, SampleStatistic
-from harness.analysis.metrics import CallFigures, Metrics, Rate, Rounds
+from harness.analysis.clustered import ROUNDING
+from harness.analysis.metrics import CallFigures, Metrics, Rate, Rounds, SampleStatistic
 from harness.analysis.self_preference import MARK, marked, notes
 from harness.records import OUTCOMES
 from harness.report.judges import REFERENCE_COLUMNS, reference_cells

@@ -7,8 +7,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace as replaced
 
-from harness.analysis.clustered import SampleStatistic
-from harness.analysis.metrics import JudgeFacts
+from harness.analysis.metrics import JudgeFacts, SampleStatistic
 from harness.analysis.panels import PanelFindings, PanelMember
 from harness.records import Attempt, Score
 from harness.report.figures import figures

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.analysis.clustered import SampleStatistic
+from harness.analysis.metrics import SampleStatistic
 from harness.analysis.rankings import InducedRankings
 from harness.analysis.run_comparison import PairMatrix
 from harness.report.comparison import score_name

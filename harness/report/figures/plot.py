@@ -11,8 +11,7 @@ from math import ceil, inf
 from typing import TYPE_CHECKING, Any
 
 from harness.analysis.breakdown import scored, values_by
-from harness.analysis.clustered import SampleStatistic, Statistic
-from harness.analysis.metrics import PASS_RATE
+from harness.analysis.metrics import PASS_RATE, SampleStatistic, Statistic
 from harness.analysis.run_comparison import RunComparison
 from harness.plugins import import_extra
 from harness.report.figure import SHAPES, Figure

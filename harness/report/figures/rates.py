@@ -7,11 +7,10 @@ from math import isfinite
 
 from harness.analysis.ablation import AblationOptions, ablate
 from harness.analysis.breakdown import Key, any_of_first, of_round, value_of, values_by
-from harness.analysis.clustered import SampleStatistic, Statistic
 from harness.analysis.comparable import Variant
 from harness.analysis.comparison import Comparison
 from harness.analysis.judge_validation import JudgeValidation
-from harness.analysis.metrics import PASS_RATE, Metrics
+from harness.analysis.metrics import PASS_RATE, Metrics, SampleStatistic, Statistic
 from harness.analysis.run_comparison import RunComparison
 from harness.errors import UserError
 from harness.report.comparison import score_name
