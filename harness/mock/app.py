@@ -6,6 +6,7 @@ latency, the answer is sent or the drawn fault happens.
 
 Control requests use paths that no real provider has, and are not counted: ``GET /stats``,
 ``GET /stats/bodies``, ``POST /stats/reset``, ``GET /faults``, ``POST /faults`` (see `Conditions`).
+So do the endpoints of vLLM's tokenizer: ``/tokenize``, ``/detokenize`` and ``/tokenizer_info``.
 `batches` serves the endpoints of batches, whose requests take the same steps.
 """
 
@@ -28,6 +29,7 @@ from harness.mock.clouds import AnthropicVertex, BedrockConverse
 from harness.mock.connection import SPACES, Connection, Message, Receive, Send
 from harness.mock.faults import ANSWERS, STATUSES, Fault, FaultMix, Latency, draw
 from harness.mock.gemini import GeminiContent
+from harness.mock.likelihoods import END, Vocabulary, scored
 from harness.mock.openai import OpenAIChat, OpenAICompletions, error_object
 from harness.mock.openai_batches import OpenAIBatches
 from harness.mock.openai_responses import OpenAIResponses
@@ -69,6 +71,11 @@ class Conditions(msgspec.Struct, forbid_unknown_fields=True):
     limits: Limits | None = None
     batch_faults: dict[str, float] | None = None
     batch_latency: float | str | None = None
+
+
+class _Tokenised(msgspec.Struct):
+    prompt: str = ""
+    tokens: list[int] = []
 
 
 class Provider:
@@ -120,7 +127,7 @@ class Provider:
         self._seed, self._api_key, self._retry_after = seed, api_key, retry_after
         self._models, self._refuse, self._reasoning = models, refuse, reasoning
         self._answerer = answerer(answers)
-        self._prompt_cache = PromptCache()
+        self._prompt_cache, self._vocabulary = PromptCache(), Vocabulary()
         self._vendors = {kind.path: kind(reasoning) for kind in WIRE_FORMATS}
         self._encode = msgspec.json.Encoder().encode
         self._batching = BatchSettings(seed)
@@ -278,6 +285,8 @@ class Provider:
     def _choices(
         self, vendor: Wire, request: MockRequest, fault: Fault | None, key: str
     ) -> list[ReplyChoice]:
+        if request.echoed and fault not in _FAULTY_CHOICES:
+            return [scored(request.model, text) for text in request.echoed]
         try:
             answers = [self._answerer(request, index) for index in range(request.n)]
         except wire.NoAnswer as missing:
@@ -396,6 +405,15 @@ class Provider:
             match route:
                 case "GET /stats" | "POST /stats/reset":
                     return 200, self.stats.snapshot()
+                case "GET /tokenizer_info":
+                    return 200, {"eos_token": END}
+                case "POST /tokenize":
+                    text = msgspec.json.decode(body, type=_Tokenised).prompt
+                    tokens = self._vocabulary.encode(text)
+                    return 200, {"tokens": tokens, "count": len(tokens)}
+                case "POST /detokenize":
+                    numbers = msgspec.json.decode(body, type=_Tokenised).tokens
+                    return 200, {"prompt": self._vocabulary.decode(numbers)}
                 case "GET /stats/bodies":
                     return 200, self.stats.by_body()
                 case "GET /faults" | "POST /faults":

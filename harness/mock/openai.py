@@ -54,7 +54,7 @@ class _ChatRequest(Struct):
 
 class _CompletionRequest(Struct):
     model: str
-    prompt: str
+    prompt: str | Annotated[list[str], Meta(min_length=1)]
     n: _N | None = None
     max_tokens: Annotated[int, Meta(ge=0)] | None = None
     stop: str | list[str] | None = None
@@ -206,7 +206,10 @@ class OpenAIChat(OpenAI):
 
 
 class OpenAICompletions(OpenAI):
-    """The wire format of ``POST /v1/completions``, with one prompt, a string, per request."""
+    """The wire format of ``POST /v1/completions``.
+
+    A request has one prompt, or several that are only echoed with their log-probabilities.
+    """
 
     path = "/v1/completions"
     id_prefix = "cmpl"
@@ -219,23 +222,29 @@ class OpenAICompletions(OpenAI):
             ApiError: With status 400, if its body is invalid.
         """
         request = self.decode(body, _CompletionRequest)
-        if request.echo or request.suffix or request.stream or request.max_tokens == 0:
-            said = "The mock provider does not support 'echo', 'suffix', 'stream' and length 0."
+        if request.suffix or request.stream or request.max_tokens == 0:
+            said = "The mock provider does not support 'suffix', 'stream' and length 0."
             raise self.invalid(said, "unsupported_parameter")
+        prompts = (request.prompt,) if isinstance(request.prompt, str) else tuple(request.prompt)
+        echoes = request.echo and request.logprobs is not None and request.max_tokens == 1
+        if not echoes and (request.echo or len(prompts) > 1):
+            said = "The mock provider supports 'echo' and several prompts only with 'logprobs' and"
+            raise self.invalid(f"{said} 'max_tokens': 1.", "unsupported_parameter")
         return MockRequest(
             digest=digest,
             model=request.model,
-            turns=(Turn("user", request.prompt),),
+            turns=tuple(Turn("user", prompt) for prompt in prompts),
             n=request.n or 1,
             max_tokens=request.max_tokens or DEFAULT_MAX_TOKENS,
             stop=_stops(request.stop),
             logprobs=request.logprobs,
+            echoed=prompts if echoes else (),
         )
 
     def choice(self, request: MockRequest, choice: ReplyChoice) -> dict[str, Any]:
         """Return the JSON object of one choice in a reply, without its index."""
         return {
-            "text": inline(choice) if self.reasoning == "think" else choice.text,
+            "text": choice.echo + (inline(choice) if self.reasoning == "think" else choice.text),
             # A text completion can only refuse in its text.
             "finish_reason": "stop" if choice.finish == "refusal" else choice.finish,
             "logprobs": _completion_logprobs(request.prompt, choice),
@@ -276,10 +285,17 @@ def _completion_logprobs(prompt: str, choice: ReplyChoice) -> Mapping[str, objec
     if choice.positions is None:
         return None
     tokens = [position.token for position in choice.positions]
+    logprobs: list[float | None] = [position.logprob for position in choice.positions]
+    # The chosen token is always included, likely or not.
+    top: list[Mapping[str, float] | None] = [
+        {**dict(p.likeliest), p.token: p.logprob} for p in choice.positions
+    ]
+    if choice.echo:  # nothing precedes its first token
+        logprobs[0] = top[0] = None
+    start = 0 if choice.echo else len(prompt)
     return {
         "tokens": tokens,
-        "token_logprobs": [position.logprob for position in choice.positions],
-        # The chosen token is always included, likely or not.
-        "top_logprobs": [{**dict(p.likeliest), p.token: p.logprob} for p in choice.positions],
-        "text_offset": [*accumulate(map(len, tokens[:-1]), initial=len(prompt))] if tokens else [],
+        "token_logprobs": logprobs,
+        "top_logprobs": top,
+        "text_offset": [*accumulate(map(len, tokens[:-1]), initial=start)] if tokens else [],
     }

@@ -57,6 +57,7 @@ class MockRequest(Struct, frozen=True):
     reasons: bool = True  # whether the model may reason before it answers
     shows_reasoning: bool = True
     logprobs: int | None = None  # likeliest tokens to return per position; None: none at all
+    echoed: tuple[str, ...] = ()  # texts to return with the log-probabilities of their tokens
     marked: str = ""  # the beginning of the prompt that the provider's cache shall keep
     cache_read: int = 0  # tokens of it that were read from the cache, or written to it
     cache_write: int = 0
@@ -88,7 +89,8 @@ class ReplyChoice(Struct, frozen=True):
     stop: str | None = None  # the stop string that ended the text, which does not include it
     reasoning: str = ""
     reasoning_tokens: int = 0  # may exceed the tokens of `reasoning`, which can be a summary
-    positions: tuple[TokenPosition, ...] | None = None  # of the text, if requested
+    positions: tuple[TokenPosition, ...] | None = None  # of echo and text, if requested
+    echo: str = ""  # the prompt, if the reply repeats it before the text
 
     @property
     def tokens(self) -> int:

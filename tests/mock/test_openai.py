@@ -326,7 +326,8 @@ async def test_stop_strings_are_obeyed(stop: object) -> None:
         ({"suffix": "."}, "'suffix'"),
         ({"logprobs": 6}, r"\$\.logprobs"),
         ({"max_tokens": 0}, "length 0"),
-        ({"prompt": ["a", "b"]}, r"\$\.prompt"),
+        ({"prompt": ["a", "b"]}, "several prompts"),
+        ({"prompt": []}, r"\$\.prompt"),
     ],
 )
 async def test_what_is_not_supported_is_refused(option: dict[str, object], message: str) -> None:
