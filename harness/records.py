@@ -133,7 +133,7 @@ class PromptCut(NamedTuple):
 
 
 class Request(Struct, frozen=True):
-    """A request to a backend for one answer."""
+    """A request to a backend for one answer, or for log-likelihoods of given answers."""
 
     model: str
     messages: tuple[Message, ...]
@@ -142,6 +142,25 @@ class Request(Struct, frozen=True):
     origin: Origin
     seed: int | None = None  # the provider's, not the run's; None if none is sent
     redraw: int = 0  # how many times this answer was drawn before (--retry truncated)
+    loglikelihoods: bool = False  # whether to return those of the assistant's messages
+
+    @property
+    def continuations(self) -> list[tuple[str, str]]:
+        """Each assistant message, behind the user message that precedes it (its context)."""
+        found, context = [], ""
+        for message in self.messages:
+            if message.role == "assistant":
+                found.append((context, message.content))
+            else:
+                context = message.content
+        return found
+
+    @property
+    def sent(self) -> tuple[Message, ...]:
+        """The texts that are sent: the messages or, for log-likelihoods, a text for each answer."""
+        if not self.loglikelihoods:
+            return self.messages
+        return tuple(Message("user", context + text) for context, text in self.continuations)
 
 
 class Question(Struct, frozen=True):

@@ -8,7 +8,7 @@ The presets, with their sources, are in openai_presets.yaml.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -22,7 +22,7 @@ from harness.backends._http import REPLY_MB, HttpClient, SDKClient
 from harness.backends._openai_batches import LIMITS, OpenAIBatching
 from harness.backends._responses import OnAllowances
 from harness.errors import ConfigError, nearest
-from harness.ports import LOGPROBS, PARAMETERS, PROMPT_LOGPROBS, BatchLimits
+from harness.ports import LOGLIKELIHOODS, LOGPROBS, PARAMETERS, PROMPT_LOGPROBS, BatchLimits
 from harness.records import DecodingConstraint, Reply, Request, Usage
 
 
@@ -43,6 +43,7 @@ class CompletionChoice(msgspec.Struct):
 
     message: _Message | None = None
     text: Any = None
+    index: Any = None
     finish_reason: Any = None
     logprobs: Any = None
     prompt_logprobs: Any = None
@@ -98,6 +99,7 @@ class ProviderPreset:
         constraints: The supported decoding constraints, and their request fields.
         logprobs: Whether the provider promises log-probabilities in OpenAI's form. Together AI has
             another form; OpenRouter and Hugging Face forward requests to others.
+        echo: Whether text completions echo a prompt with the log-probabilities of its tokens.
         entra: Whether calls are authenticated by Microsoft Entra ID instead of a key.
     """
 
@@ -114,6 +116,7 @@ class ProviderPreset:
     constraints: Dialects = field(default_factory=lambda: _bodies.SCHEMA)
     logprobs: bool = False
     prompt_logprobs: bool = False
+    echo: bool = False
     entra: bool = False
 
     def responses_only(self, model: str) -> bool:
@@ -167,7 +170,7 @@ def chosen(
 
 
 COMPATIBLE = ProviderPreset(
-    "any compatible server", None, None, constraints={}, logprobs=True, batches=True
+    "any compatible server", None, None, constraints={}, logprobs=True, batches=True, echo=True
 )
 """A server of which only the URL is known.
 
@@ -225,7 +228,7 @@ class OpenAIBackend(OpenAIBatching):
             client = EntraClient(url, **limits)
         else:
             client = SDKClient("openai", url, key, secret, **limits)
-        turns = {"conversation"} if self.conversation else set[str]()
+        turns = {"conversation"} if self.conversation else {LOGLIKELIHOODS} if found.echo else set()
         own = next((one for one in PRESETS.values() if one.url == client.url), None)
         self.prompt_caching = prompt_caching
         self._usual = own.constraints if own else self.usual
@@ -284,7 +287,7 @@ class OpenAIBackend(OpenAIBatching):
         """Decode a response's body, a chat or text completion in JSON, and return the reply."""
         completion, decoding = _bodies.read(content, _decoder, _Completion), request.decoding
         choice, usage = completion.choices[0], _bodies.counted(completion.usage, _Usage)
-        text, reason, thought = self.said(choice)
+        text, reason, thought = self.answer(completion.choices, request)
         given = completion.prompt_logprobs or choice.prompt_logprobs
         logprobs = None if decoding.logprobs is None else _bodies.logprobs_in(choice.logprobs)
         prompt = _bodies.prompt_logprobs_in(given) if decoding.prompt_logprobs else None
@@ -292,6 +295,12 @@ class OpenAIBackend(OpenAIBatching):
         return Reply(
             text, reason, counts, name, reasoning=thought, logprobs=logprobs, prompt_logprobs=prompt
         )
+
+    def answer(
+        self, choices: Sequence[CompletionChoice], request: Request
+    ) -> tuple[str, str, str | None]:
+        """Return the text, the finish reason and the reasoning (or None) of a completion."""
+        return self.said(choices[0])
 
     def said(self, choice: CompletionChoice) -> tuple[str, str, str | None]:
         """Return the text, the finish reason and the reasoning (or None) of an answer."""

@@ -6,10 +6,11 @@ Conversations (rounds of feedback) are refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from harness.backends import _loglikelihoods
 from harness.backends._bodies import Dialects, finish, split_think
 from harness.backends.openai import CompletionChoice, OpenAIBackend, ProviderPreset
 from harness.records import Request
@@ -39,11 +40,22 @@ class OpenAICompletionsBackend(OpenAIBackend):
         return replace(preset, max_tokens="max_tokens", constraints=kept)
 
     def body(self, request: Request) -> Mapping[str, Any]:
-        """Return the JSON body of a request for a text completion."""
+        """Return the JSON body of a request for a text completion, or for log-likelihoods."""
+        if request.loglikelihoods:
+            return {**self.parameters(request), **_loglikelihoods.body(request)}
         wanted = request.decoding.logprobs
         likeliest = {} if wanted is None else {"logprobs": wanted}
         prompt = "\n\n".join(message.content for message in request.messages)
         return {"prompt": prompt, **likeliest, **self.parameters(request)}
+
+    def answer(
+        self, choices: Sequence[CompletionChoice], request: Request
+    ) -> tuple[str, str, str | None]:
+        """Return the text, the finish reason and the reasoning (or None) of a completion."""
+        if not request.loglikelihoods:
+            return super().answer(choices, request)
+        ordered = sorted(choices, key=lambda one: one.index if isinstance(one.index, int) else 0)
+        return _loglikelihoods.read(request, [one.logprobs for one in ordered]), "stop", None
 
     def said(self, choice: CompletionChoice) -> tuple[str, str, str | None]:
         """Return the text, the finish reason and the reasoning (or None) of an answer."""

@@ -299,7 +299,7 @@ def bounds(request: Request) -> tuple[int, int]:
     Raises:
         ConfigError: If the output is unlimited.
     """
-    read = sum(len(m.content.encode()) + MESSAGE_TOKENS for m in request.messages)
+    read = sum(len(m.content.encode()) + MESSAGE_TOKENS for m in request.sent)
     extra = request.decoding.extra
     if extra:
         read += len(msgspec.json.encode(extra))

@@ -14,7 +14,7 @@ from harness.calls.claims import ClaimedCalls, PaidElsewhere
 from harness.calls.reply_cache import Payment, StoreBusy
 from harness.calls.signals import Ask
 from harness.errors import StoreFailed
-from harness.ports import Backend, KeyedByRequest
+from harness.ports import LOGLIKELIHOODS, Backend, KeyedByRequest
 from harness.records import REFUSALS, Call, Reply, Request, content_hash
 
 Calls = Callable[[Request], Awaitable[Call]]
@@ -39,7 +39,7 @@ def call_key(
             the request's origin.
         part: What the backend itself adds to the key (`KeyedByRequest`).
     """
-    parts = (
+    parts: tuple[object, ...] = (
         KEY_VERSION,
         backend,
         endpoint,
@@ -51,6 +51,8 @@ def call_key(
         request.origin if by_instance else None,
     )
     # Added only if set, so that replies cached by earlier versions keep their keys.
+    if request.loglikelihoods:
+        parts = (*parts, LOGLIKELIHOODS)
     if part:
         return content_hash((*parts, request.redraw, part))
     return content_hash((*parts, request.redraw) if request.redraw else parts)

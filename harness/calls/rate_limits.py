@@ -410,7 +410,7 @@ class TokenEstimate:
         if self._output.seen < LEARNED:
             if self._output.seen:  # max_tokens of 8,192 says little if answers have 20
                 written = min(written, BOUND_TIMES * self._longest)
-            return size / BOUND_CHARACTERS + BOUND_MESSAGE * len(request.messages), written
+            return size / BOUND_CHARACTERS + BOUND_MESSAGE * len(request.sent), written
         return size * self._per_character.value, min(self._output.value, written)
 
     def learn(self, request: Request, usage: Usage) -> None:
@@ -430,5 +430,5 @@ class TokenEstimate:
 
 
 def characters(request: Request) -> int:
-    """Return the number of characters in a request's messages."""
-    return sum(len(message.content) for message in request.messages)
+    """Return the number of characters that a request sends."""
+    return sum(len(message.content) for message in request.sent)

@@ -35,6 +35,10 @@ from harness.ports.papers import PaperTable as PaperTable
 from harness.ports.papers import Pictured as Pictured
 from harness.ports.papers import Tabled as Tabled
 from harness.ports.papers import TableFigure as TableFigure
+from harness.ports.requesting import Aggregates as Aggregates
+from harness.ports.requesting import Aggregating as Aggregating
+from harness.ports.requesting import GivenAnswer as GivenAnswer
+from harness.ports.requesting import Requesting as Requesting
 from harness.records import (
     ConstraintKind,
     Criterion,
@@ -57,6 +61,7 @@ CONSTRAINTS: frozenset[ConstraintKind] = frozenset(get_args(ConstraintKind))
 
 LOGPROBS = "logprobs"
 PROMPT_LOGPROBS = "prompt_logprobs"
+LOGLIKELIHOODS = "loglikelihoods"
 OWN_DRAWS = "own_draws"
 
 
@@ -74,6 +79,7 @@ class Backend(Protocol):
         - ``json_schema``, ``regex``, ``choices``, ``grammar``: constrained decoding.
         - ``logprobs``, ``prompt_logprobs``: can return log-probabilities of the most likely tokens
           at each position of an answer, and of the prompt's tokens, respectively.
+        - ``loglikelihoods``: answers requests for log-likelihoods (`Request.loglikelihoods`).
         - ``conversation``: accepts more than one turn.
         - ``by_instance``: answers depend on the instance, not only on the prompt.
         - ``own_draws``: sampling is cheap, so instances that share a prompt are sampled separately.
@@ -92,6 +98,11 @@ class Backend(Protocol):
 
     async def generate(self, request: Request) -> Reply:
         """Return the reply to a request.
+
+        If the request is for log-likelihoods, each assistant message is scored as a continuation of
+        the user message before it. The reply's text is then a JSON list with, for each of them, the
+        sum of its tokens' log-probabilities (natural logarithm), and whether each token is the
+        likeliest one: ``[[-3.5, false], [-0.2, true]]``.
 
         Raises:
             CallError: If the call fails (see `harness.errors` for its subclasses).
@@ -384,7 +395,7 @@ CAPABILITIES: Mapping[str, tuple[Any, ...]] = {
     "tasks": (
         *(Task, ScoresNoAnswer, ScoresRefusedConstraint, Measured, Paraphrasable, LeakAware),
         *(Fallible, Constraining, Targeted, Parsed, Extracting, Judged, JudgeRouting),
-        *(PromptChecked, Claiming, Pictured, Explained, Tabled, Described),
+        *(PromptChecked, Claiming, Pictured, Explained, Tabled, Described, Requesting, Aggregating),
     ),
     "backends": (
         *(Backend, Startable, PreferredConcurrency, Resumable, KeyedByRequest, Fingerprinted),

@@ -12,7 +12,15 @@ from typing import Any
 from harness.analysis.metrics import PASS_RATE
 from harness.config.run_file import RunFile, of_k
 from harness.errors import ConfigError, DataInvalid, Unparseable, nearest
-from harness.ports import CONSTRAINTS, Backend, Constraining, Paraphrasable, Task
+from harness.ports import (
+    CONSTRAINTS,
+    LOGLIKELIHOODS,
+    Backend,
+    Constraining,
+    Paraphrasable,
+    Requesting,
+    Task,
+)
 from harness.records import DecodingConstraint
 from harness.run.models import FREE, Model
 
@@ -38,12 +46,15 @@ def check_supported(run: RunFile, model: Model, task: Task[Any]) -> None:
             "Remove it from the run file; docs/providers.md says what each backend accepts.",
         )
     _check_constraint(run, backend, task)
+    if isinstance(task, Requesting):
+        _check_needs(run, backend, task)
     # Names of constraints in vLLM before version 0.12; newer versions silently ignore them.
     old = sorted(key for key in run.decoding.extra if key.startswith("guided_"))
     if old and "regex" in backend.features:
         problem = f"vLLM no longer knows decoding.extra.{old[0]}, and would ignore it."
         raise ConfigError(problem, "Set decoding.constraint (docs/providers.md).")
-    if "max_tokens_required" in backend.features and run.decoding.max_tokens is None:
+    limited = run.decoding.max_tokens is not None or isinstance(task, Requesting)
+    if "max_tokens_required" in backend.features and not limited:
         raise ConfigError(f"The backend {name!r} needs decoding.max_tokens.", "Set it.")
     if "conversation" not in backend.features and run.rounds.max > 1:
         problem = f"The backend {name!r} accepts a single prompt, not a conversation."
@@ -63,7 +74,7 @@ def check_supported(run: RunFile, model: Model, task: Task[Any]) -> None:
         raise ConfigError(problem, "Remove polish from the run file.")
     if run.polish is not None and not run.polish.name:
         raise ConfigError("polish.name is missing.", "Name the model that rewrites.")
-    if run.budget.usd is not None and model.price != FREE and run.decoding.max_tokens is None:
+    if run.budget.usd is not None and model.price != FREE and not limited:
         problem = "budget.usd is set, but the length of an answer is not limited."
         raise ConfigError(problem, "Set decoding.max_tokens.")
 
@@ -99,6 +110,27 @@ def _check_measure(run: RunFile, measure: str, task: Task[Any]) -> None:
         problem = f"measure: {measure!r:.60} is not a score of the task or of a judge."
         remedy = f"{nearest(measure, sorted(known))} Or write pass@K, pass^K or any@K."
         raise ConfigError(problem, remedy)
+
+
+LIKELIHOODS_REMEDY = (
+    "Use a server with prompt log-probabilities: backend openai_completions with the base_url of "
+    "vLLM, SGLang or another server with 'echo', or vllm_server with protocol: completions. Or use "
+    "a variant of the task that generates its answer."
+)
+
+
+def _check_needs(run: RunFile, backend: Backend, task: Requesting[Any]) -> None:
+    name, here = run.model.backend, backend.endpoint or "offline"
+    for feature in sorted(task.needed_features - backend.features):
+        problem = (
+            f"The task needs {feature}, which the backend {name!r} does not give (here: {here})."
+        )
+        raise ConfigError(problem, LIKELIHOODS_REMEDY if feature == LOGLIKELIHOODS else "")
+    if LOGLIKELIHOODS in task.needed_features and run.limits.batch is not None:
+        raise ConfigError("Log-likelihoods are not requested in batches.", "Remove limits.batch.")
+    if run.samples < task.needed_samples:
+        problem = f"The task's metrics are over {task.needed_samples} samples per instance."
+        raise ConfigError(problem, f"Set samples: {task.needed_samples}.")
 
 
 def _check_constraint(run: RunFile, backend: Backend, task: Task[Any]) -> None:

@@ -265,14 +265,16 @@ def count_work(
             with_shots = messages != plan.task.messages(owed.instance, ())
             first = messages if first is None or with_shots else first
         if owed.round == 1:
-            name = key(plan.request(owed, 1, messages, messages_hash(messages)))
+            request = plan.request(owed, 1, messages, messages_hash(messages))
+            name = key(request)
             if name not in calls and cached(name):
                 n_cached += 1
             elif name not in calls:
                 reference = plan.task.reference(owed.instance) or ""
                 tokens = round(len(reference) / CHARACTERS_PER_TOKEN[0])
-                answer = max(1, min(tokens, longest or tokens))
-                total.add(messages, longest, certain=True, answer=answer)
+                most = request.decoding.max_tokens
+                answer = max(1, min(tokens, most or tokens))
+                total.add(request.sent, most, certain=True, answer=answer)
             calls.add(name)
         for number in range(max(2, owed.round), rounds.max + 1):
             certain = number == owed.round or not rounds.stop_on_pass

@@ -13,11 +13,13 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from msgspec import structs
+
 from harness.calls.calls import provider_seed
 from harness.config.run_file import RunFile
 from harness.config.sections import MOST
 from harness.errors import ConfigError
-from harness.ports import OWN_DRAWS, Constraining, Task
+from harness.ports import OWN_DRAWS, Constraining, Requesting, Task
 from harness.records import Instance, Message, Origin, Outcome, Request, messages_hash
 from harness.run.pool import NO_VERDICTS, Verdicts
 
@@ -212,4 +214,11 @@ class RunPlan:
                 self.run.seed, prompt, sample, redraw, instance.id if own else None
             )
         origin = Origin(instance.id, sample, number)
-        return Request(self.run.model.name, messages, decoding, sample, origin, seed, redraw)
+        request = Request(self.run.model.name, messages, decoding, sample, origin, seed, redraw)
+        if not isinstance(self.task, Requesting):
+            return request
+        request = self.task.adapted_request(instance, request)
+        names = {"temperature", "top_p", "max_tokens"} - set(self.features)
+        unknown: dict[str, Any] = dict.fromkeys(names)
+        stop = request.decoding.stop if "stop" in self.features else ()
+        return structs.replace(request, decoding=replace(request.decoding, stop=stop, **unknown))

@@ -141,7 +141,7 @@ class Samples:
             origin = Origin(instance.id, owed.sample, 1)
             asked = opening[-1].content
             text, rewritings = await self._rewritten(asked, "instruction", instance, origin)
-            return (*opening[:-1], Message("user", text)), rewritings
+            return (*opening[:-1], replace(opening[-1], content=text)), rewritings
         # The messages as sent: a second model may have paraphrased them.
         messages = convert(done[0].request["messages"], Messages)
         rewritings = ()
@@ -228,6 +228,8 @@ def _recorded(request: Request, prompt: str) -> dict[str, Any]:
     }
     if request.redraw:
         kept["redraw"] = request.redraw
+    if request.loglikelihoods:
+        kept["loglikelihoods"] = True
     # Later rounds' messages follow from those of round 1, the answers and the feedback.
     return kept | ({"messages": request.messages} if number == 1 else {"follows": number - 1})
 

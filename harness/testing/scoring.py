@@ -62,7 +62,8 @@ def check_task(
         if asked is not None:
             _no_leak(check, "messages", [one.content for one in asked], secrets.get(instance.id))
             last = asked[-1] if asked else None
-            if last is None or last.role != "user" or not last.content.strip():
+            whole = isinstance(task, ports.Requesting)  # it may send an answer, or its beginning
+            if not whole and (last is None or last.role != "user" or not last.content.strip()):
                 check.add("messages", "does not end with a non-empty user message.")
         for member in ("instruction", "must_keep"):
             check.optional(member, instance)

@@ -1,0 +1,98 @@
+"""Reads log-likelihoods of given answers from text completions that echo their prompts.
+
+Each answer is sent behind its context. The server returns the prompt's tokens, each with its
+log-probability and with the likeliest token at its place, and then one token that it generates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from harness.errors import RequestRejected
+from harness.records import Request
+
+BROKEN = "\ufffd"  # stands for a part of a character that several tokens share
+
+
+def body(request: Request) -> Mapping[str, Any]:
+    """Return the fields of a request for log-likelihoods, apart from the model."""
+    texts = [message.content for message in request.sent]
+    prompt = texts if len(texts) > 1 else texts[0]
+    return {"prompt": prompt, "max_tokens": 1, "temperature": 0, "logprobs": 1, "echo": True}
+
+
+def read(request: Request, echoes: Sequence[object]) -> str:
+    """Return the text of a reply, given the field ``logprobs`` of each choice, in order.
+
+    Raises:
+        RequestRejected: If the tokens do not spell the text, or one has no log-probability.
+        ValueError, LookupError, MsgspecError: If a field is missing or malformed.
+    """
+    pairs = request.continuations
+    if len(echoes) != len(pairs):
+        raise ValueError(f"{len(echoes)} choices for {len(pairs)} texts")
+    found = [
+        _sum(*pair, msgspec.convert(one, _Echo)) for pair, one in zip(pairs, echoes, strict=True)
+    ]
+    return msgspec.json.encode(found).decode()
+
+
+class _Echo(msgspec.Struct):
+    tokens: list[str]
+    token_logprobs: list[float | None]
+    top_logprobs: list[dict[str, float] | None]
+
+
+def _sum(context: str, continuation: str, echo: _Echo) -> tuple[float, bool]:
+    """Return the sum of a continuation's log-probabilities, and whether its tokens are likeliest.
+
+    Tokens that begin before the end of the context, without its trailing spaces, do not count. In
+    all but rare cases, these are the tokens that lm-evaluation-harness leaves out.
+    """
+    tokens = echo.tokens[:-1]  # the last one is generated
+    start = len(context.rstrip())
+    first = _first(tokens, context + continuation, start)
+    if first == len(tokens):
+        problem = f"No token begins in the answer {continuation[:80]!r}: they all begin before it."
+        raise RequestRejected(problem)
+    logprobs = echo.token_logprobs[first:-1]
+    if None in logprobs:
+        raise RequestRejected(
+            "The server gives no log-probability for the first token of a text without context.",
+            "Set task.prefix_token to the model's first or last token, such as '<|endoftext|>'.",
+        )
+    pairs = list(zip(logprobs, echo.top_logprobs[first:-1], strict=True))
+    greedy = all(top is not None and own == max(top.values()) for own, top in pairs)
+    return sum(own for own, _ in pairs if own is not None), greedy
+
+
+def _first(tokens: Sequence[str], text: str, start: int) -> int:
+    """Return the index of the first token that begins at ``start`` or later.
+
+    Tokens are matched from the end of the text, since a server may add tokens at its beginning.
+
+    Raises:
+        RequestRejected: If the tokens do not spell the text, so that this cannot be known.
+    """
+    first = number = len(tokens)
+    at, parts = len(text), 0  # parts: the most characters that parts of characters seen stand for
+    while number and (at > start or parts):
+        number -= 1
+        token = tokens[number]
+        if BROKEN in token or not token:
+            parts += max(1, len(token))
+            continue
+        ends = range(at - 1, at - parts - 1, -1) if parts else (at,)
+        end = next((end for end in ends if text.endswith(token, 0, max(0, end))), None)
+        if end is None or (parts and end < start < at):
+            break
+        first = number + 1 if parts and end >= start else first
+        at, parts = end - len(token), 0
+        first = number if at >= start else first
+    else:
+        if at <= start or (start == 0 and not number):
+            return 0 if parts else first
+    raise RequestRejected(f"The server's tokens do not spell the text that ends {text[-80:]!r}.")

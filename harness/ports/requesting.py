@@ -1,0 +1,50 @@
+"""Optional members of a task: how its prompts are sent, and metrics of all answers together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
+
+from harness.records import Instance, Request
+
+D = TypeVar("D")
+
+
+@runtime_checkable
+class Requesting(Protocol[D]):
+    """A task that says how its prompts are sent, for example where answers stop."""
+
+    @property
+    def needed_features(self) -> frozenset[str]:
+        """Names of the backend features without which the task cannot run."""
+
+    @property
+    def needed_samples(self) -> int:
+        """The minimum number of samples per instance, 1 for most tasks."""
+
+    def adapted_request(self, instance: Instance[D], request: Request) -> Request:
+        """Return the request for an instance's answer, given the request of the run file.
+
+        Must be a pure function. What the run file sets should not be replaced. Decoding parameters
+        that the backend does not accept are removed afterwards.
+        """
+
+
+class GivenAnswer(NamedTuple):
+    """An answer to an instance, given by its id and the number of the sample."""
+
+    instance: str
+    sample: int  # from 0
+    text: str
+
+
+Aggregates = Mapping[str, Mapping[str, float]]
+"""Metrics that a task computes from all answers, by part of the benchmark and metric."""
+
+
+@runtime_checkable
+class Aggregating(Protocol):
+    """A task with metrics that are not means over answers, such as a corpus's perplexity."""
+
+    def aggregate_answers(self, answers: Iterable[GivenAnswer]) -> Aggregates:
+        """Return the metrics of a run's answers. Instances without an answer are left out."""

@@ -1,0 +1,162 @@
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from harness.backends._loglikelihoods import read
+from harness.backends.openai_completions import OpenAICompletionsBackend
+from harness.calls.budget import bounds
+from harness.calls.calls import call_key
+from harness.errors import RequestRejected
+from harness.mock import MockServer
+from harness.mock.likelihoods import scored, tokenise
+from harness.records import Decoding, Message, Origin, Request
+from tests.backends.answering import answering, transient
+
+
+def asked(*messages: tuple[str, str]) -> Request:
+    turns = tuple(Message(role, text) for role, text in messages)  # type: ignore[arg-type]
+    answers = sum(turn.role == "assistant" for turn in turns)
+    decoding = Decoding(0.0, answers)
+    return Request("m", turns, decoding, 0, Origin("a", 0, 1), loglikelihoods=True)
+
+
+CHOICES = asked(("user", "Is 7 prime? "), ("assistant", "Yes, it is"), ("assistant", "No"))
+
+
+def echo(tokens: Sequence[str], logprobs: Sequence[float | None] | None = None) -> dict[str, Any]:
+    """The field of a choice, where the likeliest token is always the text's own."""
+    found = [None, *[-1.0] * (len(tokens) - 1)] if logprobs is None else logprobs
+    pairs = zip(tokens, found, strict=True)
+    top = [None if one is None else {token: one, " else": one - 1} for token, one in pairs]
+    return {"tokens": [*tokens, " x"], "token_logprobs": [*found, -9.0], "top_logprobs": [*top, {}]}
+
+
+async def generated(url: str, request: Request) -> str:
+    backend = OpenAICompletionsBackend(None, url, secret=str, concurrency=1, timeout_s=5)
+    assert "loglikelihoods" in backend.features
+    try:
+        return (await backend.generate(request)).text
+    finally:
+        await backend.aclose()
+
+
+async def test_one_call_returns_the_log_likelihood_of_each_answer() -> None:
+    with MockServer() as server:
+        found = json.loads(await generated(server.base_url, CHOICES))
+        stats = server.stats()
+    expected = []
+    for text in ("Is 7 prime? Yes, it is", "Is 7 prime? No"):
+        first = len(tokenise("Is 7 prime?"))
+        positions = (scored("m", text).positions or ())[first:-1]
+        total = math.fsum(position.logprob for position in positions)
+        greedy = all(position.logprob == position.likeliest[0][1] for position in positions)
+        expected.append([pytest.approx(total, abs=1e-12), greedy])
+    assert found == expected
+    assert stats.requests == 1
+    assert stats.completion_tokens == 2
+
+
+async def test_the_texts_are_sent_as_one_completion_that_echoes_them() -> None:
+    choices = [
+        {"index": 1, "text": "", "logprobs": echo(["Is 7 prime?", " No"])},
+        {"index": 0, "text": "", "logprobs": echo(["Is 7 prime?", " Yes", ", it is"])},
+    ]
+    with answering(json.dumps({"choices": choices, "model": "m"})) as (url, received):
+        assert await generated(url, CHOICES) == "[[-2.0,true],[-1.0,true]]"
+    assert json.loads(received[0].partition(b"\r\n\r\n")[2]) == {
+        "model": "m",
+        "prompt": ["Is 7 prime? Yes, it is", "Is 7 prime? No"],
+        "max_tokens": 1,
+        "temperature": 0,
+        "logprobs": 1,
+        "echo": True,
+    }
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        [{"text": "Is 7 prime? No", "logprobs": None}] * 2,
+        [{"text": "", "logprobs": echo(["Is 7 prime?", " No"])}],
+        [{"text": "", "logprobs": {"tokens": ["a"]}}] * 2,
+    ],
+)
+async def test_a_reply_without_them_is_malformed(choices: list[dict[str, object]]) -> None:
+    body = json.dumps({"choices": choices, "model": "m"})
+    with answering(body) as (url, _), transient("malformed"):
+        await generated(url, CHOICES)
+
+
+@pytest.mark.parametrize(
+    ("context", "answer", "tokens", "counted"),
+    [
+        ("ab", "cd", ["ab", "cd"], 1),
+        ("ab", "cd", ["<s>", "ab", "c", "d"], 2),  # a token that is not in the text
+        ("ab ", "cd", ["ab", " cd"], 1),  # the space belongs to the answer
+        ("ab", "cd", ["a", "bc", "d"], 1),  # a token that both share does not count
+        ("", "cd", ["<s>", "cd"], 1),
+        ("a\ufffd", "c", ["a\ufffd", "c"], 1),
+        ("aé", "cd", ["a", "\ufffd", "\ufffd", "cd"], 1),  # a character of two tokens
+        ("a", "écd", ["a", "\ufffd", "\ufffd", "cd"], 3),
+        ("a", "cdé", ["a", "cd", "\ufffd", "\ufffd"], 3),
+        ("", "éa", ["\ufffd", "\ufffd", "a"], 3),
+        ("a", " éé", ["a", " \ufffd", "\ufffd", "", "é"], 4),
+    ],
+)
+def test_tokens_that_begin_after_the_context_count(
+    context: str, answer: str, tokens: list[str], counted: int
+) -> None:
+    request = asked(("user", context), ("assistant", answer))
+    logprobs = [-1.0] * len(tokens)
+    ((total, greedy),) = json.loads(read(request, [echo(tokens, logprobs)]))
+    assert (total, greedy) == (-counted, True)
+
+
+@pytest.mark.parametrize(
+    ("context", "answer", "tokens", "said"),
+    [
+        ("ab", "cd", ["ab", "ce"], "do not spell"),
+        ("aé", "éb", ["a", "\ufffd", "\ufffd", "\ufffd", "\ufffd", "b"], "do not spell"),
+        ("ab", "cd", ["a", "bcd"], "they all begin before it"),
+    ],
+)
+def test_an_unclear_boundary_is_an_error(
+    context: str, answer: str, tokens: list[str], said: str
+) -> None:
+    with pytest.raises(RequestRejected, match=said):
+        read(asked(("user", context), ("assistant", answer)), [echo(tokens)])
+
+
+def test_a_first_token_without_a_log_probability_is_an_error_with_a_remedy() -> None:
+    with pytest.raises(RequestRejected, match="without context") as raised:
+        read(asked(("user", ""), ("assistant", "cd")), [echo(["cd"])])
+    assert "prefix_token" in raised.value.remedy
+
+
+def test_an_answer_is_greedy_if_each_of_its_tokens_is_the_likeliest() -> None:
+    likeliest = echo(["ab", "c", "d"])
+    other = {**likeliest, "top_logprobs": [None, {"c": -1.0}, {"d": -1.0, "e": -0.5}, {}]}
+    request = asked(("user", "ab"), ("assistant", "cd"))
+    assert json.loads(read(request, [likeliest])) == [[-2.0, True]]
+    assert json.loads(read(request, [other])) == [[-2.0, False]]
+
+
+def test_each_answer_stands_behind_its_own_context() -> None:
+    two = asked(
+        ("user", "a"), ("assistant", "b"), ("assistant", "c"), ("user", "d"), ("assistant", "e")
+    )
+    assert two.continuations == [("a", "b"), ("a", "c"), ("d", "e")]
+    assert [message.content for message in two.sent] == ["ab", "ac", "de"]
+    assert bounds(two) == (bounds(asked(("user", "a"), ("assistant", "b")))[0] * 3, 3)
+
+
+def test_log_likelihoods_have_keys_of_their_own() -> None:
+    from msgspec.structs import replace
+
+    answer = replace(CHOICES, loglikelihoods=False)
+    assert call_key("b", "e", CHOICES) != call_key("b", "e", answer)
