@@ -181,6 +181,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
     model_calls: CallFigures | None = None  # of the run's own model; null without judges
     judges: dict[str, JudgeFacts] = {}  # a call shared by two judges counts in both
     references: dict[str, ReferenceScore] = field(default={}, name="golds")
+    aggregates: dict[str, dict[str, float]] = {}  # computed by the task, by part and metric
 
     @property
     def pass_rate(self) -> float | None:

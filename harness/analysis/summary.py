@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from harness.analysis.breakdown import (
     Groups,
@@ -37,6 +37,7 @@ from harness.analysis.metrics import (
 from harness.analysis.paper_figures import weighted_means, weights_of
 from harness.analysis.self_preference import common_family
 from harness.records import OUTCOMES
+from harness.store.aggregates import read_aggregates
 from harness.store.calls import NO_CALLS, CallTotals, read_calls
 from harness.store.columns import AttemptTable, changes
 from harness.store.index import read_attempts
@@ -100,9 +101,11 @@ def measure(
         measure=score.removeprefix(PASS_RATE) or None,
     )
     weights = weights_of(facts.task) if len(attempts.scores) > 1 else {}
-    return summarise(
+    metrics = summarise(
         attempts, calls, facts, judges, grouped=grouped, references=references, weights=weights
     )
+    aggregates = {name: dict(one) for name, one in read_aggregates(folder.attempts).items()}
+    return replace(metrics, aggregates=aggregates) if aggregates else metrics
 
 
 def _only_numbers(attempts: AttemptTable) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -43,6 +43,8 @@ def run_document(metrics: Metrics) -> TableDocument:
     if metrics.references:
         rows = [[name, *reference_cells(one)] for name, one in metrics.references.items()]
         parts.append(table(["reference answers", *REFERENCE_COLUMNS], rows))
+    if metrics.aggregates:
+        parts.append(aggregate_table([metrics]))
     parts += [Note(f"{MARK} {note}", "yellow") for note in notes(metrics)]
     parts += [group_table(metrics, label) for label in metrics.groups]
     if len(metrics.pass_at_k) > 1:
@@ -61,6 +63,19 @@ def run_document(metrics: Metrics) -> TableDocument:
             for part in parts
         ]
     return headed(TableDocument(parts=parts), metrics)
+
+
+def aggregate_table(runs: Sequence[Metrics]) -> Table:
+    """Build a table of the metrics that runs' tasks compute themselves."""
+    several = len(runs) > 1
+    rows = [
+        [*([run.run] if several else []), part, metric, number(value, 4)]
+        for run in runs
+        for part, found in run.aggregates.items()
+        for metric, value in found.items()
+    ]
+    columns = [*(["run"] if several else []), "task", "metric", "value"]
+    return table(columns, rows, title="As the benchmark computes it", names=len(columns) - 1)
 
 
 def headed(document: TableDocument, metrics: Metrics) -> TableDocument:

@@ -16,7 +16,13 @@ from harness.report.figure import Figure
 from harness.report.judges import validation_document
 from harness.report.parts import NotePart, Part, figure_part, table_part
 from harness.report.provenance import by_key, prompts
-from harness.report.run_tables import MOST_GROUPS, cost_facts, pass_at_k_table, round_table
+from harness.report.run_tables import (
+    MOST_GROUPS,
+    aggregate_table,
+    cost_facts,
+    pass_at_k_table,
+    round_table,
+)
 from harness.report.runs import Reported, ReportedRun, references
 from harness.report.table import Cell, Column, Note, Row, ShownUnit, Table, WithError, table
 
@@ -67,6 +73,8 @@ def _tables(reported: Reported) -> Iterator[tuple[str, Table | Note]]:
     runs, comparison = reported.runs, reported.comparison
     for label in dict.fromkeys(label for run in runs for label in run.metrics.groups):
         yield "results", _groups(runs, label)
+    if aggregating := [run.metrics for run in runs if run.metrics.aggregates]:
+        yield "scores", aggregate_table(aggregating)
     if (told := references(runs)) is not None:
         yield "scores", told
     for run in runs:

@@ -30,6 +30,7 @@ from harness.run.pool import Ending, Listener, Tally, Verdicts, rare_collections
 from harness.run.run_files import with_own_rows
 from harness.run.samples import Samples
 from harness.run.session import Session, open_session
+from harness.store.aggregates import write_aggregates
 from harness.store.files import write_whole
 from harness.store.json_lines import JsonLinesWriter
 from harness.store.manifest import Manifest
@@ -296,12 +297,12 @@ async def _execute(job: Job, listener: Listener | None) -> Result:
                 early: Ending = "interrupted" if interrupted else "failed"
                 metrics = None
                 with contextlib.suppress(Exception):  # report the first error, not this one
-                    metrics = _conclude(folder, manifest, early, _problem(error))
+                    metrics = _conclude(job, manifest, early, _problem(error))
                 observation.run_ended(early, metrics)
                 raise
             finally:
                 job.data.release()
-            metrics = _conclude(folder, manifest, ended)
+            metrics = _conclude(job, manifest, ended)
             observation.run_ended(ended, metrics)
             return Result(metrics, ended, tally)
 
@@ -433,13 +434,14 @@ def _problem(error: BaseException) -> str:
     return f"unexpected {type(error).__name__}"
 
 
-def _conclude(folder: RunFolder, manifest: Manifest, ended: Ending, problem: str = "") -> Metrics:
+def _conclude(job: Job, manifest: Manifest, ended: Ending, problem: str = "") -> Metrics:
     """Record how the session ended, then write and return the metrics of the whole run."""
     from harness.analysis.metrics import to_json
     from harness.analysis.summary import measure  # not needed before the first call
 
     gc.collect()  # frees memory for reading the attempts
     manifest.end(ended, problem)
-    metrics = measure(folder)
-    write_whole(folder.metrics, to_json(metrics))
+    write_aggregates(job.folder.attempts, job.task)
+    metrics = measure(job.folder)
+    write_whole(job.folder.metrics, to_json(metrics))
     return metrics

@@ -1,0 +1,60 @@
+"""Metrics that a task computes from all answers of a run, in ``aggregates.json``.
+
+They are saved because only a session of the run has the task: later readers may lack its packages
+or data.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from harness.ports import Aggregates, Aggregating, GivenAnswer, Task
+from harness.store.files import write_whole
+
+FILE = "aggregates.json"
+
+
+class _Saved(msgspec.Struct):
+    attempts_bytes: int  # the size of the attempts that the metrics cover
+    results: dict[str, dict[str, float]]
+
+
+class _Line(msgspec.Struct):
+    instance: str
+    sample: int
+    text: str | None = None
+
+
+def write_aggregates(attempts: Path, task: Task[object]) -> None:
+    """Compute and save a task's metrics of the first answers in a file of attempts.
+
+    Nothing is written if the task has no such metrics.
+    """
+    if not isinstance(task, Aggregating):
+        return
+    from harness.store.index import AttemptIndex  # a new run needs no NumPy
+
+    index = AttemptIndex(attempts, judges=False)
+    order = index.in_order()
+    lines = index.read(_Line, order[index.attempts.round[order] == 1])
+    results = task.aggregate_answers(_answers(lines))
+    saved = {"attempts_bytes": attempts.stat().st_size, "results": results}
+    content = msgspec.json.format(msgspec.json.encode(saved), indent=2)
+    write_whole(attempts.with_name(FILE), content + b"\n")
+
+
+def _answers(lines: Iterator[_Line]) -> Iterator[GivenAnswer]:
+    return (GivenAnswer(o.instance, o.sample, o.text) for o in lines if o.text is not None)
+
+
+def read_aggregates(attempts: Path) -> Aggregates:
+    """Return the saved metrics, or none if they do not cover the whole file of attempts."""
+    with contextlib.suppress(OSError, msgspec.MsgspecError):
+        saved = msgspec.json.decode(attempts.with_name(FILE).read_bytes(), type=_Saved)
+        if saved.attempts_bytes == attempts.stat().st_size:
+            return saved.results
+    return {}
