@@ -94,7 +94,7 @@ def asked(requirements: Iterable[Any]) -> Iterator[tuple[str, str]]:
     for line in requirements:
         if isinstance(line, str):
             name, specifier = re.match(
-                r"([A-Za-z0-9_.-]+)(?:\[[\w,]+\])?\s*([^;\s]*)", line
+                r"([A-Za-z0-9_.-]+)(?:\[[\w,-]+\])?\s*([^;\s]*)", line
             ).groups()  # type: ignore[union-attr]
             yield name.lower(), specifier
 

@@ -45,7 +45,9 @@ COMMANDS: Mapping[str, str] = {
 OPTIONS: Mapping[str, str] = {
     "--tasks": "Name benchmarks without an option: harness eval TASK,TASK --model MODEL.",
     "--model_args": _MODEL_KEY,
-    "--num_fewshot": "Write -o task.shots=N.",
+    "--num_fewshot": "Write -o task.shots=N; for lm-eval's tasks, -o task.num_fewshot=N.",
+    "--include_path": "Write -o task.include_path=FOLDER (docs/lm_eval.md).",
+    "--fewshot_as_multiturn": "Write -o task.fewshot_as_multiturn=true (docs/lm_eval.md).",
     "--batch_size": "Write -o limits.concurrency=N.",
     "--gen_kwargs": "Write -o decoding.temperature=0.7 -o decoding.max_tokens=500.",
     "--output_path": _KEPT,
@@ -54,9 +56,9 @@ OPTIONS: Mapping[str, str] = {
     "--use_cache": _CACHED,
     "--cache": _CACHED,
     "--no-cache": "Write --fresh for a new run; HARNESS_CACHE_DIR sets another cache.",
-    "--apply_chat_template": "It is the default; -o model.protocol=completions switches it off.",
+    "--apply_chat_template": "For lm-eval's tasks, write -o task.apply_chat_template=true.",
     "--device": "Local models are run by vLLM (docs/vllm.md).",
-    "--system_instruction": "Write -o task.system=TEXT, if the task has this option.",
+    "--system_instruction": "For lm-eval's tasks: -o task.system_instruction=TEXT.",
     "--seed": "Write -o seed=N.",
     "-T": "Write -o task.KEY=VALUE.",
     "-M": _MODEL_KEY,
@@ -80,8 +82,8 @@ Options with ``-`` in place of ``_`` have the same remedy.
 """
 
 _LIKELIHOODS = (
-    "It compares the likelihoods of given answers, which the harness does not: use "
-    "lm-evaluation-harness, and 'harness import' its samples_*.jsonl."
+    "lm-eval's tasks run here: harness eval lm_eval:NAME. They need a model whose server returns "
+    "log-likelihoods, or a variant that generates its answer (docs/lm_eval.md)."
 )
 _EXECUTION = (
     "It runs generated code, which the harness does not: use Inspect, and 'harness import'."
@@ -90,7 +92,7 @@ _EXECUTION = (
 TASKS: Mapping[str, str] = {
     "gsm8k.*": (
         "It is a preset for your file of its rows: harness eval FILE.jsonl -o task.preset=gsm8k "
-        "--model MODEL (docs/jsonl.md)."
+        "--model MODEL (docs/jsonl.md). Or run lm-eval's: harness eval lm_eval:gsm8k."
     ),
     "(mmlu|hellaswag|truthfulqa|arc|winogrande|piqa|boolq|openbookqa|lambada|race|sciq).*": (
         _LIKELIHOODS
@@ -106,7 +108,10 @@ TASKS: Mapping[str, str] = {
 """Patterns of benchmarks' names, in lower case, and what to do instead."""
 
 _PROMPTFOO = "It is a promptfoo configuration: docs/coming_from.md has its keys and ours."
-_LM_EVAL = "It is a task of lm-evaluation-harness: use rows and checks instead (docs/jsonl.md)."
+_LM_EVAL = (
+    "It is a task of lm-evaluation-harness: harness eval lm_eval:FILE --model MODEL "
+    "(docs/lm_eval.md)."
+)
 
 FILES: Mapping[str, str] = {
     "prompts": _PROMPTFOO,

@@ -23,6 +23,8 @@ from harness.run.models import named_model
 from harness.store.files import make_folder, write_whole
 from harness.store.run_folder import in_run_name
 
+LM_EVAL = "lm_eval:"  # before names of lm-eval's tasks
+OWN_DATA = ("jsonl", "lm_eval")  # tasks whose data the user names
 MAX_TOKENS = 2048  # of an answer: some providers need a limit, and so does an estimate of the cost
 
 _MARK = "# Unless you change it, that command replaces this file. Content: "
@@ -55,7 +57,10 @@ def suite_tree(
         section = _section(task)
         name = section["name"]
         dataset = {"dataset": data[name]} if name in data else {}
-        of_task.append({**_dotted("task", {**dataset, **section}), **_judged(name, judge)})
+        keys = {**_dotted("task", {**dataset, **section}), **_judged(name, judge)}
+        if name == "lm_eval":  # its tasks limit the length of answers
+            keys["decoding.max_tokens"] = None
+        of_task.append(keys)
     return {
         "task": {"name": _section(tasks[0])["name"]},
         "model": {"backend": sections[0]["backend"]},
@@ -77,6 +82,8 @@ def _section(task: str | Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a benchmark's section in a run file. For a file of rows, the task is ``jsonl``."""
     if isinstance(task, Mapping):
         return task
+    if task.startswith(LM_EVAL):
+        return {"name": "lm_eval", "task": task.removeprefix(LM_EVAL)}
     if _is_rows(task):
         return {"name": "jsonl", "path": str(Path(task).resolve())}
     return {"name": task}
@@ -89,7 +96,19 @@ def _is_rows(name: str) -> bool:
 def _short(task: str | Mapping[str, Any]) -> str:
     if isinstance(task, Mapping):
         return str(task["name"])
-    return Path(task).name.partition(".")[0] if _is_rows(task) else task
+    return Path(task).name.partition(".")[0] if _is_rows(task) else task.removeprefix(LM_EVAL)
+
+
+def _split(tasks: Sequence[str | Mapping[str, Any]]) -> list[str | Mapping[str, Any]]:
+    """Return tasks, where names that follow ``lm_eval:NAME`` are names of lm-eval's tasks too."""
+    found: list[str | Mapping[str, Any]] = []
+    prefix = ""
+    for task in tasks:
+        if isinstance(task, str):
+            prefix = LM_EVAL if task.startswith(LM_EVAL) else prefix
+            task = prefix + task.removeprefix(LM_EVAL)
+        found.append(task)
+    return found
 
 
 class Evaluation(NamedTuple):
@@ -117,6 +136,7 @@ def evaluation(
     Raises:
         ConfigError: If a task is unknown, or another argument is invalid.
     """
+    tasks = _split(tasks)
     for task in tasks:
         if isinstance(task, str):
             _check_task(task)
@@ -133,7 +153,7 @@ def evaluation(
         override(tree, key, value)
     notes = []
     for task, name in zip(tasks, names, strict=True):
-        own = not isinstance(task, str) or name == "jsonl" or "task.path" in changes
+        own = not isinstance(task, str) or name in OWN_DATA or "task.path" in changes
         if published and not own and not (name in CATALOGUE and CATALOGUE[name].option):
             notes.append(f"{name}: our own instances, not the published data (docs/eval.md).")
         if judge_of(name) and not any(run.judges for run in runs.values() if run.task.name == name):
@@ -147,7 +167,7 @@ def _check_task(name: str) -> None:
     """Raise ConfigError, with a remedy, unless this names a benchmark or a file of rows."""
     known = kind("tasks").names()
     suffix = Path(name).suffix
-    if _is_rows(name):
+    if _is_rows(name) or name.startswith(LM_EVAL):
         return
     if suffix in (".yaml", ".yml"):
         raise ConfigError(f"{name} is a run file.", f"Use harness run {name} --model MODEL.")

@@ -107,7 +107,7 @@ def test_a_run_file_that_was_changed_is_not_replaced(done: Path) -> None:
         ),
         (("unheard_of", "--model", "simulated/a"), "'harness tasks' describes them"),
         (("gsm8k", "--model", "simulated/a"), "-o task.preset=gsm8k"),
-        (("mmlu", "--model", "simulated/a"), "use lm-evaluation-harness"),
+        (("mmlu", "--model", "simulated/a"), "harness eval lm_eval:NAME"),
         (("collie", "--model", "gpt-4o-mini"), "Did you mean 'openai/gpt-4o-mini'?"),
         (("quickstart", "--model", "simulated/a"), "harness run quickstart --model"),
         ((",", "--model", "simulated/a"), "Which task?"),

@@ -78,8 +78,8 @@ def test_every_pattern_of_models_is_tried() -> None:
     ("task", "said"),
     [
         ("gsm8k_cot", "task.preset=gsm8k"),
-        ("MMLU_pro", "lm-evaluation-harness"),
-        ("truthfulqa_mc2", "lm-evaluation-harness"),
+        ("MMLU_pro", "harness eval lm_eval:"),
+        ("truthfulqa_mc2", "harness eval lm_eval:"),
         ("humaneval", "Inspect"),
         ("unheard_of", ""),
     ],

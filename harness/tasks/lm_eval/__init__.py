@@ -1,0 +1,205 @@
+"""Tasks of lm-evaluation-harness, unchanged (https://github.com/EleutherAI/lm-evaluation-harness).
+
+lm-eval builds the documents, prompts and few-shot examples, and scores the answers. The harness
+makes the calls, and keeps the answers. An instance is a document: if its answers are given, as in
+multiple choice, one call returns the log-likelihoods of all of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from msgspec import structs
+
+from harness.datasets.folder import DataFolder
+from harness.ports import LOGLIKELIHOODS, Aggregates, GivenAnswer
+from harness.records import Decoding, Instance, Message, Request, Score
+from harness.tasks.lm_eval import scoring
+from harness.tasks.lm_eval.loading import (
+    SHOTS_SEED,
+    LmDocument,
+    LmPrompts,
+    LmTasks,
+    described,
+    load,
+)
+
+MAX_TOKENS = 256  # lm-eval's default for APIs
+EXAMPLE = Path(__file__).with_name("example")
+CHAT_STOPS = 4  # the most that chat APIs accept; lm-eval drops the others too
+
+One = Instance[LmDocument]
+
+
+class LmEvalTask:
+    """Tasks of lm-evaluation-harness, with lm-eval's prompts and metrics.
+
+    Args:
+        task: Names of tasks, groups or tags of lm-eval, patterns (mmlu_*), or YAML files.
+        include_path: Folder of further tasks; ``builtin`` has small examples.
+        num_fewshot: Number of few-shot examples (default: the task's).
+        apply_chat_template: Whether prompts are the turns of a chat; or the file of a model's chat
+            template, to send the chat as plain text.
+        fewshot_as_multiturn: Whether few-shot examples are separate turns of a chat.
+        system_instruction: Text before the task's own description.
+        fewshot_seed: Seed of the choice of few-shot examples.
+        prefix_token: Text before answers that have no context, such as <|endoftext|>.
+        metadata: Values for tasks that take them (lm-eval's option of this name).
+    """
+
+    on_truncated: Literal["fail", "grade"] = "grade"
+
+    def __init__(
+        self,
+        task: str | list[str],
+        include_path: str | None = None,
+        num_fewshot: int | None = None,
+        apply_chat_template: bool | str = False,
+        fewshot_as_multiturn: bool = True,
+        system_instruction: str | None = None,
+        fewshot_seed: int = SHOTS_SEED,
+        prefix_token: str = "",
+        metadata: dict[str, Any] | None = None,
+        *,
+        data: DataFolder,
+    ) -> None:
+        self._names = [data.own(one) for one in ([task] if isinstance(task, str) else task)]
+        own = (
+            EXAMPLE if include_path == "builtin" else include_path and Path(data.own(include_path))
+        )
+        self._include = own or None
+        chat: bool | str = apply_chat_template
+        chat = data.own(chat) if isinstance(chat, str) else chat
+        self._prompts = LmPrompts(
+            num_fewshot, chat, fewshot_as_multiturn, system_instruction, fewshot_seed
+        )
+        self._prefix, self._metadata = prefix_token, metadata or {}
+
+    @cached_property
+    def _loaded(self) -> LmTasks:
+        return load(self._names, self._include, self._prompts, self._metadata)
+
+    def instances(self) -> Iterator[One]:
+        """Yield the documents, with their task and its group, if it has one, as labels."""
+        for document in self._loaded.documents:
+            group = self._loaded.group_of(document.task)
+            groups = {"task": document.task} | ({"group": group} if group else {})
+            yield Instance(scoring.identifier(document), document, groups)
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Return lm-eval's version, and hashes of the tasks and of all documents and requests."""
+        tasks, documents = hashlib.sha256(), hashlib.sha256()
+        for name, task in self._loaded.tasks.items():
+            tasks.update(f"{name}\n{described(task)}\n".encode())
+        for one in self._loaded.documents:
+            asked = [one.task, one.number, [request.args for request in one.requests]]
+            for part in (asked, one.requests[0].doc):
+                documents.update(json.dumps(part, sort_keys=True, default=str).encode())
+        return {
+            "lm_eval": version("lm_eval"),
+            "task_sha256": tasks.hexdigest(),
+            "dataset_sha256": documents.hexdigest(),
+        }
+
+    def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
+        """Return lm-eval's prompt or, for given answers, each of them behind its context.
+
+        ``shots`` are not used: lm-eval puts few-shot examples into the prompt.
+        """
+        document = instance.data
+        if document.generates:
+            prompt = document.requests[0].args[0]
+            if self._prompts.apply_chat_template is True:
+                return msgspec.json.decode(prompt, type=tuple[Message, ...])
+            return (Message("user", prompt),)
+        found: list[Message] = []
+        context: str | None = None
+        for request in document.requests:
+            own, continuation = ("", *request.args)[-2:]
+            if own != context:
+                found.append(Message("user", own or self._prefix))
+            context = own
+            found.append(Message("assistant", continuation))
+        return tuple(found)
+
+    @property
+    def needed_features(self) -> frozenset[str]:
+        """The feature ``loglikelihoods``, if answers are given."""
+        given = any(not document.generates for document in self._loaded.documents)
+        return frozenset({LOGLIKELIHOODS} if given else ())
+
+    @property
+    def needed_samples(self) -> int:
+        """The largest number of answers to a document that a task's metrics are computed from."""
+        return max(map(scoring.repeats, self._loaded.tasks.values()))
+
+    def adapted_request(self, instance: One, request: Request) -> Request:
+        """Return a request with lm-eval's parameters, unless the run file sets them."""
+        decoding = request.decoding
+        if not instance.data.generates:
+            answers = sum(message.role == "assistant" for message in request.messages)
+            # A server generates a token for each answer, which is not used.
+            own = Decoding(temperature=0.0, max_tokens=answers, extra=decoding.extra)
+            request = structs.replace(request, decoding=own, loglikelihoods=True)
+            return structs.replace(request, sample=0, seed=None)  # all samples share a call
+        theirs: dict[str, Any] = dict(instance.data.requests[0].args[1])
+        theirs.pop("do_sample", None)
+        until = theirs.pop("until", None) or ()
+        stop = tuple(text for text in ((until,) if isinstance(until, str) else until) if text)
+        length = theirs.pop("max_gen_toks", MAX_TOKENS)
+        mine = {
+            "max_tokens": theirs.pop("max_tokens", length),
+            "temperature": theirs.pop("temperature", 0.0),
+            "top_p": theirs.pop("top_p", None),
+            "stop": stop[:CHAT_STOPS] if self._prompts.apply_chat_template is True else stop,
+        }
+        mine |= {key: getattr(decoding, key) for key in decoding.given() if key != "extra"}
+        return structs.replace(request, decoding=Decoding(**mine, extra=theirs | decoding.extra))
+
+    def score(self, instance: One, text: str) -> Mapping[str, Score]:
+        """Return lm-eval's metrics of one answer; the first accuracy decides whether it passes.
+
+        Metrics that lm-eval can only compute for all answers together are not among them.
+        """
+        return scoring.scores(self._loaded.tasks[instance.data.task], instance.data, text)
+
+    def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
+        """Return lm-eval's metrics of an empty answer, or none if answers are given."""
+        return self.score(instance, "") if instance.data.generates else {}
+
+    def aggregate_answers(self, answers: Iterable[GivenAnswer]) -> Aggregates:
+        """Return lm-eval's metrics of tasks and groups, as ``METRIC,FILTER``."""
+        return scoring.aggregated(self._loaded, answers)
+
+    def extracted(self, instance: One, text: str) -> str | None:
+        """Return what the task's first filter leaves of an answer."""
+        if not instance.data.generates:
+            return None
+        found = scoring.filtered(self._loaded.tasks[instance.data.task], instance.data, text)
+        return None if found == text else found
+
+    def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
+        """Return a message that the answer is wrong. lm-eval has no feedback."""
+        return "Your answer is not correct. Please answer again."
+
+    def reference(self, instance: One) -> str | None:
+        """Return the document's target, if it is text that passes."""
+        target = self.expected_answer(instance)
+        passes = target and any(one.passed for one in self.score(instance, target).values())
+        return target if passes else None
+
+    def expected_answer(self, instance: One) -> str | None:
+        """Return the document's target, if it is text and the model writes the answer."""
+        task, document = self._loaded.tasks[instance.data.task], instance.data
+        target = task.doc_to_target(document.requests[0].doc) if document.generates else None
+        return target if isinstance(target, str) else None
+
+
+plugin = LmEvalTask

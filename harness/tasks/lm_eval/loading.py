@@ -1,0 +1,221 @@
+"""Loads tasks of lm-evaluation-harness, and lets it build their documents, prompts and requests."""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+import importlib
+import io
+import json
+import logging
+import random
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jinja2.exceptions import TemplateError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from msgspec import Struct
+
+from harness.errors import ConfigError, DataMissing, nearest
+from harness.plugins import import_extra
+
+# lm-eval's defaults (lm_eval.defaults), on which shuffled documents and sampled shots depend.
+PYTHON_SEED, NUMPY_SEED, SHOTS_SEED = 0, 1234, 1234
+
+NO_CODE = "It runs code that the model writes, which the harness does not."
+NO_PICTURES = "Its prompts contain pictures or sounds, which the harness does not send."
+
+
+class LmDocument(Struct, frozen=True):
+    """A document of a task of lm-eval, with the requests that lm-eval makes for it, in order."""
+
+    task: str
+    number: int  # lm-eval's ``doc_id``
+    requests: tuple[Any, ...]  # of lm_eval.api.instance.Instance
+
+    @property
+    def generates(self) -> bool:
+        """Whether the model writes an answer. Otherwise, given answers are scored."""
+        return bool(self.requests[0].request_type == "generate_until")
+
+
+@dataclass(frozen=True, slots=True)
+class LmPrompts:
+    """How lm-eval builds prompts, with its names: see the options of the task ``lm_eval``."""
+
+    num_fewshot: int | None = None
+    apply_chat_template: bool | str = False
+    fewshot_as_multiturn: bool = True
+    system_instruction: str | None = None
+    fewshot_seed: int = SHOTS_SEED
+
+    @property
+    def template(self) -> Callable[..., str] | None:
+        """The function that lm-eval calls with the turns of a chat, or None for plain text."""
+        if isinstance(self.apply_chat_template, str):
+            return ChatTemplate(Path(self.apply_chat_template))
+        return _as_json if self.apply_chat_template else None
+
+
+def _as_json(turns: Sequence[Mapping[str, str]], add_generation_prompt: bool = True) -> str:
+    return json.dumps(turns, ensure_ascii=False)
+
+
+class ChatTemplate:
+    """A chat template in a file, as in a model's ``chat_template.jinja``."""
+
+    def __init__(self, path: Path) -> None:
+        settings: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True}
+        environment = ImmutableSandboxedEnvironment(
+            **settings, extensions=["jinja2.ext.loopcontrols"]
+        )
+        self._path = path
+        try:
+            self._template = environment.from_string(path.read_text("utf-8"))
+        except (OSError, UnicodeDecodeError, TemplateError) as error:
+            problem = f"The chat template {path} cannot be read ({error})."
+            raise ConfigError(problem, "Write true, or the path of a Jinja template.") from None
+
+    def __call__(
+        self, turns: Sequence[Mapping[str, str]], add_generation_prompt: bool = True
+    ) -> str:
+        """Return the text of a chat. Without a generation prompt, it ends with the last turn."""
+        given = {"messages": turns, "add_generation_prompt": add_generation_prompt}
+        try:
+            text = self._template.render(given, bos_token="", eos_token="")
+        except TemplateError as error:
+            raise ConfigError(f"The chat template {self._path} fails ({error}).") from None
+        if add_generation_prompt:
+            return text
+        last = turns[-1]["content"].strip()
+        return text[: text.rindex(last) + len(last)]
+
+
+@dataclass(frozen=True, slots=True)
+class LmTasks:
+    """Loaded tasks by name, the groups that they belong to, and their documents."""
+
+    tasks: Mapping[str, Any]  # of lm_eval.api.task.Task
+    groups: Mapping[str, Any]  # of lm_eval.api.group.Group
+    documents: list[LmDocument] = field(default_factory=list)
+
+    def group_of(self, task: str) -> str | None:
+        """Return the name of a group that a task directly belongs to, or None if there is none."""
+        return next((name for name, one in self.groups.items() if task in one.child_names), None)
+
+
+def load(
+    names: Sequence[str], include_path: Path | None, prompts: LmPrompts, metadata: Mapping[str, Any]
+) -> LmTasks:
+    """Load tasks, and build their requests, exactly as lm-eval's ``simple_evaluate`` does.
+
+    Args:
+        names: Names of tasks, groups or tags, patterns such as ``mmlu_*``, or paths of YAML files.
+        include_path: A folder of further tasks, or None.
+        prompts: How prompts are built.
+        metadata: Values that lm-eval passes to tasks that take them.
+
+    Raises:
+        ConfigError: If a task is unknown, invalid, or of a kind that is not supported.
+        DataMissing: If the data of a task cannot be loaded.
+        ExtraMissing: If lm-eval is not installed.
+    """
+    import_extra("lm_eval", "lm-eval")
+    logging.getLogger("lm_eval").setLevel(logging.ERROR)
+    python, numpy = random.getstate(), np.random.get_state()
+    random.seed(PYTHON_SEED)
+    np.random.seed(NUMPY_SEED)
+    try:
+        with contextlib.redirect_stderr(io.StringIO()):  # its progress bars
+            loaded = _loaded(names, include_path, metadata)
+            for name, task in loaded.tasks.items():
+                _configure(name, task, prompts)
+            for name, task in loaded.tasks.items():
+                loaded.documents.extend(_documents(name, task, prompts))
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
+    return loaded
+
+
+def _loaded(
+    names: Sequence[str], include_path: Path | None, metadata: Mapping[str, Any]
+) -> LmTasks:
+    manager_of = importlib.import_module("lm_eval.tasks").TaskManager
+    given = {"include_path": include_path and str(include_path), "metadata": dict(metadata)}
+    # Reading lm-eval's 14,000 tasks takes 8 s, which your own tasks rarely need.
+    own = manager_of(include_defaults=False, **given)
+    try:
+        return _found(own, names)
+    except (ConfigError, LookupError):
+        return _found(manager_of(**given), names)
+
+
+def _found(manager: Any, names: Sequence[str]) -> LmTasks:
+    chosen: list[str] = []
+    for name in names:
+        matching = [name] if Path(name).suffix in (".yaml", ".yml") else []
+        matching = matching or sorted(fnmatch.filter(manager.all_tasks, name))
+        if not matching:
+            known = [one for one in manager.all_tasks if one[:2] == name[:2]]
+            raise ConfigError(f"lm-eval has no task named {name!r}.", nearest(name, known))
+        chosen += [one for one in matching if one not in chosen]
+    try:
+        found = manager.load(chosen)
+    except (ConnectionError, FileNotFoundError, OSError) as error:
+        said = f"{type(error).__name__}: {error}"
+        raise DataMissing(
+            f"The data of {', '.join(chosen)} cannot be loaded ({said}).",
+            "They are downloaded from the Hugging Face Hub at first use.",
+        ) from None
+    except ValueError as error:
+        raise ConfigError(f"lm-eval cannot load {', '.join(chosen)} ({error}).") from None
+    return LmTasks(found["tasks"], found.get("groups", {}))
+
+
+def _configure(name: str, task: Any, prompts: LmPrompts) -> None:
+    """Set the number of shots and the seed, and refuse a task that is not supported."""
+    for refused, why in (("UNSAFE_CODE", NO_CODE), ("MULTIMODAL", NO_PICTURES)):
+        if getattr(task, refused, False):
+            raise ConfigError(f"lm-eval's task {name!r} is not supported. {why}")
+    own = task.get_config("num_fewshot")
+    if prompts.num_fewshot is not None and own != 0:  # lm-eval keeps a 0 that the task sets
+        task.set_config(key="num_fewshot", value=prompts.num_fewshot)
+    elif own is None:
+        task.set_config(key="num_fewshot", value=0)
+    task.set_fewshot_seed(seed=prompts.fewshot_seed)
+
+
+def _documents(name: str, task: Any, prompts: LmPrompts) -> Iterator[LmDocument]:
+    template = prompts.template
+    task.build_all_requests(
+        system_instruction=prompts.system_instruction,
+        apply_chat_template=template is not None,
+        fewshot_as_multiturn=prompts.fewshot_as_multiturn,
+        chat_template=template,
+    )
+    for number, requests in groupby(task.instances, key=lambda one: one.doc_id):
+        document = LmDocument(name, number, tuple(sorted(requests, key=lambda one: one.idx)))
+        kinds = {one.request_type for one in document.requests}
+        if len(kinds) > 1 or (document.generates and len(document.requests) > 1):
+            problem = (
+                f"lm-eval's task {name!r} is not supported: it makes several kinds of request."
+            )
+            raise ConfigError(problem)
+        if template is _as_json and not document.generates:
+            raise ConfigError(
+                f"lm-eval's task {name!r} scores given answers, which are sent as plain text.",
+                "Write the path of the model's chat template: task.apply_chat_template: FILE.jinja",
+            )
+        yield document
+
+
+def described(task: Any) -> str:
+    """Return a task's configuration as JSON, with the source code of its functions."""
+    text = json.dumps(task.dump_config(), sort_keys=True, default=str)
+    return re.sub(r" at 0x[0-9a-f]+", "", text)

@@ -1,0 +1,202 @@
+"""Scores answers by the filters, metrics and aggregations of lm-evaluation-harness."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from numbers import Real
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from harness.errors import Unparseable
+from harness.ports import GivenAnswer
+from harness.records import Score, encodable
+from harness.tasks.lm_eval.loading import LmDocument, LmTasks
+
+ACCURACY = re.compile(r"(.*_)?(acc|accuracy|exact_match|em|pass@1|pass_at_1)(_norm|_bytes)?(,.*)?")
+"""Names of the metrics that lm-eval's tasks treat as accuracies."""
+
+LOGLIKELIHOOD = "loglikelihood"  # the score of a document whose metrics are of the whole corpus
+SAMPLES = "sample_len"  # lm-eval's name for the number of documents
+
+_decode = msgspec.json.Decoder(list[tuple[float, bool]]).decode
+
+
+class FilteredMetric(NamedTuple):
+    """The name of a metric, and of the filter of the answers that it measures."""
+
+    name: str
+    filter: str
+
+    def __str__(self) -> str:
+        return f"{self.name},{self.filter}"
+
+
+def responses(document: LmDocument, text: str) -> list[Any]:
+    """Return what lm-eval's model would return for each request of a document.
+
+    Args:
+        document: The document.
+        text: A reply: the model's answer, or log-likelihoods as JSON.
+
+    Raises:
+        Unparseable: If the text does not hold log-likelihoods for all requests.
+    """
+    text = encodable(text)
+    if document.generates:
+        return [text]
+    try:
+        found = _decode(text)
+    except msgspec.DecodeError as error:
+        raise Unparseable(f"These are not log-likelihoods ({error}).") from None
+    if len(found) != len(document.requests):
+        raise Unparseable(f"{len(found)} log-likelihoods for {len(document.requests)} requests.")
+    rolling = document.requests[0].request_type == "loglikelihood_rolling"
+    return [one for one, _ in found] if rolling else list(found)
+
+
+def values(
+    task: Any, answered: Sequence[tuple[LmDocument, Sequence[Sequence[Any]]]]
+) -> Iterator[dict[FilteredMetric, Any]]:
+    """Yield the values of a task's metrics for each document.
+
+    Args:
+        task: The task.
+        answered: Documents, each with the responses to each of its requests, which are several if
+            the task repeats its requests.
+    """
+    asked = [
+        [
+            dataclasses.replace(request, resps=list(given), filtered_resps={})
+            for request, given in zip(document.requests, found, strict=True)
+        ]
+        for document, found in answered
+    ]
+    task._instances = [request for requests in asked for request in requests]
+    task.apply_filters()
+    for requests in asked:
+        found = {}
+        for name in requests[0].filtered_resps:
+            filtered = [request.filtered_resps[name] for request in requests]
+            for metric, value in task.process_results(requests[0].doc, filtered).items():
+                found[FilteredMetric(metric, name)] = value
+        yield found
+
+
+def scores(task: Any, document: LmDocument, text: str) -> dict[str, Score]:
+    """Return the scores of one answer: the metrics that are numbers, by name.
+
+    The name includes the filter if there are several. The first accuracy decides whether the answer
+    passes.
+    """
+    found = responses(document, text)
+    try:
+        (of_document,) = values(task, [(document, _repeated(task, [[one] for one in found]))])
+    except Exception as error:  # of a task's own code: this answer has no score
+        return {
+            LOGLIKELIHOOD if not document.generates else "score": Score(
+                None, None, f"{error!r:.200}"
+            )
+        }
+    several = len({metric.filter for metric in of_document}) > 1
+    scored: dict[str, Score] = {}
+    decided = False
+    for metric, value in of_document.items():
+        if (number := _number(value)) is None:
+            continue
+        decides = not decided and number in (0, 1) and ACCURACY.fullmatch(metric.name) is not None
+        decided |= decides
+        name = str(metric) if several else metric.name
+        scored[name] = Score(number, bool(number) if decides else None)
+    if not scored and not document.generates:
+        total = sum(one if isinstance(one, float) else one[0] for one in found)
+        scored[LOGLIKELIHOOD] = Score(total)
+    return scored
+
+
+def filtered(task: Any, document: LmDocument, text: str) -> str | None:
+    """Return what the first filter leaves of an answer, if that is text."""
+    request = dataclasses.replace(document.requests[0], resps=[text], filtered_resps={})
+    task._instances = [dataclasses.replace(request, resps=_repeated(task, [[text]])[0])]
+    task.apply_filters()
+    found = next(iter(task._instances[0].filtered_resps.values()))
+    return found if isinstance(found, str) else None
+
+
+def aggregated(loaded: LmTasks, answers: Iterable[GivenAnswer]) -> dict[str, dict[str, float]]:
+    """Return the metrics of tasks and groups that lm-eval would print, by name.
+
+    Documents without an answer, or with fewer answers than the task repeats its requests, are left
+    out.
+    """
+    texts: dict[str, dict[int, str]] = defaultdict(dict)
+    for answer in answers:
+        texts[answer.instance][answer.sample] = answer.text
+    results: dict[str, dict[str, Any]] = {}
+    for name, task in loaded.tasks.items():
+        answered = []
+        for document in loaded.documents:
+            given = texts.get(identifier(document)) if document.task == name else None
+            if given and (found := _complete(task, document, given)):
+                answered.append((document, found))
+        if answered:
+            results[name] = _aggregated(task, values(task, answered))
+    leaves = dict(results)
+    for name, group in loaded.groups.items():
+        results[name] = group.aggregate(leaves)
+    return {name: numbers for name, found in results.items() if (numbers := _numbers(found))}
+
+
+def identifier(document: LmDocument) -> str:
+    """Return the id of the document's instance."""
+    return f"{document.task}/{document.number}"
+
+
+def repeats(task: Any) -> int:
+    """Return how many answers to a document a task needs."""
+    return int(task.get_config("repeats") or 1) if task.OUTPUT_TYPE == "generate_until" else 1
+
+
+def _repeated(task: Any, found: Sequence[Sequence[Any]]) -> list[list[Any]]:
+    """Return responses as often as the task repeats its requests, as its filters expect."""
+    return [list(given) * repeats(task) for given in found]
+
+
+def _complete(task: Any, document: LmDocument, given: Mapping[int, str]) -> list[list[Any]] | None:
+    """Return the responses to each request of a document, or None if some are missing."""
+    wanted = range(repeats(task))
+    if not all(sample in given for sample in wanted):
+        return None
+    try:
+        by_sample = [responses(document, given[sample]) for sample in wanted]
+    except Unparseable:
+        return None
+    return [list(one) for one in zip(*by_sample, strict=True)]
+
+
+def _aggregated(task: Any, found: Iterable[Mapping[FilteredMetric, Any]]) -> dict[str, Any]:
+    items: dict[FilteredMetric, list[Any]] = defaultdict(list)
+    for of_document in found:
+        for metric, value in of_document.items():
+            items[metric].append(value)
+    mean = importlib.import_module("lm_eval.api.metrics").mean
+    functions = task.aggregation()
+    of_task = {str(one): functions.get(one.name, mean)(of) for one, of in items.items()}
+    return {**of_task, SAMPLES: max(map(len, items.values()), default=0)}
+
+
+def _numbers(found: Mapping[str, Any]) -> dict[str, float]:
+    numbers = {name: _number(value) for name, value in found.items()}
+    return {name: float(n) for name, n in numbers.items() if n is not None and math.isfinite(n)}
+
+
+def _number(value: Any) -> bool | float | None:
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    return float(value) if isinstance(value, Real) else None

@@ -1,0 +1,88 @@
+"""A mock provider that keeps the requests it gets, and answers each prompt in its own way."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from hashlib import sha256
+from typing import Any
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from harness.mock.app import Provider
+from harness.mock.wire import MockRequest
+
+ANSWERS = [" It is {}.", " {}", "\n{} I think", " I do not know", " {} or {}"]
+
+
+class Recorder:
+    """The provider as an ASGI application; ``bodies`` are the requests for completions.
+
+    An answer depends on the prompt alone or, if ``drawn``, also on how often it was asked before.
+    """
+
+    def __init__(self, *, drawn: bool = False, latency: float = 0.0) -> None:
+        self.bodies: list[dict[str, Any]] = []
+        self._seen: Counter[tuple[str, ...]] = Counter()
+        self._drawn = drawn
+        self._provider = Provider(answers=self._answer, latency=latency)
+
+    def _answer(self, request: MockRequest, index: int) -> str:
+        turns = tuple(turn.text for turn in request.turns)
+        number = self._seen[turns] if self._drawn else 0
+        self._seen[turns] += 1
+        drawn = int(sha256(repr((turns, number)).encode()).hexdigest(), 16)
+        asked = re.findall(r"What is (-?\d+) and (-?\d+)\?", " ".join(turns))
+        value = sum(map(int, asked[-1])) + drawn // 7 % 5 // 3 if asked else 0
+        return ANSWERS[drawn % len(ANSWERS)].format(value, value + 1)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        parts = bytearray()
+
+        async def reading() -> Any:
+            message = await receive()
+            parts.extend(message.get("body", b""))
+            whole = message["type"] == "http.request" and not message.get("more_body")
+            if whole and scope["path"].endswith("completions"):
+                self.bodies.append(json.loads(bytes(parts)))
+            return message
+
+        await self._provider(scope, reading, send)
+
+    def texts(self) -> list[str]:
+        """Every text that was sent, in alphabetical order."""
+        found: list[str] = []
+        for body in self.bodies:
+            if "messages" in body:
+                found.append(json.dumps(body["messages"], ensure_ascii=False))
+            else:
+                found += [body["prompt"]] if isinstance(body["prompt"], str) else body["prompt"]
+        return sorted(found)
+
+
+class _Protocol(HttpToolsProtocol):
+    def on_message_begin(self) -> None:  # the provider may break the connection
+        super().on_message_begin()
+        self.scope["state"]["transport"] = self.transport
+
+
+@contextmanager
+def serving(recorder: Recorder) -> Iterator[str]:
+    """Serve on a loopback port, and yield the root URL."""
+    config = uvicorn.Config(
+        recorder, port=0, http=_Protocol, ws="none", lifespan="off", log_level="error"
+    )
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    server.should_exit = True
+    thread.join()

@@ -1,0 +1,209 @@
+"""Runs of lm-eval's tasks beside lm-eval's own, against one server: texts and metrics are equal."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+from tests.cli.command import COMMAND
+from tests.tasks.lm_eval.recorder import Recorder, serving
+from tests.tasks.lm_eval.shapes import NAMES, write
+
+if find_spec("lm_eval") is None:
+    pytest.skip("lm-eval is not installed: run scripts/test-exchange", allow_module_level=True)
+
+END = "<|endoftext|>"
+TEMPLATE = (
+    "{% for message in messages %}<|{{ message.role }}|>{{ message.content }}"
+    '{% if not loop.last or add_generation_prompt %}{{ "\\n" }}{% endif %}{% endfor %}'
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+)
+OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
+
+
+class Both(NamedTuple):
+    """What lm-eval and the harness sent, and what they found, by task or group."""
+
+    theirs: Mapping[str, Mapping[str, Any]]
+    ours: Mapping[str, Mapping[str, float]]
+    their_texts: list[str]
+    our_texts: list[str]
+    our_calls: int
+
+
+def environment(folder: Path) -> dict[str, str]:
+    own = {"HARNESS_RUNS_DIR": folder / "runs", "HARNESS_CACHE_DIR": folder / "cache"}
+    own |= {"HF_HOME": folder / "hf"}
+    return {**os.environ, **OFFLINE, **{key: str(path) for key, path in own.items()}}
+
+
+def run(folder: Path, *command: str | Path) -> None:
+    given = [str(part) for part in command]
+    ended = subprocess.run(
+        given, capture_output=True, text=True, check=False, env=environment(folder), cwd=folder
+    )
+    assert ended.returncode == 0, ended.stdout[-3000:] + ended.stderr[-3000:]
+
+
+def lm_eval(folder: Path, asked: dict[str, Any]) -> dict[str, Any]:
+    (folder / "asked.json").write_text(json.dumps(asked))
+    peer = Path(__file__).with_name("peer.py")
+    run(folder, sys.executable, peer, folder / "asked.json", folder / "found.json")
+    found: dict[str, Any] = json.loads((folder / "found.json").read_text())
+    return found
+
+
+def run_file(folder: Path, url: str, task: Mapping[str, Any], **more: Any) -> Path:
+    backend = more.pop("backend", "openai_completions")
+    tree = {
+        "task": {"name": "lm_eval", "include_path": "tasks", **task},
+        "model": {"backend": backend, "name": "m", "base_url": f"{url}/v1"},
+        **more,
+    }
+    (folder / "run.yaml").write_text(yaml.safe_dump(tree))
+    return folder / "run.yaml"
+
+
+def aggregates(folder: Path, name: str = "run") -> dict[str, dict[str, float]]:
+    metrics = json.loads((folder / "runs" / name / "metrics.json").read_text())
+    found: dict[str, dict[str, float]] = metrics["aggregates"]
+    return found
+
+
+def compared(
+    folder: Path, asked: dict[str, Any], task: Mapping[str, Any], drawn: bool = False, **more: Any
+) -> Both:
+    given: dict[str, Any] = {"model": "local-completions", "model_args": {}, "options": {}, **asked}
+    given["include_path"] = str(write(folder))
+    theirs, ours = Recorder(drawn=drawn), Recorder(drawn=drawn)
+    with serving(theirs) as url:
+        path = "chat/completions" if "chat" in given["model"] else "completions"
+        args = {"base_url": f"{url}/v1/{path}"}
+        if path == "completions":
+            args |= {"tokenizer_backend": "remote", "tokenized_requests": False}
+        found = lm_eval(folder, {**given, "model_args": args})
+    with serving(ours) as url:
+        run(folder, *COMMAND, "run", run_file(folder, url, task, **more))
+    return Both(found, aggregates(folder), theirs.texts(), ours.texts(), len(ours.bodies))
+
+
+def assert_equal(theirs: Mapping[str, Any], ours: Mapping[str, float]) -> None:
+    expected = {
+        key: value
+        for key, value in theirs.items()
+        if key == "sample_len" or ("," in key and "_stderr" not in key)
+    }
+    assert expected.keys() == ours.keys()
+    assert ours == pytest.approx(expected, rel=0, abs=1e-9)
+
+
+SHAPES = [name for name in NAMES if name != "majority"]
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Both:
+    """All shapes with one answer to each document, in one evaluation by each of the two."""
+    task = {"task": SHAPES, "prefix_token": END}
+    return compared(tmp_path_factory.mktemp("plain"), {"tasks": SHAPES}, task)
+
+
+@pytest.mark.parametrize("name", [*SHAPES, "leaf_small", "leaf_large"])
+def test_each_shape_has_the_metrics_of_lm_eval(plain: Both, name: str) -> None:
+    assert_equal(plain.theirs[name], plain.ours[name])
+
+
+def test_the_same_texts_are_sent(plain: Both) -> None:
+    assert set(plain.our_texts) == set(plain.their_texts)
+    assert len(set(plain.our_texts)) > 200
+    assert len(plain.our_texts) <= len(plain.their_texts)  # documents with one prompt share a call
+
+
+def test_a_tag_stands_for_its_tasks(tmp_path: Path) -> None:
+    found = compared(tmp_path, {"tasks": ["tagged"]}, {"task": "tagged"})
+    assert found.ours.keys() == {"tagged_a", "tagged_b"}
+    for name, metrics in found.ours.items():
+        assert_equal(found.theirs[name], metrics)
+
+
+def test_a_majority_of_repeated_answers(tmp_path: Path) -> None:
+    more = {"samples": 3, "limits": {"concurrency": 1}}
+    found = compared(tmp_path, {"tasks": ["majority"]}, {"task": "majority"}, drawn=True, **more)
+    assert_equal(found.theirs["majority"], found.ours["majority"])
+    assert found.our_texts == found.their_texts
+    majority, first = (found.ours["majority"][f"exact_match,{name}"] for name in ("maj@3", "first"))
+    assert majority != first
+
+
+@pytest.mark.parametrize("multiturn", [True, False])
+def test_a_chat_with_shots_and_a_system_instruction(tmp_path: Path, multiturn: bool) -> None:
+    options = {
+        "apply_chat_template": True,
+        "fewshot_as_multiturn": multiturn,
+        "system_instruction": "You are terse.",
+    }
+    found = compared(
+        tmp_path,
+        {"tasks": ["chat"], "options": options, "model": "local-chat-completions"},
+        {"task": "chat", **options},
+        backend="openai",
+    )
+    assert_equal(found.theirs["chat"], found.ours["chat"])
+    assert found.our_texts == found.their_texts
+
+
+def test_a_chat_template_as_plain_text(tmp_path: Path) -> None:
+    (tmp_path / "chat.jinja").write_text(TEMPLATE)
+    asked = ["plain_choice", "filtered", "chat"]
+    found = compared(
+        tmp_path,
+        {"tasks": asked, "options": {"apply_chat_template": True}, "template": TEMPLATE},
+        {"task": asked, "apply_chat_template": "chat.jinja"},
+    )
+    for name in asked:
+        assert_equal(found.theirs[name], found.ours[name])
+    assert found.our_texts == found.their_texts
+
+
+def test_other_shots_and_another_seed(tmp_path: Path) -> None:
+    options = {"num_fewshot": 1, "fewshot_random_seed": 7}
+    found = compared(
+        tmp_path,
+        {"tasks": ["sampled_shots"], "options": options},
+        {"task": "sampled_shots", "num_fewshot": 1, "fewshot_seed": 7},
+    )
+    assert_equal(found.theirs["sampled_shots"], found.ours["sampled_shots"])
+    assert found.our_texts == found.their_texts
+
+
+def test_a_killed_run_continues_to_the_same_metrics(plain: Both, tmp_path: Path) -> None:
+    write(tmp_path)
+    recorder = Recorder(latency=0.02)
+    attempts = tmp_path / "runs" / "run" / "attempts.jsonl"
+    task = {"task": SHAPES, "prefix_token": END}
+    with serving(recorder) as url:
+        file = run_file(tmp_path, url, task, limits={"concurrency": 2})
+        killed = subprocess.Popen(
+            [*COMMAND, "run", str(file)], env=environment(tmp_path), cwd=tmp_path
+        )
+        while not attempts.exists() or attempts.read_bytes().count(b"\n") < 40:
+            assert killed.poll() is None
+            time.sleep(0.02)
+        killed.kill()
+        killed.wait()
+        before = recorder.texts()
+        run(tmp_path, *COMMAND, "run", file)
+    assert len(set(before)) < len(set(plain.our_texts))
+    assert set(recorder.texts()) == set(plain.our_texts)
+    # Only the two calls in flight are made again.
+    assert len(recorder.bodies) <= plain.our_calls + 2
+    assert aggregates(tmp_path) == plain.ours

@@ -1,0 +1,166 @@
+"""The task `lm_eval` by itself; that it does what lm-eval does is tested beside."""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.datasets.folder import DataFolder
+from harness.errors import ConfigError, Unparseable
+from harness.ports import Aggregating, GivenAnswer, Requesting
+from harness.records import Decoding, Instance, Message, Origin, Request
+from harness.tasks.lm_eval import LmEvalTask
+from harness.testing import check_task
+from tests.cli.command import harness
+from tests.tasks.lm_eval.shapes import write
+
+if find_spec("lm_eval") is None:
+    pytest.skip("lm-eval is not installed: run scripts/test-exchange", allow_module_level=True)
+
+
+def built(task: str | list[str], include_path: str = "builtin", **options: Any) -> LmEvalTask:
+    return LmEvalTask(task, include_path, **options, data=DataFolder(Path()))
+
+
+def request(task: LmEvalTask, instance: Instance[Any], decoding: Decoding) -> Request:
+    asked = task.messages(instance, ())
+    given = Request("m", asked, decoding, 2, Origin(instance.id, 2, 1), seed=5)
+    return task.adapted_request(instance, given)
+
+
+def test_the_examples_are_right() -> None:
+    task = built(["example_sums", "example_choices"])
+    assert check_task(task) == []
+    assert isinstance(task, Requesting)
+    assert isinstance(task, Aggregating)
+    first, *_, last = task.instances()
+    assert (first.id, dict(first.groups)) == ("example_sums/0", {"task": "example_sums"})
+    (prompt,) = task.messages(first, ())
+    assert prompt.content.startswith("Answer with a number.\n\n")
+    asked, *answers = task.messages(last, ())
+    assert asked.content.startswith("Question: A box")
+    assert [answer.role for answer in answers] == ["assistant"] * 4
+
+
+def test_an_answer_gets_the_metrics_of_each_filter_and_the_first_decides() -> None:
+    task = built("example_sums")
+    instance = next(task.instances())
+    right = task.reference(instance)
+    assert right is not None
+    exact, flexible = (f"exact_match,{name}" for name in ("strict", "flexible"))
+    found = task.score(instance, f"There are {right}")
+    assert {name: score.value for name, score in found.items()} == {exact: 0.0, flexible: 1.0}
+    assert [found[exact].passed, found[flexible].passed] == [False, None]
+    assert task.score(instance, right)[exact].passed is True
+    assert task.extracted(instance, right) is None
+    assert task.score_of_no_answer(instance)[exact].passed is False
+
+
+def test_the_run_files_decoding_wins_over_the_tasks() -> None:
+    task = built("example_sums")
+    instance = next(task.instances())
+    own = request(task, instance, Decoding()).decoding
+    assert own == Decoding(0.0, 64, stop=("\n\n",))
+    set_in_file = Decoding(0.7, 9, stop=("x",), extra={"top_k": 3})
+    assert request(task, instance, set_in_file).decoding == set_in_file
+
+
+def test_samples_of_given_answers_share_a_call() -> None:
+    task = built("example_choices")
+    instance = next(task.instances())
+    found = request(task, instance, Decoding(0.7, 9))
+    assert found.loglikelihoods
+    assert (found.sample, found.seed, found.decoding) == (0, None, Decoding(0.0, 4))
+
+
+@pytest.mark.parametrize("text", ["", "It is 7.", "[[-1.0, true]]", "[[null, true]]"])
+def test_what_is_no_list_of_log_likelihoods_is_unparseable(text: str) -> None:
+    task = built("example_choices")
+    with pytest.raises(Unparseable):
+        task.score(next(task.instances()), text)
+
+
+def test_documents_without_an_answer_are_left_out_of_the_metrics_of_all() -> None:
+    task = built("example_sums")
+    first, second, *_ = task.instances()
+    answers = [GivenAnswer(first.id, 0, task.reference(first) or ""), GivenAnswer(second.id, 0, "")]
+    found = task.aggregate_answers(answers)["example_sums"]
+    assert (found["exact_match,strict"], found["sample_len"]) == (0.5, 2.0)
+    assert task.aggregate_answers([]) == {}
+
+
+def test_a_group_is_a_label(tmp_path: Path) -> None:
+    task = built("weighed", str(write(tmp_path)))
+    groups = {tuple(instance.groups.values()) for instance in task.instances()}
+    assert groups == {("leaf_small", "weighed"), ("leaf_large", "weighed")}
+
+
+def test_a_chat_has_turns(tmp_path: Path) -> None:
+    task = built("chat", str(write(tmp_path)), apply_chat_template=True, system_instruction="Hi.")
+    found = task.messages(next(task.instances()), ())
+    assert found[0] == Message("system", "Hi.\n\nAnswer with a number.")
+    assert [turn.role for turn in found[1:]] == ["user", "assistant"] * 3
+    assert len(request(task, next(task.instances()), Decoding()).decoding.stop) == 4
+
+
+def test_what_scoring_depends_on_is_in_the_fingerprint(tmp_path: Path) -> None:
+    tasks = write(tmp_path)
+    before, same = (built("own_code", str(tasks)).fingerprint() for _ in range(2))
+    assert before == same
+    code = (tasks / "own.py").read_text()
+    (tasks / "own.py").write_text(code.replace("else -100", "else -50"))
+    other_code = built("own_code", str(tasks)).fingerprint()
+    assert other_code["task_sha256"] != before["task_sha256"]
+    assert other_code["dataset_sha256"] == before["dataset_sha256"]
+    shots = built("sampled_shots", str(tasks)).fingerprint()
+    fewer = built("sampled_shots", str(tasks), num_fewshot=1).fingerprint()
+    assert fewer["dataset_sha256"] != shots["dataset_sha256"]
+
+
+UNSAFE = "unsafe_code: true\n"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"task": "no_such_task_anywhere"}, "no task named 'no_such_task_anywhere'"),
+        ({"task": "unsafe"}, "runs code that the model writes"),
+        ({"task": "plain_choice", "apply_chat_template": True}, "are sent as plain text"),
+        ({"task": "chat", "apply_chat_template": "missing.jinja"}, "missing.jinja cannot be read"),
+    ],
+)
+def test_what_is_not_supported_is_refused(
+    options: dict[str, Any], said: str, tmp_path: Path
+) -> None:
+    tasks = write(tmp_path)
+    filtered = (tasks / "filtered.yaml").read_text().replace("task: filtered", "task: unsafe")
+    (tasks / "unsafe.yaml").write_text(filtered + "\n" + UNSAFE)
+    with pytest.raises(ConfigError, match=said):
+        list(built(**options, include_path=str(tasks)).instances())
+
+
+def test_the_shipped_run_file_runs(tmp_path: Path) -> None:
+    env = {"HARNESS_RUNS_DIR": str(tmp_path), "HARNESS_CACHE_DIR": str(tmp_path / "cache")}
+    ended = harness("run", "lm_eval_example", env=env, start_new_session=True)
+    assert ended.returncode == 0, ended.stderr
+    metrics = json.loads((tmp_path / "lm_eval_example" / "metrics.json").read_text())
+    assert metrics["n_samples"] == 40
+    assert 0.5 < metrics["overall"]["pass_rate"] < 0.9
+    assert metrics["aggregates"]["example_sums"]["sample_len"] == 20.0
+
+
+def test_eval_names_tasks_after_a_prefix(tmp_path: Path) -> None:
+    env = {"HARNESS_RUNS_DIR": str(tmp_path), "HARNESS_CACHE_DIR": str(tmp_path / "cache")}
+    words = ["lm_eval:example_sums,example_sums", "--model", "simulated/m"]
+    twice = harness("eval", *words, "-o", "task.include_path=builtin", env=env)
+    assert "Two tasks have runs named 'example_sums'" in twice.stderr
+    words[0] = "lm_eval:example_sums"
+    ended = harness(
+        "eval", *words, "-o", "task.include_path=builtin", env=env, start_new_session=True
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / "eval.example_sums.simulated-m" / "metrics.json").exists()
