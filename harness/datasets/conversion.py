@@ -14,16 +14,18 @@ import json
 import pickle
 import re
 import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 from zipfile import BadZipFile, ZipFile
 
 import msgspec
 
 from harness.datasets.folder import cannot_read
 from harness.errors import DataInvalid
+
+T = TypeVar("T")
 
 # The official classes that correspond to the grammar.
 CLASSES = {
@@ -98,17 +100,7 @@ def unchanged(original: Path) -> Iterator[bytes]:
 
 
 def write_instances(dill: Path) -> Iterator[bytes]:
-    """Yield the lines of ``collie/instances.jsonl``, made from COLLIE's official file."""
-    return _lines(collie_instances(dill))
-
-
-def _lines(rows: Iterable[dict[str, Any]]) -> Iterator[bytes]:
-    for row in rows:
-        yield json.dumps(row, ensure_ascii=False).encode() + b"\n"
-
-
-def collie_instances(dill: Path) -> Iterator[dict[str, Any]]:
-    """Yield the instances in COLLIE's official file, in order, as rows that JSON can encode.
+    """Yield the lines of ``collie/instances.jsonl``, made from COLLIE's official file.
 
     Raises:
         DataInvalid: If the file is not in COLLIE's format.
@@ -132,10 +124,14 @@ def collie_instances(dill: Path) -> Iterator[dict[str, Any]]:
                     "oneshot_prompt": member.get("oneshot_prompt"),
                     "metadata": member.get("metadata", {}),
                 }
-                yield json.loads(json.dumps(row))  # tuples become lists; records raise
+                yield _line(row)  # fails for records
     except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
         problem = f"{type(error).__name__}: {error}"
         raise DataInvalid(f"{dill}, {name}: not in COLLIE's form ({problem:.200}).") from None
+
+
+def _line(row: dict[str, Any]) -> bytes:
+    return json.dumps(row, ensure_ascii=False).encode() + b"\n"
 
 
 def _constraint(value: Record) -> dict[str, Any]:
@@ -169,14 +165,9 @@ def _transformation(value: Any) -> dict[str, Any]:
 
 
 def write_generations(log: Path) -> Iterator[bytes]:
-    """Yield the lines of ``collie/generations/MODEL.jsonl``, made from a model's recorded log."""
-    return _lines(collie_generations(log))
+    """Yield the lines of ``collie/generations/MODEL.jsonl``, made from a model's recorded log.
 
-
-def collie_generations(log: Path) -> Iterator[dict[str, Any]]:
-    """Yield a row for each prompt in a log of generations.
-
-    A row has the ``prompt`` and the ``rounds``. Each round has the model's ``text`` and the
+    A line has the ``prompt`` and the ``rounds``. Each round has the model's ``text`` and the
     ``feedback`` on it, which may be None.
 
     Raises:
@@ -194,7 +185,7 @@ def collie_generations(log: Path) -> Iterator[dict[str, Any]]:
         ]
         for prompt, *pairs in zip(prompts, *rounds, strict=True):
             said = [{"text": text, "feedback": feedback} for text, feedback in pairs]
-            yield {"prompt": prompt, "rounds": said}
+            yield _line({"prompt": prompt, "rounds": said})
     except OSError as error:
         raise cannot_read(log, error) from None
     except (msgspec.MsgspecError, LookupError, ValueError, RecursionError) as error:
@@ -202,7 +193,7 @@ def collie_generations(log: Path) -> Iterator[dict[str, Any]]:
 
 
 LARGEST = 2**24  # maximum bytes of a file in an archive: answers with prompts, or instructions
-_NAME = re.compile(r"(?:.*/)?predictions/gpt3_outputs/([^@/]+)@(_[^@/]+)@(\d{1,4})_\d+\.json")
+_ANSWERS = re.compile(r"(?:.*/)?predictions/gpt3_outputs/([^@/]+)@(_[^@/]+)@(\d{1,4})_\d+\.json")
 
 
 class _Answer(msgspec.Struct):
@@ -210,7 +201,7 @@ class _Answer(msgspec.Struct):
     output: str
 
 
-class _File(msgspec.Struct):
+class _Predictions(msgspec.Struct):
     predictions: list[_Answer]
 
 
@@ -220,26 +211,22 @@ def write_predictions(archive: Path, tasks: Collection[str]) -> Iterator[bytes]:
     Raises:
         DataInvalid: If the archive cannot be read, or has no such answers.
     """
-    try:
-        with ZipFile(archive) as opened:
-            names = sorted(opened.namelist())
-    except (BadZipFile, OSError) as error:
-        raise DataInvalid(f"{archive}: not a zip archive ({error}).") from None
-    files = [found for name in names if (found := _NAME.fullmatch(name)) and found[1] in tasks]
-    if not files:
+
+    def described(name: str) -> re.Match[str] | None:
+        found = _ANSWERS.fullmatch(name)
+        return found if found and found[1] in tasks else None
+
+    row: dict[str, Any] = {}
+    for name, content in _members(archive, described):
+        task, encoding, examples = described(name).groups()  # type: ignore[union-attr]
+        found = _decoded(content, _Predictions, f"{archive}: {name} is not a file of answers")
+        row = {"task": task, "encoding": encoding}
+        row |= {"fields": encoding.removeprefix("_").split("_"), "n_examples": int(examples)}
+        for answer in found.predictions:
+            answered = {"index": answer.index, "output": answer.output}
+            yield msgspec.json.encode(row | answered) + b"\n"
+    if not row:
         raise DataInvalid(f"{archive}: it has no answers of GPT-3.")
-    for found in files:
-        name, (task, encoding, examples) = found[0], found.groups()
-        try:
-            text = b"".join(member(archive, name, LARGEST))
-            answers = msgspec.json.decode(text, type=_File).predictions
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise DataInvalid(f"{archive}: {name} is not a file of answers ({error}).") from None
-        for answer in answers:
-            fields = encoding.removeprefix("_").split("_")
-            row = {"task": task, "encoding": encoding, "fields": fields}
-            row |= {"n_examples": int(examples), "index": answer.index, "output": answer.output}
-            yield msgspec.json.encode(row) + b"\n"
 
 
 # In the order of the authors' evaluation; rules alone score the last.
@@ -256,12 +243,10 @@ def write_instructions(archive: Path, folder: str) -> Iterator[bytes]:
     """
     for category in CATEGORIES:
         name = f"{folder}/{category}_constraints.json"
-        text = b"".join(member(archive, name, LARGEST))
-        try:
-            rows = msgspec.json.decode(text, type=list[dict[str, Any]])
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise DataInvalid(f"{archive}: {name} is not a list of rows ({error}).") from None
-        yield from _lines({"constraint_type": category, **row} for row in rows)
+        [content] = member(archive, name, LARGEST)
+        where = f"{archive}: {name} is not a list of rows"
+        for row in _decoded(content, list[dict[str, Any]], where):
+            yield _line({"constraint_type": category, **row})
 
 
 class _Labelled(msgspec.Struct):
@@ -281,45 +266,51 @@ def write_schemas(archive: Path, folder: str) -> Iterator[bytes]:
     Raises:
         DataInvalid: If the archive cannot be unpacked, or a file in the folder has no schema.
     """
-    decoder = msgspec.json.Decoder(_Schema)
-    name = folder
-    try:
-        with ZipFile(archive) as opened:
-            for name in sorted(opened.namelist()):
-                path = PurePosixPath(name)
-                if path.parent != PurePosixPath(folder) or path.suffix != ".json":
-                    continue
-                with opened.open(name) as file:
-                    found = decoder.decode(file.read(LARGEST))
-                # ``DATASET---NAME.json``, or of two data sets ``DATASET_NAME.json``
-                source = path.stem.split("---" if "---" in path.stem else "_")[0]
-                row = {"name": path.stem, "dataset": source, "schema": found.schema}
-                yield msgspec.json.encode(row | {"instances": found.tests}) + b"\n"
-    except (BadZipFile, OSError, zlib.error, EOFError, RuntimeError) as error:
-        raise DataInvalid(f"{archive}: it cannot be unpacked ({error}).") from None
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise DataInvalid(f"{archive}: {name} is not a file with a schema ({error}).") from None
+    suits = re.compile(rf"{re.escape(folder)}/[^/]+\.json").fullmatch
+    for name, content in _members(archive, suits):
+        found = _decoded(content, _Schema, f"{archive}: {name} is not a file with a schema")
+        stem = PurePosixPath(name).stem
+        # ``DATASET---NAME.json``, or of two data sets ``DATASET_NAME.json``
+        source = stem.split("---" if "---" in stem else "_")[0]
+        row = {"name": stem, "dataset": source, "schema": found.schema}
+        yield msgspec.json.encode(row | {"instances": found.tests}) + b"\n"
 
 
 def member(archive: Path, name: str, limit: int = 2**26) -> Iterator[bytes]:
-    """Yield the content of the file ``name`` in a zip archive, in chunks.
+    """Yield the content of the file ``name`` in a zip archive, in one piece.
 
     Raises:
         DataInvalid: If the file is missing, cannot be unpacked, or has more than ``limit`` bytes.
     """
-    total = 0
+    for _, content in _members(archive, name.__eq__, limit):
+        yield content
+        return
+    raise DataInvalid(f"{archive}: it has no {name}.")
+
+
+def _members(
+    archive: Path, suits: Callable[[str], object], limit: int = LARGEST
+) -> Iterator[tuple[str, bytes]]:
+    """Yield the name and the content of each file in an archive whose name suits, by name."""
+    name = "it"
     try:
-        with ZipFile(archive) as opened, opened.open(name) as file:
-            while piece := file.read(2**16):
-                total += len(piece)
-                if total > limit:
+        with ZipFile(archive) as opened:
+            for name in sorted(filter(suits, opened.namelist())):
+                with opened.open(name) as file:
+                    content = file.read(limit + 1)
+                if len(content) > limit:
                     raise DataInvalid(f"{archive}: {name} has more than {limit:,} bytes.")
-                yield piece
-    except KeyError:
-        raise DataInvalid(f"{archive}: it has no {name}.") from None
+                yield name, content
     # RuntimeError: a password is needed; its subclass NotImplementedError: unknown compression.
-    except (BadZipFile, zlib.error, EOFError, ValueError, RuntimeError) as error:
+    except (BadZipFile, OSError, zlib.error, EOFError, ValueError, RuntimeError) as error:
         raise DataInvalid(f"{archive}: {name} cannot be unpacked ({error}).") from None
+
+
+def _decoded(content: bytes, form: type[T], problem: str) -> T:
+    try:
+        return msgspec.json.decode(content, type=form)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise DataInvalid(f"{problem} ({error}).") from None
 
 
 def prompt(
@@ -359,10 +350,8 @@ def category_prompt(
 
     ``categories`` is a JSON file with the categories' names, descriptions and examples.
     """
-    try:
-        found = msgspec.json.decode(categories.read_bytes(), type=list[_Category])
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise DataInvalid(f"{categories}: not a list of categories ({error}).") from None
+    where = f"{categories}: not a list of categories"
+    found = _decoded(categories.read_bytes(), list[_Category], where)
     listed = [
         "\n - ".join([f"\n{n}. *{of.name}*: {of.description}\nExamples: ", *of.examples])
         for n, of in enumerate(found)
