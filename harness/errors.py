@@ -51,6 +51,15 @@ class DataInvalid(UserError):
     """A data file exists but does not have the expected content."""
 
 
+@contextlib.contextmanager
+def raised_as(kind: type[UserError], where: str = "") -> Iterator[None]:
+    """Re-raise a ConfigError or DataInvalid as ``kind``, with ``where`` before its message."""
+    try:
+        yield
+    except (ConfigError, DataInvalid) as error:
+        raise kind(f"{where}{error.message}", error.remedy) from None
+
+
 class RunConflict(UserError):
     """A run folder is in use or has a different configuration, or runs cannot be compared."""
 

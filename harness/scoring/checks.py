@@ -8,6 +8,7 @@ the checks that it names, or drops those whose value is null, as in
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,7 +23,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from harness.config.other_tools import CHECKERS, remedy
-from harness.errors import ConfigError, DataInvalid, nearest
+from harness.errors import ConfigError, DataInvalid, nearest, raised_as
 from harness.plugins import FILE, kind
 from harness.ports import Checker
 
@@ -65,10 +66,8 @@ def read_checks(raw: object, where: str, judges: Collection[str] = ()) -> list[C
         raise ConfigError(f"{where} must be a list.", "Write '- exact_match', one per line.")
     found: list[Check] = []
     for number, entry in enumerate(raw, start=1):
-        try:
+        with raised_as(ConfigError, f"{where}.{number}"):
             found.append(_entry(entry, [check.name for check in found], judges))
-        except ConfigError as error:
-            raise ConfigError(f"{where}.{number}{error.message}", error.remedy) from None
     return found
 
 
@@ -79,18 +78,16 @@ def checks_of(row: Mapping[str, Any], shared: Sequence[Check]) -> Sequence[Check
         DataInvalid: If the row's ``checks`` are invalid, name a Python file, or leave no check.
     """
     raw = row.get("checks")
-    try:
-        if isinstance(raw, list):
+    if isinstance(raw, list):
+        with raised_as(DataInvalid):
             found: Sequence[Check] = read_checks(raw, "'checks'")
-            if files := [one.checker for one in found if is_file(one.checker)]:
-                problem = f"'checks' names a Python file, {files[0]!r:.60}."
-                raise ConfigError(problem, "Name it in the run file: rows may be untrusted.")
-        elif raw is None or isinstance(raw, Mapping):
-            found = _changed(shared, raw) if raw else shared
-        else:
-            raise ConfigError("'checks' must be a list, or a mapping of check names.")
-    except ConfigError as error:
-        raise DataInvalid(error.message, error.remedy) from None
+        if files := [one.checker for one in found if is_file(one.checker)]:
+            problem = f"'checks' names a Python file, {files[0]!r:.60}."
+            raise DataInvalid(problem, "Name it in the run file: rows may be untrusted.")
+    elif raw is None or isinstance(raw, Mapping):
+        found = _changed(shared, raw) if raw else shared
+    else:
+        raise DataInvalid("'checks' must be a list, or a mapping of check names.")
     if not found:
         said = "Write 'checks' in the row, or task.checks, such as -o task.checks=exact_match."
         raise DataInvalid("there are no checks.", said)
@@ -210,13 +207,13 @@ def _changed(checks: Sequence[Check], changes: Mapping[Any, Any]) -> list[Check]
     for name, change in changes.items():
         if name not in found:
             problem = f"'checks' changes {name!r:.60}, but there is no such check."
-            raise ConfigError(problem, nearest(str(name), found))
+            raise DataInvalid(problem, nearest(str(name), found))
         if change is None:
             del found[name]
         elif isinstance(change, Mapping):
             found[name] = replace(found[name], options={**found[name].options, **change})
         else:
-            raise ConfigError(f"'checks', {name}: must be options, or null to drop it.")
+            raise DataInvalid(f"'checks', {name}: must be options, or null to drop it.")
     return list(found.values())
 
 
@@ -237,14 +234,12 @@ class Rules:
         self._checker = lru_cache(MOST_CACHED)(lambda key: build(key.checker, key.options))
         self._files = [_file(check) for check in shared]
         for check in shared:
-            try:
-                if check.checker != JUDGE:
-                    self.checker(_resolved(check, {}))
-            except DataInvalid:  # its options come from the row
+            if check.checker == JUDGE:
                 continue
-            except ConfigError as error:
-                problem = f"task.checks, {check.name}: {error.message}"
-                raise ConfigError(problem, error.remedy) from None
+            with contextlib.suppress(DataInvalid):  # its options come from the row
+                rule = _resolved(check, {})
+                with raised_as(ConfigError, f"task.checks, {check.name}: "):
+                    self.checker(rule)
 
     def of(self, checks: Sequence[Check], row: Mapping[str, Any]) -> tuple[Check, ...]:
         """Return the checks that need no judge, with the row's values filled into their options.
@@ -264,10 +259,8 @@ class Rules:
                     f"the check {rule.name!r} would read a file that the row names.",
                     f"Write the {option} itself into the row, or the path into the run file.",
                 )
-            try:
+            with raised_as(DataInvalid, f"{check.name}: "):
                 self.checker(rule)
-            except ConfigError as error:
-                raise DataInvalid(f"{check.name}: {error.message}", error.remedy) from None
             found.append(rule)
         return tuple(found)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.errors import ConfigError, DataInvalid
+from harness.errors import ConfigError, raised_as
 from harness.records import Instance, Score
 from harness.scoring.constraints.check import check
 from harness.scoring.constraints.grammar import read
@@ -22,10 +22,8 @@ class ConstraintChecker:
 
     def __init__(self, level: str, constraint: dict[str, Any], targets: Any) -> None:
         raw = {"level": level, "constraint": constraint, "targets": targets}
-        try:
+        with raised_as(ConfigError):
             self.specification = read(raw, "The checker 'constraint'")
-        except DataInvalid as error:
-            raise ConfigError(error.message, error.remedy) from None
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
         """Return a score of True or False. If False, its reason lists the constraints that fail."""

@@ -10,7 +10,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from harness.errors import ConfigError, DataInvalid
+from harness.errors import ConfigError, raised_as
 from harness.records import Instance, Score
 from harness.scoring.instructions import CHECKS, Verdicts, instruction, judge, parameters
 from harness.scoring.instructions.texts import IFEVAL
@@ -28,10 +28,8 @@ class InstructionChecker:
     def __init__(
         self, name: str, arguments: Mapping[str, Any], verdicts: Verdicts, loose: bool
     ) -> None:
-        try:
+        with raised_as(ConfigError):
             self._instruction = instruction(name, arguments, verdicts)
-        except DataInvalid as error:
-            raise ConfigError(error.message, error.remedy) from None
         self._loose = loose
 
     def check(self, text: str, instance: Instance[Any]) -> Score:

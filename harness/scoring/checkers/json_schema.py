@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.errors import ConfigError, DataInvalid
+from harness.errors import ConfigError, DataInvalid, raised_as
 from harness.records import Instance, Score
 from harness.scoring import validators
 from harness.scoring.extraction import BlockExtraction
@@ -33,11 +33,9 @@ class JsonSchemaChecker:
         extraction: str = "whole",
     ) -> None:
         self.extraction = BlockExtraction(extraction)
-        try:
+        with raised_as(ConfigError, "The checker 'json_schema': "):
             loaded = _load(schema) if isinstance(schema, str) else schema
             validators.validator(loaded, mode=mode, draft=draft)
-        except DataInvalid as error:
-            raise ConfigError(f"The checker 'json_schema': {error.message}", error.remedy) from None
         self.constrains = format == "json" and self.extraction.name == "whole"
         self.schema: dict[str, Any] | bool = loaded
         self._score = partial(score_document, schema=loaded, format=format, mode=mode, draft=draft)

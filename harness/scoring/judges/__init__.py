@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-from harness.errors import ConfigError, DataInvalid, nearest
+from harness.errors import ConfigError, nearest, raised_as
 from harness.ports import Judged, Task
 from harness.prompts import ENDING, Template, named, read, read_file
 from harness.records import (
@@ -89,10 +89,8 @@ class JudgePrompt:
             problem = f"{name} has no {{{{ {missing} }}}}, so the judge would not see the answer."
             raise ConfigError(problem, "Add it.")
         available = known if self._asked else known - {"asked"}
-        try:  # fail before the run starts, not at the first answer
+        with raised_as(ConfigError):  # before the run starts, not at the first answer
             self._prompt.render(dict.fromkeys(available, ""))
-        except DataInvalid as error:
-            raise ConfigError(error.message, error.remedy) from None
 
     def render(
         self, instance: Instance[Any], judged: Mapping[str, str], **fields: Any

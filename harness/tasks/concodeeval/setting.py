@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import msgspec
 
 from harness.datasets.folder import DataFolder, sha256
-from harness.errors import ConfigError, DataInvalid, DataMissing
+from harness.errors import ConfigError, DataInvalid, DataMissing, raised_as
 from harness.ports import DataTable
 from harness.prompts import Template, named, read, read_file
 from harness.records import Message
@@ -156,13 +156,10 @@ class ConCodeEval:
         self.benchmark, self._dataset = read_benchmark(dataset, data), dataset
         self._wording: Wording = wording or ("paper" if prompt in self.prompts[1:] else "corrected")
         for row in self.benchmark.schemas:  # report invalid schemas before any call
-            try:
+            with raised_as(DataInvalid, f"The schema {row.id!r:.80}: "):
                 if mode == "paper":  # its validator detects an invalid schema only with an answer
                     validator({**row.schema, "$schema": DRAFT_7})
                 validator(row.schema, mode=mode)
-            except DataInvalid as error:
-                said = f"The schema {row.id!r:.80}: {error.message}"
-                raise DataInvalid(said, error.remedy) from None
         if self.part == "validation" and not any(self.benchmark.samples.values()):
             said = f"The data set {dataset!r} has schemas but no samples to judge."
             raise ConfigError(said, "Use builtin, or make one: harness build concodeeval.")

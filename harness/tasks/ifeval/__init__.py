@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 from msgspec import Meta, Struct, to_builtins
 
 from harness.datasets.folder import DataFolder, sha256
-from harness.errors import DataInvalid
+from harness.errors import DataInvalid, raised_as
 from harness.ports import PaperTable, TableFigure
 from harness.records import Instance, Message, Score
 from harness.scoring import instructions as verifiable
@@ -196,7 +196,7 @@ def read_item(raw: Row, where: str, verdicts: Verdicts) -> IFEvalItem:
         DataInvalid: If the row is malformed or names an unknown instruction.
     """
     row = converted(raw, _Row, where)
-    try:
+    with raised_as(DataInvalid, f"{where}: "):
         messages = turns_of(raw)
         if not messages[-1].content.strip():
             raise DataInvalid("the prompt is empty.")
@@ -205,8 +205,6 @@ def read_item(raw: Row, where: str, verdicts: Verdicts) -> IFEvalItem:
             raise DataInvalid(said, "Write {} for an instruction without arguments.")
         pairs = zip(row.instruction_id_list, row.kwargs, strict=True)
         found = tuple(verifiable.instruction(name, own, verdicts) for name, own in pairs)
-    except DataInvalid as error:
-        raise DataInvalid(f"{where}: {error.message}", error.remedy) from None
     return IFEvalItem(str(row.key), messages, found, row.reference, row.wrong)
 
 

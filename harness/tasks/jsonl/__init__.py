@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec.structs import replace
 
 from harness.datasets.folder import DataFolder, sha256
-from harness.errors import ConfigError, DataInvalid, Unparseable
+from harness.errors import DataInvalid, Unparseable, raised_as
 from harness.plugins import kind
 from harness.prompts import Template
 from harness.records import (
@@ -134,10 +134,9 @@ class JsonlTask:
 
     def _read(self) -> Iterator[tuple[str, One]]:
         for number, (where, row) in enumerate(rows(self.path), start=1):
-            try:
-                yield where, self._instance(row, number)
-            except (DataInvalid, ConfigError) as error:
-                raise DataInvalid(f"{where}: {error.message}", error.remedy) from None
+            with raised_as(DataInvalid, f"{where}: "):
+                instance = self._instance(row, number)
+            yield where, instance
 
     def _instance(self, row: Row, number: int) -> One:
         if self._adapt is not None:

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 import yaml
 from msgspec import Struct
 
-from harness.errors import ConfigError, DataInvalid, nearest
+from harness.errors import ConfigError, DataInvalid, nearest, raised_as
 from harness.records import Message, encodable
 from harness.scoring.checks import JUDGE, Check, field_of, from_row
 from harness.scoring.patterns import numbers
@@ -109,10 +109,8 @@ class JudgeChecks:
         self._shared = [check for check in shared if check.checker == JUDGE]
         self._judges, self._panels, self._rows = judges, panels or {}, rows
         for check in self._shared:
-            try:
+            with raised_as(ConfigError, "task.checks: "):
                 self._refuse(check)
-            except DataInvalid as error:
-                raise ConfigError(f"task.checks: {error.message}", error.remedy) from None
 
     def of(self, checks: Sequence[Check], row: Row) -> ByJudge:
         """Return the criteria of each judge that a row's checks name, by judge.

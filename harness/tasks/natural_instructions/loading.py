@@ -19,7 +19,7 @@ from msgspec import Meta, Struct
 
 from harness.config import loading as yaml_files
 from harness.datasets.folder import cannot_read
-from harness.errors import ConfigError, DataInvalid
+from harness.errors import DataInvalid, raised_as
 from harness.tasks._rows import converted, unique
 
 ABSENT = "-"  # stands for a missing field in the authors' files
@@ -223,7 +223,5 @@ def category_of(name: str, *known: Mapping[str, str]) -> str | None:
 
 
 def _yaml(path: Path, what: str, hint: str) -> dict[str, Any]:
-    try:
+    with raised_as(DataInvalid):
         return yaml_files.read(path, what, hint)
-    except ConfigError as error:
-        raise DataInvalid(error.message, error.remedy) from None
