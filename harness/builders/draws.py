@@ -14,10 +14,7 @@ T = TypeVar("T")
 
 
 class Draws:
-    """A reproducible stream of random draws.
-
-    The same seed and name (one or more values) always give the same draws.
-    """
+    """A stream of random draws that are always the same for a seed and a name."""
 
     def __init__(self, seed: int, *name: object) -> None:
         digest = hashlib.sha256(repr((seed, *name)).encode()).digest()

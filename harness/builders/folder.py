@@ -52,10 +52,7 @@ class _Manifest(msgspec.Struct):
 
 @contextlib.contextmanager
 def explained(doing: str) -> Iterator[None]:
-    """Convert an OSError raised in the block to StoreFailed.
-
-    The message is "Cannot ", then ``doing`` (such as "read the file"), then the system's reason.
-    """
+    """Raise StoreFailed ("Cannot ``doing``: …") for an OSError that is raised in the block."""
     try:
         yield
     except OSError as error:
@@ -156,10 +153,7 @@ class Stages:
         self.resumed = 0
 
     def found(self, name: str, key: str, type_: type[T]) -> T | None:
-        """Return the result that was saved for a stage under this key.
-
-        Return None if there is no such result, or if it cannot be read.
-        """
+        """Return a stage's result that was saved under this key, or None if there is none."""
         try:
             content = (self.folder / f"{name}.json").read_bytes()
             saved = msgspec.json.decode(content, type=_Saved[type_])  # type: ignore[valid-type]
@@ -176,10 +170,7 @@ class Stages:
             temporary.write_bytes(msgspec.json.encode(_Saved(key, result)))
 
     def result(self, name: str, key: str, type_: type[T], make: Callable[[], T]) -> T:
-        """Return the result that was saved for a stage under this key.
-
-        If there is none, call ``make``, and save and return its result.
-        """
+        """Return a stage's result that was saved under this key, or make it and save it."""
         found = self.found(name, key, type_)
         if found is None:
             found = make()
@@ -192,10 +183,7 @@ class Stages:
 
     @contextlib.contextmanager
     def deleted_on_mistakes(self) -> Iterator[None]:
-        """Delete the saved results if the block raises an error that the user's input causes.
-
-        These errors are ConfigError, DataInvalid and DataMissing.
-        """
+        """Delete the saved results if the block raises an error that the user must fix."""
         try:
             yield
         except (ConfigError, DataInvalid, DataMissing):

@@ -44,10 +44,7 @@ DUCKDB = {"autoinstall_known_extensions": "false", "threads": 1, "memory_limit":
 
 
 class FileLoader:
-    """Loads one document from each file, for a single file or for all files below a folder.
-
-    Files named ``*.gz`` are decompressed.
-    """
+    """Loads one document from a file or from each file below a folder, also if compressed."""
 
     pattern = "**/*"  # used if the option ``files`` is not given
 
@@ -131,10 +128,7 @@ class MarkdownLoader(FileLoader):
 
 
 def running_text(markdown: str) -> str:
-    """Return the top-level paragraphs of a Markdown document, separated by blank lines.
-
-    Their markup is removed.
-    """
+    """Return the text of a Markdown document's top-level paragraphs, without markup."""
     tokens = _parser().parse(FRONT_MATTER.sub("", markdown))
     paragraphs = [
         "".join(map(_words, inline.children or []))
@@ -158,10 +152,7 @@ def _parser() -> MarkdownIt:
 
 
 class GutenbergLoader(FileLoader):
-    """Loads one document from each book of Project Gutenberg.
-
-    If the folder has Gutenberg's metadata file, only books in ``language`` are loaded.
-    """
+    """Loads one document per book of Project Gutenberg, by language if metadata is there."""
 
     def __init__(
         self, path: str, language: str = "English", encoding: str = "utf-8", *, data: DataFolder
@@ -210,10 +201,7 @@ class WordListLoader(FileLoader):
         super().__init__(str(data.file(path)), "", encoding, data=data)
 
     def names(self) -> Iterator[str]:
-        """Yield the documents' names: "1", "1001" and so on.
-
-        A document's name is the number of its first word in the list.
-        """
+        """Yield the numbers of the documents' first words in the list: "1", "1001" and so on."""
         return (document.name for document in self._documents())
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
@@ -250,10 +238,7 @@ def row_document(name: str, row: Mapping[str, Any], column: str) -> Document:
 
 
 class JsonlLoader:
-    """Loads one document from each line of a JSONL file.
-
-    A document's name is its line number. ``column`` is the key of the text in each object.
-    """
+    """Loads one document, named by its number, from each line of a JSONL file."""
 
     def __init__(self, path: str, column: str = "text", *, data: DataFolder) -> None:
         self._path, self._column = data.file(path), column

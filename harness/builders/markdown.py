@@ -35,10 +35,7 @@ def quoted(text: str, longest: int) -> str:
 
 
 def inline(text: str) -> str:
-    """Return text on one line with Markdown and HTML escaped.
-
-    Unprintable characters are removed.
-    """
+    """Return text on one line with Markdown escaped and unprintable characters removed."""
     return "".join(
         f"\\{c}" if c in "\\`*_[]<>|#&~!$" else c for c in " ".join(text.split()) if c.isprintable()
     )
@@ -53,10 +50,7 @@ def _cell(cell: Cell) -> str:
 
 
 def card(name: str, about: str, facts: Mapping[str, Any]) -> str:
-    """Return the card of a data set in Markdown.
-
-    It consists of the name as a heading, the text ``about`` the data set, and tables of the facts.
-    """
+    """Return the card of a data set: its name, a text ``about`` it and tables of the facts."""
     plain = {key: each for key, each in facts.items() if not isinstance(each, dict | list)}
     blocks = [f"# {inline(name)}", about, _settings(plain)]
     for key, each in facts.items():

@@ -346,10 +346,7 @@ def prompt(
 def category_prompt(
     code: Path, categories: Path, fields: Mapping[str, str], words_sha256: str | None = None
 ) -> Iterator[bytes]:
-    """Yield the template of WildIFEval's prompt for assigning a category, made as in `prompt`.
-
-    ``categories`` is a JSON file with the categories' names, descriptions and examples.
-    """
+    """Yield a template as `prompt` does, with the categories of a JSON file filled in."""
     where = f"{categories}: not a list of categories"
     found = _decoded(categories.read_bytes(), list[_Category], where)
     listed = [

@@ -30,10 +30,7 @@ Progress = Callable[[int, int | None], None]
 
 
 class Original(msgspec.Struct, frozen=True):
-    """A published file.
-
-    If ``size`` (in bytes) is unknown, the download is abandoned after ``limit`` bytes.
-    """
+    """A published file. ``limit`` is the maximum number of bytes if the size is unknown."""
 
     name: str
     url: str
@@ -90,10 +87,7 @@ CATALOGUE = {found.name: found for found in _DATA_SETS}
 
 
 def published(task: str, dataset: object) -> list[DataSet]:
-    """Return the data sets in the catalogue that a task reads, given its option ``dataset``.
-
-    The result is empty if the task reads none of them.
-    """
+    """Return the data sets that a task with this option ``dataset`` reads, if any."""
     found = CATALOGUE.get(task)
     if found is None or not found.option or found.option != dataset:
         return []
@@ -126,11 +120,7 @@ def prompt_files(name: str, root: Path) -> dict[str, Path]:
 
 
 def summary(found: DataSet, root: Path) -> str:
-    """Return how much of a data set is in the data folder.
-
-    The result is "yes", "no", "in part", or "other content" if a file differs from the published
-    file.
-    """
+    """Return how much of a data set is there: "yes", "no", "in part" or "other content"."""
     present = [_is_there(product, root) for product in found.products]
     if None in present:
         return "other content"
@@ -138,10 +128,7 @@ def summary(found: DataSet, root: Path) -> str:
 
 
 def in_nltk_folder(found: DataSet) -> Path | None:
-    """Return an NLTK data folder that already has all files of a data set, or None.
-
-    Only folders outside the harness's data folder are searched, and only for NLTK's own data.
-    """
+    """Return another NLTK data folder with all files of a data set (of NLTK's), or None."""
     paths = [PurePath(product.path) for product in found.products]
     if found.folder != "nltk_data":
         return None

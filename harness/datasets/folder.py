@@ -28,10 +28,7 @@ JUDGE_PROMPTS = {"wildifeval": "wildifeval_judge"}
 
 @dataclass(frozen=True, slots=True)
 class DataFolder:
-    """The data folder. Each data set has its own folder in it, for example ``collie``.
-
-    ``beside`` is the folder of the run file, in which files are looked up, too.
-    """
+    """The data folder, with one folder per data set. ``beside`` is the run file's folder."""
 
     root: Path
     beside: Path | None = None
@@ -165,10 +162,7 @@ UTF_16 = (BOM_UTF16_LE, BOM_UTF16_BE)
 
 
 def not_utf8(path: Path, content: bytes, line: int = 1) -> DataInvalid:
-    """Return the DataInvalid to raise if a file's content is not UTF-8.
-
-    ``line`` is the number of the content's first line.
-    """
+    """Return the error for content that is not UTF-8. ``line`` is its first line's number."""
     encoding, problem = "WINDOWS-1252", f"{path} is not UTF-8 text."
     if content.startswith(UTF_16):
         encoding, problem = "UTF-16", f"{path} is UTF-16 text, not UTF-8."

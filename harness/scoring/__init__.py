@@ -9,9 +9,6 @@ def cut(text: str, longest: int) -> str:
 
 
 def listed(texts: Sequence[str], most: int = 8) -> str:
-    """Return the texts, each quoted and shortened, as one string separated by commas.
-
-    Only the first ``most`` are listed; "and N more" follows if there are others.
-    """
+    """Return texts, quoted and shortened, with commas; at most ``most`` and "and N more"."""
     more = f" and {len(texts) - most} more" if len(texts) > most else ""
     return ", ".join(repr(cut(text, 60)) for text in texts[:most]) + more

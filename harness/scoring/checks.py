@@ -102,10 +102,7 @@ def field_of(value: object) -> str | None:
 
 
 def located(checks: object, own: Callable[[str], str]) -> object:
-    """Return a list of checks with the paths of their files as ``own`` gives them.
-
-    These are the Python files of checkers, and the files that `MAY_NAME_A_FILE` lists.
-    """
+    """Return a list of checks with the paths of the files in it as ``own`` gives them."""
     if not isinstance(checks, list):
         return checks
     return [

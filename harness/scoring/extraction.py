@@ -163,10 +163,7 @@ class Found(NamedTuple):
 
 
 def answer_in(match: Any) -> str:
-    """Return the first group that took part in a match, or "" if none did.
-
-    If the pattern has no groups, return the whole match.
-    """
+    """Return the first group of a match, or the whole match if the pattern has no groups."""
     groups = match.groups() or (match[0],)
     return str(next((group for group in groups if group is not None), ""))
 
@@ -217,19 +214,13 @@ class RegexExtraction:
         raise Unparseable(f"No answer was found {hint}.")
 
     def write(self, answer: str) -> str | None:
-        """Return a reply with this answer, or None if `read` would not find the answer in it.
-
-        The reply is the one that `filled` returns.
-        """
+        """Return the reply of `filled`, or None if `read` would not find the answer in it."""
         text = self.filled(answer)
         found = self.find(text) if text is not None else None
         return text if found is not None and found.answer == answer.strip() else None
 
     def filled(self, answer: str) -> str | None:
-        """Return the first pattern's literal text, with the answer in place of its group.
-
-        Return None if the pattern is not literal text around a single group.
-        """
+        """Return the first pattern's literal text around the answer, or None if it has none."""
         around = around_group(self.patterns[0].pattern)
         return answer.join(around) if around else None
 
@@ -257,10 +248,7 @@ class NumberExtraction:
 
 
 class JsonExtraction:
-    """An extraction of the value of a key in the reply's JSON object.
-
-    In a nested object, ``a.b`` names the key ``b`` of the object at ``a``.
-    """
+    """An extraction of a value (``a.b`` for a nested key) from the reply's JSON object."""
 
     def __init__(self, key: str) -> None:
         self._path = key.split(".")

@@ -48,10 +48,7 @@ def exact_match(answer: str, references: Iterable[str]) -> bool:
 
 
 def token_f1(answer: str, references: Iterable[str]) -> float:
-    """Return the highest F1 of the answer's words over the references (SQuAD).
-
-    Order, case, punctuation and articles are ignored. Source: Rajpurkar et al. 2016.
-    """
+    """Return the highest F1 of the answer's words, as in SQuAD (Rajpurkar et al. 2016)."""
     return max((_f1(answer, reference) for reference in references), default=0.0)
 
 
@@ -64,10 +61,7 @@ def _f1(answer: str, reference: str) -> float:
 
 
 def named_label(answer: str, labels: Collection[str]) -> str | None:
-    """Return the longest label that the answer equals or begins with, or None if there is none.
-
-    `bare` is applied to the answer; it must have been applied to the labels.
-    """
+    """Return the longest label (already `bare`) that the answer is or begins with, or None."""
     own = bare(answer)
 
     def begins(label: str) -> bool:
@@ -89,19 +83,13 @@ def rouge_l(answer: str, references: Iterable[str]) -> float:
 
 
 def covered(text: str, source: str) -> tuple[int, int]:
-    """Return the number of words in ``text``, and how many of these ``source`` contains.
-
-    Only words that ``source`` has in the same order count as contained.
-    """
+    """Return how many words ``text`` has, and how many ``source`` has in the same order."""
     words = tokens(text)
     return len(words), _common(words, tokens(source))
 
 
 def tokens(text: str) -> tuple[str, ...]:
-    """Return the words of the text (runs of ASCII letters and digits) in lower case.
-
-    Words of more than three letters are reduced to their stems.
-    """
+    """Return the words (ASCII letters and digits), in lower case; long ones as stems."""
     return _cached_tokens(text) if len(text) <= MEMORABLE else _tokens(text)
 
 

@@ -121,10 +121,7 @@ _READ_DIFFERENTLY = re.compile(r"\[:|\(\?[a-zA-Z]*x|\{(?!\d*,?\d*\})")
 
 
 def parts(pattern: str) -> float:
-    """Return an upper bound on the number of parts that a pattern has when it is compiled.
-
-    Each part takes up memory. A repetition ``x{n}`` has n + 1 times as many parts as x.
-    """
+    """Return an upper bound on a compiled pattern's parts, each of which takes up memory."""
     errors = (re.error, RecursionError, OverflowError, ValueError)
     if not _READ_DIFFERENTLY.search(pattern):
         with contextlib.suppress(*errors), warnings.catch_warnings():
@@ -196,10 +193,7 @@ _BARE_FRACTION = re.compile(r"(?<![\w.])([-+\u2212]?)(\.[0-9]+)")
 
 
 def numbers(text: str) -> list[Decimal]:
-    """Return the numbers in the text as Decimals, in order.
-
-    Notations such as ``1,234.0``, ``$42`` and ``-3.5%`` are recognised.
-    """
+    """Return the numbers in the text, in notations such as ``1,234.0``, ``$42`` and ``-3.5%``."""
     found: list[tuple[int, Decimal]] = []
     for match in _NUMERAL.finditer(text):
         before, after, whole, fraction, exponent = match.groups()

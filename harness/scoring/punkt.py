@@ -50,10 +50,7 @@ Words that also end sentences (``in.``, ``no.``) are omitted: they would do more
 
 
 class UntimedVariables(PunktLanguageVars):  # type: ignore[misc]  # NLTK has no types
-    """Punkt's settings, without the limit of 5 s that NLTK sets for its searches.
-
-    With the limit, scores would depend on the speed of the machine.
-    """
+    """Punkt's settings without NLTK's limit of 5 s, which would make scores depend on speed."""
 
     __slots__ = ()
 

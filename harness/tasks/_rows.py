@@ -223,10 +223,7 @@ SUMMARY = ("n", "mean", "s.d.", "min", "median", "max")
 
 
 def summary(numbers: Sequence[float]) -> tuple[float | None, ...]:
-    """Return the statistics of ``numbers`` that `SUMMARY` lists, in its order.
-
-    A statistic is None if there are too few numbers to compute it.
-    """
+    """Return the statistics that `SUMMARY` lists, None for those of too few numbers."""
     if not numbers:
         return (0, *[None] * 5)
     deviation = stdev(numbers) if len(numbers) > 1 else None

@@ -108,10 +108,7 @@ class ConCodeEvalGeneration(ConCodeEval):
                 yield Instance(f"{row.id}/{output}", item, groups, row.digest)
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return the conversation that asks for a sample of the instance's schema.
-
-        Shots whose schema has a valid sample are shown with it. Other shots are omitted.
-        """
+        """Return the conversation, with those shots whose schema has a valid sample."""
         item = instance.data
         shown = [
             {"schema": shot.data.text, "sample": sample[0]}
@@ -172,10 +169,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         return None if sample is None else self._extraction.write(sample[0])
 
     def wrong_answer(self, instance: One) -> str | None:
-        """Return an answer that fails, for simulated runs.
-
-        The result is None if the caller should use an ordinary sentence instead.
-        """
+        """Return an answer that fails, or None if an ordinary sentence is to be used."""
         item = instance.data
         samples = [one for one in self.benchmark.samples.get(item.row.id, ()) if one.label == "no"]
         chance = random.Random(instance.id)
@@ -220,10 +214,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         return None if self._violations(item, back) else (text, back)
 
     def prompt_errors(self) -> list[str]:
-        """Return a warning if the prompt asks for a form of answer that the extraction cannot read.
-
-        Without such a mismatch, the list is empty.
-        """
+        """Return a warning if the extraction cannot read the form that the prompt asks for."""
         text, name = self._user.text, self._extraction.name
         opened = re.search(r"```\w*\s*\Z", text) is not None and text.count("```") % 2 == 1
         found = reads(self._extraction, "[1]\n```" if opened else "```\n[1]\n```")

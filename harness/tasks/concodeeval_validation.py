@@ -35,10 +35,7 @@ LONGEST = 100_000  # maximum characters to read, from the end of a reply
 
 
 class ValidationItem(NamedTuple):
-    """A schema and a sample as shown in the prompt, and whether the sample is valid (``label``).
-
-    ``violation`` is the first violation in the sample, or None if the sample is valid.
-    """
+    """A schema, a sample and its label, with the first violation of an invalid sample."""
 
     row: SchemaRow
     text: str
@@ -113,10 +110,7 @@ class ConCodeEvalValidation(ConCodeEval):
         return label, violations[0] if violations else None
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return the conversation that shows the schema and the sample.
-
-        Shots are shown with their answers.
-        """
+        """Return the conversation that shows the schema and the sample, and answered shots."""
         item = instance.data
         shown = [
             {"schema": shot.data.text, "sample": shot.data.sample, "answer": shot.data.label}
@@ -138,10 +132,7 @@ class ConCodeEvalValidation(ConCodeEval):
         return {"correct": Score(False, False, reason, details)}
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return feedback on whether the answer is right.
-
-        Since only yes and no are possible, this reveals the right answer.
-        """
+        """Return whether the answer, yes or no, is right. This reveals the right one."""
         if scores["correct"].passed:
             return "That is right."
         return "That is not right. Please look at each constraint once more, and answer again."

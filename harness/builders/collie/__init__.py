@@ -41,10 +41,7 @@ LONGEST = 600  # characters of an example
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """The settings of a build.
-
-    ``targets`` is the maximum number of instances per structure and source.
-    """
+    """The settings of a build, with at most ``targets`` instances per structure and source."""
 
     structures: Sequence[Structure]
     sources: Sequence[Source]

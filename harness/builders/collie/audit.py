@@ -115,10 +115,7 @@ Background = Mapping[str, Mapping[str, Sequence[str]]]  # source -> level -> nat
 
 
 class AuditRow(Struct, frozen=True):
-    """An instance to audit, in the format of the task ``collie``.
-
-    ``constraint`` and ``targets`` are plain data, as in JSON.
-    """
+    """An instance to audit, as plain data in the format of the task ``collie``."""
 
     id: str
     structure: str

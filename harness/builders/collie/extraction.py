@@ -39,11 +39,7 @@ MOST_PROBLEMS = 10  # maximum unreadable documents to list
 
 
 class Candidate(Struct, frozen=True):
-    """A text that can become an instance.
-
-    ``plain`` is a specification that the text satisfies, as plain data. ``document`` and ``about``
-    are the name and the facts of the document that the text is from.
-    """
+    """A text that can become an instance, a specification that it satisfies, and its source."""
 
     text: str
     plain: dict[str, Any]
@@ -265,10 +261,7 @@ def extract_batch(plan: ExtractionPlan, batch: tuple[str, Sequence[Document]]) -
 
 
 def extract(structure: Structure, text: str, units: Splitter, seed: int) -> Specification | None:
-    """Return a specification of this structure that a text satisfies, or None if there is none.
-
-    If there are several, the seed decides which is returned.
-    """
+    """Return a specification of this structure that a text satisfies (by the seed), or None."""
 
     @cache
     def draws() -> Draws:  # few texts yield a target, and only these need draws
@@ -285,10 +278,7 @@ def extract(structure: Structure, text: str, units: Splitter, seed: int) -> Spec
 
 
 def merge(found: Yield, part: Yield, plan: ExtractionPlan) -> None:
-    """Add what more documents yield (``part``) to ``found``.
-
-    Only the candidates and strings that the build can still use are kept.
-    """
+    """Add what more documents yield to ``found``, but only what the build can still use."""
     for name in ("documents", "unreadable", "characters", "paragraphs", "sentences"):
         setattr(found, name, getattr(found, name) + getattr(part, name))
     found.problems = dict(sorted({**found.problems, **part.problems}.items())[:MOST_PROBLEMS])

@@ -38,10 +38,7 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class Paragraphs(Bounds):
-    """How many paragraphs a passage may have.
-
-    Longer runs of paragraphs are cut into passages at random places.
-    """
+    """The lengths of passages. Longer runs of paragraphs are cut at random places."""
 
     low: Annotated[int, Field(alias="from", ge=2)] = 2
     high: Annotated[int, Field(alias="to", ge=2)] = 4
@@ -70,10 +67,7 @@ class Source(FilePart):
         return self.model_dump(mode="json", by_alias=True)
 
     def loader(self) -> tuple[str, dict[str, Any]]:
-        """Return the loader's name and options.
-
-        The option ``path`` becomes absolute if it exists relative to the source file's folder.
-        """
+        """Return the loader's name and options. ``path`` may be next to the source's file."""
         [(name, options)] = parts([self.load])
         path = options.get("path")
         if self._folder is not None and isinstance(path, str):
@@ -161,10 +155,7 @@ def _preset_of(path: Path) -> str:
 
 
 class Documents:
-    """The documents that a build draws from a source.
-
-    ``available`` is the number of documents in the source, and ``chosen`` the number drawn.
-    """
+    """The documents (``chosen`` of all that are ``available``) that a build draws from a source."""
 
     def __init__(self, source: Source, seed: int, data: DataFolder) -> None:
         name, options = source.loader()

@@ -90,10 +90,7 @@ Options: TypeAlias = "list[Target] | tuple[Options, ...]"
 
 
 def read_rule(raw: object, where: str) -> Rule:
-    """Return the rule that parsed YAML defines.
-
-    A plain target becomes a sweep with this single value. Error messages begin with ``where``.
-    """
+    """Return the rule that parsed YAML defines. A plain target is a sweep with one value."""
     if not isinstance(raw, Mapping):
         return [grammar.read_targets(raw, where)]
     if "sweep" in raw:
@@ -266,10 +263,7 @@ class Structure:
     plain: Mapping[str, Any]
 
     def instruction(self, specification: grammar.Specification) -> str:
-        """Return the prompt of an instance.
-
-        It is rendered from the structure's template or, if there is none, from the constraint.
-        """
+        """Return an instance's prompt, rendered from the template or from the constraint."""
         if self.prompt is None:
             return instruction(specification)
         targets = msgspec.json.decode(msgspec.json.encode(specification.targets))  # plain lists

@@ -54,10 +54,7 @@ class InstanceRow(Struct, frozen=True):
 def draw_instances(
     seed: int, schemas: Sequence[BuiltSchema], *, yes: int, no: int
 ) -> list[InstanceRow]:
-    """Draw up to ``yes`` valid and up to ``no`` invalid instances, from each schema in turn.
-
-    The result is sorted by schema. No schema has the same instance twice.
-    """
+    """Draw distinct instances from the schemas in turn, and return them sorted by schema."""
     found: dict[str, list[InstanceRow]] = {row.id: [] for row in schemas}
     seen = {row.id: set[str]() for row in schemas}
     wanted: dict[Label, int] = {"yes": yes, "no": no}
@@ -93,10 +90,7 @@ def _valid(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any, N
 
 
 def violating(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any, Violation]]:
-    """Yield instances that violate exactly one keyword of a schema, each with its violation.
-
-    The schema's keywords take turns. ``by`` is the validator that finds the violations.
-    """
+    """Yield instances that violate exactly one keyword, which take turns, and the violation."""
     tried = Counter[str]()
     for value, _ in _valid(schema, draws, by):
         whole = {"": value}

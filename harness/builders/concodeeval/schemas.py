@@ -31,10 +31,7 @@ ATTEMPTS = 500
 
 
 class BuiltSchema(Struct, frozen=True):
-    """A drawn schema, as a line of ``schemas.jsonl``.
-
-    ``range`` is its value range, or None for the root types boolean and null.
-    """
+    """A drawn schema, as a line of ``schemas.jsonl``. Booleans and null have no range."""
 
     id: str
     root: str

@@ -63,10 +63,7 @@ def number(value: int) -> int | float:
 
 
 def allowed(schema: Schema) -> range:
-    """Return the numbers that a schema allows, in hundredths.
-
-    If the schema lacks a bound, an arbitrary bound limits the result.
-    """
+    """Return the allowed numbers in hundredths, within an arbitrary bound if one is missing."""
     step = 100 if schema.get("type") == "integer" else 1
     if "multipleOf" in schema:
         step = lcm(step, hundredths(schema["multipleOf"]))
@@ -111,10 +108,7 @@ def words(draws: Draws, size: int, between: str = " ") -> str:
 
 
 def form(name: str, draws: Draws) -> str:
-    """Return a random string made from a template.
-
-    ``name`` is a format or pattern, or a part that other templates use, such as ``year``.
-    """
+    """Return a random string made from the template of a format, a pattern or a part of them."""
     chosen = draws.choice(_FORMS[name])
     return re.sub("<([a-z0-9-]+)>", lambda part: form(part[1], draws), chosen)
 
@@ -155,10 +149,7 @@ def string(schema: Schema, draws: Draws) -> str | None:
 
 
 def violating_strings(schema: Schema, keyword: str, draws: Draws) -> list[str | None]:
-    """Return strings that may violate a keyword and no other.
-
-    None stands for a string that was not found.
-    """
+    """Return strings (or None for one not found) that may violate a keyword and no other."""
     free = {key: value for key, value in schema.items() if key in ("format", "pattern")}
     low, high = schema.get("minLength", 0), schema.get("maxLength", 24)
 

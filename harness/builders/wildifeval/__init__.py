@@ -37,10 +37,7 @@ UNNAMED = "(the model named none)"
 
 
 def stages_folder(out: Path) -> Path:
-    """Return the folder where a build of ``out`` saves its stages.
-
-    It is next to ``out``, and is kept after the build.
-    """
+    """Return the folder next to ``out`` where a build saves its stages, and leaves them."""
     whole = out.absolute()  # "." has no name
     return whole.with_name(f"{whole.name}.stages")
 
@@ -48,10 +45,7 @@ def stages_folder(out: Path) -> Path:
 def screened(
     sources: Sequence[Path], curation: Curation, stages: Stages, status: Callable[[str], None]
 ) -> Screened:
-    """Screen the chats in the files ``sources``.
-
-    The saved result is returned if neither the files nor the settings have changed.
-    """
+    """Screen the chats in some files, or return the saved result if nothing has changed."""
     status("Reading the chats")
     hashes = [of["sha256"] for of in _source_facts(sources)]
     key = key_of(VERSION, curation.screen.model_dump(mode="json"), hashes)

@@ -102,10 +102,7 @@ def top_share(
 
 
 def times(by: FilterSection, gives_logprobs: bool) -> tuple[int, Decoding]:
-    """Return how many answers a filter needs to each question, and how to decode them.
-
-    The filter needs one answer with log-probabilities or, without these, several votes.
-    """
+    """Return how many answers (or votes, without log-probabilities) a filter needs, and how."""
     if by.votes is None and gives_logprobs:
         return 1, Decoding(temperature=0.0, max_tokens=by.max_tokens, logprobs=TOKENS)
     return by.votes or VOTES, Decoding(temperature=VOTING_TEMPERATURE, max_tokens=by.max_tokens)
@@ -196,10 +193,7 @@ class CurationPrompts:
         return {name: prompt.sha256 for name, prompt in self._prompts.items()}
 
     def text(self, name: PromptName, **fields: Any) -> str:
-        """Return the prompt ``name`` with its fields filled in.
-
-        Untrusted text, such as a message, is put between tags.
-        """
+        """Return a prompt with its fields filled in, untrusted text between tags."""
         if name == "category":
             fields["categories"] = dict(CATEGORIES)
         for field in NEEDED & fields.keys():

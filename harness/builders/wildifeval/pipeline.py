@@ -40,10 +40,7 @@ NAME_TOKENS = 30  # maximum tokens of a name
 
 
 class RowConstraint(Struct, frozen=True, omit_defaults=True):
-    """A constraint of a task, and the constraint's category (empty if unknown).
-
-    If the category is Other, ``title`` is the model's own name for the kind of constraint.
-    """
+    """A constraint and its category. ``title`` is the model's name for a kind of Other."""
 
     text: str
     category: str = ""

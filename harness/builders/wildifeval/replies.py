@@ -27,10 +27,7 @@ _OTHER = re.compile(r"\W{0,4}other\b\W{0,8}(.{0,200})", re.I | re.S)
 
 
 class Decomposition(Struct, frozen=True):
-    """The parts of a message: the task without constraints, the context, and the constraints.
-
-    The context is empty if the message has none.
-    """
+    """The parts of a message. The task lacks constraints; the context may be empty."""
 
     task: str
     context: str
@@ -72,10 +69,7 @@ def decomposition(reply: str, prompt: str = "") -> Decomposition:
 
 
 def sameness(constraint: str) -> str:
-    """Return a constraint's text in a form that ignores case, white space and final punctuation.
-
-    Two constraints with the same result count as the same constraint.
-    """
+    """Return a constraint without case, extra space and final punctuation, to compare it."""
     return " ".join(constraint.casefold().split()).rstrip(".!;, ")
 
 
@@ -122,20 +116,14 @@ def _line(text: str) -> str:
 
 
 class Category(Struct, frozen=True):
-    """The category of a constraint. ``name`` is empty if the category is unknown.
-
-    If the category is Other, ``title`` is the model's own name for the kind of constraint.
-    """
+    """A constraint's category, or "". ``title`` is the model's name for a kind of Other."""
 
     name: str = ""
     title: str = ""
 
 
 def numbered_names(reply: str) -> list[str]:
-    """Return the names in a numbered or bulleted list, or in a reply with one name on each line.
-
-    Repetitions (ignoring case) and names that are too long are omitted.
-    """
+    """Return the distinct names in a list, or in a reply with one name on each line."""
     found: dict[str, str] = {}
     lines = [line for line in reply.splitlines() if line.strip()]
     plain = len(lines) > 1 and all(map(_PLAIN.fullmatch, lines))
@@ -147,10 +135,7 @@ def numbered_names(reply: str) -> list[str]:
 
 
 def numbering(prompt: str, names: Iterable[str]) -> dict[int, str]:
-    """Map each number in a prompt's list to the name that it stands for.
-
-    A number that stands for several names is mapped to "". ``names`` are the names to look for.
-    """
+    """Map each number in a prompt's list to one of the names, or to "" if it is ambiguous."""
     of = {_letters(name): name for name in names}
     found: dict[int, str] = {}
     for number, item in _LISTED.findall(prompt):
@@ -160,10 +145,7 @@ def numbering(prompt: str, names: Iterable[str]) -> dict[int, str]:
 
 
 def chosen(reply: str, names: Sequence[str], numbers: Mapping[int, str]) -> str:
-    """Return which of the names a reply's first line gives, or "" if it gives none.
-
-    The line may give the name itself or, if ``numbers`` has it, the name's number.
-    """
+    """Return which name a reply's first line gives, as such or by its number, or ""."""
     line = first_line(reply)
     if number := _NUMBER.fullmatch(line):
         return numbers.get(int(number[1]), "")
@@ -172,10 +154,7 @@ def chosen(reply: str, names: Sequence[str], numbers: Mapping[int, str]) -> str:
 
 
 def category(reply: str, numbers: Mapping[int, str]) -> Category | None:
-    """Return the category that a reply's first line gives, or None if it gives none.
-
-    The line may give the category's name or, if ``numbers`` has it, its number.
-    """
+    """Return the category that a reply's first line gives, as such or by number, or None."""
     line = _PREFIX.sub("", first_line(reply), count=1)
     name = chosen(reply, list(CATEGORIES), numbers)
     if not name and (other := _OTHER.fullmatch(line)):

@@ -59,10 +59,7 @@ class Chat(Struct, frozen=True):
 
 
 def read_chats(paths: Sequence[Path]) -> Iterator[Chat]:
-    """Yield the chats in the files, including those that cannot be read.
-
-    If an id is repeated, the later chat's id gets a suffix, such as ``#2``.
-    """
+    """Yield the chats in the files, readable or not. Repeated ids get a suffix like ``#2``."""
     seen: dict[str, int] = {}
     for path in paths:
         for number, row in json_rows(path):
@@ -129,10 +126,7 @@ class ScreeningExample(Struct, frozen=True):
 
 
 class Step(Struct):
-    """Counts of the messages that a step dropped, by reason.
-
-    ``before`` is the number of messages that reached the step.
-    """
+    """Counts of the messages that a step dropped, by reason, and their number ``before`` it."""
 
     name: str
     before: int

@@ -33,10 +33,7 @@ class ContainsChecker:
         self._mode, self._ignore_case, self._whole_words = mode, ignore_case, whole_words
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Return a score of True or False.
-
-        If the score is False, its reason names the missing or forbidden targets.
-        """
+        """Return a score of True or False, whose reason names the missing or forbidden targets."""
         found = [target for target in self._targets if self._is_in(target, text)]
         missing = [target for target in self._targets if target not in found]
         passed, reason = {

@@ -70,10 +70,7 @@ def _bared(units: Iterable[str]) -> tuple[str, ...]:
 
 @cache
 def splitter(nltk_data: Path | None = None) -> Splitter:
-    """Return a splitter that finds sentences with `punkt.best`.
-
-    NLTK's data is also searched for in the folder ``nltk_data``.
-    """
+    """Return a splitter that finds sentences with `punkt.best`, whose data may be in a folder."""
     from harness.scoring import punkt  # the import of NLTK takes 0.4 s
 
     return Splitter(punkt.best(nltk_data), punkt.word_tokens)
@@ -110,10 +107,7 @@ _CLITIC = re.compile(r"(.+)('(?:[sSmMdD]|ll|LL|re|RE|ve|VE)|n't|N'T)")
 
 
 def plain_words(text: str) -> list[str] | None:
-    """Return the words of plain English text, without periods at either end.
-
-    Return None if the text is not plain enough to be split without NLTK.
-    """
+    """Return the words of a text without periods around them, or None if it needs NLTK."""
     if _NOT_PLAIN.search(text) or any(word in text.lower() for word in _JOINED):
         return None
     if '"' in text:
@@ -165,10 +159,7 @@ class CheckResult:
 
 
 def check(specification: Specification, text: str, units: Splitter | None = None) -> CheckResult:
-    """Check the text against a specification, and return a finding for each base constraint.
-
-    ``units`` splits the text into units; by default, it is the result of `splitter`.
-    """
+    """Check the text against a specification, by default with the units of `splitter`."""
     units = units or splitter()
     return checked(specification, (extract(base, text, units) for base, _ in specification.bases()))
 
@@ -184,11 +175,7 @@ def checked(specification: Specification, observed: Iterable[Observed]) -> Check
 
 
 def extract(base: Base, text: str, units: Splitter) -> Observed:
-    """Return the value in the text that a base constraint compares with its target.
-
-    The value is, for example, a number of words. It is None if the text lacks the part or the unit
-    that the constraint is about.
-    """
+    """Return the value that a base constraint compares, or None if the text lacks its subject."""
     part = located(base, text, units)
     if part is None:
         return None
@@ -223,11 +210,7 @@ def satisfied(base: Base, observed: Observed, target: Target) -> bool:
 
 
 def outcomes(base: Base, observed: Observed, target: Target) -> list[bool] | None:
-    """Return, for each observed item, whether it meets its target.
-
-    A single target applies to every item. The result is None if the value is missing, or if the
-    numbers of items and targets differ.
-    """
+    """Return which observed items meet their target, or None if there is not one for each."""
     if not isinstance(observed, tuple):  # a missing value
         return None
     targets = target if isinstance(target, tuple) else (target,) * len(observed)
@@ -319,10 +302,7 @@ def _contains(observed: Observed, target: Target) -> bool:
 
 
 def fingerprints(specification: Specification) -> Iterator[tuple[str, str]]:
-    """Yield the name of each measure in a specification, and the SHA-256 hash of its source code.
-
-    The hash is "unknown" if the measure has no source file.
-    """
+    """Yield the name of each measure and the SHA-256 of its code, or "unknown"."""
     for base, _ in specification.bases():
         if (name := grammar.measure_name(base)) is not None:
             yield name, _code_sha256(name)

@@ -46,10 +46,7 @@ class Count(_Operation, frozen=True, tag="count"):
 
 
 class Position(_Operation, frozen=True, tag="position"):
-    """The unit at an index, or the units at several indices.
-
-    Indices start at 0. Negative indices count from the end.
-    """
+    """The unit at an index (from 0, or negative from the end), or the units at several."""
 
     index: int | tuple[int, ...]
 

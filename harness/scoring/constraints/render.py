@@ -60,10 +60,7 @@ def clause(base: Base, target: Target) -> str:
 
 
 def place(base: Base) -> str:
-    """Return a phrase for the part that a constraint applies to, or "" for the whole text.
-
-    An example is " in the last sentence of the 3rd paragraph".
-    """
+    """Return a phrase such as " in the last sentence of the 3rd paragraph", or ""."""
     if not base.within:
         return ""
     parts = (f"the {ordinal(part.index)} {part.level}" for part in reversed(base.within))
@@ -89,11 +86,7 @@ def _asked(base: Base, target: Target) -> str:
 
 
 def asked_phrase(base: Base, measured: Transformation, nouns: Nouns, target: Target) -> str | None:
-    """Return a short phrase for the required count or position, such as "exactly 6 sentences".
-
-    Return None if the transformation (``measured``) is neither a count nor a position, or if the
-    relation does not fit it.
-    """
+    """Return a phrase like "exactly 6 sentences", or None unless it is a count or position."""
     if isinstance(measured, Count) and base.relation in AMOUNT:
         number = sole(target)
         plural = not isinstance(number, int) or number > 1
@@ -256,11 +249,7 @@ def ordinal(index: int) -> str:
 
 
 def feedback(specification: grammar.Specification, result: CheckResult) -> str:
-    """Return feedback on the generated text for the model.
-
-    It says that the text satisfies all constraints, or it repeats the task and says what was
-    generated instead.
-    """
+    """Return feedback for the model: that all is well, or the task and what it wrote instead."""
     level, constraint = specification.level, specification.constraint
     if result.passed:
         # Quirk: a single constraint on each of the text's parts names the part.
@@ -314,10 +303,7 @@ def _worst(base: Base, counts: Observed) -> Observed:
 
 
 def score(result: CheckResult) -> Score:
-    """Return a score of True or False. If False, it has a reason.
-
-    Its details list all base constraints, each with its verdict.
-    """
+    """Return a score of True or False, with the verdict on each base constraint in its details."""
     reasons = ["" if finding.passed else reason(finding) for finding in result.findings]
     why = "" if result.passed else cut("; ".join(filter(None, reasons)), LONGEST_REASON)
     details = {"constraints": list(map(_details, result.findings, reasons))}

@@ -89,10 +89,7 @@ class VerifiableInstruction(Struct, frozen=True):
 
 
 class Verdict(Struct, frozen=True):
-    """Whether the text follows an instruction. ``reason`` says why ``strict`` is False.
-
-    ``loose`` is True if the text or one of its `variants` follows the instruction.
-    """
+    """Whether the text (``strict``) or one of its `variants` (``loose``) follows an instruction."""
 
     id: str
     strict: bool
@@ -150,10 +147,7 @@ def _arguments(check: Check) -> type[Struct]:
 
 
 def versions(ids: Collection[str]) -> dict[str, str]:
-    """Return the versions of packages, and the SHA-256 hashes of data, that instructions depend on.
-
-    ``ids`` are the instructions' ids. Keys are names of packages, or end in ``_sha256``.
-    """
+    """Return the versions of packages and hashes of data on which instructions depend, by name."""
     found = {}
     for library in sorted({LIBRARIES[name] for name in LIBRARIES.keys() & ids}):
         if library == "syllapy":
@@ -177,10 +171,7 @@ def judge(asked: Sequence[VerifiableInstruction], text: str) -> list[Verdict]:
 
 
 def variants(text: str) -> Iterator[str]:
-    """Yield the text and its variants. If any of them passes, the loose verdict is True.
-
-    Variants lack the first line, the last line, both or neither, each with and without ``*``.
-    """
+    """Yield the text, also without its first line, last line or both, each also without ``*``."""
     lines = text.split("\n")
     cut = ("\n".join(part).strip() for part in (lines[1:], lines[:-1], lines[1:-1]))
     whole = [text, *cut]

@@ -126,10 +126,7 @@ class PromptJudge:
         }
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the hash of the prompt template, by name.
-
-        Apart from the options, judgements depend on nothing else.
-        """
+        """Return the hash of the prompt template, by name."""
         return {"prompt_sha256": self.prompt.sha256}
 
     def judges(self, instance: Instance[Any]) -> bool:
@@ -207,10 +204,7 @@ _NO = re.compile(f"{_AROUND}no{_AROUND}", re.IGNORECASE)
 
 
 class YesProbability(NamedTuple):
-    """The probability of yes that a reply's tokens express.
-
-    It is read at ``position`` (from 0). ``tokens`` are the likeliest tokens at this position.
-    """
+    """The probability of yes, and the ``position`` and likeliest tokens that express it."""
 
     probability: float
     position: int
@@ -237,8 +231,5 @@ def yes_probability(logprobs: Logprobs) -> YesProbability | None:
 
 
 def vote(text: str) -> bool | None:
-    """Return True if a reply is yes, False if it is no, and None if it is anything else.
-
-    Case and surrounding punctuation are ignored.
-    """
+    """Return True for yes and False for no, in any case and punctuation, or else None."""
     return True if _YES.fullmatch(text) else False if _NO.fullmatch(text) else None

@@ -55,10 +55,7 @@ class AIParser:
         self._decoding = Decoding(temperature=0.0, max_tokens=max_tokens)
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """Return one question about the answer.
-
-        It omits the task's prompt, which the model might answer instead.
-        """
+        """Return one question without the task's prompt, which the model might answer instead."""
         prompt = self._prompt.replace(PLACE, fenced(text))
         return [Question((Message("user", prompt),), self._decoding)]
 

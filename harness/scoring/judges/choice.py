@@ -35,10 +35,7 @@ class RubricItem:
             raise ValueError("choices must be two or more, different even without case and signs")
 
     def score(self, replies: Sequence[Reply]) -> Score:
-        """Return a score: the mean value of the choices that the replies name.
-
-        Its value is None if no reply names a choice.
-        """
+        """Return the mean value of the choices that replies name, or no value if none does."""
         chosen = [chosen_in(reply, self.choices) for reply in replies]
         value = mean([None if one is None else self.choices[one] for one in chosen])
         details = {"choices": chosen}
@@ -115,10 +112,7 @@ class Choice(PromptJudge):
 
 
 def chosen_in(reply: Reply, choices: Mapping[str, float]) -> str | None:
-    """Return the choice that the last line of a reply names, or None if it names none.
-
-    The word "verdict" may precede the choice. A truncated reply names no choice.
-    """
+    """Return the choice in a reply's last line, perhaps after "verdict", or None."""
     lines = reply.text.strip().splitlines()
     if reply.finish_reason == "length" or not lines or len(lines[-1]) > LONGEST_LINE:
         return None

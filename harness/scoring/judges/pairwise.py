@@ -59,17 +59,11 @@ class Pairwise(PromptJudge):
         self._others: OtherAnswers = _References(task) if against == "gold" else answers(against)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the hashes, by name, of the prompt and the other answers.
-
-        Judgements depend on both.
-        """
+        """Return the hashes, by name, of the prompt and the other answers."""
         return {**super().fingerprint(), **self._others.fingerprint()}
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """Return a question for each order of the two answers.
-
-        Return none if there is no other answer, or if it equals the run's answer.
-        """
+        """Return a question for each order, or none if there is no other, different answer."""
         other = self._others.text(instance) if self.judges(instance) else None
         if other is None or other == text:
             return []

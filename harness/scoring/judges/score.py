@@ -96,10 +96,7 @@ class NumberJudge(PromptJudge):
         return {"score": graded(value, self._passes_from, reason, {"readings": readings})}
 
     def simulated(self, request: Request) -> str:
-        """Return COLLIE's concluding sentence with the number 8.
-
-        A custom ``pattern`` may not match it.
-        """
+        """Return COLLIE's conclusion with an 8, which a custom ``pattern`` may not match."""
         return "It hangs together well. Thus, the coherency score is 8."
 
 

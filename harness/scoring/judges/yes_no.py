@@ -68,10 +68,7 @@ class YesNo(PromptJudge):
         self._task, self._votes, self._skips = task, votes, rules == "skip"
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the hash of the prompt, by name.
-
-        If rules decide instead of the judge, also return the version of the rules.
-        """
+        """Return the hash of the prompt and, if rules decide, their version."""
         rules = {"rules": rules_version()} if self._skips else {}
         return {**super().fingerprint(), **rules}
 

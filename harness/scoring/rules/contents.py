@@ -53,10 +53,7 @@ def occurrences(wanted: str, text: str) -> int:
 
 
 def is_whole_word(wanted: str, text: str, at: int) -> bool:
-    """Return whether ``wanted`` is not part of a longer word in ``text``.
-
-    ``at`` is the offset at which it was found.
-    """
+    """Return whether ``wanted``, found in a text at an offset, is not part of a longer word."""
     end = at + len(wanted)
     before = at > 0 and _joins(wanted[0]) and _joins(text[at - 1])
     after = end < len(text) and _joins(wanted[-1]) and _joins(text[end])
@@ -92,10 +89,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A rule on an answer's first or last words, named ``starts_with`` or ``ends_with``.
-
-    If ``word`` is set, punctuation at the end of the answer is ignored.
-    """
+    """A rule on the first or last words. After a last ``word``, punctuation is ignored."""
 
     name: str
     wanted: str

@@ -51,20 +51,14 @@ MARK = "«([0-9]+)»"  # pattern of the mark that replaces a quoted text in a `W
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """The text of a constraint, in lower case, with its quotations replaced by placeholders.
-
-    ``«0»`` stands for ``quoted[0]``, and so on.
-    """
+    """A constraint in lower case, with ``«0»`` for the quotation ``quoted[0]``, and so on."""
 
     text: str
     quoted: tuple[str, ...] = ()
 
 
 def read(constraint: str) -> Wording | None:
-    """Return the wording of a constraint, with its quotations set aside.
-
-    Return None if the constraint is too long, or if a quotation is empty or is not closed.
-    """
+    """Return the wording of a constraint, or None if it is long or has unclear quotations."""
     if len(constraint) > LONGEST or "«" in constraint or "»" in constraint:
         return None
     quoted: list[str] = []
@@ -138,10 +132,7 @@ def matched(rule: str, text: str) -> re.Match[str] | None:
 
 @dataclass(frozen=True, slots=True)
 class CountBounds:
-    """A minimum and a maximum number (None: no bound).
-
-    ``bare`` marks an amount like "9 words", which does not say whether it is exact.
-    """
+    """A minimum and a maximum. A ``bare`` amount, "9 words", may be exact or not."""
 
     low: int | None
     high: int | None
@@ -160,10 +151,7 @@ class CountBounds:
 
 
 def bounds_of(found: re.Match[str]) -> tuple[CountBounds, str] | None:
-    """Return the bounds and the unit, as written, of an amount that a pattern has matched.
-
-    Return None if the bounds make no sense, as in "9 to 2 words" or "less than one word".
-    """
+    """Return the bounds and the unit of a matched amount, or None for, say, "9 to 2 words"."""
     group = found.groupdict()
     if group["b1"] or group["r1"]:
         low, high = number(group["b1"] or group["r1"]), number(group["b2"] or group["r2"])
@@ -218,10 +206,7 @@ class Length:
 
 
 def sentences(text: str) -> int:
-    """Count the sentences that contain a letter or a digit.
-
-    Only the first `LONGEST_FOR_SENTENCES` characters of the text are read.
-    """
+    """Count sentences with a letter or digit, in the first `LONGEST_FOR_SENTENCES` characters."""
     units = _splitter().units(text[:LONGEST_FOR_SENTENCES], "sentence")
     return sum(any(map(str.isalnum, one)) for one in units)
 

@@ -43,10 +43,7 @@ TOO_MANY = f"more than {MOST_NODES:,} values"
 
 
 class UnparseableDocument(Unparseable):
-    """The answer breaks the rules of its format, or exceeds a limit.
-
-    In the second case, ``kind`` is ``limit``.
-    """
+    """The answer breaks the rules of its format, or a limit (the kind ``limit``)."""
 
     def __init__(self, message: str, kind: Kind = "unparseable") -> None:
         super().__init__(message)
@@ -188,10 +185,7 @@ def _too_long(text: str) -> UnparseableDocument:
 
 
 def written(number: Any) -> str:
-    """Return the shortest text that represents a number exactly.
-
-    Floats have a point or an exponent.
-    """
+    """Return the shortest text for exactly this number; a float has a point or an exponent."""
     return str(number) if isinstance(number, Decimal) else repr(number)
 
 
@@ -230,10 +224,7 @@ def follow(value: Any, path: Sequence[Any], missing: Any = None) -> Any:
 
 
 def resolve(fragment: str, schema: Any) -> tuple[tuple[str | int, ...], Any] | None:
-    """Return the path and the value that a fragment (``/definitions/a``) points to in a schema.
-
-    Return None if the fragment points to nothing.
-    """
+    """Return what a fragment such as ``/definitions/a`` points to, and its path, or None."""
     path: list[str | int] = []
     for token in map(_unescaped, unquote(fragment).split("/")[1:]):
         if isinstance(schema, dict) and token in schema:
@@ -273,10 +264,7 @@ class Node:
 
 
 def third(offset: int, length: int) -> Literal["first", "middle", "last"]:
-    """Return which third of a document contains an offset: first, middle or last.
-
-    ``length`` is the length of the document.
-    """
+    """Return which third of a document of some length contains an offset."""
     if 3 * offset < length or length <= 0:
         return "first"
     return "middle" if 3 * offset < 2 * length else "last"

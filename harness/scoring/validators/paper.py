@@ -48,10 +48,7 @@ Errors = Iterator[Any]
 
 
 class Clock(threading.local):
-    """The current validation's deadline, in CPU seconds of the thread.
-
-    ``inside`` is the depth of the references that are being followed.
-    """
+    """The deadline in CPU seconds of this thread, and the depth of the references followed."""
 
     ends, inside = 0.0, 0
 

@@ -105,10 +105,7 @@ def measured(value: Any) -> tuple[int, int, int]:
 
 
 def keyword_at(path: Sequence[str | int]) -> str | None:
-    """Return the keyword at the end of a path in a schema.
-
-    Return None if the path ends in a user-defined name or an index.
-    """
+    """Return the keyword at the end of a path in a schema, or None if it is a name or index."""
     keyword: str | None = None
     for token in path:
         keyword = None if keyword in MAPS or isinstance(token, int) else token
@@ -234,10 +231,7 @@ class Violation(Struct, frozen=True):
 
 
 def score(violations: Sequence[Violation]) -> Score:
-    """Return the score of a document with these violations: True if there are none.
-
-    The reason lists up to three violations, and counts the rest.
-    """
+    """Return the score of a document with these violations, of which the reason lists three."""
     if not violations:
         return Score(value=True, passed=True)
     first = [one.message for one in violations[:MOST_IN_REASON]]
@@ -253,10 +247,7 @@ def score(violations: Sequence[Violation]) -> Score:
 
 
 def root_type_violated(value: Any, schema: Any) -> bool:
-    """Return whether a value violates its schema's ``type``, if there is one.
-
-    Integers count as numbers.
-    """
+    """Return whether a value violates the ``type`` of a schema. Integers are numbers."""
     named = schema.get("type") if isinstance(schema, dict) else None
     if named is None:
         return False

@@ -101,10 +101,7 @@ def _parse(text: str, *, doctype: bool) -> _Element:
 
 
 def read(text: str, schema: Any = True) -> Any:
-    """Return the value of an XML document.
-
-    ``schema`` determines the types of elements that have no attribute ``type``.
-    """
+    """Return the value of XML. ``schema`` gives the types of elements without ``type``."""
     return _value(_parse(text, doctype=False), Expected([schema], schema))
 
 
@@ -239,10 +236,7 @@ class Expected:
 
 
 def scalar(text: str, expected: Expected) -> Any:
-    """Return the value of the text of an element without ``type``.
-
-    If the text can be read in several ways, a type that the schema expects is preferred.
-    """
+    """Return the value of an element's text, preferably of a type that the schema expects."""
     words = {"": None, "null": None, "true": True, "false": False}
     readings: list[Any] = [words[text]] if text in words else []
     readings += [one for one in (limits.json_number(text), text) if one is not None]
@@ -344,10 +338,7 @@ _ESCAPES = str.maketrans(
 
 
 def write(value: Any) -> str:
-    """Return a value as XML that `read` can read without a schema.
-
-    The value must be one that `check_json` accepts.
-    """
+    """Return a value that `check_json` accepts as XML that `read` can read without a schema."""
     # The paper's root has no type; it gets one if it would otherwise be misread.
     clear = isinstance(value, dict) and value and list(value) != ["item"]
     kind = "" if clear else f' type="{_type(value)}"'

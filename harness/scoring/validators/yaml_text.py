@@ -70,10 +70,7 @@ def read_as_paper(text: str) -> Any:
 
 
 def tree(text: str, *, paper: bool) -> Node:
-    """Return the root node of a YAML document, for locating values.
-
-    Offsets include tags and anchors.
-    """
+    """Return the root node of a YAML document, with offsets that include tags and anchors."""
     return _Reader(text, paper=paper).document()
 
 
@@ -321,9 +318,6 @@ _Dumper.add_implicit_resolver(_TAG + "float", _NUMBER_1_2, list("-+.0123456789")
 
 
 def write(value: Any) -> str:
-    """Return a value as block-style YAML that is valid in versions 1.1 and 1.2.
-
-    The value must be one that `check_json` accepts.
-    """
+    """Return a value that `check_json` accepts as block-style YAML of versions 1.1 and 1.2."""
     options: Any = {"sort_keys": False, "allow_unicode": True, "default_flow_style": False}
     return str(yaml.dump(value, Dumper=_Dumper, width=math.inf, **options)).removesuffix("...\n")

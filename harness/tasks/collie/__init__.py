@@ -111,10 +111,7 @@ class CollieTask:
         self._words = read_words(self._word_list) if self._word_list else None
 
     def instances(self) -> Iterator[One]:
-        """Yield the instances in file order.
-
-        With ``unique_prompts``, only the first instance of each prompt is yielded.
-        """
+        """Yield the instances in file order, or only the first of each prompt."""
         sources: dict[str, set[str]] = {}
         for item in read_items(self.path) if self._unique_prompts else ():
             sources.setdefault(item.prompt, set()).add(item.source)
@@ -145,10 +142,7 @@ class CollieTask:
         return found
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return one user message with the shots, if any, followed by the prompt.
-
-        Shots have the form in which the published one-shot prompts show their example.
-        """
+        """Return one user message, with shots in the form of the published one-shot prompts."""
         shown = []
         for shot in shots:
             if shot.data.example is None:
@@ -158,17 +152,11 @@ class CollieTask:
         return (Message("user", "".join((*shown, instance.data.prompt))),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return the scores ``constraints`` and, if a word list applies, ``word``.
-
-        Only ``constraints`` decides whether the answer passes.
-        """
+        """Return ``constraints``, which alone decides, and ``word`` if a word list applies."""
         return {"constraints": score(self._verdict(instance, text)), **self._word(instance, text)}
 
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
-        """Return the score ``word`` as False.
-
-        If there is no word list, or the prompt does not ask for a word, there is no score.
-        """
+        """Return the score ``word`` as False, if a word list applies."""
         return self._word(instance, "")
 
     def _word(self, instance: One, text: str) -> dict[str, Score]:
@@ -186,10 +174,7 @@ class CollieTask:
         return _values(instance.data.specification.targets)
 
     def reference(self, instance: One) -> str | None:
-        """Return the example that satisfies the constraint, or None if there is none.
-
-        With a current NLTK, 20 of the 2,080 published examples fail.
-        """
+        """Return the example, if any. With a current NLTK, 20 of the published 2,080 fail."""
         return instance.data.example
 
     def describe(self) -> Iterator[DataTable]:

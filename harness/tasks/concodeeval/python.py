@@ -50,10 +50,7 @@ HOLDS = {"array": "items", "object": "additionalProperties"}
 
 
 def render(schema: Schema) -> str:
-    """Return the source of a Python module that declares the schema.
-
-    The words that express keywords are between marks (`marked`).
-    """
+    """Return the source of a module that declares the schema, with marks around keywords."""
     classes = _Classes()
     if _is_model(schema):
         classes.add(schema, "", "Schema")

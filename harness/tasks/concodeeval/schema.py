@@ -34,10 +34,7 @@ def pointer(base: str, *tokens: str | int) -> str:
 
 
 def keywords(schema: Schema, at: str = "") -> Iterator[tuple[str, str, Any]]:
-    """Yield (pointer, name, value) of each keyword of a schema and of the schemas inside it.
-
-    ``at`` is the JSON Pointer of the schema itself.
-    """
+    """Yield (pointer, name, value) of each keyword of the schema at ``at`` and of its parts."""
     for keyword, value in schema.items():
         place = pointer(at, keyword)
         yield place, keyword, value
@@ -57,10 +54,7 @@ def marked(text: str, at: str) -> str:
 
 
 def unmarked(text: str) -> tuple[str, Spans]:
-    """Remove the marks that `marked` put into text.
-
-    Return the text without marks, and the start and end of each keyword's first occurrence in it.
-    """
+    """Return text without marks, and the position of each keyword's first occurrence."""
     pieces: list[str] = []
     spans: Spans = {}
     opened: list[tuple[str, int]] = []

@@ -48,19 +48,13 @@ class SchemaRow(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of the schema's content.
-
-        It identifies duplicates: 48 of the authors' 300 schemas are duplicates.
-        """
+        """The SHA-256 of the schema, equal for duplicates: 48 of the authors' 300."""
         text = msgspec.json.encode(self.schema, order="deterministic")
         return hashlib.sha256(text).hexdigest()
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """A value for a schema, with two labels that say whether it is valid.
-
-    ``label`` follows strict validation, and ``paper_label`` the authors' code.
-    """
+    """A value and its label under strict validation and under the authors' code."""
 
     id: str
     schema_id: str
@@ -205,11 +199,7 @@ class ConCodeEval:
         yield DataTable(("keyword", "schemas"), counts.most_common())
 
     def groups(self, row: SchemaRow, output: Format) -> dict[str, str]:
-        """Return an instance's groups by label.
-
-        The labels are ``output`` (the format), ``representation``, ``root`` (the schema's type)
-        and, if known, ``range``.
-        """
+        """Return an instance's groups: output, representation, root and, if known, range."""
         groups = {"output": output, "representation": self.representation, "root": row.root}
         return groups | ({"range": row.range} if row.range else {})
 

@@ -122,10 +122,7 @@ class FollowBenchTask:
         return (Message("user", instance.data.instruction),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return the score ``rule``, which says whether the answer satisfies all constraints.
-
-        If a judge decides, there is no score.
-        """
+        """Return the score ``rule`` on all constraints, or none if a judge decides."""
         if (rule := instance.data.rule) is None:
             return {}
         reason = rule.violation(text)
@@ -136,19 +133,13 @@ class FollowBenchTask:
         return {} if instance.data.rule is None else {RULE: Score(False, False)}
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return a request to answer again.
-
-        If the answer violates the instance's rule, the reason follows.
-        """
+        """Return a request to answer again, with the reason if a rule is violated."""
         found = scores.get(RULE)
         said = "Your answer does not meet all that was asked for yet. Please answer again."
         return f"{said}\nWhat is wrong: {found.reason}." if found and found.reason else said
 
     def reference(self, instance: One) -> str | None:
-        """Return an answer that follows the rule.
-
-        The result is None if a judge decides, or no such answer is known.
-        """
+        """Return an answer that follows the rule, or None if none is known."""
         return instance.data.answer
 
     def wrong_answer(self, instance: One) -> str | None:
@@ -160,10 +151,7 @@ class FollowBenchTask:
         return instance.data.instruction
 
     def criteria(self, instance: One) -> Sequence[Criterion]:
-        """Return one criterion per constraint, for judges.
-
-        Instructions of the category ``example`` have a single criterion.
-        """
+        """Return one criterion per constraint, or one for the category ``example``."""
         if instance.data.category == "example":
             return [Criterion("It has the form of the answers in the examples.")]
         added = pairwise(instance.data.evolution)

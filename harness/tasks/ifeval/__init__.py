@@ -76,10 +76,7 @@ class IFEvalTask:
         self.path = data.file(names.get(dataset, dataset))
 
     def instances(self) -> Iterator[One]:
-        """Yield the prompts in file order.
-
-        Each instance has its number of instructions as a group.
-        """
+        """Yield the prompts in file order, grouped by their number of instructions."""
         for item in read_all(self.path, partial(read_item, verdicts=self._verdicts)):
             yield Instance(item.id, item, {COUNT: str(len(item.instructions))})
 
@@ -103,10 +100,7 @@ class IFEvalTask:
         return found | verifiable.versions(ids)
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return the row's prompt as one user message, or the row's conversation.
-
-        ``shots`` are not used.
-        """
+        """Return the row's conversation. ``shots`` are not used."""
         return instance.data.messages
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:

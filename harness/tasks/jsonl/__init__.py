@@ -194,10 +194,7 @@ class JsonlTask:
         return instance.data.messages
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return the score of each rule (a check that is not a judge), by the rule's name.
-
-        If extracting the answer takes too long, no score has a value.
-        """
+        """Return the score of each rule, without a value if extracting takes too long."""
         checks, of = instance.data.rules, {"text": text, "answer": text}
         if self._extraction is not None and checks:
             try:
@@ -208,10 +205,7 @@ class JsonlTask:
         return {rule.name: checker(rule).check(of[rule.of], instance) for rule in checks}
 
     def score_parsed(self, instance: One, answer: str) -> Mapping[str, Score]:
-        """Score an answer that a judge extracted from a reply.
-
-        The scores are those of the rules that check the extracted answer. They have no verdict.
-        """
+        """Return scores without verdicts by the rules that check the extracted answer."""
         return {
             rule.name: replace(self._rules.checker(rule).check(answer, instance), passed=None)
             for rule in instance.data.rules
@@ -235,10 +229,7 @@ class JsonlTask:
             return None
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return the reasons for failed checks.
-
-        If no check failed, say that the answer is right or that it could not be checked.
-        """
+        """Return why checks failed, or that the answer is right or could not be checked."""
         failed = [score for score in scores.values() if score.passed is False]
         if not failed and any(score.value is None for score in scores.values()):
             return "That could not be checked. Please answer again, in a simpler form."
@@ -259,10 +250,7 @@ class JsonlTask:
         return next((text for text in found if self._passes(instance, text)), None)
 
     def expected_answer(self, instance: One) -> str | None:
-        """Return the reference answer, even if it does not pass the row's checks.
-
-        If there is no passing answer, it is preferably one in a form in which it can be scored.
-        """
+        """Return the reference answer or, if none passes, one that can be scored."""
         found = list(self._candidates(instance.data.row))
         readable = [text for text in found if self._scores(instance, text) is not None]
         return self.reference(instance) or next(iter(readable or found), None)

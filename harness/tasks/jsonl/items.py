@@ -32,10 +32,7 @@ CRITERIA = "criteria"  # name of a row's field, and of an option of a judge's ch
 
 
 class JsonlItem(Struct, frozen=True):
-    """A row with its messages for round 1 and its rules.
-
-    ``judges`` maps the judges that the row's checks name to the criteria given there.
-    """
+    """A row with its messages, its rules, and criteria by the judges that its checks name."""
 
     row: Row
     messages: tuple[Message, ...]
@@ -136,10 +133,7 @@ class JudgeChecks:
         return judge in found or judge not in self._named
 
     def criteria(self, row: Row, found: ByJudge, judge: str | None) -> tuple[str, ...]:
-        """Return a row's criteria for one judge, or for all judges if ``judge`` is None.
-
-        ``found`` holds the criteria in the row's checks, by judge.
-        """
+        """Return the criteria of a row and its checks for one judge, or for all (None)."""
         if own := found.get(judge or ""):
             return own
         others = [] if judge in found else [text for own in found.values() for text in own]

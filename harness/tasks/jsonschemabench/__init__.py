@@ -57,10 +57,7 @@ class LabelledInstance(Struct, frozen=True):
 
 
 class SchemaItem(Struct, frozen=True):
-    """A schema with its labelled instances.
-
-    For the prompt ``copy``, ``asked`` is the instance to copy. Otherwise, it is None.
-    """
+    """A schema with its labelled instances, and the one ``asked`` to copy, if any."""
 
     id: str
     dataset: str
@@ -239,10 +236,7 @@ class JSONSchemaBenchTask:
         return official.is_json(text)
 
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
-        """Return the scores of an answer that is not JSON.
-
-        With the prompt ``copy``, the score that decides is omitted.
-        """
+        """Return the scores of an answer that is not JSON; of a copy, none that decides."""
         found = _accepted(json=False)
         if instance.data.asked is None:
             found[COMPLIANT] = Score(False, False, "not JSON")
@@ -302,10 +296,7 @@ class JSONSchemaBenchTask:
         return DecodingConstraint(json_schema=schema)
 
     def describe(self) -> Iterator[DataTable]:
-        """Yield tables of instances, keywords and formats by data set, and of doubtful labels.
-
-        A label is doubtful if the validator's verdict differs from it.
-        """
+        """Yield tables of instances, keywords and formats, and of labels that seem wrong."""
         counts: dict[str, Counter[str]] = defaultdict(Counter)
         words: dict[str, Counter[str]] = defaultdict(Counter)
         doubtful: list[tuple[str, str, str, str]] = []

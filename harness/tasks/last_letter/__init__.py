@@ -223,10 +223,7 @@ class LastLetterTask:
         return self.form.constraint.kind
 
     def constraint(self, instance: One) -> DecodingConstraint:
-        """Return the decoding constraint for the form of the answer.
-
-        It is the same for every instance.
-        """
+        """Return the decoding constraint of the form, the same for every instance."""
         return self.form.constraint
 
     def prompt_errors(self) -> list[str]:

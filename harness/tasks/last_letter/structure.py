@@ -52,10 +52,7 @@ LONGEST_REASONING: int = SCHEMA["properties"]["reasoning"]["maxLength"]
 
 
 class Reading(NamedTuple):
-    """What a parser read: the letters, in lower case without separators.
-
-    ``pattern`` is the index of the parser's pattern that matched.
-    """
+    """The letters that a parser read, in lower case, and the index of its pattern."""
 
     letters: str
     pattern: int = 0
@@ -215,10 +212,7 @@ def of_words(name: str, *words: str) -> LetterQuestion:
 
 
 def fresh(n: int, seed: int) -> Iterator[LetterQuestion]:
-    """Yield n random questions, all distinct and different from the shots.
-
-    The questions of a seed are always the same, and a smaller n yields the first of them.
-    """
+    """Yield n distinct random questions. For a smaller n, they are the first of the same."""
     drawn = {shot.words for shot in SHOTS}
     for number in range(n):
         chance = random.Random(f"last_letter/{seed}/{number}")

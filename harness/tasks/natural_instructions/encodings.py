@@ -110,10 +110,7 @@ def paper(
 def chat(
     instruction: Instruction, fields: Sequence[str], text: str, positives: Sequence[Example] = ()
 ) -> str:
-    """Return the prompt for the input ``text`` that asks a chat model for the output alone.
-
-    ``positives`` are the positive examples to show.
-    """
+    """Return a prompt for a chat model that shows examples and asks for the output alone."""
     parts: list[str] = []
     for field in fields:
         if field in loading.TEXT_FIELDS:
@@ -193,10 +190,7 @@ FORMS = {"paper": paper, "chat": chat}
 
 
 class InstructionItem(Struct, frozen=True):
-    """An instance of a task with its prompt, input and reference answers (``outputs``).
-
-    ``labels`` is empty unless the task is a classification.
-    """
+    """A prompt with input and references. Only a classification has ``labels``."""
 
     id: str
     prompt: str
@@ -267,10 +261,7 @@ class Showing:
     token_budget: int = GPT3_PROMPT
 
     def items(self, task: NaturalTask, category: str) -> Iterator[InstructionItem]:
-        """Yield the instances of a task to evaluate, in order.
-
-        Only instances of the category ``classification`` have labels.
-        """
+        """Yield the instances of a task, with labels if it is a classification."""
         chosen = dict.fromkeys(evaluated(len(task.entries), self.instances))
         positives = self._positives(task, chosen)
         answers = [output for entry in task.entries for output in entry.outputs]

@@ -40,10 +40,7 @@ CLASSIFICATION = "classification"  # the category whose answers are labels
 
 
 class Example(Struct, frozen=True):
-    """An input and output, which may be right (positive) or wrong (negative).
-
-    If known, ``reason`` says why, and ``suggestion`` how to correct a wrong output.
-    """
+    """A right or wrong output for an input, the reason, and how to correct it, if known."""
 
     input: str
     output: str
@@ -214,10 +211,7 @@ def read_categories(path: Path) -> dict[str, str]:
 
 
 def category_of(name: str, *known: Mapping[str, str]) -> str | None:
-    """Return the category of a task: that of the first pattern in ``known`` that matches its name.
-
-    The result is None if no pattern matches.
-    """
+    """Return the category of the first pattern that matches a task's name, or None."""
     patterns = (item for one in known for item in one.items())
     return next((category for pattern, category in patterns if fnmatchcase(name, pattern)), None)
 
