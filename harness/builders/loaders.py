@@ -259,13 +259,9 @@ class JsonlLoader:
 def json_rows(
     path: Path, names: Collection[str] | None = None
 ) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """Yield the line number (from 1) and the JSON object of each non-blank line of a JSONL file.
+    """Yield (number from 1, object) for each non-blank line, or for those numbered in ``names``.
 
-    For a line that is not a JSON object, yield a description of the problem in place of the object.
-
-    Args:
-        path: The file.
-        names: The numbers, as strings, of the lines to read. None reads all lines.
+    For a line that is not a JSON object, a description of the problem stands in its place.
     """
     for number, line in numbered_lines(path):
         if names is None or str(number) in names:

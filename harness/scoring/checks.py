@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import lru_cache
 from itertools import chain, count
@@ -105,23 +104,21 @@ def located(checks: object, own: Callable[[str], str]) -> object:
     """Return a list of checks with the paths of the files in it as ``own`` gives them."""
     if not isinstance(checks, list):
         return checks
+
+    def placed(checker: Any) -> Any:
+        return own(checker) if is_file(checker) else checker
+
+    def with_file(checker: Any, options: Any) -> Any:
+        option = MAY_NAME_A_FILE.get(checker)
+        named = options.get(option) if option and isinstance(options, Mapping) else None
+        return {**options, option: own(named)} if isinstance(named, str) else options
+
     return [
-        {_own(key, own): _with_file(key, options, own) for key, options in entry.items()}
+        {placed(key): with_file(key, options) for key, options in entry.items()}
         if isinstance(entry, Mapping)
-        else _own(entry, own)
+        else placed(entry)
         for entry in checks
     ]
-
-
-def _own(checker: Any, own: Callable[[str], str]) -> Any:
-    return own(checker) if is_file(checker) else checker
-
-
-def _with_file(checker: Any, options: Any, own: Callable[[str], str]) -> Any:
-    option = MAY_NAME_A_FILE.get(checker)
-    if option and isinstance(options, Mapping) and isinstance(named := options.get(option), str):
-        return {**options, option: own(named)}
-    return options
 
 
 def is_file(checker: object) -> bool:
@@ -130,13 +127,7 @@ def is_file(checker: object) -> bool:
 
 
 def from_row(row: Mapping[str, Any], name: str, check: str) -> Any:
-    """Return the value of the row's field ``name``.
-
-    ``check`` is the name of the check that needs the field.
-
-    Raises:
-        DataInvalid: If the row lacks the field.
-    """
+    """Return a field that a check needs of a row, or raise DataInvalid if the row lacks it."""
     if name not in row:
         raise DataInvalid(
             f"the check {check!r} needs the field {name!r:.60}, which the row does not have.",
@@ -227,8 +218,7 @@ class Rules:
     """
 
     def __init__(self, shared: Sequence[Check]) -> None:
-        build = kind("checkers").build
-        self._checker = lru_cache(MOST_CACHED)(lambda key: build(key.checker, key.options))
+        self._checkers: dict[tuple[str, bytes], Checker] = {}
         self._files = [_file(check) for check in shared]
         for check in shared:
             if check.checker == JUDGE:
@@ -263,16 +253,12 @@ class Rules:
 
     def checker(self, rule: Check) -> Checker:
         """Return the checker for a check. Checks with equal options share a checker."""
-        options = msgspec.json.encode(rule.options, order="sorted", enc_hook=repr)
-        found: Checker = self._checker(_Key(rule.checker, options, rule.options))
-        return found
-
-
-@dataclass(frozen=True)
-class _Key:
-    checker: str
-    written: bytes
-    options: Mapping[str, Any] = field(compare=False)
+        key = rule.checker, msgspec.json.encode(rule.options, order="sorted", enc_hook=repr)
+        if key not in self._checkers:
+            if len(self._checkers) == MOST_CACHED:
+                self._checkers.clear()
+            self._checkers[key] = kind("checkers").build(rule.checker, rule.options)
+        return self._checkers[key]
 
 
 def _file(check: Check) -> tuple[str, str] | None:

@@ -108,7 +108,9 @@ def _forbids(base: Base, target: Target, other: Base, wanted: Target) -> bool:
     placed = isinstance(done.do if isinstance(done, grammar.ForEach) else done, grammar.Position)
     requires = other.relation == "==" and placed and other.reduction in (None, "all")
     requires |= other.relation == "in" and done in each and other.reduction is None
-    return requires and not set(map(bare, texts_of(target))).isdisjoint(map(bare, texts_of(wanted)))
+    return requires and not set(map(bare, _texts_of(target))).isdisjoint(
+        map(bare, _texts_of(wanted))
+    )
 
 
 Background = Mapping[str, Mapping[str, Sequence[str]]]  # source -> level -> natural texts
@@ -242,12 +244,7 @@ def _audit_piece(
 def near_misses(
     specification: Specification, text: str, units: Splitter
 ) -> tuple[list[str], list[int]]:
-    """Search for near misses: small changes of a text that just make it fail.
-
-    Args:
-        specification: The constraints and targets.
-        text: A text that satisfies the specification.
-        units: Splits text into words, sentences and paragraphs.
+    """Search for near misses: small changes of a satisfying text that just make it fail.
 
     Returns:
         The near misses, and the indices of the base constraints without a near miss. A base
@@ -290,7 +287,7 @@ def _part_changes(specification: Specification, text: str, units: Splitter) -> I
         return
     words = [match.span() for match in re.finditer(r"[^\s.!?]+", text)]
     some = [*words[:MOST_PLACES], *words[-1:]]
-    for wanted in texts_of(specification.targets):
+    for wanted in _texts_of(specification.targets):
         yield text.replace(wanted, "")
         yield f"{wanted} {text}"
     yield from (text[:begin] + text[end:] for begin, end in some[::-1])
@@ -319,9 +316,9 @@ def _ends(text: str, sentences: Iterable[str]) -> list[int]:
     return ends
 
 
-def texts_of(target: Target) -> Iterator[str]:
+def _texts_of(target: Target) -> Iterator[str]:
     """Yield the strings in a target, which is a string, a number, or a nested tuple of both."""
     if isinstance(target, str):
         yield target
     elif isinstance(target, tuple):
-        yield from chain.from_iterable(map(texts_of, target))
+        yield from chain.from_iterable(map(_texts_of, target))

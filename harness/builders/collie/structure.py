@@ -94,18 +94,12 @@ def read_rule(raw: object, where: str) -> Rule:
     if not isinstance(raw, Mapping):
         return [grammar.read_targets(raw, where)]
     if "sweep" in raw:
-        return swept(validated(_SweepRule, raw, where).sweep, where)
+        return _swept(validated(_SweepRule, raw, where).sweep, where)
     return validated(Take, raw, where)
 
 
-def swept(raw: Any, where: str) -> Sweep:
-    """Return the values of a sweep, given as a list or as ``{from: 3, to: 9, step: 2}``.
-
-    The default step is 1.
-
-    Raises:
-        ConfigError, DataInvalid: If the sweep is invalid.
-    """
+def _swept(raw: Any, where: str) -> Sweep:
+    """Return the values of a sweep, given as a list or as ``{from: 3, to: 9, step: 2}``."""
     if isinstance(raw, Mapping):
         found = validated(_SweptRange, raw, where)
         raw = range(found.low, found.high + 1, found.step)
@@ -213,11 +207,7 @@ def suspicious(target: Target) -> bool:
 
 
 def specimen(rule: Rule, base: Base, where: str) -> Target:
-    """Return an example of the targets that a rule gives for a base constraint.
-
-    Raises:
-        DataInvalid: If the rule does not fit the constraint.
-    """
+    """Return an example of a rule's targets, or raise DataInvalid if the rule does not fit."""
     if isinstance(rule, list):
         return rule[0]
     shape = grammar.observed_shape(base, where)
@@ -367,7 +357,7 @@ def _specimens(constraint: Constraint, rules: Rules, where: str) -> Target:
 def _expanded(raw: Any, where: str) -> list[Any]:
     """Return all variants of a YAML tree. In a variant, one value replaces each ``{sweep: …}``."""
     if isinstance(raw, dict) and set(raw) == {"sweep"}:
-        return [list(v) if isinstance(v, tuple) else v for v in swept(raw["sweep"], where)]
+        return [list(v) if isinstance(v, tuple) else v for v in _swept(raw["sweep"], where)]
     if not isinstance(raw, dict | list):
         return [raw]
     parts = [_expanded(part, where) for part in (raw.values() if isinstance(raw, dict) else raw)]

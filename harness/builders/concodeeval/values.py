@@ -114,13 +114,7 @@ def form(name: str, draws: Draws) -> str:
 
 
 def measured(name: str, size: int, draws: Draws) -> str | None:
-    """Return a string with a given length and format, or None if there is no way to make it.
-
-    Args:
-        name: The format, such as ``email``.
-        size: The length in characters.
-        draws: The random draws.
-    """
+    """Return a string of some length in a format such as ``email``, or None if none can be made."""
     long = LONG.get(name, "")
     left = size - len(long) + 1
     if not long or left < 1:

@@ -62,15 +62,9 @@ class Asking(Protocol):
         samples: int = 1,
         look: Look | None = None,
     ) -> list[list[T]]:
-        """Ask a stage's model, and return the parsed answers to each question, in order.
+        """Ask a stage's model, and return the parsed answers (``samples`` to each question).
 
-        Args:
-            stage: The stage, such as ``filter``.
-            questions: The questions.
-            decoding: The decoding settings.
-            read: Parses an answer.
-            samples: The number of answers to each question.
-            look: Inspects the first answers before the other questions are asked.
+        ``look`` inspects the first answers before the other questions are asked.
 
         Raises:
             Stopping: If the build was stopped or its budget is spent.
@@ -111,15 +105,9 @@ def times(by: FilterSection, gives_logprobs: bool) -> tuple[int, Decoding]:
 async def yes_probabilities(
     asking: Asking, stage: str, questions: Sequence[StageQuestion], by: FilterSection
 ) -> list[float | None]:
-    """Ask yes/no questions, and return the probability of yes (0 to 1) for each.
+    """Ask yes/no questions as ``by`` says, and return the probability of yes (0 to 1) for each.
 
     The probability is None if no reply to the question can be read.
-
-    Args:
-        asking: Calls the models.
-        stage: The stage, such as ``filter``.
-        questions: The questions.
-        by: The settings that say how to ask, such as the number of votes.
 
     Raises:
         ConfigError: If none of the stage's first replies can be read.

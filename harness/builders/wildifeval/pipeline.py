@@ -246,12 +246,8 @@ def not_repeated(
 ) -> tuple[list[CuratedRow], Step]:
     """Drop tasks with too many constraints, or with a constraint that too many tasks share.
 
-    Logs contain templates, so the same constraint may be in hundreds of messages. Tasks are
-    examined in random order. A task is dropped if one of its constraints is already in
-    ``by.most_tasks`` of the tasks kept.
-
-    Returns:
-        The tasks kept, and a `Step` that counts the others.
+    Logs contain templates, so the same constraint may be in hundreds of messages. In random order,
+    a task is dropped if ``by.most_tasks`` of the tasks kept have one of its constraints.
     """
     step = Step("constraints", len(tasks))
     few = list[CuratedRow]()
@@ -323,17 +319,7 @@ def estimate(
     prompts: CurationPrompts,
     gives_logprobs: Callable[[StageName], bool],
 ) -> list[StageEstimate]:
-    """Estimate the calls and tokens of each stage that asks a model.
-
-    Token counts are rough. They assume four bytes per token, messages of average length, and
-    replies and lists of constraints of maximum length.
-
-    Args:
-        curation: The settings.
-        chats: The chats that passed screening.
-        prompts: The prompt templates.
-        gives_logprobs: Whether the model of a stage returns log-probabilities.
-    """
+    """Estimate, roughly and not too low, each stage's calls and their tokens."""
     average = "x" * (sum(len(chat.text.encode()) for chat in chats) // max(1, len(chats)))
     n = max(1, round(curation.filter.keep * len(chats))) if chats else 0
     by = curation.domains

@@ -79,10 +79,6 @@ def _items(listed: str) -> list[str]:
     All items have the same kind of marker as the first: a number or a bullet. A line with another
     marker, or with the indentation of an item's text, belongs to the preceding item. A blank line,
     a code fence or a rule ends an item; any other text after that is a remark by the model.
-
-    Raises:
-        Unparseable: If the text is not a list (and does not say "none"), or if the list continues
-            after a remark.
     """
     items: list[str] = []
     before: list[str] = []

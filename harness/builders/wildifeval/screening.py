@@ -209,20 +209,7 @@ def _reason(chat: Chat, by: ScreenSection) -> tuple[str, str]:
 
 
 def other_language(text: str, kept: str, least: float, label: str = "") -> str:
-    """Return the language of a message, or "" if the message is to be kept.
-
-    Args:
-        text: The message.
-        kept: The code of the language to keep.
-        least: If the classifier's probability of another language is lower than this, the message
-            is kept.
-        label: The language according to the log. If it names a known language, the classifier is
-            not asked.
-
-    Returns:
-        "" if the message is to be kept. Otherwise ``label`` if it names a known language, or else
-        the code that the classifier found.
-    """
+    """Return the language (by its label, or else classified) of a message, "" if it is kept."""
     if labelled := language_code(label):  # the log's label decides
         return "" if labelled == kept else label
     found, probability = _identifier().classify(text[:LONGEST_FOR_LANGUAGE])

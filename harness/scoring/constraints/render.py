@@ -68,11 +68,11 @@ def place(base: Base) -> str:
 
 
 def _asked(base: Base, target: Target) -> str:
-    transformation, nouns = base.transformation, unit_nouns(base)
+    transformation, nouns = base.transformation, _unit_nouns(base)
     if base.relation in ("in", "not in"):
         return _containing(base, target, nouns) or _whose(base, nouns, target)
     if base.reduction is None:
-        if asked := asked_phrase(base, transformation, nouns, target):
+        if asked := _asked_phrase(base, transformation, nouns, target):
             return f"with {asked}"
         each, scope = None, f"each {nouns[0]}"
         bounds = {grammar.Max: ("<=", "<"), grammar.Min: (">=", ">")}.get(type(transformation), ())
@@ -80,21 +80,21 @@ def _asked(base: Base, target: Target) -> str:
             each = transformation.do  # the maximum is at most n if each number is
     else:
         each, scope = transformation, _scope(base, nouns[0], target)
-    if isinstance(each, ForEach) and (asked := asked_phrase(base, each.do, inside(nouns), target)):
+    if isinstance(each, ForEach) and (asked := _asked_phrase(base, each.do, inside(nouns), target)):
         return f"with {scope} having {asked}"
     return _whose(base, nouns, target)
 
 
-def asked_phrase(base: Base, measured: Transformation, nouns: Nouns, target: Target) -> str | None:
+def _asked_phrase(base: Base, measured: Transformation, nouns: Nouns, target: Target) -> str | None:
     """Return a phrase like "exactly 6 sentences", or None unless it is a count or position."""
     if isinstance(measured, Count) and base.relation in AMOUNT:
         number = sole(target)
         plural = not isinstance(number, int) or number > 1
         amount = f"{AMOUNT[base.relation]} "
-        phrase = count_phrase(amount, measured, nouns[0], number, plural)
+        phrase = _count_phrase(amount, measured, nouns[0], number, plural)
         return f"{phrase}, respectively" if several(target) else phrase
     if isinstance(measured, grammar.Position) and base.relation == "==":
-        return position_phrase(measured, nouns[0], target, "to be")
+        return _position_phrase(measured, nouns[0], target, "to be")
     return None
 
 
@@ -151,7 +151,7 @@ def _joined(tree: grammar.Combination, targets: Target, level: Level) -> str:
     return (" or " if tree.logic == "or" else " and ").join(_clauses(tree, targets, level))
 
 
-def unit_nouns(base: Base) -> Nouns:
+def _unit_nouns(base: Base) -> Nouns:
     """Return the nouns for a base constraint's one or two units, the larger unit first."""
     return (base.input_level, base.target_level) if base.input_level else (base.target_level,)
 
@@ -184,30 +184,15 @@ def described(transformation: Transformation, nouns: Nouns) -> str:
                 return grammar.measure(name).phrase(f"{noun}s")
 
 
-def count_phrase(amount: str, count: Count, noun: str, number: Observed, plural: bool) -> str:
-    """Return a phrase for a count, such as "exactly 6 sentences".
-
-    Args:
-        amount: Words before the number, such as "exactly ".
-        count: The transformation. If it counts equal units, the phrase is "the word 'x' 2 times".
-        noun: The counted unit, in the singular.
-        number: The number, or several numbers.
-        plural: Whether to write the noun in the plural.
-    """
+def _count_phrase(amount: str, count: Count, noun: str, number: Observed, plural: bool) -> str:
+    """Return a phrase for a count, such as "exactly 6 sentences" or "the word 'x' 2 times"."""
     if count.of is not None:
         return f"the {noun} {quoted(count.of)} {amount}{quoted(number)} times"
     return f"{amount}{quoted(number)} {noun}{'s' if plural else ''}"
 
 
-def position_phrase(position: grammar.Position, noun: str, value: Observed, verb: str) -> str:
-    """Return a phrase for the units at positions, such as "the 2nd word to be 'x'".
-
-    Args:
-        position: The transformation, with the positions.
-        noun: The unit, in the singular.
-        value: The wanted or observed units.
-        verb: The words between the positions and the units: "to be" or "being".
-    """
+def _position_phrase(position: grammar.Position, noun: str, value: Observed, verb: str) -> str:
+    """Return a phrase such as "the 2nd word to be 'x'"; ``verb`` is "to be" or "being"."""
     if isinstance(position.index, tuple) and len(position.index) > 1:
         places = ", ".join(map(ordinal, position.index))
         return f"the {places} {noun}s {verb} {quoted(value)} respectively"
@@ -269,13 +254,13 @@ def _missing(finding: ConstraintFinding) -> str:
     if not base.within or finding.observed is not None:
         return ""
     if isinstance(base.transformation, grammar.Position):  # the part may exist without the unit
-        return f"without {described(base.transformation, unit_nouns(base))}{place(base)}"
+        return f"without {described(base.transformation, _unit_nouns(base))}{place(base)}"
     return f"without {place(base).removeprefix(' in ')}"
 
 
 def _observed(finding: ConstraintFinding, specification: grammar.Specification) -> str:
     base, observed = finding.base, finding.observed
-    measured, nouns, having = base.transformation, unit_nouns(base), ""
+    measured, nouns, having = base.transformation, _unit_nouns(base), ""
     if base.input_level is None and measured in (ForEach(grammar.Identity()), grammar.Identity()):
         return f"containing the {nouns[0]} {quoted(observed)}"
     if base.reduction is not None and isinstance(measured, ForEach):
@@ -285,12 +270,12 @@ def _observed(finding: ConstraintFinding, specification: grammar.Specification) 
         if isinstance(measured, Count):
             worst = _worst(base, sole(observed))
             # Quirk: plural and singular are swapped.
-            return f"with {having}{count_phrase('', measured, nouns[0], worst, worst == 1)}"
+            return f"with {having}{_count_phrase('', measured, nouns[0], worst, worst == 1)}"
         if isinstance(measured, grammar.Position):
             # Quirk: if nothing was observed, all targets are listed.
             value = observed or specification.targets
-            return f"with {having}{position_phrase(measured, nouns[0], value, 'being')}"
-    return f"with {described(base.transformation, unit_nouns(base))} being {quoted(observed)}"
+            return f"with {having}{_position_phrase(measured, nouns[0], value, 'being')}"
+    return f"with {described(base.transformation, _unit_nouns(base))} being {quoted(observed)}"
 
 
 def _worst(base: Base, counts: Observed) -> Observed:
@@ -318,7 +303,7 @@ def reason(finding: ConstraintFinding) -> str:
 
 def _reason(finding: ConstraintFinding) -> str:
     base, observed, target = finding.base, finding.observed, finding.target
-    transformation, nouns = base.transformation, unit_nouns(base)
+    transformation, nouns = base.transformation, _unit_nouns(base)
     if base.reduction is not None and isinstance(observed, tuple):
         held = check.outcomes(base, observed, target)
         if held is None:
@@ -329,7 +314,7 @@ def _reason(finding: ConstraintFinding) -> str:
             return f"{met} as asked"
         measured, phrase = (transformation.do, inside(nouns)), None
         if not isinstance(target, tuple):
-            phrase = asked_phrase(base, *measured, target)
+            phrase = _asked_phrase(base, *measured, target)
         return f"{met} have {phrase or f'{described(*measured)} as asked'}"
     if base.relation in ("in", "not in"):
         wanted = target if isinstance(target, tuple) else (target,)

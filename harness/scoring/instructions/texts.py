@@ -118,16 +118,10 @@ def require_none(found: Sequence[str], reason: str) -> None:
 def require_count(
     count: int, wanted: int, what: str, said: str | None = None, where: str = ""
 ) -> None:
-    """Raise NotFollowed unless ``count`` equals ``wanted``.
+    """Raise NotFollowed unless ``count`` equals ``wanted``, such as "1 word, 3 wanted".
 
-    The reason has the form "1 word, 3 wanted".
-
-    Args:
-        count: The number found.
-        wanted: The required number.
-        what: What is counted, beginning with a plural noun.
-        said: Text in place of the required number in the reason.
-        where: Text before the reason.
+    ``what`` is what is counted, beginning with a plural noun. In the reason, ``said`` stands in
+    place of the required number, and ``where`` at the beginning.
     """
     require(count == wanted, where + counted(count, what, said or wanted))
 
@@ -135,21 +129,14 @@ def require_count(
 def require_relation(
     count: int, relation: Relation, wanted: int, what: str, where: str = ""
 ) -> None:
-    """Raise NotFollowed unless ``count`` is "less than" or "at least" ``wanted``.
-
-    ``relation`` says which of the two is required. ``what`` and ``where`` are as in
-    `require_count`.
-    """
+    """Raise NotFollowed unless ``count`` is "less than" or "at least" ``wanted``."""
     holds = count < wanted if relation == "less than" else count >= wanted
     said = f"{relation.replace('less', 'fewer')} {wanted:,}"
     require(holds, where + counted(count, what, said))
 
 
 def counted(count: int, what: str, wanted: str | int) -> str:
-    """Return a reason such as "1 word, 3 wanted".
-
-    ``what`` is what is counted, beginning with a plural noun. ``wanted`` is the required number.
-    """
+    """Return a reason such as "1 word, 3 wanted"; ``what`` begins with a plural noun."""
     noun, space, rest = what.partition(" ")
     return f"{count:,} {noun[:-1] if count == 1 else noun}{space}{rest}, {wanted} wanted"
 

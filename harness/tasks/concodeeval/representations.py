@@ -60,18 +60,9 @@ def rendered(
 ) -> tuple[str, Spans]:
     """Return a schema in a representation, and the position of each keyword in the text.
 
-    Args:
-        schema: The schema.
-        representation: The representation.
-        wording: The wording of natural language.
-
-    Returns:
-        The text, and the start and end of each keyword by its JSON Pointer. The position is that of
-        the keyword's name, of pydantic's equivalent (the first required field for ``required``, the
-        type in brackets for ``items``), or of the clause in English.
-
-    Raises:
-        DataInvalid: If the schema contains forbidden characters (`render`).
+    Positions are the start and end by JSON Pointer: of the keyword's name, of pydantic's equivalent
+    (the first required field for ``required``, the type in brackets for ``items``), or of the
+    clause in English. Errors are those of `render`.
     """
     if RESERVED.search(json.dumps(schema, ensure_ascii=False)):
         raise DataInvalid("A schema cannot contain the noncharacters U+FDD0 to U+FDD2.")

@@ -98,16 +98,9 @@ class Constraints:
     def met(
         self, violations: Sequence[Violation], value: Any, sample: str, output: Format, mode: Mode
     ) -> list[dict[str, Any]]:
-        """Return an entry for each constraint that applies to a sample.
+        """Return an entry for each constraint that applies to a sample, with its verdict.
 
-        ``passed`` in an entry says whether the sample satisfies the constraint.
-
-        Args:
-            violations: The violations found in the sample.
-            value: The sample's value.
-            sample: The sample's text, in which violations are located.
-            output: The format of the text.
-            mode: How the text is read.
+        ``sample`` is the text of the ``value``, in which the violations are located.
         """
         broken: dict[str, Violation] = {}
         for found in violations:
@@ -163,16 +156,7 @@ _APPLIES_TO = {keyword: types for types, words in _TYPES.items() for keyword in 
 
 
 def sample_third(sample: str, output: Format, path: str, mode: Mode) -> str:
-    """Return the third of a sample (first, middle, last) that contains a value.
-
-    The result is ``whole`` for the root, and ``unknown`` if the value cannot be located.
-
-    Args:
-        sample: The sample's text.
-        output: The format of the text.
-        path: The JSON Pointer of the value.
-        mode: How the text is read.
-    """
+    """Return the third of a sample with the value at a path: "whole" or "unknown" if none."""
     if not path:
         return "whole"
     found = locate(sample, output, path, mode=mode)

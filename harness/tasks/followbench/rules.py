@@ -37,19 +37,7 @@ class FollowBenchRule(NamedTuple):
 def rule_for(
     category: str, kind: str, source: str, example_id: int, level: int, target: str
 ) -> FollowBenchRule | None:
-    """Return the rule for a row of the data set, or None if a judge decides.
-
-    Args:
-        category: The category of the row's file, such as ``mixed``.
-        kind: The category in the row itself, such as ``content, format``.
-        source: The data set from which the authors took the instruction.
-        example_id: The number of the instruction in its category.
-        level: The number of constraints.
-        target: The row's target, which some rules compare with the answer.
-
-    Raises:
-        ValueError: If the target is not in the form that the rule needs.
-    """
+    """Return the rule for a row, or None if a judge decides. ValueError: the target is wrong."""
     if category == "example":
         return FollowBenchRule(_in_form(target), source)
     if source in TARGETS:

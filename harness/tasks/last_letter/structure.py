@@ -284,13 +284,6 @@ def errors(
     able to produce them. If the form is text, the same holds for the prompt's description of it,
     filled in with an answer. Examples must have as many words as most questions, and questions must
     have four.
-
-    Args:
-        described: The description of the form in the prompt.
-        examples: The worked examples in the prompt.
-        questions: All questions.
-        form: The form of the answer.
-        parser: The parser that decides.
     """
     found = []
     if form is FREE:
