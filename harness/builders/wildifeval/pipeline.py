@@ -25,7 +25,7 @@ from harness.builders.wildifeval.asking import (
     top_share,
     yes_probabilities,
 )
-from harness.builders.wildifeval.replies import Category, Decomposition, sameness
+from harness.builders.wildifeval.replies import Decomposition, sameness
 from harness.builders.wildifeval.screening import Chat, Screened, Step
 from harness.config.curation import ConstraintsSection, Curation, PromptName, StageName
 from harness.errors import DataInvalid, Unparseable
@@ -95,8 +95,8 @@ async def curated(
     names = await stages.merged_domains(proposed)
     rows = []
     for task, domain in zip(tasks, await stages.domains(tasks, names), strict=True):
-        labels = [(one.text, kinds[sameness(one.text)]) for one in task.constraints]
-        constraints = tuple(RowConstraint(text, kind.name, kind.title) for text, kind in labels)
+        texts = [one.text for one in task.constraints]
+        constraints = tuple(RowConstraint(text, *kinds[sameness(text)]) for text in texts)
         rows.append(replace(task, constraints=constraints, domain=domain))
     return Curated(rows, steps, mark, dict(proposed), names, stages.unread)
 
@@ -134,8 +134,8 @@ class _ModelStages:
                 tasks.append(CuratedRow(chat.id, chat.text, own, "", apart.task, apart.context))
         return tasks, step
 
-    async def categories(self, tasks: Sequence[CuratedRow]) -> dict[str, Category]:
-        """Return the category of each distinct constraint, by the constraint's `sameness`."""
+    async def categories(self, tasks: Sequence[CuratedRow]) -> dict[str, tuple[str, str]]:
+        """Return the category and its title of each constraint, by the constraint's `sameness`."""
         texts: dict[str, str] = {}
         for one in (one for task in tasks for one in task.constraints):
             texts.setdefault(sameness(one.text), one.text)
@@ -146,7 +146,7 @@ class _ModelStages:
         numbers = replies.numbering(self._prompts.text("category", constraint=""), CATEGORIES)
         read = partial(replies.category, numbers=numbers)
         found = await self._labels("categories", prompts, read)
-        return {text: of or Category() for text, of in zip(texts, found, strict=True)}
+        return {text: of or ("", "") for text, of in zip(texts, found, strict=True)}
 
     async def proposed_domains(self, tasks: Sequence[CuratedRow]) -> Counter[str]:
         """Return how many batches of tasks the model proposed each domain for."""

@@ -111,13 +111,6 @@ def _line(text: str) -> str:
     return " ".join(text.split())
 
 
-class Category(Struct, frozen=True):
-    """A constraint's category, or "". ``title`` is the model's name for a kind of Other."""
-
-    name: str = ""
-    title: str = ""
-
-
 def numbered_names(reply: str) -> list[str]:
     """Return the distinct names in a list, or in a reply with one name on each line."""
     found: dict[str, str] = {}
@@ -149,14 +142,17 @@ def chosen(reply: str, names: Sequence[str], numbers: Mapping[int, str]) -> str:
     return next((name for name in names if _letters(name) == wanted), "")
 
 
-def category(reply: str, numbers: Mapping[int, str]) -> Category | None:
-    """Return the category that a reply's first line gives, as such or by number, or None."""
+def category(reply: str, numbers: Mapping[int, str]) -> tuple[str, str] | None:
+    """Return the category that a reply's first line gives, as such or by number, or None.
+
+    It has a name and, if the name is Other, the model's title for it.
+    """
     line = _PREFIX.sub("", first_line(reply), count=1)
     name = chosen(reply, list(CATEGORIES), numbers)
     if not name and (other := _OTHER.fullmatch(line)):
-        return Category(OTHER, _bare(other[1])[:LONGEST_NAME])
+        return OTHER, _bare(other[1])[:LONGEST_NAME]
     name = name or named(_bare(line))
-    return Category(name) if name in CATEGORIES else None
+    return (name, "") if name in CATEGORIES else None
 
 
 def _head(item: str) -> str:

@@ -123,6 +123,11 @@ class JSONSchemaBenchTask:
             remedy = f"Write {{{{ {field} }}}} where it belongs."
             raise ConfigError(f"{self._user.name}: the only field must be {field!r}.", remedy)
         self._validator = partial(validators.validator, mode=verdicts)
+        self._official: Any = None
+        if verdicts == "official":
+            from harness.scoring.validators import official  # imports jsonschema
+
+            self._official = official
 
     def instances(self) -> Iterator[One]:
         """Yield the schemas in file order or, for the prompt ``copy``, their labelled instances.
@@ -161,11 +166,8 @@ class JSONSchemaBenchTask:
             "prompt_sha256": hashlib.sha256("\0".join(texts).encode()).hexdigest(),
             "verdicts": self._verdicts,
         }
-        if self._verdicts == "strict":
-            return found | {"jsonschema_rs": version("jsonschema-rs")}
-        from harness.scoring.validators import official  # imports jsonschema
-
-        return found | official.versions()
+        strict = {"jsonschema_rs": version("jsonschema-rs")}
+        return found | (self._official.versions() if self._official else strict)
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
         """Return the prompt. The harness adds shots as further turns."""
@@ -194,7 +196,9 @@ class JSONSchemaBenchTask:
         except UnparseableDocument as error:
             if error.kind == "limit":  # the official code reads it, or crashes
                 return {**_accepted(json=True), COMPLIANT: Score(None, reason=str(error))}
-            error.scores = {**self.score_of_no_answer(instance), JSON: Score(self._is_json(text))}
+            # Official verdicts may count an answer as JSON that cannot be read.
+            is_json = self._official is not None and self._official.is_json(text)
+            error.scores = {**self.score_of_no_answer(instance), JSON: Score(is_json)}
             raise
         if item.asked is not None and item.asked.valid:
             differs = _sorted(value) != _sorted(item.asked.data)
@@ -211,10 +215,8 @@ class JSONSchemaBenchTask:
 
     def _read(self, text: str) -> Any:
         """Return the value of an answer or, under strict verdicts, of its first code block."""
-        if self._verdicts == "official":
-            from harness.scoring.validators import official
-
-            return official.read(text)
+        if self._official:
+            return self._official.read(text)
         try:
             return validators.read(text)
         except UnparseableDocument:
@@ -226,14 +228,6 @@ class JSONSchemaBenchTask:
             validators.read(text)
             return None
         return _first_block(text) if self._verdicts == "strict" else None
-
-    def _is_json(self, text: str) -> bool:
-        """Return whether an unreadable answer counts as JSON, as it may under official verdicts."""
-        if self._verdicts == "strict":
-            return False
-        from harness.scoring.validators import official
-
-        return official.is_json(text)
 
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
         """Return the scores of an answer that is not JSON; of a copy, none that decides."""

@@ -3,7 +3,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.builders.wildifeval.replies import (
-    Category,
     Decomposition,
     category,
     chosen,
@@ -149,15 +148,15 @@ def test_any_reply_is_read_or_refused(reply: str) -> None:
 @pytest.mark.parametrize(
     ("reply", "found"),
     [
-        ("Length", Category("Length")),
-        ("4. Length", Category("Length")),
-        ("4", Category("Length")),
-        ("**Format and structure**\nsince it speaks of lists", Category("Format and Structure")),
-        ("include/avoid", Category("Include / Avoid")),
-        ("Include / Avoid.", Category("Include / Avoid")),
-        ("Other: Visual Aesthetic", Category("Other", "Visual Aesthetic")),
-        ("9. Other: *Visual*", Category("Other", "Visual")),
-        ("Other", Category("Other")),
+        ("Length", ("Length", "")),
+        ("4. Length", ("Length", "")),
+        ("4", ("Length", "")),
+        ("**Format and structure**\nsince it speaks of lists", ("Format and Structure", "")),
+        ("include/avoid", ("Include / Avoid", "")),
+        ("Include / Avoid.", ("Include / Avoid", "")),
+        ("Other: Visual Aesthetic", ("Other", "Visual Aesthetic")),
+        ("9. Other: *Visual*", ("Other", "Visual")),
+        ("Other", ("Other", "")),
         ("Otherwise", None),
         ("12", None),
         ("0", None),
@@ -165,7 +164,7 @@ def test_any_reply_is_read_or_refused(reply: str) -> None:
         ("", None),
     ],
 )
-def test_the_kind_that_a_reply_names(reply: str, found: Category | None) -> None:
+def test_the_kind_that_a_reply_names(reply: str, found: tuple[str, str] | None) -> None:
     assert category(reply, FROM_1) == found
 
 
@@ -182,8 +181,8 @@ def test_a_number_is_the_one_that_the_prompt_gives(prompt: str, first: int, last
     names = list(reversed(CATEGORIES))  # the prompt's order, too
     lines = [prompt.format(n=n, name=name) for n, name in enumerate(names, start=first)]
     numbers = numbering("\n".join(lines), CATEGORIES)
-    assert category(str(first), numbers) == Category(names[0])
-    assert category(f"{last}.", numbers) == Category(names[-1])
+    assert category(str(first), numbers) == (names[0], "")
+    assert category(f"{last}.", numbers) == (names[-1], "")
     for outside in {max(0, first - 1), last + 1, 99} - {first}:
         assert category(str(outside), numbers) is None, "never shifted"
 
