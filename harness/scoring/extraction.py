@@ -1,12 +1,8 @@
-"""Extracts the answer from a reply, and checks that the prompt asks for an answer in that form.
+"""Extracts the answer from a reply.
 
 Structured answers are extracted as a named kind of block (``extraction: fence``), listed in
 docs/validators.md. A block ends at the next fence, wherever it is, as in ConCodeEval. Short answers
 are extracted by pattern, number or key (``extract: {number: last}``, docs/jsonl.md).
-
-In "Let Me Speak Freely?" (arXiv 2408.02442), the prompt's example had two letters while the
-expected answers had four. "Say What You Mean" by .txt found that this mismatch, not structured
-output, lowered the scores. `faults` therefore runs the parser on the prompt before any paid call.
 
 >>> extraction({"number": "last"}, "task.extract").read("5 + 5 = 10")
 '10'
@@ -22,8 +18,7 @@ from itertools import islice
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 
 from harness.errors import ConfigError, Unparseable, nearest
-from harness.scoring import cut
-from harness.scoring.patterns import Pattern, PatternTooSlow, Take, around_group, one_number
+from harness.scoring.patterns import Pattern, Take, around_group, one_number
 
 MOST_JSON_STARTS = 100
 """Maximum number of brackets tried as the start of JSON. Each try may read the whole reply."""
@@ -293,21 +288,17 @@ _KEYS: Mapping[str, tuple[str, ...]] = {"regex": ("take", "ignore_case"), "numbe
 """Maps each key that selects a kind of extraction to the options that it allows."""
 
 
-def extraction(raw: object, where: str = "extraction") -> Extraction:
-    """Build an extraction from the name of a block, or from a mapping with one of `_KEYS`.
+def extraction(raw: Mapping[str, Any], where: str) -> Extraction:
+    """Build an extraction from a mapping with one of `_KEYS`.
 
     Raises:
-        ConfigError: If ``raw`` is neither of these. The message begins with ``where``, the option's
-            name.
+        ConfigError: If it is invalid. The message begins with ``where``, the option's name.
     """
-    if isinstance(raw, str):
-        return BlockExtraction(raw)
-    if not isinstance(raw, Mapping):
-        raise ConfigError(f"{where} must be a mapping.", "Write {regex: 'answer is (.+)'}.")
-    kind, *more = [key for key in raw if key in _KEYS] or [None]
-    if kind is None or more:
-        problem = f"has both {kind} and {more[0]}" if more else "does not say how to extract"
+    kinds = [key for key in raw if key in _KEYS]
+    if len(kinds) != 1:
+        problem = f"has both {' and '.join(kinds[:2])}" if kinds else "does not say how to extract"
         raise ConfigError(f"{where} {problem}.", nearest(str(next(iter(raw), "")), _KEYS))
+    [kind] = kinds
     for key in raw:
         if key not in (kind, *_KEYS[kind]):
             known = (*_KEYS, *_KEYS[kind])
@@ -364,67 +355,3 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 # As a parser of constants, int raises a ValueError for NaN and Infinity, which are not JSON.
 _DECODER = json.JSONDecoder(object_pairs_hook=_without_repeats, parse_constant=int)
-
-
-PLACEHOLDER = re.compile(r"""[\s"'`*(]*(?:[<\[{(…_]|\.\.\.|(?:[A-Z]{3,}|[XYN])\b)""")
-"""Matches a placeholder for an answer: ``<answer>``, ``[X]``, ``…``, ``ANSWER``."""
-NEAR = 60  # number of characters after an expected text that are examined and shown
-
-
-def faults(messages: Sequence[str], answers: Sequence[str], parser: Extraction) -> list[str]:
-    """Return a sentence on each mismatch between a prompt and the parser of its answers.
-
-    Args:
-        messages: The texts of the prompt's messages.
-        answers: The answers in the prompt's worked examples.
-        parser: The extraction that will read the model's replies.
-    """
-    unread = [answer for answer in answers if not reads(parser, answer)]
-    found = [f"The parser reads no answer in the prompt's example {one!r:.80}." for one in unread]
-    expected = parser.expects
-    contexts = [
-        text[match.start() : match.end() + NEAR]
-        for text in (*messages, *answers)
-        for prefix in expected
-        for match in re.finditer(re.escape(prefix), text, re.IGNORECASE)
-    ]
-    if expected and not contexts:
-        wanted = " or ".join(map(repr, expected))
-        found.append(f"The prompt does not ask for what its parser looks for: {wanted}.")
-    for line in (context.split("\n")[0] for context in contexts):
-        said = f"The prompt says {cut(line, 40)!r} where its parser would read no answer."
-        by_pattern = isinstance(parser, RegexExtraction)
-        if by_pattern and not reads(parser, line) and not _stands_for_an_answer(line, expected):
-            found.append(said)
-    return list(dict.fromkeys(found))
-
-
-def garbled(parser: Extraction, answer: str) -> str | None:
-    """Return what a parser reads in a reply in the parser's own format, if it is not the answer.
-
-    The reply is the result of `RegexExtraction.filled`. The result is "" if the parser reads
-    nothing. It is None if the parser reads the answer or is too slow, or if there is no such reply.
-    """
-    text = parser.filled(answer) if isinstance(parser, RegexExtraction) else None
-    try:
-        found = None if text is None else parser.read(text)
-    except Unparseable:
-        return ""
-    except PatternTooSlow:
-        return None
-    return found if found != answer.strip() else None
-
-
-def reads(parser: Extraction, text: str) -> bool:
-    """Return whether the parser finds a non-empty answer in the text."""
-    try:
-        return bool(parser.read(text))
-    except (Unparseable, PatternTooSlow):
-        return False
-
-
-def _stands_for_an_answer(line: str, expected: Sequence[str]) -> bool:
-    """Return whether the expected string in a line is followed by a placeholder or by nothing."""
-    after = [line[len(prefix) :] for prefix in expected if line.lower().startswith(prefix.lower())]
-    rest = min(after, key=len, default=line).strip()
-    return not rest.strip(""":"'`*.""") or PLACEHOLDER.match(rest) is not None

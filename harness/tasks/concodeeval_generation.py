@@ -19,7 +19,8 @@ from harness.errors import ConfigError, DataInvalid, Unparseable
 from harness.ports import PaperTable, TableFigure
 from harness.records import ConstraintKind, DecodingConstraint, Instance, Message, Score
 from harness.scoring import validators
-from harness.scoring.extraction import BlockExtraction, NoAnswerBlock, reads
+from harness.scoring.extraction import BlockExtraction, NoAnswerBlock
+from harness.scoring.prompt_faults import reads
 from harness.scoring.validators import FORMATS, Format, Mode, Undecided, Violation
 from harness.scoring.validators.schemas import root_type_violated, score
 from harness.tasks.concodeeval.schema import Constraints, Representation, Wording

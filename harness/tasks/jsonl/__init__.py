@@ -37,8 +37,9 @@ from harness.scoring.checks import (
     read_checks,
     target_fields,
 )
-from harness.scoring.extraction import Extraction, extraction, faults, garbled
+from harness.scoring.extraction import Extraction, extraction
 from harness.scoring.patterns import PatternTooSlow
+from harness.scoring.prompt_faults import faults, garbled
 from harness.tasks._rows import Row, rows, text_id, turns_of, unique
 from harness.tasks.jsonl.items import ADAPT, PRESETS, JsonlItem, JudgeChecks, groups_of
 
