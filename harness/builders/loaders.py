@@ -6,7 +6,6 @@ cannot be read.
 
 from __future__ import annotations
 
-import glob
 import gzip
 import json
 import re
@@ -20,9 +19,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from harness.datasets.folder import DataFolder, numbered_lines
+from harness.datasets.folder import DataFolder, numbered_lines, parquet_rows
 from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
-from harness.plugins import import_extra
 from harness.records import Document, encodable
 
 if TYPE_CHECKING:
@@ -40,7 +38,6 @@ BEGIN = re.compile(r"^\*\*\* ?START OF TH[^\n]*\n", re.MULTILINE)
 END = re.compile(r"^\*\*\* ?END OF TH", re.MULTILINE)
 WORDS_A_DOCUMENT = 1000
 ROWS_IN_MEMORY = 256
-DUCKDB = {"autoinstall_known_extensions": "false", "threads": 1, "memory_limit": "500MB"}
 
 
 class FileLoader:
@@ -272,12 +269,7 @@ def json_rows(
 
 
 def json_object(line: bytes) -> dict[str, Any]:
-    """Decode a JSON object. Lone surrogates, such as half an emoji, become U+FFFD.
-
-    Raises:
-        MsgspecError, ValueError, RecursionError: If the line is not a JSON object.
-    """
-    line = line.removeprefix(b"\xef\xbb\xbf")  # some programs begin a file with a byte-order mark
+    """Decode a JSON object. Lone surrogates, such as half an emoji, become U+FFFD."""
     try:
         return msgspec.json.decode(line, type=dict[str, Any])
     except msgspec.MsgspecError:
@@ -301,9 +293,7 @@ class ParquetLoader:
         for file in files:
             if not is_below(file, place):
                 raise DataInvalid(f"{file} is outside the folder.", "Name the file itself.")
-        # DuckDB treats a file name as a pattern.
-        self._files = [glob.escape(str(file.absolute())) for file in files]
-        self._column = column
+        self._files, self._column = files, column
 
     def names(self) -> Iterator[str]:
         """Yield the names of all rows, file by file."""
@@ -315,33 +305,19 @@ class ParquetLoader:
             wanted = [number for number, name in enumerate(own) if name in names]
             for first in range(0, len(wanted), ROWS_IN_MEMORY):
                 some = wanted[first : first + ROWS_IN_MEMORY]
-                rows = _query(
-                    "SELECT * FROM read_parquet(?, file_row_number = true) "
-                    "WHERE file_row_number BETWEEN ? AND ? AND list_contains(?, file_row_number) "
-                    "ORDER BY file_row_number",
-                    [file, some[0], some[-1], some],
+                query = (
+                    "SELECT * FROM read_parquet($file, file_row_number = true) WHERE "
+                    "file_row_number BETWEEN $first AND $last AND "
+                    "list_contains($some, file_row_number) ORDER BY file_row_number"
                 )
-                for row in rows:
+                for row in parquet_rows(file, query, first=some[0], last=some[-1], some=some):
                     yield row_document(own[row.pop("file_row_number")], row, self._column)
 
-    def _names_by_file(self) -> Iterator[tuple[str, list[str]]]:
+    def _names_by_file(self) -> Iterator[tuple[Path, list[str]]]:
         for number, file in enumerate(self._files):
-            [found] = _query("SELECT count(*) AS size FROM read_parquet(?)", [file])
+            [found] = parquet_rows(file, "SELECT count(*) AS size FROM read_parquet($file)")
             prefix = f"{number}/" if len(self._files) > 1 else ""
             yield file, [f"{prefix}{row}" for row in range(found["size"])]
-
-
-def _query(query: str, values: list[Any]) -> list[dict[str, Any]]:
-    """Return the rows of an SQL query whose first parameter is the path of a Parquet file."""
-    duckdb = import_extra("duckdb", "parquet")
-    try:
-        with duckdb.connect(":memory:", config=DUCKDB) as connection:
-            rows = connection.execute(query, values).fetchall()
-            columns = [column[0] for column in connection.description]
-    except duckdb.Error as error:
-        why = str(error).splitlines()[0][:160]
-        raise DataInvalid(f"{values[0]}: not readable as Parquet ({why}).") from None
-    return [dict(zip(columns, row, strict=True)) for row in rows]
 
 
 PLUGINS = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import filecmp
+import glob
 import gzip
 import hashlib
 import os.path
@@ -17,6 +18,7 @@ from typing import Any
 import msgspec
 
 from harness.errors import ConfigError, DataInvalid, DataMissing
+from harness.plugins import import_extra
 
 # Published without a licence, or on request only: docs/NAME.md names the source.
 NOT_FETCHED = frozenset({"concodeeval", "infobench", "last_letter", "wildifeval"})
@@ -108,6 +110,7 @@ def is_there(path: Path) -> bool:
 
 
 LONGEST_LINE = 1 << 26  # maximum bytes in a line: a small compressed file can expand to any size
+DUCKDB = {"autoinstall_known_extensions": "false", "threads": 1, "memory_limit": "500MB"}
 
 
 def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
@@ -156,6 +159,31 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
         raise DataInvalid(f"{path}, after line {number}: not complete gzip ({error}).") from None
     except OSError as error:
         raise cannot_read(path, error) from None
+
+
+def parquet_rows(path: Path, query: str, **values: Any) -> Iterator[dict[str, Any]]:
+    """Yield the rows of an SQL query about a Parquet file, which it calls ``$file``.
+
+    Args:
+        path: The file.
+        query: The query, in DuckDB's dialect.
+        values: The query's other parameters, by name.
+
+    Raises:
+        DataInvalid: If the file is not Parquet, or has no such columns.
+        ExtraMissing: If DuckDB is not installed.
+    """
+    duckdb = import_extra("duckdb", "parquet")
+    pattern = glob.escape(str(path.absolute()))  # DuckDB takes a file name for a pattern
+    try:
+        with duckdb.connect(":memory:", config=DUCKDB) as connection:
+            found = connection.execute(query, {"file": pattern, **values})
+            columns = [column[0] for column in found.description]
+            while some := found.fetchmany(1_000):
+                yield from (dict(zip(columns, row, strict=True)) for row in some)
+    except duckdb.Error as error:
+        why = " ".join(str(error).split())[:160]
+        raise DataInvalid(f"{path}: not readable as Parquet ({why}).") from None
 
 
 UTF_16 = (BOM_UTF16_LE, BOM_UTF16_BE)

@@ -21,9 +21,8 @@ import msgspec
 import yaml
 from msgspec import Meta, Struct
 
-from harness.datasets.folder import DataFolder, read_jsonl, sha256
+from harness.datasets.folder import DataFolder, parquet_rows, read_jsonl, sha256
 from harness.errors import ConfigError, DataInvalid, DataMissing
-from harness.plugins import import_extra
 from harness.ports import PaperTable, TableFigure
 from harness.records import Criterion, Instance, Message, Score
 from harness.scoring.rules import recognise, rules_version
@@ -370,23 +369,15 @@ def _files(place: Path) -> list[Path]:
 
 
 def _parquet(path: Path, column: str, only: Collection[str] | None) -> Iterator[Row]:
-    duckdb = import_extra("duckdb", "parquet")  # large, and needed only for Parquet
     if not path.is_file():
         raise DataMissing(f"There is no file {path}.", "Check the path.")
-    values: dict[str, Any] = {"path": str(path)}
-    read = column if only is None else f"{column}[1:1]"
-    query = f"SELECT conversation_id, {read} FROM read_parquet($path)"  # noqa: S608
-    if only is not None:  # read only the wanted ones of a million conversations
-        query += " WHERE conversation_id IN (SELECT unnest($only::VARCHAR[]))"
-        values["only"] = list(only)
-    with duckdb.connect(":memory:", config={"threads": 2, "memory_limit": "500MB"}) as connection:
-        try:
-            found = connection.execute(query, values)
-            while fetched := found.fetchmany(1_000):
-                yield from ({"conversation_id": name, column: value} for name, value in fetched)
-        except duckdb.Error as error:
-            problem = " ".join(str(error).split())
-            raise DataInvalid(f"{path}: not the expected Parquet file ({problem:.160}).") from None
+    query = f"SELECT conversation_id, {column} FROM read_parquet($file)"  # noqa: S608
+    if only is None:
+        return parquet_rows(path, query)
+    # Read the first turn of the wanted ones of a million conversations.
+    query = query.replace(f" {column} ", f" {column}[1:1] AS {column} ")
+    query += " WHERE conversation_id IN (SELECT unnest($only::VARCHAR[]))"
+    return parquet_rows(path, query, only=list(only))
 
 
 def _table(path: Path | None, key: str, value: str) -> dict[str, str]:

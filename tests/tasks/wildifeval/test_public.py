@@ -158,7 +158,7 @@ def test_a_file_that_is_no_parquet_and_a_table_that_is_none(tmp_path: Path) -> N
     wanted = write(tmp_path / "test.jsonl", decompositions())
     broken = tmp_path / "chats.parquet"
     broken.write_text("PAR1")
-    with pytest.raises(DataInvalid, match="not the expected Parquet file"):
+    with pytest.raises(DataInvalid, match="not readable as Parquet"):
         join(wanted, broken)
     table = tmp_path / "categories.csv"
     table.write_text("text,kind\na,b\n")
