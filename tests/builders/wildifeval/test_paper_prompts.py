@@ -151,7 +151,7 @@ def test_the_replies_to_them_can_be_read(data: Path) -> None:
     assert (found.task, found.constraints) == ("Write.", ("Be brief.",))
     kind = category("1", numbering(prompts.text("category", constraint=""), CATEGORIES))
     assert kind
-    assert kind.name == "Editing"
+    assert kind == ("Editing", "")
 
 
 def test_so_is_the_question_to_the_judge(data: Path) -> None:

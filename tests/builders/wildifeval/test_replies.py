@@ -196,7 +196,7 @@ def test_without_numbers_or_with_two_meanings_a_number_is_no_choice() -> None:
 def test_a_title_is_bounded() -> None:
     found = category("Other: " + "x" * 190, {})
     assert found
-    assert len(found.title) == 60
+    assert len(found[1]) == 60
 
 
 def test_lists_of_names() -> None:
