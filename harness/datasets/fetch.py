@@ -120,7 +120,7 @@ def prompt_files(name: str, root: Path) -> dict[str, Path]:
 
 
 def summary(found: DataSet, root: Path) -> str:
-    """Return how much of a data set is there: "yes", "no", "in part" or "other content"."""
+    """Return how much of a data set is installed: "yes", "no", "in part" or "other content"."""
     present = [_is_there(product, root) for product in found.products]
     if None in present:
         return "other content"
@@ -128,7 +128,7 @@ def summary(found: DataSet, root: Path) -> str:
 
 
 def in_nltk_folder(found: DataSet) -> Path | None:
-    """Return another NLTK data folder with all files of a data set (of NLTK's), or None."""
+    """Return another NLTK data folder that has all files of a data set, or None."""
     paths = [PurePath(product.path) for product in found.products]
     if found.folder != "nltk_data":
         return None

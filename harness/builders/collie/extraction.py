@@ -261,7 +261,7 @@ def extract_batch(plan: ExtractionPlan, batch: tuple[str, Sequence[Document]]) -
 
 
 def extract(structure: Structure, text: str, units: Splitter, seed: int) -> Specification | None:
-    """Return a specification of this structure that a text satisfies (by the seed), or None."""
+    """Return a specification that a text satisfies, drawn with the seed, or None."""
 
     @cache
     def draws() -> Draws:  # few texts yield a target, and only these need draws

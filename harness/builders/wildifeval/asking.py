@@ -96,7 +96,7 @@ def top_share(
 
 
 def times(by: FilterSection, gives_logprobs: bool) -> tuple[int, Decoding]:
-    """Return how many answers (or votes, without log-probabilities) a filter needs, and how."""
+    """Return how many answers or votes a filter needs to each question, and their decoding."""
     if by.votes is None and gives_logprobs:
         return 1, Decoding(temperature=0.0, max_tokens=by.max_tokens, logprobs=TOKENS)
     return by.votes or VOTES, Decoding(temperature=VOTING_TEMPERATURE, max_tokens=by.max_tokens)

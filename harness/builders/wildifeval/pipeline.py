@@ -319,7 +319,7 @@ def estimate(
     prompts: CurationPrompts,
     gives_logprobs: Callable[[StageName], bool],
 ) -> list[StageEstimate]:
-    """Estimate, roughly and not too low, each stage's calls and their tokens."""
+    """Return the maximum number of calls of each stage, and a rough estimate of their tokens."""
     average = "x" * (sum(len(chat.text.encode()) for chat in chats) // max(1, len(chats)))
     n = max(1, round(curation.filter.keep * len(chats))) if chats else 0
     by = curation.domains

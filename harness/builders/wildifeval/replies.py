@@ -27,7 +27,7 @@ _OTHER = re.compile(r"\W{0,4}other\b\W{0,8}(.{0,200})", re.I | re.S)
 
 
 class Decomposition(Struct, frozen=True):
-    """The parts of a message. The task lacks constraints; the context may be empty."""
+    """The parts of a message: its task without constraints, context (or "") and constraints."""
 
     task: str
     context: str

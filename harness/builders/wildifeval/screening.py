@@ -76,7 +76,7 @@ def read_chats(paths: Sequence[Path]) -> Iterator[Chat]:
 
 
 def _chat(row: Mapping[str, Any] | str, number: str) -> Chat:
-    """Return the chat in a row (or in the description of an unreadable one) of a log."""
+    """Return the chat in a row of a log. An unreadable row is given as a description."""
     if isinstance(row, str):
         return Chat(number, "", problem=row)
     said = next((row[key] for key in IDS if isinstance(row.get(key), str | int)), number)
@@ -192,7 +192,7 @@ def screen(chats: Iterable[Chat], by: ScreenSection) -> Screened:
 
 
 def _reason(chat: Chat, by: ScreenSection) -> tuple[str, str]:
-    """Return why a message is dropped, judged by itself, and a detail; or two empty strings."""
+    """Return why a message is dropped, and a detail. Both are empty if it is kept."""
     if chat.problem:
         return UNREADABLE, chat.problem
     if not chat.text.strip():

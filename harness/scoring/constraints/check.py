@@ -70,7 +70,7 @@ def _bared(units: Iterable[str]) -> tuple[str, ...]:
 
 @cache
 def splitter(nltk_data: Path | None = None) -> Splitter:
-    """Return a splitter that finds sentences with `punkt.best`, whose data may be in a folder."""
+    """Return a splitter that uses `punkt.best`, also with data in the folder ``nltk_data``."""
     from harness.scoring import punkt  # the import of NLTK takes 0.4 s
 
     return Splitter(punkt.best(nltk_data), punkt.word_tokens)

@@ -118,7 +118,7 @@ def require_none(found: Sequence[str], reason: str) -> None:
 def require_count(
     count: int, wanted: int, what: str, said: str | None = None, where: str = ""
 ) -> None:
-    """Raise NotFollowed unless ``count`` equals ``wanted``, such as "1 word, 3 wanted".
+    """Raise NotFollowed ("1 word, 3 wanted") unless ``count`` equals ``wanted``.
 
     ``what`` is what is counted, beginning with a plural noun. In the reason, ``said`` stands in
     place of the required number, and ``where`` at the beginning.

@@ -231,5 +231,5 @@ def yes_probability(logprobs: Logprobs) -> YesProbability | None:
 
 
 def vote(text: str) -> bool | None:
-    """Return True for yes and False for no, in any case and punctuation, or else None."""
+    """Return True for yes, False for no (ignoring case and punctuation), or None otherwise."""
     return True if _YES.fullmatch(text) else False if _NO.fullmatch(text) else None

@@ -63,7 +63,7 @@ class Pairwise(PromptJudge):
         return {**super().fingerprint(), **self._others.fingerprint()}
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """Return a question for each order, or none if there is no other, different answer."""
+        """Return a question for each order, or none if there is no different answer."""
         other = self._others.text(instance) if self.judges(instance) else None
         if other is None or other == text:
             return []

@@ -263,7 +263,7 @@ def recognise(text: str, *, alone: bool = True) -> Length | None:
 
 
 def _sure(named: str, bounds: CountBounds) -> Length | None:
-    """Return a rule, or None if the unit as written is unclear: are "characters" in a story?"""
+    """Return a rule, or None if the unit is unclear: "characters" may be those of a story."""
     unit = "bullet point" if named.startswith("bullet") else named
     least = min(bound for bound in (bounds.low, bounds.high) if bound is not None)
     if unit == "character" and least < PERSONS - 1:

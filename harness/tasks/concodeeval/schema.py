@@ -156,7 +156,7 @@ _APPLIES_TO = {keyword: types for types, words in _TYPES.items() for keyword in 
 
 
 def sample_third(sample: str, output: Format, path: str, mode: Mode) -> str:
-    """Return the third of a sample with the value at a path: "whole" or "unknown" if none."""
+    """Return the third of a sample that has the value at a path, or "whole" or "unknown"."""
     if not path:
         return "whole"
     found = locate(sample, output, path, mode=mode)

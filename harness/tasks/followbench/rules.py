@@ -37,7 +37,11 @@ class FollowBenchRule(NamedTuple):
 def rule_for(
     category: str, kind: str, source: str, example_id: int, level: int, target: str
 ) -> FollowBenchRule | None:
-    """Return the rule for a row, or None if a judge decides. ValueError: the target is wrong."""
+    """Return the rule for a row of the data set, or None if a judge decides.
+
+    Raises:
+        ValueError: If the target is not in the form that the rule needs.
+    """
     if category == "example":
         return FollowBenchRule(_in_form(target), source)
     if source in TARGETS:
