@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from harness.datasets.folder import DataFolder, sha256
 from harness.errors import DataInvalid
@@ -23,19 +24,22 @@ PUBLIC = "infobench/infobench.jsonl"  # your copy, in the data folder
 BUILTIN = Path(__file__).with_name("builtin.jsonl")
 
 
-class InfoBenchItem(Struct, frozen=True):
-    """An instruction with its input text (empty if there is none) and its requirements.
+_Text = Annotated[str, Meta(pattern=r"\S")]
 
-    Each requirement is a yes-or-no question, and yes means that an answer meets it. The kinds of a
-    requirement are listed in its group ``label``.
+
+class InfoBenchItem(Struct, frozen=True):
+    """An instruction with its requirements, as in a row of the published file.
+
+    Each requirement is a yes-or-no question, and yes means that an answer meets it.
     """
 
-    id: str
-    instruction: str
-    input: str
-    requirements: tuple[Criterion, ...]
-    category: str = ""
-    subset: str = ""
+    instruction: _Text
+    decomposed_questions: Annotated[list[_Text], Meta(min_length=1)]
+    id: Any = None
+    input: str | None = None
+    category: str | None = None
+    subset: str | None = None
+    question_label: list[list[str]] | None = None
     answer: str | None = None
 
 
@@ -65,9 +69,9 @@ class InfoBenchTask:
     def instances(self) -> Iterator[One]:
         """Yield the instructions in file order."""
         for item in read_items(self.path):
-            groups = {"subset": item.subset, "category": item.category}
+            groups = {"subset": item.subset or "", "category": item.category or ""}
             groups = {label: group for label, group in groups.items() if group}
-            groups["n_requirements"] = str(len(item.requirements))
+            groups["n_requirements"] = str(len(item.decomposed_questions))
             yield Instance(item.id, item, groups)
 
     def fingerprint(self) -> Mapping[str, str]:
@@ -76,7 +80,8 @@ class InfoBenchTask:
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
         """Return the instruction and the input as one message, in the authors' format."""
-        return (Message("user", f"{instance.data.instruction}\n\n{instance.data.input}\n"),)
+        item = instance.data
+        return (Message("user", f"{item.instruction}\n\n{item.input or ''}\n"),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
         """Return no scores, because only judges decide."""
@@ -96,47 +101,26 @@ class InfoBenchTask:
         return f"{item.instruction}\n\n{item.input}" if item.input else item.instruction
 
     def criteria(self, instance: One) -> Sequence[Criterion]:
-        """Return the requirements as criteria for judges."""
-        return instance.data.requirements
+        """Return the requirements as criteria for judges, with their kinds in the group label."""
+        questions = instance.data.decomposed_questions
+        labels = instance.data.question_label or [[] for _ in questions]
+        return [
+            Criterion(question, {"label": ", ".join(own)} if own else {})
+            for question, own in zip(questions, labels, strict=True)
+        ]
 
     def text_to_work_on(self, instance: One) -> str:
         """Return the instance's input text (empty if it has none), for a judge."""
-        return instance.data.input
-
-
-_Text = Annotated[str, Meta(pattern=r"\S")]
-
-
-class _Row(Struct):
-    instruction: _Text
-    decomposed_questions: Annotated[list[_Text], Meta(min_length=1)]
-    id: Any = None
-    input: str | None = None
-    category: str | None = None
-    subset: str | None = None
-    question_label: list[list[str]] | None = None
-    answer: str | None = None
+        return instance.data.input or ""
 
 
 def _item(raw: Row, where: str) -> InfoBenchItem:
-    row = converted(raw, _Row, where)
-    questions = row.decomposed_questions
-    labels = [[] for _ in questions] if row.question_label is None else row.question_label
-    if len(labels) != len(questions):
-        said = f"{len(questions)} questions, but {len(labels)} lists in 'question_label'"
+    item = converted(raw, InfoBenchItem, where)
+    n, labels = len(item.decomposed_questions), item.question_label
+    if labels is not None and len(labels) != n:
+        said = f"{n} questions, but {len(labels)} lists in 'question_label'"
         raise DataInvalid(f"{where}: {said}.", "Write one list of labels per question.")
-    return InfoBenchItem(
-        str(row.id or where.rpartition(" ")[2]),
-        row.instruction,
-        row.input or "",
-        tuple(
-            Criterion(question, {"label": ", ".join(own)} if own else {})
-            for question, own in zip(questions, labels, strict=True)
-        ),
-        row.category or "",
-        row.subset or "",
-        row.answer,
-    )
+    return replace(item, id=str(item.id or where.rpartition(" ")[2]))
 
 
 read_items = partial(read_all, item=_item)  # yields a file's items; the default id is the number

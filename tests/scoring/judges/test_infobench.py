@@ -11,7 +11,7 @@ import pytest
 from harness.datasets.folder import DataFolder, read_jsonl
 from harness.errors import ConfigError, Unparseable
 from harness.plugins import kind
-from harness.records import Criterion, Instance, Message, Reply, Score
+from harness.records import Instance, Message, Reply, Score
 from harness.scoring.judges.infobench import official_verdict, verdict
 from harness.tasks.infobench import InfoBenchItem, InfoBenchTask
 from harness.testing import check_judge
@@ -21,8 +21,8 @@ TASK = InfoBenchTask(data=DataFolder(Path("nowhere")))
 
 
 def item(n: int, given: str = "") -> Instance[InfoBenchItem]:
-    questions = tuple(Criterion(f"{{question_{number}}}") for number in range(1, n + 1))
-    return Instance("x", InfoBenchItem("x", "Write.", given, questions))
+    questions = [f"{{question_{number}}}" for number in range(1, n + 1)]
+    return Instance("x", InfoBenchItem("Write.", questions, "x", given))
 
 
 def built(**options: Any) -> Any:

@@ -40,8 +40,8 @@ def test_a_model_gets_instruction_and_input_in_the_authors_form(tmp_path: Path) 
     assert message.content == "Write.\n\nText.\n"
     assert task.instruction(first) == "Write.\n\nText."
     assert (second.id, task.instruction(second)) == ("2", "Write.")
-    assert task.criteria(first) == (Criterion("Is it a text?"),)
-    assert task.criteria(second) == (Criterion("Is it a text?", {"label": "Format, Style"}),)
+    assert task.criteria(first) == [Criterion("Is it a text?")]
+    assert task.criteria(second) == [Criterion("Is it a text?", {"label": "Format, Style"})]
     assert second.groups == {"n_requirements": "1"}
     assert task.score(first, "anything") == {}
     assert "again" in task.feedback(first, "anything", {})
