@@ -13,7 +13,7 @@ import json
 import random
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -58,11 +58,12 @@ class Reading(NamedTuple):
     pattern: int = 0
 
 
-class AnswerForm:
-    """The form of an answer: its description in the prompt, its parsers and its constraint."""
+class AnswerForm(NamedTuple):
+    """The form of an answer: its description in the prompt, its constraint and its parsers."""
 
-    def __init__(self, described: str, constraint: DecodingConstraint, *parsers: ParserName):
-        self.described, self.constraint, self.parsers = described, constraint, parsers
+    described: str
+    constraint: DecodingConstraint
+    parsers: tuple[ParserName, ...]
 
     def write(self, reasoning: str, answer: str) -> str:
         """Return an answer in this form, with the given reasoning and letters."""
@@ -76,7 +77,7 @@ class AnswerForm:
         """Return whether constrained decoding could produce this text."""
         if self.constraint.regex:
             return re.fullmatch(self.constraint.regex, text) is not None
-        return text.strip().startswith("{") and letters_in(JsonParser(), text) is not None
+        return text.strip().startswith("{") and letters_in(JSON_PARSER, text) is not None
 
 
 # Each part of the text: a pattern, its description in the prompt, and its text in an answer.
@@ -89,69 +90,63 @@ _PARTS = (
 )
 _PATTERN, _DESCRIBED, _WRITTEN = ("".join(column) for column in zip(*_PARTS, strict=True))
 
-FREE = AnswerForm(_DESCRIBED, DecodingConstraint(regex=_PATTERN), "strict", "flexible")
+FREE = AnswerForm(_DESCRIBED, DecodingConstraint(regex=_PATTERN), ("strict", "flexible"))
 JSON = AnswerForm(
     f'{{"reasoning": <think step by step, at most {LONGEST_REASONING} characters>, '
     f'"answer": <the {LETTERS} letters, in capitals>}}',
     DecodingConstraint(json_schema=SCHEMA),
-    *("json", "strict", "flexible"),  # for JSON, ``strict`` means ``json``
+    ("json", "strict", "flexible"),  # for JSON, ``strict`` means ``json``
 )
 FORMS: Mapping[FormName, AnswerForm] = {"free": FREE, "json": JSON}
 READERS: tuple[ParserName, ...] = ("strict", "flexible")  # read every answer, whichever decides
 
 
-class RegexParser:
-    """A parser that reads letters with regular expressions. The leftmost match counts."""
+class Parser(NamedTuple):
+    """A function that reads the letters in an answer, and the patterns that determine it.
 
-    def __init__(self, patterns: tuple[str, ...], remedy: str) -> None:
-        self.patterns, self._remedy = patterns, remedy
-        self._extraction = RegexExtraction(patterns, "last_letter")
+    If there are no letters, the function raises Unparseable.
+    """
 
-    def read(self, text: str) -> Reading:
-        """Return the letters in an answer.
+    patterns: tuple[str, ...]
+    read: Callable[[str], Reading]
 
-        Raises:
-            Unparseable: If no pattern matches.
-        """
-        if (found := self._extraction.find(text)) is None:
-            raise Unparseable("The answer could not be read.", self._remedy)
+
+def _by_patterns(patterns: tuple[str, ...], remedy: str) -> Parser:
+    extraction = RegexExtraction(patterns, "last_letter")
+
+    def read(text: str) -> Reading:
+        if (found := extraction.find(text)) is None:  # the leftmost match of any pattern
+            raise Unparseable("The answer could not be read.", remedy)
         return Reading(re.sub(r"[^a-z]", "", found.answer.lower()), found.pattern)
 
-
-class JsonParser:
-    """A parser that reads letters from a JSON object that is valid under `SCHEMA`."""
-
-    patterns = (json.dumps(SCHEMA, sort_keys=True),)
-
-    def read(self, text: str) -> Reading:
-        """Return the letters in an answer's JSON object.
-
-        Raises:
-            Unparseable: If no object is valid.
-        """
-        found = json_object(text)
-        try:
-            problems = [violation.message for violation in validator(SCHEMA).violations(found)]
-        except Undecided as error:  # nested without end, or a lone surrogate
-            problems = [error.message]
-        if not problems and not is_encodable(found):
-            problems = [f"it has {HALF_PAIR}"]
-        if problems:
-            problem = f"The answer does not have the form asked for ({problems[0]:.200})."
-            raise Unparseable(problem, f"Write {JSON.described}")
-        return Reading(found["answer"].lower())
+    return Parser(patterns, read)
 
 
-Parser = RegexParser | JsonParser
+def _read_json(text: str) -> Reading:
+    found = json_object(text)
+    try:
+        problems = [violation.message for violation in validator(SCHEMA).violations(found)]
+    except Undecided as error:  # nested without end, or a lone surrogate
+        problems = [error.message]
+    if not problems and not is_encodable(found):
+        problems = [f"it has {HALF_PAIR}"]
+    if problems:
+        problem = f"The answer does not have the form asked for ({problems[0]:.200})."
+        raise Unparseable(problem, f"Write {JSON.described}")
+    return Reading(found["answer"].lower())
+
+
+JSON_PARSER = Parser((json.dumps(SCHEMA, sort_keys=True),), _read_json)
 
 
 def parser(name: ParserName, form: FormName = "free") -> Parser:
     """Return the parser called ``name`` in a run file, for answers in the given form."""
     if name == "json" or (form, name) == ("json", "strict"):
-        return JsonParser()
+        return JSON_PARSER
     if form == "json":
-        return RegexParser(JSON_FLEXIBLE, f"Write {JSON.described}")
-    return RegexParser((STRICT,) if name == "strict" else FLEXIBLE, f"End it with: {_PARTS[-1][1]}")
+        return _by_patterns(JSON_FLEXIBLE, f"Write {JSON.described}")
+    patterns = (STRICT,) if name == "strict" else FLEXIBLE
+    return _by_patterns(patterns, f"End it with: {_PARTS[-1][1]}")
 
 
 def letters_in(parser: Parser, text: str) -> str | None:
