@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import DataInvalid
-from harness.scoring.extraction import NoAnswerBlock, extraction
+from harness.scoring.extraction import BlockExtraction, NoAnswerBlock
 from harness.scoring.validators import (
     FORMATS,
     Format,
@@ -310,7 +310,7 @@ def test_any_text_has_an_outcome(text: str, format: Format, mode: Mode) -> None:
         json.dumps(end["valid"].details).encode()
     for way in ("fence", "last_fence", "open_fence", "json", "tags:all", "brackets:a"):
         with contextlib.suppress(NoAnswerBlock):
-            assert extraction(way).read(text) in text
+            assert BlockExtraction(way).read(text) in text
 
 
 @pytest.mark.parametrize(
@@ -325,5 +325,5 @@ def test_any_text_has_an_outcome(text: str, format: Format, mode: Mode) -> None:
 def test_extraction_is_bounded(text: str, way: str) -> None:
     begun = time.process_time()
     with contextlib.suppress(NoAnswerBlock):
-        extraction(way).read(text)
+        BlockExtraction(way).read(text)
     assert time.process_time() - begun < LONGEST
