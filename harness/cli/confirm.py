@@ -65,7 +65,7 @@ def confirm_judging(
     This is the cost of the answers that the judge has yet to judge. The conditions for asking, and
     the exception, are those of `confirm_cost`.
     """
-    model = job.judge.model if job.judge else None
+    model = job.model
     _say_unknown([model] if model else [])
     if model is None or model.price in (None, FREE):
         return

@@ -199,9 +199,9 @@ def estimate_judge(
     that follow from its replies are not counted. Calls whose replies are cached are included, and
     an unknown price counts as 0.
     """
-    total = _Calls(job.judge.model if job.judge else None)
-    for instance, text in job.owed(retried):
-        total.add_questions(job.judge.judge.questions(instance, text) if job.judge else ())
+    total = _Calls(job.model)
+    for questions in job.owed(retried):
+        total.add_questions(questions)
     return round(total.calls.high), total.usd
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
@@ -21,7 +21,7 @@ from harness.config.settings import Settings
 from harness.config.validation import validated
 from harness.errors import ConfigError, DataMissing, RunConflict
 from harness.ports import Task
-from harness.records import Attempt, Instance
+from harness.records import Attempt, Instance, Question
 from harness.run.assessment import judged_outcomes
 from harness.run.judges import (
     JudgeModel,
@@ -32,6 +32,7 @@ from harness.run.judges import (
 )
 from harness.run.judging import Judging, OwedJudgements
 from harness.run.models import (
+    Model,
     ModelBuilder,
     Resources,
     build_task,
@@ -60,48 +61,53 @@ class LaterJudge:
     """A judge or panel that is to judge an existing run, checked and ready."""
 
     folder: RunFolder
-    task: Task[Any]
+    judges: Judges  # one judge, or one panel
     data: HeldInstances
-    judge: JudgeModel | None
     settings: Settings
     usd: float | None = None  # cap on the run's total cost, including earlier payments
-    panel: PanelSection | None = None
     references: bool = False  # judge the reference answers instead of the run's answers
 
     @property
     def name(self) -> str:
         """The name of the judge or panel in the run."""
-        return self.judge.name if self.judge else self.panel.as_ if self.panel else ""
+        return self.judges.names[0]
+
+    @property
+    def model(self) -> Model | None:
+        """The judge's model, or None for a panel, which calls none."""
+        return next((judge.model for judge in self.judges.models), None)
 
     def warnings(self) -> Iterator[tuple[str, str]]:
         """Yield (judge name, warning) if the judge has a warning about the run's instances."""
-        if self.judge is not None:
+        if self.judges.models:
             units = read_units(self.folder.attempts)
             known = [one for one in self.data if one.id in units]
-            yield from judge_warnings([self.judge], known)
+            yield from judge_warnings(self.judges.models, known)
 
-    def owed(
-        self, retried: Collection[JudgementOutcome] = ()
-    ) -> Iterator[tuple[Instance[Any], str]]:
-        """Yield each answer without a judgement, or with a failed or ``retried`` one."""
-        if self.judge is None:
+    def owed(self, retried: Collection[JudgementOutcome] = ()) -> Iterator[Sequence[Question]]:
+        """Yield the judge's first questions about each answer that it has yet to judge.
+
+        Answers whose judgement failed or has one of the ``retried`` outcomes are included.
+        """
+        if not self.judges.models:
             return
+        (judge,) = self.judges.models
         place = references_folder(self.folder) if self.references else self.folder
-        if self.name in read_register(place.path).judges:
-            owed = OwedJudgements(place.attempts, [self.name], retried)
+        if judge.name in read_register(place.path).judges:
+            owed = OwedJudgements(place.attempts, [judge.name], retried)
             for instance, attempt, _ in owed.work(self.data):
-                if self.judge.scores(instance):
-                    yield instance, attempt.text or ""
+                if judge.scores(instance):
+                    yield judge.judge.questions(instance, attempt.text or "")
         elif self.references:
-            for instance, _, text in _references(self, self.judge):
-                yield instance, text
+            for instance, _, text in _references(self, judge):
+                yield judge.judge.questions(instance, text)
         else:
             index = AttemptIndex(self.folder.attempts, judges=False)
-            outcomes = judged_outcomes(self.task)
-            for instance in filter(self.judge.scores, self.data):
+            outcomes = judged_outcomes(self.judges.task)
+            for instance in filter(judge.scores, self.data):
                 for one in index.read(Attempt, index.rows_of(instance.id), judged=False):
                     if one.outcome in outcomes:
-                        yield instance, one.text or ""
+                        yield judge.judge.questions(instance, one.text or "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +187,7 @@ def prepare_judge(
     usd = run.budget.usd if usd is None else usd
     if usd is not None:
         check_prices([judge.model], resources)
-    return LaterJudge(folder, task, data, judge, settings, usd, references=references)
+    return LaterJudge(folder, Judges(task, [judge]), data, settings, usd, references)
 
 
 def prepare_panel(
@@ -212,8 +218,8 @@ def prepare_panel(
     before = known.get(section.as_)
     if before is not None and dict(before.section) != section.model_dump(mode="json"):
         raise RunConflict(f"The run {folder.name!r} has a different judge {section.as_!r}.", RENAME)
-    data = HeldInstances(task)
-    return LaterJudge(folder, task, data, None, settings, panel=section, references=references)
+    panel = Judges(task, [], [section])
+    return LaterJudge(folder, panel, HeldInstances(task), settings, references=references)
 
 
 def _task_of(
@@ -241,8 +247,7 @@ async def judge_later(
 ) -> JudgingEnd:
     """Make the missing, failed and ``retried`` judgements, and update the run's metrics."""
     folder, place = job.folder, job.folder
-    judges = [job.judge] if job.judge else []
-    models = [judge.model for judge in judges]
+    models = [judge.model for judge in job.judges.models]
     async with open_session(
         models, job.settings, folder.run_id(), folder=folder, usd=job.usd
     ) as session:
@@ -251,12 +256,10 @@ async def judge_later(
             known = read_register(folder.path).judges.values()
             including = [one for one in known if job.name in one.members]
             panels = [_registered(folder, one, PanelSection) for one in including]
-            panels = [job.panel] if job.panel else panels
-            combining = panels
+            judges = combined = replace(job.judges, panels=job.judges.panels or panels)
             if job.references:
-                place, combining = _write_references(job, panels)
-            Judges(job.task, judges, panels).register(folder, later=True)
-            combined = Judges(job.task, judges, combining)
+                place, combined = _write_references(job, judges)
+            judges.register(folder, later=True)
             tally = Tally(budget=session.budget)
             with JsonLinesWriter(place.path / JUDGEMENTS) as writer:
                 judging = Judging(combined, session.bind, place.attempts, writer, tally, retried)
@@ -273,15 +276,12 @@ async def judge_later(
     return JudgingEnd(ended, tally, gone, waiting, metrics)
 
 
-def _write_references(
-    job: LaterJudge, panels: Sequence[PanelSection]
-) -> tuple[RunFolder, list[PanelSection]]:
-    """Write the references to their folder, and return it with its complete panels."""
-    place, judge = references_folder(job.folder), job.judge
-    judges = [] if judge is None else [judge]
-    known = {*read_register(place.path).judges, *(one.name for one in judges)}
-    whole = [panel for panel in panels if known.issuperset(panel.of)]
-    if judge is not None:
+def _write_references(job: LaterJudge, judges: Judges) -> tuple[RunFolder, Judges]:
+    """Write the references to their folder, and return it with the judges that can score them."""
+    place = references_folder(job.folder)
+    known = {*read_register(place.path).judges, *(one.name for one in judges.models)}
+    whole = [panel for panel in judges.panels if known.issuperset(panel.of)]
+    for judge in judges.models:
         references = [(unit, text) for _, unit, text in _references(job, judge)]
         if not references:
             raise DataMissing(
@@ -290,11 +290,12 @@ def _write_references(
                 "Omit --gold to judge the run's own answers.",
             )
         record_references(place, references)
-    elif not whole:
+    if not (judges.models or whole):
         problem = "The judges of the panel have not all judged the reference answers."
         raise DataMissing(problem, "Run each of these judges first: harness judge … --gold.")
-    Judges(job.task, judges, whole).register(place, later=True)
-    return place, whole
+    scoring = replace(judges, panels=whole)
+    scoring.register(place, later=True)
+    return place, scoring
 
 
 def _references(job: LaterJudge, judge: JudgeModel) -> Iterator[tuple[Instance[Any], Unit, str]]:
@@ -303,6 +304,6 @@ def _references(job: LaterJudge, judge: JudgeModel) -> Iterator[tuple[Instance[A
         unit = units.get(instance.id)
         if unit is None or not judge.scores(instance):
             continue
-        text = job.task.reference(instance)
+        text = job.judges.task.reference(instance)
         if text and text.strip() and judge.judge.questions(instance, text):
             yield instance, unit, text
