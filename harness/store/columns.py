@@ -236,12 +236,12 @@ class TableBuilder:
     @property
     def kinds(self) -> list[ScoreKinds]:
         """The distinct kinds of scores of the lines so far."""
-        return list(self._scores.tables)
+        return self._scores.kinds
 
     @property
     def rows(self) -> list[Rows]:
         """The tables that hold all numbers."""
-        return [self._rows, self._scores.table_of, *self._scores.tables.values()]
+        return [self._rows, *self._scores.rows]
 
     def add(self, line: TableLine) -> None:
         """Add an attempt's line.
@@ -317,22 +317,31 @@ class ScoreColumns:
     """
 
     def __init__(self, kinds: Iterable[ScoreKinds] = ()) -> None:
-        self.tables: dict[ScoreKinds, Rows] = {}
-        self.table_of = Rows(table="h")  # of each line
-        self._numbers: dict[ScoreKinds, int] = {}  # of the tables
+        self._tables: dict[ScoreKinds, tuple[int, Rows]] = {}
+        self._table_of = Rows(table="h")  # of each line
         self._names: dict[str, tuple[int, bool]] = {}  # first place in a line; holds numbers
         for one in kinds:
             self._add_table(one)
 
-    def _add_table(self, kinds: ScoreKinds) -> None:
+    @property
+    def kinds(self) -> list[ScoreKinds]:
+        """The distinct kinds of scores of the lines so far."""
+        return list(self._tables)
+
+    @property
+    def rows(self) -> list[Rows]:
+        """The tables that hold all numbers."""
+        return [self._table_of, *(rows for _, rows in self._tables.values())]
+
+    def _add_table(self, kinds: ScoreKinds) -> tuple[int, Rows]:
         for place, (name, number) in enumerate(kinds):
             first, has_numbers = self._names.get(name, (place, number))
             self._names[name] = min(first, place), has_numbers or number
         if len(self._names) > MOST_SCORES:
             raise OverflowError(f"more than {MOST_SCORES} names of scores")
         codes = {str(place): "d" if number else "b" for place, (_, number) in enumerate(kinds)}
-        self._numbers[kinds] = len(self.tables)
-        self.tables[kinds] = Rows(**codes)
+        found = self._tables[kinds] = len(self._tables), Rows(**codes)
+        return found
 
     def add(self, scores: Mapping[str, Value]) -> int:
         """Add the scores of a line, and return the line's number.
@@ -344,13 +353,11 @@ class ScoreColumns:
             (name, value is not None and not isinstance(value, bool))
             for name, value in scores.items()
         )
-        if kinds not in self.tables:
-            self._add_table(kinds)
+        table, rows = self._tables.get(kinds) or self._add_table(kinds)
         if kinds:
-            values = (NOT_JUDGED if value is None else value for value in scores.values())
-            self.tables[kinds].append(*values)
-        self.table_of.append(self._numbers[kinds])
-        return self.table_of.n - 1
+            rows.append(*(NOT_JUDGED if value is None else value for value in scores.values()))
+        self._table_of.append(table)
+        return self._table_of.n - 1
 
     def columns(self, lines: Ints) -> dict[str, Values]:
         """Return the scores in the given lines by name. Line -1 has no scores."""
@@ -358,10 +365,10 @@ class ScoreColumns:
         # In the same order, whichever line came first.
         for name, (_, numbers) in sorted(self._names.items(), key=lambda one: (one[1][0], one[0])):
             unset = (np.nan, np.float64) if numbers else (NOT_JUDGED, np.int8)
-            values[name] = np.full(self.table_of.n + 1, *unset)
-        table_of = self.table_of.column("table")
-        for kinds, rows in self.tables.items():
-            here = np.flatnonzero(table_of == self._numbers[kinds])
+            values[name] = np.full(self._table_of.n + 1, *unset)
+        table_of = self._table_of.column("table")
+        for kinds, (table, rows) in self._tables.items():
+            here = np.flatnonzero(table_of == table)
             for place, (name, number) in enumerate(kinds):
                 column = rows.column(str(place))
                 if self._names[name][1] and not number:
