@@ -46,17 +46,13 @@ class Gain(Struct, frozen=True, kw_only=True):
 
 
 class AblationRow(Struct, frozen=True, kw_only=True):
-    """The results of one variant.
-
-    ``mean`` covers all groups of the variant. The gain, the difference and the p value cover only
-    the groups that the baseline has as well.
-    """
+    """The results of one variant, compared with the baseline on the groups that both have."""
 
     variant: str
     is_baseline: bool
     marks: list[str]  # warnings to show next to the variant
     n_groups: int  # groups with a value of the score
-    mean: float | None  # unweighted; comparable with the baseline's if both have the same groups
+    mean: float | None  # over all its groups, unweighted; comparable if both have the same
     same_groups: bool  # whether variant and baseline have the same groups
     gain: Gain
     difference: float | None = None  # the variant's mean minus the baseline's

@@ -88,16 +88,12 @@ class TableRow(Struct, frozen=True, kw_only=True):
 
 
 class CrossTable(Struct, frozen=True, kw_only=True):
-    """A results table.
-
-    ``round`` is null if each sample's last round is used. The labels of rows and columns are empty
-    if the table is not broken down by groups.
-    """
+    """A results table, with the labels whose groups are its rows and columns (empty for none)."""
 
     tasks: list[str]
     row_label: str
     column_label: str
-    round: int | None
+    round: int | None  # null if each sample's last round is used
     figures: list[ShownFigure]
     columns: list[TableColumn]
     rows: list[TableRow]
@@ -106,16 +102,12 @@ class CrossTable(Struct, frozen=True, kw_only=True):
 
 
 class Layout(NamedTuple):
-    """The plan of a table: its figures with their tasks, its labels, and the papers it follows.
+    """The plan of a table."""
 
-    The table has one row for each group of the label ``rows``, and one column for each group of the
-    label ``columns``. A label is empty if the table is not broken down in this direction.
-    """
-
-    figures: list[tuple[str, TableFigure]]
-    rows: str
-    columns: str
-    sources: list[str]
+    figures: list[tuple[str, TableFigure]]  # with their tasks
+    rows: str  # label whose groups are the rows; empty for none
+    columns: str  # label whose groups are the columns; empty for none
+    sources: list[str]  # the papers that define the figures
 
 
 class Place(NamedTuple):

@@ -73,17 +73,13 @@ class Said(NamedTuple):
 
 
 class JudgedAnswer(NamedTuple):
-    """A sample's last answer with the verdicts of judges.
-
-    ``attempt`` is a hash of the answer's text. ``said`` has each judge's verdicts, or None for a
-    judge that did not judge the answer.
-    """
+    """A sample's last answer with the verdicts of judges."""
 
     instance: str
     sample: int
     cluster: str
-    attempt: str
-    said: tuple[Said | None, ...]
+    attempt: str  # a hash of the answer's text
+    said: tuple[Said | None, ...]  # None for a judge that did not judge the answer
     groups: Mapping[str, str] = {}
 
 

@@ -121,15 +121,11 @@ class JudgeFacts(CallFigures, frozen=True, kw_only=True):
 
 
 class ReferenceScore(Mean, frozen=True, kw_only=True):
-    """A judge's mean score of the data set's reference answers.
-
-    ``difference`` is the mean score of the run's answers minus that of the reference answers, over
-    the instances that have both.
-    """
+    """A judge's mean score of the data set's reference answers."""
 
     n_pairs: int = 0  # instances with both values, equally weighted
     n_pair_clusters: int = 0
-    difference: float | None = None
+    difference: float | None = None  # the run's mean over them minus that of the references
     difference_stderr: float | None = None
     difference_ci95: Interval | None = None
 

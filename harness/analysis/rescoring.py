@@ -43,17 +43,14 @@ VerdictCounts = Counter[VerdictPair]
 
 
 class VerdictChanges:
-    """Counts of verdicts before and after re-scoring, overall and in each label's groups.
-
-    ``left`` counts failed calls, which are not re-scored. ``gone`` counts attempts whose instance
-    is no longer in the data set. ``otherwise`` counts attempts that keep their verdict although
-    their outcome or scores changed.
-    """
+    """Counts of verdicts before and after re-scoring, overall and in each label's groups."""
 
     def __init__(self) -> None:
         self.verdicts: VerdictCounts = Counter()
         self.groups: dict[str, dict[str, VerdictCounts]] = {}
-        self.left = self.gone = self.otherwise = 0
+        self.left = 0  # failed calls, which are not re-scored
+        self.gone = 0  # attempts whose instance is no longer in the data set
+        self.otherwise = 0  # attempts that keep their verdict, but not their outcome or scores
 
     def record(
         self, attempt: Attempt, scored: Rescored, verdicts: VerdictPair

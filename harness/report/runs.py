@@ -108,18 +108,13 @@ MOST_RANKED = 20  # maximum groups whose rankings are drawn
 
 
 class Reported(NamedTuple):
-    """The runs of a report and, if there are enough of them, how they compare.
-
-    ``comparison`` compares the runs with a baseline, ``matrix`` compares every pair of runs, and
-    ``rankings`` compares how the runs rank the groups of a label. For runs of several tasks,
-    ``suite`` compares their models on each task.
-    """
+    """The runs of a report and, if there are enough of them, how they compare."""
 
     runs: list[ReportedRun]
-    comparison: RunComparison | None = None
-    matrix: PairMatrix | None = None
+    comparison: RunComparison | None = None  # with a baseline
+    matrix: PairMatrix | None = None  # of every pair of runs
     rankings: InducedRankings | None = None  # by the groups of the comparison's label
-    suite: Suite | None = None
+    suite: Suite | None = None  # of the models on each task, for runs of several tasks
 
 
 def report_on(
