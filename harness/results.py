@@ -158,7 +158,9 @@ class _TableResult(ABC):
 
     def to_frame(self) -> Any:
         """Return the document's records as a pandas or polars data frame."""
-        return _records_frame(self.document)
+        records = list(self.document.records or ())
+        columns = dict.fromkeys(key for record in records for key in record)
+        return _frame([[record.get(key) for key in columns] for record in records], columns)
 
     def __repr__(self) -> str:
         return _text(self.document)
@@ -287,12 +289,6 @@ def _frame(rows: Sequence[Sequence[Any]], columns: Mapping[str, str | None]) -> 
     with contextlib.suppress(ImportError):
         return importlib.import_module("polars").DataFrame(found, strict=False)
     raise ConfigError("A data frame needs pandas or polars.", "Install one: pip install pandas")
-
-
-def _records_frame(document: TableDocument) -> Any:
-    records = list(document.records or ())
-    columns = dict.fromkeys(key for record in records for key in record)
-    return _frame([[record.get(key) for key in columns] for record in records], columns)
 
 
 def _text(document: TableDocument, *, html: bool = False) -> str:

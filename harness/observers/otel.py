@@ -108,10 +108,7 @@ class OpenTelemetry:
         return {key: value for key, value in found.items() if value not in (None, "")}
 
     def _texts(self, attempt: Attempt) -> dict[str, str]:
-        """Return an attempt's answer and, in round 1, its prompt, as attributes of its span.
-
-        The result is empty unless the user allows texts to be sent.
-        """
+        """Return an attempt's answer and prompt as attributes, if the user allows texts."""
         if not self._content:
             return {}
         asked = [_message(one) for one in attempt.request.get("messages", ())]

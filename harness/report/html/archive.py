@@ -163,10 +163,7 @@ def snippet(text: str | None, error: str | None) -> str:
 
 
 def _scores(runs: Sequence[ReportedRun], rows: NDArray[np.intp]) -> Iterator[dict[str, object]]:
-    """Yield, for each score, its name, its kind and its values.
-
-    If all values are verdicts, they are 1, 0 or None. Otherwise they are numbers or None.
-    """
+    """Yield each score's name, kind and values: 1, 0 or None if all are verdicts, else numbers."""
     for name in dict.fromkeys(name for run in runs for name in run.attempts.scores):
         having = [at for at, run in enumerate(runs) if name in run.attempts.scores]
         values = np.full(len(rows), np.nan)
@@ -191,10 +188,7 @@ def _compact(values: NDArray[np.float64]) -> list[float]:
 def _reasons(
     runs: Sequence[ReportedRun], rows: Sequence[tuple[int, int]]
 ) -> list[dict[str, object]]:
-    """Return each reason for failures, with the attempts that have it.
-
-    The attempts are given by their positions in ``rows``.
-    """
+    """Return each reason for failures with the attempts that have it, by position in ``rows``."""
     found: dict[str, list[int]] = {}
     for place, (run, row) in enumerate(rows):
         failures = runs[run].failures

@@ -53,10 +53,7 @@ def visible(text: str) -> str:
 
 
 def marked(text: str) -> Markup:
-    """Return text as HTML in which escapes such as ``⟨U+202E⟩`` are marked up.
-
-    They then differ from the same characters occurring literally in the text.
-    """
+    """Return text as HTML in which escapes such as ``⟨U+202E⟩`` differ from such a text."""
     return Markup("").join(
         Markup('<span class="escape">{}</span>').format(_escape(part)) if at % 2 else escape(part)
         for at, part in enumerate(_HIDDEN.split(text))  # every second part is a separator
@@ -64,10 +61,7 @@ def marked(text: str) -> Markup:
 
 
 def all_visible(value: Any) -> Any:
-    """Return a JSON value with `visible` applied to all strings in it.
-
-    This includes the keys of mappings, because charts refer to them.
-    """
+    """Return a JSON value with `visible` applied to all strings and keys, as charts use keys."""
     return _each_text(value, visible)
 
 

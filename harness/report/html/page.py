@@ -104,10 +104,7 @@ _HEAD = """\
 
 
 def drawable(told: Overview) -> Overview:
-    """Return the overview with all hidden characters in its charts made visible.
-
-    This is necessary because Vega, not the page's script, draws the charts.
-    """
+    """Return the overview with hidden characters in charts, which Vega draws, made visible."""
     sections = [
         replace(one, parts=[
             replace(part, chart=all_visible(part.chart)) if isinstance(part, FigurePart) else part
