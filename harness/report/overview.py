@@ -47,13 +47,12 @@ ScoreKind = Literal["check", "judge", "panel", "score"]
 
 
 class RateValue(Struct, frozen=True, kw_only=True):
-    """A run's primary metric with its 95% interval, over n samples in some clusters."""
+    """A run's primary metric with its 95% interval, over n samples."""
 
     value: float | None
     low: float | None
     high: float | None
     n: int
-    clusters: int
 
 
 class ScoreMean(Struct, frozen=True, kw_only=True):
@@ -89,8 +88,6 @@ class RunOverview(Struct, frozen=True, kw_only=True):
     model: str
     marks: Sequence[str]
     recorded: bool
-    complete: bool
-    instances: int
     samples: int
     planned: int | None
     attempts: int
@@ -101,12 +98,10 @@ class RunOverview(Struct, frozen=True, kw_only=True):
     scores: list[ScoreMean]
     failures: list[FailureShare]
     n_failed: int
-    n_reasons: int  # distinct ones, of which ``failures`` has the most frequent
     not_judged: int
     outcomes: Mapping[str, int]
     cost_usd: float | None
     cost_per_solved_usd: float | None
-    tokens: Mapping[str, int] | None
     latency_s: Mapping[str, float] | None
     calls: int
 
@@ -115,8 +110,6 @@ class Difference(Struct, frozen=True, kw_only=True):
     """The difference of a run from the baseline."""
 
     run: str
-    first: float | None
-    second: float | None
     difference: float | None
     low: float | None
     high: float | None
@@ -125,7 +118,6 @@ class Difference(Struct, frozen=True, kw_only=True):
     better: int
     worse: int
     n: int
-    marks: Sequence[str]
 
 
 class ComparisonOverview(Struct, frozen=True, kw_only=True):
@@ -135,7 +127,6 @@ class ComparisonOverview(Struct, frozen=True, kw_only=True):
     score: str
     unit: str
     round: int | None
-    label: str
     rows: list[Difference]
     notes: Sequence[str]
 
@@ -229,7 +220,7 @@ def _run(
     metrics = run.metrics
     found = metrics.primary()
     rounds = ", last round" if any(one.last_round > 1 for one in runs) else ""
-    usage, took = metrics.usage, run.latencies
+    took = run.latencies
     return RunOverview(
         name=run.name,
         full_name=full_name,
@@ -237,24 +228,20 @@ def _run(
         model=metrics.model or "",
         marks=list(run.marks),
         recorded=run.recorded,
-        complete=metrics.complete,
-        instances=metrics.n_instances,
         samples=metrics.n_samples,
         planned=metrics.n_planned,
         attempts=metrics.n_attempts,
         included=included,
-        rate=RateValue(n=found.n, clusters=found.n_clusters, **_value(found)),
+        rate=RateValue(n=found.n, **_value(found)),
         measure=(metrics.measure or "pass rate") + rounds,
         unit="%" if run.is_share(metrics.measure or PASS_RATE) else "",
         scores=list(_scores(run)),
         failures=list(_failures(run, frequent)),
         n_failed=len(_failed(run)),
-        n_reasons=len({place for row in _failed(run) for place in run.failures.of[row]}),
         not_judged=metrics.overall.missing if metrics.overall.n else found.missing,
         outcomes={outcome: metrics.outcomes.get(outcome, 0) for outcome in OUTCOMES},
         cost_usd=None if run.recorded else metrics.cost_usd,
         cost_per_solved_usd=None if run.recorded else metrics.cost_per_solved_usd,
-        tokens={"in": usage.input_tokens, "out": usage.output_tokens} if usage else None,
         latency_s={"median": took.median, "p95": took.quantiles[95]} if took else None,
         calls=metrics.n_calls,
     )
@@ -348,8 +335,6 @@ def _comparison(found: RunComparison, unit: ShownUnit) -> ComparisonOverview:
         low, high = one.overall.ci95 or (None, None)
         rows.append(Difference(
             run=one.run,
-            first=one.overall.first,
-            second=one.overall.second,
             difference=one.overall.difference,
             low=low,
             high=high,
@@ -358,14 +343,12 @@ def _comparison(found: RunComparison, unit: ShownUnit) -> ComparisonOverview:
             better=one.overall.better,
             worse=one.overall.worse,
             n=one.overall.n,
-            marks=one.marks,
         ))  # fmt: skip
     return ComparisonOverview(
         baseline=found.baseline,
         score=score_name(found.asked.score),
         unit=unit.sign,
         round=found.asked.round,
-        label=found.asked.by,
         rows=rows,
         notes=list(captions(found)),
     )

@@ -1,6 +1,6 @@
 /* What the page is given: the overview (harness/report/overview.py) and the attempts. */
 
-export interface Rate { value: number | null; low: number | null; high: number | null; n: number; clusters: number }
+export interface Rate { value: number | null; low: number | null; high: number | null; n: number }
 
 export interface ScoreOfRun {
   name: string;
@@ -29,7 +29,6 @@ export interface RunOverview {
   model: string;
   marks: string[];
   recorded: boolean;
-  complete: boolean;
   samples: number;
   planned: number | null;
   attempts: number;
@@ -44,7 +43,6 @@ export interface RunOverview {
   outcomes: Record<string, number>;
   cost_usd: number | null;
   cost_per_solved_usd: number | null;
-  tokens: { in: number; out: number } | null;
   latency_s: { median: number; p95: number } | null;
   calls: number;
 }
@@ -75,8 +73,6 @@ export type Part = Table | Figure | Note;
 
 export interface Change {
   run: string;
-  first: number | null;
-  second: number | null;
   difference: number | null;
   low: number | null;
   high: number | null;
