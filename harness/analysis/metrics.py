@@ -55,6 +55,11 @@ class Rate(SampleStatistic, frozen=True, kw_only=True):
         """The share of the judged samples that pass, or None if there are none."""
         return self.mean
 
+    @property
+    def not_judged(self) -> int:
+        """The number of samples without a verdict."""
+        return self.missing
+
 
 class Mean(SampleStatistic, frozen=True, kw_only=True):
     """The mean of a score over samples. A sample's value is that of its last round.
@@ -64,6 +69,11 @@ class Mean(SampleStatistic, frozen=True, kw_only=True):
 
     mean: float
     missing: int = field(default=0, name="not_measured")
+
+    @property
+    def not_measured(self) -> int:
+        """The number of samples without a value."""
+        return self.missing
 
 
 class Rounds(Struct, frozen=True, kw_only=True):

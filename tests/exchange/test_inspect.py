@@ -235,7 +235,7 @@ def test_errors_and_missing_samples_are_not_judged(tmp_path: Path) -> None:
         ("c", "error", None),
     ]
     overall = measure(folder).overall
-    assert (overall.pass_rate, overall.n, overall.missing) == (1.0, 1, 2)
+    assert (overall.pass_rate, overall.n, overall.not_judged) == (1.0, 1, 2)
     assert len(read_inspect(path).notes) == 2
 
 

@@ -185,4 +185,4 @@ def test_an_infinite_metric_is_not_measured(tmp_path: Path) -> None:
         one["metrics"] = ["exact_match", "perplexity"]
     folder, _ = imported(file(tmp_path / "s.jsonl", *lines))
     found = measure(folder).scores["perplexity"]
-    assert (found.mean, found.n, found.missing) == (2.0, 1, 1)
+    assert (found.mean, found.n, found.not_measured) == (2.0, 1, 1)
