@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
@@ -52,13 +51,12 @@ def _columns(first: str, adjustment: str) -> list[Column | str | None]:
 
 def comparison_document(found: RunComparison, *, brief: bool = False) -> TableDocument:
     """Build the document of runs against a baseline, if ``brief`` without each run's details."""
-    first, *others = comparison_tables(found)
-    parts: list[Table | Note] = [replace(first, title="")]
+    last = found.asked.round
+    rows = [Row(_cells(one.run, one.overall, one.run, last), one.marks) for one in found.others]
+    parts: list[Table | Note] = [table(_columns("run", "Holm" if len(rows) > 1 else ""), rows)]
     for one in () if brief else found.others:
         parts.append(Note(f"{one.run}: {' '.join(details(one, found))}", ""))
-        n = bool(one.groups) + bool(one.constraints)
-        parts += others[:n]
-        others = others[n:]
+        parts += tables_within(one, found)
     data: dict[str, Any] = msgspec.to_builtins(found)
     for one in data["others"]:
         del one["better_digests"], one["worse_digests"]
@@ -71,24 +69,17 @@ def comparison_document(found: RunComparison, *, brief: bool = False) -> TableDo
     )
 
 
-def comparison_tables(found: RunComparison) -> list[Table]:
-    """Return a table of all runs, and then each run's tables of groups and constraints, if any."""
-    by, several = found.asked.by, len(found.others) > 1
-    last = found.asked.round
-    rows = [Row(_cells(one.run, one.overall, one.run, last), one.marks) for one in found.others]
-    columns = _columns("run", "Holm" if several else "")
-    tables = [table(columns, rows, title=f"Runs against {found.baseline}")]
-    for one in found.others:
-        title = f"{one.run} against {found.baseline}, by"
-        if one.groups:
-            groups = [_cells(name, of, one.run, last, by) for name, of in one.groups.items()]
-            columns = _columns(by, "BH" if several else "Holm")
-            tables.append(table(columns, groups, title=f"{title} {by}"))
-        if one.constraints:
-            kinds = [_cells(name, kind.comparison) for name, kind in one.constraints.items()]
-            columns = _columns("constraint", "BH")
-            tables.append(table(columns, kinds, title=f"{title} constraint"))
-    return tables
+def tables_within(one: Against, found: RunComparison) -> Iterator[Table]:
+    """Yield the tables of a run's comparison by group and by constraint, if there are any."""
+    by, last = found.asked.by, found.asked.round
+    title = f"{one.run} against {found.baseline}, by"
+    if one.groups:
+        cells = [_cells(name, of, one.run, last, by) for name, of in one.groups.items()]
+        columns = _columns(by, "BH" if len(found.others) > 1 else "Holm")
+        yield table(columns, cells, title=f"{title} {by}")
+    if one.constraints:
+        cells = [_cells(name, kind.comparison) for name, kind in one.constraints.items()]
+        yield table(_columns("constraint", "BH"), cells, title=f"{title} constraint")
 
 
 def _cells(

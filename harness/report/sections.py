@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from harness.analysis.panels import PanelFindings
 from harness.records import OUTCOMES
-from harness.report.comparison import comparison_tables
+from harness.report.comparison import tables_within
 from harness.report.constraints import constraint_document, constraint_shares
 from harness.report.cross_table import suite_document
 from harness.report.figure import Figure
@@ -86,8 +86,9 @@ def _tables(reported: Reported) -> Iterator[tuple[str, Table | Note]]:
             for part in _titled(document.parts[1:], f"{run.name}: {document.title}"):
                 yield "scores", part
     if comparison is not None:
-        for each in comparison_tables(comparison)[1:]:
-            yield "comparison", each
+        for one in comparison.others:
+            for each in tables_within(one, comparison):
+                yield "comparison", each
     of_kinds = {run.name: run.constraints for run in runs if run.constraints}
     if of_kinds:
         first = next(iter(of_kinds.values()))

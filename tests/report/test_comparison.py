@@ -12,13 +12,20 @@ from rich.console import Console
 
 from harness.analysis.comparable import Run
 from harness.analysis.rankings import InducedRankings, induced_rankings
-from harness.analysis.run_comparison import Against, ComparisonOptions, PairMatrix, pair_matrix
-from harness.report.comparison import comparison_tables, matrix_document, p_cells, unequal
+from harness.analysis.run_comparison import (
+    Against,
+    ComparisonOptions,
+    PairMatrix,
+    RunComparison,
+    pair_matrix,
+)
+from harness.report.comparison import comparison_document, matrix_document, p_cells, unequal
 from harness.report.table import (
     FORMATS,
     Cell,
     Column,
     Row,
+    Table,
     TableDocument,
     as_latex,
     table,
@@ -29,13 +36,16 @@ from tests.analysis.variants import variant
 from tests.report.html.pages import compared, two_runs
 
 
+def tables(found: RunComparison) -> list[Table]:
+    return [part for part in comparison_document(found).parts if isinstance(part, Table)]
+
+
 def links(row: Row) -> list[tuple[object, str]]:
     return [(cell.value, cell.href) for cell in row.cells if isinstance(cell, Cell)]
 
 
 def test_counts_lead_to_their_instances(tmp_path: Path) -> None:
-    overall, groups = comparison_tables(compared(two_runs(tmp_path)))
-    assert overall.title == "Runs against before"
+    overall, groups = tables(compared(two_runs(tmp_path)))
     assert links(overall.rows[0]) == [
         (2, "#attempts?change=better:after"),
         (1, "#attempts?change=worse:after"),
@@ -51,13 +61,13 @@ def test_an_adjusted_p_stands_beside_the_p_that_goes_with_the_interval(tmp_path:
     one = replaced(one, overall=replaced(one.overall, p_value=0.04, p_adjusted=0.375))
 
     def shown(*others: Against) -> dict[str, str]:
-        first, *_ = comparison_tables(replaced(found, others=list(others)))
+        first, *_ = tables(replaced(found, others=list(others)))
         headings = [column.heading for column in first.columns]
         return dict(zip(headings, first.texts(first.rows[0]), strict=True))
 
     assert [shown(one, one)[name] for name in ("p", "p (Holm)")] == ["0.040", "0.375"]
     assert "p (Holm)" not in shown(one)
-    _, groups = comparison_tables(found)
+    _, groups = tables(found)
     assert [column.heading for column in groups.columns][5:8] == ["95%", "p", "p (Holm)"]
 
 
