@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from msgspec import Struct
 
@@ -17,8 +18,13 @@ from harness.store.index import AttemptIndex
 UNKNOWN = "no reason was recorded"
 FENCE_HINT = "If the JSON is in a ``` block, add extraction: fence to the check json_schema."
 
+MOST_TOLD = 3  # reasons of an attempt
+LONGEST_TOLD = 120  # characters of such a reason
+
 ALIKE = 3  # reasons that differ only in what they quote, and are merged
 _QUOTED = re.compile(r"(?<!\w)'[^']*'(?!\w)|\"[^\"]*\"")
+
+_VALUE = re.compile(r"'[^']*[\\^\[{][^']*'|\d+")  # a quoted regular expression, or a number
 
 _NO_VERDICT = {
     "truncated": "the answer reached the token limit (decoding.max_tokens)",
@@ -38,7 +44,9 @@ class FailedAttempt(Struct, frozen=True):
     answer: str | None
 
 
-class _Failed(Struct, gc=False):
+class FailedLine(Struct, gc=False):
+    """The fields of an attempt's line that say why it failed."""
+
     instance: str
     sample: int
     round: int
@@ -60,9 +68,10 @@ class Failures:
     reasons: tuple[str, ...]
     of: Mapping[int, tuple[int, ...]]  # places in ``reasons``, by row of the run's index
     names: Mapping[int, tuple[str, int, int]]  # instance, sample and round, by row
+    told: Mapping[int, Sequence[str]]  # `reasons_told`, by row
 
 
-NO_FAILURES = Failures((), {}, {})
+NO_FAILURES = Failures((), {}, {}, {})
 
 
 def reasons(scores: Mapping[str, ScoreDetails] | Mapping[str, Score]) -> str:
@@ -80,16 +89,33 @@ def read_failed(index: AttemptIndex) -> list[FailedAttempt]:
 
 def read_failures(index: AttemptIndex) -> Failures:
     """Return the reasons for failures, except those of judges that do not decide."""
-    register = {} if index.judgements is None else index.judgements.register.judges
-    silent = tuple(f"{name}." for name, judge in register.items() if not judge.decides)
     places: dict[str, int] = {}
     of: dict[int, tuple[int, ...]] = {}
     names: dict[int, tuple[str, int, int]] = {}
+    told: dict[int, Sequence[str]] = {}
     for row, one in _read(index):
-        own = _kinds(one, silent, bool(register))
-        of[row] = tuple(places.setdefault(reason, len(places)) for reason in own)
+        own = [*_reasons(one, index)]
+        kinds = dict.fromkeys(kind for kind, _ in own) or (UNKNOWN,)
+        of[row] = tuple(places.setdefault(kind, len(places)) for kind in kinds)
         names[row] = one.instance, one.sample, one.round
-    return Failures(tuple(places), of, names)
+        told[row] = _shortened(text for _, text in own)
+    return Failures(tuple(places), of, names, told)
+
+
+def reasons_told(failed: FailedLine, index: AttemptIndex) -> list[str]:
+    """Return why an attempt of a run failed: reasons of at most `LONGEST_TOLD` characters each.
+
+    At most `MOST_TOLD` are returned. There are none if the attempt has no answer.
+    """
+    return _shortened(text for _, text in _reasons(failed, index))
+
+
+def _shortened(texts: Iterable[str]) -> list[str]:
+    distinct = dict.fromkeys(texts)
+    return [
+        cut(" ".join(text.split()), LONGEST_TOLD)
+        for text in islice(filter(None, distinct), MOST_TOLD)
+    ]
 
 
 def merged(runs: Sequence[Failures]) -> list[Failures]:
@@ -108,37 +134,47 @@ def merged(runs: Sequence[Failures]) -> list[Failures]:
         places = {reason: at for at, reason in enumerate(dict.fromkeys(said))}
         new = [places[reason] for reason in said]
         of = {row: tuple(dict.fromkeys(new[at] for at in own)) for row, own in run.of.items()}
-        found.append(Failures(tuple(places), of, run.names))
+        found.append(Failures(tuple(places), of, run.names, run.told))
     return found
 
 
-def _read(index: AttemptIndex) -> Iterator[tuple[int, _Failed]]:
+def _read(index: AttemptIndex) -> Iterator[tuple[int, FailedLine]]:
     order, table = index.in_order(), index.attempts
     failed = (table.passed == 0) | (table.outcome == OUTCOMES.index("error"))
     rows = order[failed[order]]
-    yield from zip(rows.tolist(), index.read(_Failed, rows), strict=True)
+    yield from zip(rows.tolist(), index.read(FailedLine, rows), strict=True)
 
 
-def _kinds(failed: _Failed, silent: tuple[str, ...], judged: bool) -> list[str]:
-    found: dict[str, None] = {}
+def _reasons(failed: FailedLine, index: AttemptIndex) -> Iterator[tuple[str, str]]:
+    """Yield each reason twice: without its values, and with them ("" if there is no answer)."""
     if failed.outcome != "ok":
-        found[f"{failed.outcome}: {without_values(failed.reason) or UNKNOWN}"] = None
+        said = "" if failed.text is None else failed.reason
+        yield f"{failed.outcome}: {without_values(failed.reason) or UNKNOWN}", said
+    register = {} if index.judgements is None else index.judgements.register.judges
+    silent = tuple(f"{name}." for name, judge in register.items() if not judge.decides)
     for name, score in failed.scores.items() if failed.outcome in ("ok", "truncated") else ():
         if score.passed is not False or name.startswith(silent):
             continue
         missed = [one for one in score.constraints() if one.passed is False]
         # As in `read_findings`: a rule and a judge may list the same constraint.
-        found |= {f"{name}: " * judged + f"not met: {constraint_kind(one)}": None for one in missed}
+        of_score = f"{name}: " if register else ""
+        for one in missed:
+            not_met = f"{of_score}not met: "
+            yield f"{not_met}{constraint_kind(one)}", f"{not_met}{one.constraint}"
         if not missed:
             why = without_values(score.reason)
-            found[f"{name}: {why}" if why else name] = None
-    return list(found) or [UNKNOWN]
+            yield f"{name}: {why}" if why else name, ": ".join(filter(None, (name, score.reason)))
 
 
 def without_values(reason: str) -> str:
     """Return a reason on one line with its numbers replaced by N, to make similar reasons equal.
 
+    The numbers in a regular expression are kept.
+
     >>> without_values("98 of 100 words")
     'N of N words'
+    >>> without_values("3 lines do not match '[a-z]{2}'")
+    "N lines do not match '[a-z]{2}'"
     """
-    return re.sub(r"\d+", "N", cut(" ".join(reason.split()), LONGEST))
+    line = cut(" ".join(reason.split()), LONGEST)
+    return _VALUE.sub(lambda found: "N" if found[0].isdigit() else found[0], line)

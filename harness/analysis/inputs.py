@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import csv
 from codecs import BOM_UTF8
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from harness.datasets.folder import cannot_read, numbered_lines
 from harness.errors import DataInvalid
+from harness.store.files import make_folder, write_whole
+from harness.store.run_folder import LABELS
 
 T = TypeVar("T")
 
@@ -50,7 +53,7 @@ def read_labels(path: Path) -> list[Label]:
     found: dict[Label, int] = {}
     labels = []
     for number, label in _jsonl(path, Label, FORM):
-        key = msgspec.structs.replace(label, label=None, attempt=None, note=None)
+        key = replace(label, label=None, attempt=None, note=None)
         if key in found:
             problem = f"the same criterion was labelled in line {found[key]}"
             remedy = "Keep one label for each criterion: one person's, or what several agreed on."
@@ -60,6 +63,19 @@ def read_labels(path: Path) -> list[Label]:
     if not labels:
         raise DataInvalid(f"{path} holds no labels.", FORM)
     return labels
+
+
+def kept_labels(run: Path, judge: str) -> Path:
+    """Return the path in a run's folder of the labels with which a judge was last validated."""
+    return run / LABELS / f"{judge}.jsonl"
+
+
+def keep_labels(run: Path, judge: str, labels: Sequence[Label]) -> None:
+    """Keep the labels of a run's answers in its folder, so that reports can show the agreement."""
+    path = kept_labels(run, judge)
+    own = [replace(label, run=None) for label in labels if label.run in (None, run.name)]
+    make_folder(path.parent)
+    write_whole(path, msgspec.json.Encoder().encode_lines(own))
 
 
 def read_model_scores(path: Path) -> dict[str, dict[str, float]]:

@@ -6,6 +6,7 @@ matrix. Intervals are clustered by prompt over all runs.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from harness.analysis.clustered import linearised, rate
 from harness.analysis.comparable import refuse_unknown
+from harness.analysis.inputs import kept_labels, read_labels
 from harness.analysis.judge_verdicts import (
     RULES,
     LeftOut,
@@ -27,7 +29,7 @@ from harness.analysis.judge_verdicts import (
 )
 from harness.analysis.metrics import Statistic
 from harness.analysis.rankings import RankCorrelation, rank_correlation, refuse_many_groups
-from harness.errors import ConfigError
+from harness.errors import ConfigError, DataInvalid
 from harness.store.columns import NOT_JUDGED
 from harness.store.index import AttemptIndex
 
@@ -35,6 +37,7 @@ BINS = 10
 SATISFIED = 0.5  # from this probability on, the judge says yes
 
 SCORES = ("strict", "soft")
+PEOPLE = "human labels"  # reference whose labels are kept with a run
 RULE = "rule"  # label of criteria: the kind of rule that can check them
 
 
@@ -243,6 +246,18 @@ def against_rules(index: AttemptIndex, run: str) -> Iterator[JudgeValidation]:
         if len(pairs) or pairs.left_out.by_rule:
             label = RULE if RULE in pairs.labels() else ""
             yield validate(pairs, judge=judge, reference=RULES, runs=[run], label=label)
+
+
+def against_people(index: AttemptIndex, run: str) -> Iterator[JudgeValidation]:
+    """Yield the validation of each of a run's judges whose human labels are kept with the run.
+
+    Labels that cannot be read, or do not apply because the answers were replaced, are skipped.
+    """
+    for judge in judges_with_verdicts(index.path):
+        if (path := kept_labels(index.path.parent, judge)).exists():
+            with contextlib.suppress(ConfigError, DataInvalid):
+                pairs = pair_verdicts({run: read_answers(index, [judge])}, read_labels(path))
+                yield validate(pairs, judge=judge, reference=PEOPLE, runs=[run])
 
 
 def calibration(

@@ -12,7 +12,7 @@ import typer
 
 from harness.analysis import judge_verdicts
 from harness.analysis.comparable import differing, read_run, refuse_incomparable
-from harness.analysis.inputs import Label, read_labels
+from harness.analysis.inputs import Label, keep_labels, read_labels
 from harness.analysis.judge_validation import JudgeValidation
 from harness.analysis.judge_validation import validate as agreement
 from harness.analysis.self_preference import notes
@@ -25,7 +25,7 @@ from harness.config.loading import read, refuse_secrets
 from harness.config.sections import JudgeSection, PanelSection
 from harness.config.settings import Settings
 from harness.config.validation import validated
-from harness.errors import ConfigError, DataMissing, nearest
+from harness.errors import ConfigError, DataMissing, StoreFailed, nearest
 from harness.report.figure import PICTURES
 from harness.report.judges import judges_document, validation_document
 from harness.report.run_tables import run_document
@@ -137,7 +137,8 @@ def validate(
     Args:
         judge: The judge's name in the runs (default: the only one); repeatable, to compare judges.
         against: Another judge of the runs, a file of human labels (….jsonl), or 'rules' for rule
-            checkers, where they apply (default: the only other judge).
+            checkers, where they apply (default: the only other judge). Labels are copied to the
+            runs' folders, so that reports show the agreement.
         figure: Draw the calibration curve: .svg, .png or .pdf.
     """
     if figure is not None and figure.suffix not in PICTURES:
@@ -151,7 +152,7 @@ def validate(
     if others:
         refuse_incomparable(first, others)
     indices = {folder.name: AttemptIndex(folder.attempts) for folder in folders}
-    found = []
+    found, labels = [], dict[str, list[Label]]()
     for candidate in candidates:
         judges, reference = _sides(folders, candidate, against)
         answers = {name: judge_verdicts.read_answers(one, judges) for name, one in indices.items()}
@@ -166,7 +167,15 @@ def validate(
             notes=[*(differing(first, others) if others else []), *own],
         )
         found.append(one)
+        if isinstance(reference, list):
+            labels[judges[0]] = reference
     show(validation_document(found[0]) if len(found) == 1 else judges_document(found), form)
+    try:
+        for name, of_judge in labels.items():
+            for folder in folders:
+                keep_labels(folder.path, name, of_judge)
+    except StoreFailed as error:  # a run that may only be read
+        say(f"The labels are not kept with the run: {error.message}")
     if figure is not None:
         _draw(found[0], figure)
 

@@ -54,6 +54,34 @@ def headline_of(reported: Reported, overviews: Sequence[RunOverview], unit: Show
     return Headline(f"{_warning(reported)}{said}.", list(_support(reported, overviews, unit)))
 
 
+def different_models(runs: Sequence[ReportedRun]) -> Iterator[str]:
+    """Yield a sentence on which run uses which model, if they use different ones."""
+    using: dict[str, list[str]] = {}
+    for run in runs:
+        model = printable(run.metrics.model or "an unknown model")
+        using.setdefault(model, []).append(printable(run.name))
+    if len(using) > 1:
+        each = [f"{model} ({_listed(names)})" for model, names in using.items()]
+        yield f"The runs use different models: {_listed(each)}."
+
+
+def unaided(runs: Sequence[ReportedRun], unit: ShownUnit) -> Iterator[str]:
+    """Yield a sentence on what a gain over rounds of feedback does not show, if there are any."""
+    rounds = [run for run in runs if run.last_round > 1]
+    if not rounds:
+        return
+    first = [
+        f"{printable(run.name)} {_shown(run.metrics.rounds.each[1], unit)}"
+        for run in rounds
+        if not run.metrics.measure and 1 in run.metrics.rounds.each
+    ]
+    told = f" First answers pass: {_listed(first)}." if first else ""
+    yield (
+        "Feedback between rounds tells the model what the checks found, and the same checks score "
+        f"its next answer: a gain over rounds is not a gain in unaided ability.{told}"
+    )
+
+
 def _warning(reported: Reported) -> str:
     """Return the runs' marks, to put in front of the headline, such as ``SIMULATED (weak): ``."""
     marks = {run.name: list(run.marks) for run in reported.runs}

@@ -14,6 +14,7 @@ from harness.report.table import Cell, Column, Note, Table, TableDocument, WithE
 from harness.report.text import percent
 
 _MET = Column("met ± s.e.", rate=True)
+_SHARE = "share: of the run's failed constraints. Checks that list no constraints do not count."
 
 MOST_MESSAGES = 5
 MOST_ROWS = 20  # maximum rows in the tables on criteria; JSON has all
@@ -39,7 +40,7 @@ def constraint_document(
     ]
     told = (
         "Each sample's last round. n: checked constraints, by text without its values, "
-        "including every alternative of an or. share: of all failures."
+        f"including every alternative of an or. {_SHARE}"
     )
     if of_kinds:
         told += " failures: observed minus wanted, or the most frequent reason."
@@ -65,7 +66,7 @@ def constraint_shares(
         for name, own in runs.items():
             rows += [[kind, name, *_cells(one, totals[name])] for one in own if one.kind == kind]
     columns = label, Column("run", text=True), "n", "failed", "share", _MET
-    told = "Each sample's last round. n: checked constraints. share: of all failures of the run."
+    told = f"Each sample's last round. n: checked constraints. {_SHARE}"
     return TableDocument(parts=[table(columns, rows), Note(told)])
 
 

@@ -16,18 +16,21 @@ from msgspec import Struct
 from harness.analysis.breakdown import is_verdict
 from harness.analysis.comparable import CONFOUNDED, SCORED_DIFFERENTLY
 from harness.analysis.failures import FENCE_HINT
+from harness.analysis.inputs import kept_labels
+from harness.analysis.judge_validation import PEOPLE
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.analysis.run_comparison import RunComparison
 from harness.analysis.self_preference import notes
 from harness.records import OUTCOMES
-from harness.report.answer import Headline, headline_of
+from harness.report.answer import Headline, different_models, headline_of, unaided
 from harness.report.comparison import captions, details, score_name, unequal
 from harness.report.figure import Figure
 from harness.report.parts import TablePart, table_part
 from harness.report.provenance import differences, origins, packages, settings
 from harness.report.runs import Reported, ReportedRun, common_start, shortened, unit_of
 from harness.report.sections import PageSection, sections
-from harness.report.table import ShownUnit
+from harness.report.table import Column, ShownUnit
+from harness.report.text import number
 
 MOST_REASONS = 20  # reasons for failures listed, over all runs
 _NOTES = {
@@ -73,7 +76,7 @@ class FailureShare(Struct, frozen=True, kw_only=True):
 
     reason: str
     n: int
-    share: float  # of all failures
+    share: float  # of the run's failed samples
     hint: str
     example: tuple[str, int, int]  # instance, sample, round
     filter: Mapping[str, str]  # of the grid of attempts
@@ -154,6 +157,7 @@ class Overview(Struct, frozen=True, kw_only=True):
     differences: TablePart | None
     comparison: ComparisonOverview | None
     sections: list[PageSection]
+    judges: Mapping[str, str]  # whether each judge was validated, in words
     groups: Mapping[str, Mapping[str, str]]
     method: list[str]
     provenance: list[TablePart]
@@ -195,12 +199,13 @@ def overview(
         digits=unit.digits,
         answer=headline_of(reported, found, unit),
         marks=list(_marks(runs, comparison)),
-        warnings=_warnings(comparison, runs),
+        warnings=_warnings(comparison, runs, unit),
         prefix=prefix,
         runs=found,
         differences=table_part(told, unit) if (told := differences(runs)) else None,
         comparison=_comparison(comparison, unit) if comparison else None,
         sections=sections(reported, unit, figures),
+        judges=dict(_validated(runs)),
         groups={label: of for run in runs for label, of in run.explanations.items()},
         method=_method(runs, comparison),
         provenance=[
@@ -265,6 +270,32 @@ def _scores(run: ReportedRun) -> Iterator[ScoreMean]:
         )
 
 
+def _validated(runs: Sequence[ReportedRun]) -> Iterator[tuple[str, str]]:
+    """Yield each judge with a note on how it agrees with human labels, if it was validated."""
+    for name in dict.fromkeys(name for run in runs for name in run.metrics.judges):
+        known = [
+            (run.name, found.agreement)
+            for run in runs
+            for found in run.validations
+            if (found.judge, found.reference) == (name, PEOPLE)
+        ]
+        if known:
+            run, found = max(known, key=lambda one: one[1].accuracy.n)
+            of = f", in {run}" if len(runs) > 1 else ""
+            shown = ShownUnit(percent=True, digits=0)
+            value, kappa = Column("", rate=True), number(found.kappa.mean, 2)
+            yield (
+                name,
+                (
+                    f"agrees with human labels on {shown.show(found.accuracy.mean, value)} "
+                    f"({shown.show(found.accuracy.ci95, value)}) of {found.accuracy.n:,} verdicts, "
+                    f"kappa {kappa}{of}"
+                ),
+            )
+        elif not any(kept_labels(run.index.path.parent, name).exists() for run in runs):
+            yield name, "not validated against human labels"
+
+
 def score_kind(run: ReportedRun, score: str) -> ScoreKind:
     """Return the source of a score: a panel, a judge, a check, or another measure."""
     for name, judge in run.metrics.judges.items():
@@ -318,14 +349,18 @@ def _marks(runs: Sequence[ReportedRun], comparison: RunComparison | None) -> Ite
         yield Mark(text, [name for name, own in marks.items() if text in own], note)
 
 
-def _warnings(comparison: RunComparison | None, runs: Sequence[ReportedRun]) -> list[str]:
-    """Return what makes the comparison unfair, and which judges may prefer their own family."""
+def _warnings(
+    comparison: RunComparison | None, runs: Sequence[ReportedRun], unit: ShownUnit
+) -> list[str]:
+    """Return what makes the comparison unfair, and what the figures do not show."""
     found = [f"{run.name}: {note}." for run in runs for note in notes(run.metrics)]
     if comparison is not None:
         serious = (CONFOUNDED, SCORED_DIFFERENTLY)
         serious_notes = (note for note in comparison.notes if note.startswith(serious))
         found += [note.replace("They were", "The runs were", 1) for note in serious_notes]
-        found += unequal(comparison, runs)
+        found += [*different_models(runs), *unequal(comparison, runs)]
+    if comparison is None or comparison.asked.round != 1:
+        found += unaided(runs, unit)
     return found
 
 

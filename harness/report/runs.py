@@ -14,7 +14,7 @@ from harness.analysis.breakdown import are_fractions, is_verdict, scored
 from harness.analysis.comparable import refuse_unknown_score, variant_of
 from harness.analysis.constraints import NO_FINDINGS, ConstraintKind, kinds, read_findings
 from harness.analysis.failures import NO_FAILURES, Failures, merged, read_failures
-from harness.analysis.judge_validation import JudgeValidation, against_rules
+from harness.analysis.judge_validation import JudgeValidation, against_people, against_rules
 from harness.analysis.metrics import PASS_RATE, Metrics, from_json
 from harness.analysis.panels import PanelFindings, read_panels
 from harness.analysis.rankings import InducedRankings, induced_rankings
@@ -68,7 +68,7 @@ class ReportedRun:
     without_constraints: int = 0  # number of samples whose scores list no constraints
     failures: Failures = NO_FAILURES
     panels: Sequence[PanelFindings] = ()
-    validations: Sequence[JudgeValidation] = ()  # of its judges, against rules
+    validations: Sequence[JudgeValidation] = ()  # of its judges, against rules and human labels
     explanations: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by label, group
     answers: TaskAnswers | None = None
 
@@ -194,12 +194,12 @@ def report_on(
 
 
 def _validations(index: AttemptIndex, run: str) -> list[JudgeValidation]:
-    if index.judgements is None:
-        return []
-    try:
-        return list(against_rules(index, run))
-    except ConfigError:  # no criterion that both decided on
-        return []
+    found: list[JudgeValidation] = []
+    if index.judgements is not None:
+        with contextlib.suppress(ConfigError):  # no criterion that both decided on
+            found += against_rules(index, run)
+        found += against_people(index, run)
+    return found
 
 
 def _saved(folder: RunFolder, index: AttemptIndex) -> Metrics | None:

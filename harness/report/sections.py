@@ -37,8 +37,8 @@ TITLES: Mapping[str, str] = {
     "cost": "Cost and time",
 }
 _CALLS = (
-    "Each call counts once, even if attempts share it. Seconds are of successful calls, without "
-    "answers from the cache."
+    "Each call counts once, even if attempts share it. Seconds are of successful calls that were "
+    "not answered from the cache."
 )
 
 
@@ -191,5 +191,5 @@ def _cost(run: ReportedRun) -> Iterator[tuple[str, str]]:
         yield name.strip(), said
     if run.latencies:
         median, most = run.latencies.median, run.latencies.quantiles[95]
-        yield "seconds a call, median", f"{median:.2f}"
-        yield "seconds a call, 95th percentile", f"{most:.2f}"
+        yield "seconds per uncached call, median", f"{median:.2f}"
+        yield "seconds per uncached call, 95th percentile", f"{most:.2f}"

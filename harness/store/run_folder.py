@@ -27,6 +27,7 @@ from harness.store.json_lines import UNREADABLE, lines, read_json, reading
 ATTEMPTS, JUDGEMENTS, JUDGES = "attempts.jsonl", "judgements.jsonl", "judges.json"
 SPENDING = "spending.json"
 REPORT, ROWS = "report.html", "rows.jsonl"
+LABELS = "labels"  # subfolder for the human labels with which judges were validated
 REFERENCES = "gold"  # subfolder for references scored by judges (`harness.store.references`)
 
 

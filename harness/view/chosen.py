@@ -12,14 +12,14 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from msgspec import Struct
 from msgspec.json import decode
 from msgspec.structs import replace
 
+from harness.analysis.failures import FailedLine, reasons_told
 from harness.analysis.run_comparison import ComparisonOptions
 from harness.errors import HarnessError
 from harness.plugins import import_extra
-from harness.records import OUTCOMES, Outcome
+from harness.records import OUTCOMES
 from harness.report.answer import Headline
 from harness.report.html.archive import snippet
 from harness.report.html.entries import entry, judges_of, read_texts
@@ -63,14 +63,8 @@ class _Run:
     index: AttemptIndex
 
 
-class _Line(Struct, gc=False):
-    instance: str
-    sample: int
-    round: int
+class _Line(FailedLine, kw_only=True, gc=False):
     groups: dict[str, str]
-    outcome: Outcome
-    text: str | None = None
-    error: str | None = None
 
 
 class LiveOverview(Overview, frozen=True, kw_only=True):
@@ -266,17 +260,19 @@ class Chosen:
             rows = found.cells[at, shown]
             has = np.flatnonzero(rows != MISSING)
             cells.append([None] * len(rows))
-            lines = index.read(_Line, rows[has].astype(np.intp), judged=False)
+            lines = index.read(_Line, rows[has].astype(np.intp))
             for place, row, line in zip(has.tolist(), rows[has].tolist(), lines, strict=True):
                 named.setdefault(place, line)
                 values = found.values[at]
                 value = None if values is None or np.isnan(values[row]) else float(values[row])
+                failed = index.attempts.passed[row] == 0
                 cells[at][place] = {
                     "round": line.round,
                     "verdict": int(found.verdicts[at][row]),
                     "outcome": OUTCOMES.index(line.outcome),
                     "value": value,
                     "snippet": snippet(line.text, line.error),
+                    "told": reasons_told(line, index) if failed else [],
                     "match": bool(found.matches[at][row]),
                 }
         labels = dict.fromkeys(label for one in table.indexes for label in one.attempts.labels())
@@ -414,6 +410,7 @@ def _nothing(title: str, partly: bool) -> Overview:
         differences=None,
         comparison=None,
         sections=[],
+        judges={},
         groups={},
         method=[],
         provenance=[],

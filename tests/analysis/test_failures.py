@@ -77,6 +77,11 @@ def test_a_reason_is_a_constraint_or_else_a_score_or_an_outcome(tmp_path: Path) 
         ["refused: x; N of N words; does not decide"],
     ]
     assert list(found.names.values()) == [("a", 0, 1), ("b", 0, 1), ("c", 0, 1)]
+    assert list(found.told.values()) == [
+        ["not met: at most 9 words", "not met: at most 12 words", "not met: no commas"],
+        ["the answer reached the token limit (decoding.max_tokens)", "bare"],
+        ["x; 98 of 60 words; does not decide"],
+    ]
 
 
 @pytest.mark.parametrize("decides", [True, False])
@@ -92,6 +97,13 @@ def test_a_judge_that_does_not_decide_is_no_reason(decides: bool, tmp_path: Path
     assert found == [["exact: wrong", *(["j.strict: rude"] if decides else [])]]
 
 
+def test_an_attempt_without_an_answer_tells_no_reason(tmp_path: Path) -> None:
+    failed = attempt("a", passed=False, outcome="empty", text=None, scores={})
+    found = read_failures(index(tmp_path, failed))
+    assert reasons(found) == [["empty: the answer has no text"]]
+    assert list(found.told.values()) == [[]]
+
+
 def test_a_long_reason_is_cut() -> None:
     assert without_values("a\n b " * 200).startswith("a b a b")
     assert len(without_values("word " * 200)) == 300
@@ -100,8 +112,8 @@ def test_a_long_reason_is_cut() -> None:
 def test_reasons_that_quote_other_texts_are_one_if_there_are_several() -> None:
     names = dict.fromkeys(range(3), ("a", 0, 1))
     lacks = ("lacks 'Ann'", "lacks 'Bob'", "short")
-    first = Failures(lacks, {0: (0, 2), 1: (1,), 2: (0, 1)}, names)
-    second = Failures(("lacks 'Eve'", "is \"x\", don't say 'y'"), {0: (0, 1)}, {0: ("a", 0, 1)})
+    first = Failures(lacks, {0: (0, 2), 1: (1,), 2: (0, 1)}, names, {})
+    second = Failures(("lacks 'Eve'", "is \"x\", don't say 'y'"), {0: (0, 1)}, {0: ("a", 0, 1)}, {})
     assert merged([first]) == [first]
     one, other = merged([first, second])
     assert (one.reasons, one.of) == (("lacks '…'", "short"), {0: (0, 1), 1: (0,), 2: (0,)})

@@ -16,6 +16,7 @@ import pytest
 from harness.mock import Answer, MockRequest, MockServer
 from tests.cli.command import ROOT, harness, mistake
 from tests.cli.test_completion import offered
+from tests.report.html.pages import data
 
 TASKS, CRITERIA = 50, 4
 RIGHT = {0.05: 0.1, 0.25: 0.3, 0.75: 0.6, 0.95: 0.9}
@@ -248,6 +249,11 @@ def test_several_judges_against_one_reference(runs: Path) -> None:
     tested, truth = json.loads(ended.stdout)
     assert (tested["judge"], truth["judge"]) == ("tested", "truth")
     assert tested["agreement"]["accuracy"]["mean"] < truth["agreement"]["accuracy"]["mean"] == 1
+    page = runs.parent / "report.html"
+    assert harness("report", *WEIGHTS, "--output", page).returncode == 0
+    told = data(page, "overview")["judges"]
+    assert told["truth"].startswith("agrees with human labels on 100% (")
+    assert told["truth"].endswith(f"of {TASKS // 10 * CRITERIA} verdicts, kappa 1.00, in small")
     alone = validated(*WEIGHTS, "--judge", "tested", "--against", file)
     assert tested == alone, "each as if it were the only one"
     shown = " ".join(harness("judge", "validate", *arguments).stdout.split())

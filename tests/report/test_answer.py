@@ -227,7 +227,7 @@ def test_other_data_or_judges_are_warned_of(runs_passing: Runs) -> None:
                 for run, own in zip(runs, prints, strict=True)]  # fmt: skip
     every = list(zip(variants, [run.attempts for run in runs], strict=True))
     found = overview(Reported(runs, compare_runs(every, ComparisonOptions())), "title", MADE_AT)
-    assert found.warnings == ["The runs were made or scored with a different judge_j_prompt."]
+    assert found.warnings[0] == "The runs were made or scored with a different judge_j_prompt."
 
 
 def test_runs_that_are_not_compared(runs_passing: Runs) -> None:

@@ -7,6 +7,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace as replaced
 
+from harness.analysis.inputs import kept_labels
+from harness.analysis.judge_validation import PEOPLE
 from harness.analysis.metrics import JudgeFacts, SampleStatistic
 from harness.analysis.panels import PanelFindings, PanelMember
 from harness.records import Attempt, Score
@@ -228,12 +230,31 @@ def test_an_unfair_comparison_and_a_judge_of_the_models_family_are_warned_of(
     before, after = two_runs(tmp_path)
     judges = {"j": JudgeFacts(model="gpt-4", family="OpenAI")}
     before = replace(before, metrics=replaced(before.metrics, judges=judges))
-    family, rounds = of(before, after).warnings
+    family, models, rounds, feedback = of(before, after).warnings
     assert (
         "before: self-preference: the judge 'j' asks gpt-4, of the model's own family (OpenAI)"
         in family
     )
+    assert models == (
+        "The runs use different models: model of before (before) and model of after (after)."
+    )
     assert rounds.startswith("The runs have 1 and 2 rounds; ")
+    assert feedback.endswith("not a gain in unaided ability. First answers pass: after 0%.")
+    first = Reported([before, after], compared([before, after], round_=1))
+    assert feedback not in overview(first, "title", MADE_AT).warnings
+
+
+def test_a_judge_that_was_not_validated_is_named(tmp_path: Path) -> None:
+    run = reported_run(tmp_path, "run", [attempt("a", scores=SCORES)])
+    run = replace(run, metrics=replaced(run.metrics, judges={"j": JudgeFacts(model="gpt-4")}))
+    assert of(run).judges == {"j": "not validated against human labels"}
+    labels = kept_labels(tmp_path, "j")
+    labels.parent.mkdir()
+    labels.touch()
+    assert of(run).judges == {}, "not known without the attempts' texts"
+    people = replaced(validation((0.9, True)), judge="j", reference=PEOPLE)
+    told = of(replace(run, validations=[people])).judges["j"]
+    assert told.startswith("agrees with human labels on ")
 
 
 def test_recorded_answers_have_no_cost(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ async def test_runs_are_searched_and_opened_together(made: Path, watched: Watche
         assert tab.url.startswith(f"{page.origin}/runs/a.weak+a.strong/")
         assert page.token not in tab.url
         await expect(tab.locator(".rates li b").first).to_be_visible()
-        await tab.get_by_label("Runs differ", exact=True).select_option(label="only these")
+        await tab.get_by_label("Verdicts of runs", exact=True).select_option(label="differ")
         first = tab.locator(".rows .cell").first
         await first.click()
         await expect(tab.locator(".case")).to_be_visible()

@@ -6,20 +6,22 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { type Attempt, type Constraint, type Cut, type Entry, type Index, kindOf, type Overview, type Score, SIGNS, VERDICTS } from "./model";
 import type { Found, Source } from "./source";
 import { close, go, type State } from "./state";
-import { Block, counted, dollars, full, pattern, seconds, T, visible } from "./text";
+import { Block, counted, dollars, full, pattern, seconds, several, T, visible } from "./text";
 
 type Rounds = Map<number, Attempt>;
 
-/** The numbers of the one or two runs to show. */
+/** The numbers of the one or two runs to show: first those that were asked for, then the baseline. */
 function sides(index: Index, state: State): number[] {
-  const every = index.runs.map((_, run) => run);
-  if (every.length < 3) return every;
   const number = (name: string) => index.runs.findIndex((run) => run.name === name);
-  const asked = number(state.of);
-  const left = number(state.left) >= 0 ? number(state.left) : (index.changes[0]?.baseline ?? 0);
-  if (number(state.right) >= 0) return [left, number(state.right)];
-  return [left, asked >= 0 && asked !== left ? asked : every.find((run) => run !== left)!];
+  const shown = index.runs.flatMap(({ name }, run) => (!state.run.length || state.run.includes(name) ? [run] : []));
+  const first = [...[state.of, state.where].map(number).filter((run) => run >= 0), ...shown.filter((run) => run === baselineOf(index))];
+  const order = [...first, ...shown];
+  const left = number(state.left) >= 0 ? number(state.left) : (order[0] ?? 0);
+  const right = number(state.right) >= 0 ? number(state.right) : order.find((run) => run !== left);
+  return right === undefined || right === left ? [left] : [left, right];
 }
+
+const baselineOf = (index: Index) => index.changes[0]?.baseline ?? 0;
 
 /** A run's last round, up to the compared one; 0 if the run has no attempt. */
 function roundThatCounts(index: Index, rounds: Rounds) {
@@ -123,6 +125,7 @@ function Sample({ index, state, entry, runs, hint, source }: { index: Index; sta
   const last = Math.max(0, ...found.flatMap((rounds) => [...rounds.keys()]));
   const name = (side: number) => index.runs[runs[side]!]!.name;
   const alone = runs.length < 2;
+  const former = Math.max(0, runs.indexOf(baselineOf(index)));
   const textOf = (side: number, round: number) => found[side]?.get(round)?.text;
   const comparable = alone ? last > 1 : textOf(0, counts[0]!) !== undefined && textOf(1, counts[1]!) !== undefined;
 
@@ -138,7 +141,7 @@ function Sample({ index, state, entry, runs, hint, source }: { index: Index; sta
     return (
       <AttemptView
         key={`${side} ${round}`}
-        {...{ index, find, title, side, round, hint, against: against(side, round), between: alone ? "both" : side ? "after" : "before" }}
+        {...{ index, find, title, side, round, hint, against: against(side, round), between: alone ? "both" : side === former ? "before" : "after" }}
         attempt={found[side]!.get(round)!}
         recorded={run.recorded}
         line={source.line && (() => source.line!(run.name, state.open!, state.sample, round))}
@@ -177,11 +180,6 @@ function Sample({ index, state, entry, runs, hint, source }: { index: Index; sta
             ))}
           </ul>
         )}
-        {comparable && (
-          <button type="button" aria-pressed={state.diff === "1"} onClick={() => go({ diff: state.diff ? "" : "1" })}>
-            {alone ? "Changes from round to round" : "Mark the differences"}
-          </button>
-        )}
       </div>
       <Prompts {...{ index, entry, runs, found, find }} />
       {entry.references && (
@@ -189,6 +187,14 @@ function Sample({ index, state, entry, runs, hint, source }: { index: Index; sta
           <header><h3>{entry.references.length > 1 ? "Reference answers" : "Reference answer"}</h3></header>
           {entry.references.map((text, at) => <Part key={at}><Block text={text} find={find} /></Part>)}
         </section>
+      )}
+      {comparable && (
+        <div class="tools">
+          <button type="button" aria-pressed={state.diff === "1"} onClick={() => go({ diff: state.diff ? "" : "1" })}>
+            {alone ? "Mark the changes between rounds" : "Mark the differences"}
+          </button>
+          {state.diff && <small><del>{alone ? "removed" : <>only <T t={name(former)} /></>}</del> <ins>{alone ? "added" : <>only <T t={name(1 - former)} /></>}</ins></small>}
+        </div>
       )}
       {alone ? (
         <div class="rounds">{rounds.filter((round) => found[0]!.has(round)).map((round) => attempt(0, round))}</div>
@@ -231,10 +237,13 @@ function Prompts({ index, entry, runs, found, find }: { index: Index; entry: Ent
       {prompts.map((side) => {
         const messages = entry.prompts[numbers[side]!]!;
         const alone = messages.length === 1 && messages[0]![0] === "user";
+        const earlier = messages.length > 2 ? messages.slice(0, -1) : []; // such as few-shot examples
+        const message = ([role, text]: [string, Cut], at: number) => <Part key={at} title={alone ? undefined : role}><Block text={text} find={find} /></Part>;
         return (
           <section class="prompt" key={side}>
             <header><h3>{same ? "Prompt" : <>Prompt of <T t={index.runs[runs[side]!]!.name} /></>}</h3></header>
-            {messages.map(([role, text], at) => <Part key={at} title={alone ? undefined : role}><Block text={text} find={find} /></Part>)}
+            {earlier.length > 0 && <Part><details><summary>{several(earlier.length, "message")} before</summary>{earlier.map(message)}</details></Part>}
+            {messages.slice(earlier.length).map(message)}
           </section>
         );
       })}
@@ -280,7 +289,13 @@ function Recorded({ line }: { line: () => Promise<object> }) {
 }
 
 function AttemptView({ index, attempt, title, side, round, find, asked, compared, recorded, hint, against, between, line }: AttemptShown) {
-  const [places, setPlaces] = useState<string[]>([]);
+  const [chosen, setChosen] = useState<string[]>([]);
+  // One kind of mark at a time: places of a check, or differences.
+  const places = against === undefined ? chosen : [];
+  const mark = (wanted: string[]) => {
+    setChosen(wanted);
+    go({ diff: "" });
+  };
   const outcome = index.outcomes[attempt.outcome]!;
   const verdict = VERDICTS[attempt.verdict];
   const said = outcome === "ok" ? verdict : `${outcome}, ${verdict}`;
@@ -320,7 +335,7 @@ function AttemptView({ index, attempt, title, side, round, find, asked, compared
       {scores.length > 0 && (
         <Part title="Scores">
           <ul class="scores">
-            {scores.map((score) => <ScoreView key={score.name} {...{ score, find, places, answer: full(text) }} onPlaces={setPlaces} />)}
+            {scores.map((score) => <ScoreView key={score.name} {...{ score, find, places, answer: full(text) }} onPlaces={mark} />)}
           </ul>
         </Part>
       )}
@@ -421,7 +436,7 @@ function placesOf([constraint, , observed, target]: Constraint, answer: string):
 function Places({ own, places, onPlaces }: { own: string[]; places: string[]; onPlaces: (places: string[]) => void }) {
   if (!own.length) return null;
   const on = own.join("\n") === places.join("\n");
-  return <button type="button" class="quiet mark-place" aria-pressed={on} onClick={() => onPlaces(on ? [] : own)}>show in the answer</button>;
+  return <button type="button" class="quiet mark-place" aria-pressed={on} onClick={() => onPlaces(on ? [] : own)}>Mark in the answer</button>;
 }
 
 function Constraints({ constraints, answer, places, onPlaces }: { constraints: Constraint[]; answer: string; places: string[]; onPlaces: (places: string[]) => void }) {

@@ -41,6 +41,7 @@ interface Packed {
   labels: { name: string; groups: string[]; of: number[] }[];
   scores?: { name: string; kind: string; verdict: boolean; values: (number | null)[] }[];
   reasons?: { text: string; rows: number[] }[];
+  told: Record<number, string[]>;
   instances: { name: string[]; chunk: number[]; place: number[] };
   rows: Record<Column, number[]> & { snippet: string[] };
   compared: { round: number | null } | null;
@@ -301,6 +302,7 @@ class Archive {
                 outcome: rows.outcome[row]!,
                 value: valueOf(row),
                 snippet: packed.rows.snippet[row]!,
+                told: packed.told[row] ?? [],
                 match: matches(row),
               },
         ),

@@ -83,7 +83,7 @@ export function Controls({ index, overview, state }: { index: Index; overview: O
       {select("Outcome", "outcome", plain(outcomes))}
       {select("Reason of failure", "reason", plain(index.reasons.map(({ text }) => text)))}
       {several && select("In run", "where", plain(names))}
-      {several && select("Runs differ", "differ", [["", "or agree"], ["1", "only these"]])}
+      {several && select("Verdicts of runs", "differ", [["", "any"], ["1", "differ"]])}
       {index.rounds > 1 && select("Round", "round", rounds)}
       {changes.length > 0 && select("Against the baseline", "change", [["", "any"], ...changes])}
       {index.labels.map(({ name, groups }) =>
@@ -161,7 +161,8 @@ function Verdict({ cell }: { cell: CaseCell }) {
 const active = signal<[number, number]>([0, 0]);
 
 export function Grid({ index, overview, state, found, cancel }: { index: Index; overview: Overview; state: State; found: Found | null; cancel: () => void }) {
-  const shown = index.runs.map(({ name }, run) => ({ name, run })).filter(({ name }) => !state.run.length || state.run.includes(name));
+  const shown = index.runs.map(({ name }, run) => ({ name, run })).filter(({ name }) => !state.run.length || state.run.includes(name))
+    .sort((a, b) => Number(b.name === state.where) - Number(a.name === state.where)); // the run that was asked for first
   const chosen = gridLink(state);
   const clear = chosen !== gridLink(nothingChosen());
   const count = found?.cases ?? 0;
@@ -185,7 +186,7 @@ export function Grid({ index, overview, state, found, cancel }: { index: Index; 
     if (!one) return;
     const run = shown[column - 1];
     const round = (run && one.cells[run.run]?.round) ?? 0;
-    go({ ...nothingOpen, left: state.left, right: state.right, open: one.instance, sample: one.sample, of: run?.name ?? "", at: round }, true);
+    go({ ...nothingOpen, open: one.instance, sample: one.sample, of: run?.name ?? "", at: round }, true);
   };
   const sorted = (key: string) => (state.sort === key ? "ascending" : state.sort === `-${key}` ? "descending" : undefined);
   const sort = (key: string) => go({ sort: state.sort === key ? `-${key}` : state.sort === `-${key}` ? "" : key });
@@ -220,15 +221,22 @@ export function Grid({ index, overview, state, found, cancel }: { index: Index; 
         if (!cell) return cellOf(at, number + 1, <small class="none">no attempt</small>, "cell");
         const outcome = index.outcomes[cell.outcome]!;
         const change = asCompared ? one.changes[run] : null;
+        const ofScore = cell.told.filter((text) => text.startsWith(`${state.score}:`));
+        const why = cell.verdict === 0 ? (state.score && ofScore.length ? ofScore : cell.told).join("; ") : "";
+        const kind = outcome !== "ok" && <><span class={outcome === "error" ? "badge" : "badge bad"}>{outcome}</span> </>;
+        const marks = (
+          <>
+            {change && <><span class={`change ${change}`} title={`${change} than the baseline on this instance`}>{change === "better" ? "▲" : "▼"} {index.samples > 1 && "instance "}{change}</span> </>}
+            {index.rounds > 1 && cell.round > 1 && <><span class="tag">round {cell.round}</span> </>}
+          </>
+        );
+        const ofRun = narrow.value && shown.length > 1 && <span class="run"><T t={name} /> </span>;
         const content = (
           <>
             <Verdict cell={cell} />
-            <span class="snippet">
-              {narrow.value && shown.length > 1 && <span class="run"><T t={name} /> </span>}
-              {outcome !== "ok" && <><span class={outcome === "error" ? "badge" : "badge bad"}>{outcome}</span> </>}
-              {change && <><span class={`change ${change}`} title={`${change} than the baseline on this instance`}>{change === "better" ? "▲" : "▼"} {index.samples > 1 && "instance "}{change}</span> </>}
-              {index.rounds > 1 && cell.round > 1 && <><span class="tag">round {cell.round}</span> </>}
-              <T t={cell.snippet} />
+            <span class="told">
+              {why && <span class="why" title={visible(why)}>{ofRun}{kind}{narrow.value && marks}<span class="failed"><T t={why} /></span></span>}
+              {!(why && narrow.value) && <span class="snippet">{!why && <>{ofRun}{kind}</>}{marks}<T t={cell.snippet} /></span>}
             </span>
           </>
         );

@@ -96,6 +96,7 @@ export interface Overview {
   differences: Table | null;
   comparison: { baseline: string; score: string; unit: string; round: number | null; rows: Change[]; notes: string[] } | null;
   sections: { id: string; title: string; parts: Part[] }[];
+  judges: Record<string, string>; // whether each was validated, in words
   groups: Record<string, Record<string, string>>;
   method: string[];
   provenance: Table[];
@@ -127,6 +128,7 @@ export interface CaseCell {
   outcome: number;
   value: number | null;
   snippet: string;
+  told: string[]; // why the attempt failed
   match: boolean;
 }
 /** An instance × sample, with an attempt of each run, and whether each is better or worse than the baseline on the instance. */

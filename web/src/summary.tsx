@@ -47,7 +47,9 @@ export function Answer({ overview }: { overview: Overview }) {
           ))}
         </ul>
       )}
-      {overview.warnings.map((text, at) => <p class="warning" role="note" key={at}><T t={text} /></p>)}
+      {overview.warnings.length > 0 && (
+        <ul class="warning" aria-label="Notes">{overview.warnings.map((text, at) => <li key={at}><T t={text} /></li>)}</ul>
+      )}
     </section>
   );
 }
@@ -105,7 +107,7 @@ export function Rates({ overview }: { overview: Overview }) {
     <Section id="rates" title={title.charAt(0).toUpperCase() + title.slice(1)}>
       <ul class="rates">
         <li class="heads" aria-hidden="true">
-          <span /><span>with 95% interval</span><span class="rate" /><span title="judged samples">n</span><span>cost</span><span title="of a call">median time</span>
+          <span /><span>with 95% interval</span><span class="rate" /><span title="judged samples">n</span><span>cost</span><span>median time per uncached call</span>
         </li>
         {runs.map((run) => (
           <li key={run.name}>
@@ -124,7 +126,7 @@ export function Rates({ overview }: { overview: Overview }) {
             <Fact name="cost" title={run.cost_per_solved_usd === null ? undefined : `${dollars(run.cost_per_solved_usd)} per passed sample`}>
               {run.recorded ? "recorded" : run.cost_usd === null ? "unknown" : dollars(run.cost_usd)}
             </Fact>
-            <Fact name="median time">{run.recorded || !run.latency_s ? "-" : seconds(run.latency_s.median)}</Fact>
+            <Fact name="median time per uncached call">{run.recorded || !run.latency_s ? "-" : seconds(run.latency_s.median)}</Fact>
           </li>
         ))}
         <li class="heads" aria-hidden="true"><span /><Axis ticks={ticks} ends={axis} /></li>
@@ -141,8 +143,8 @@ function Fact({ name, title, children }: { name: string; title?: string; childre
 /** A row of a matrix: its name, its cells, and what the columns sort by, from the name on. */
 type MatrixRow = [name: ComponentChildren, cells: ComponentChildren[], keys: (string | number | null)[]];
 
-/** A row per thing, a column per run; the parts of the first screen share it. */
-function Matrix({ title, heads, rows }: { title: string; heads: ComponentChildren[]; rows: MatrixRow[] }) {
+/** A row per thing, a column per run. On narrow screens, the cells of a row have `labels` instead of heads. */
+function Matrix({ title, heads, labels, rows }: { title: string; heads: ComponentChildren[]; labels: string[]; rows: MatrixRow[] }) {
   const [all, setAll] = useState(false);
   const most = 12;
   const order = orderOf(title);
@@ -155,7 +157,7 @@ function Matrix({ title, heads, rows }: { title: string; heads: ComponentChildre
   return (
     <>
       <div class="scroll" tabIndex={0} role="region" aria-label={title}>
-        <table class="matrix">
+        <table class="matrix stacked">
           <caption class="hidden">{title}</caption>
           <thead>
             <tr>{heads.map((content, at) => <th scope="col" key={at} aria-sort={order.of(at)}>{head(content, at)}</th>)}</tr>
@@ -164,7 +166,7 @@ function Matrix({ title, heads, rows }: { title: string; heads: ComponentChildre
             {shown.map(([name, cells], at) => (
               <tr key={at}>
                 <th scope="row">{name}</th>
-                {cells.map((cell, run) => <td key={run}>{cell}</td>)}
+                {cells.map((cell, at) => <td key={at} data-label={labels[at]}>{cell}</td>)}
               </tr>
             ))}
           </tbody>
@@ -178,6 +180,8 @@ function Matrix({ title, heads, rows }: { title: string; heads: ComponentChildre
     </>
   );
 }
+
+const namesOf = (runs: RunOverview[]) => runs.map(({ name }) => visible(name));
 
 const filtered = (filter: Record<string, string>) => `#attempts?${new URLSearchParams(filter)}`;
 
@@ -202,6 +206,7 @@ export function Failures({ overview }: { overview: Overview }) {
       </p>
       <Matrix
         title="Failures by reason"
+        labels={namesOf(runs)}
         heads={["reason", ...runs.map((run) => <><T t={run.name} /> <small>{counted(run.n_failed)} of {counted(run.samples)} failed</small></>), "example"]}
         rows={rows.map(([reason, found]) => {
           const run = runs.findIndex((_, number) => found[number]?.example);
@@ -252,17 +257,20 @@ export function Scores({ overview, index, children }: WithParts & { index: Index
   const { runs } = overview;
   const names = new Map(runs.flatMap((run) => run.scores.map((score) => [score.name, score.kind] as const)));
   const verdicts = new Set(index?.scores.filter((score) => score.verdict).map((score) => score.name));
+  // At the first score of each judge.
+  const validated = new Map(Object.entries(overview.judges).map(([judge, told]) => [[...names.keys()].find((name) => name.startsWith(`${judge}.`)), told]));
   if (!names.size && !children) return null;
   return (
     <Section id="scores" title="Checks and judges">
       <p class="note">How often each check is satisfied, or the mean of a score, with 95% intervals. A number opens the samples that fail, or all with the lowest first.</p>
       {names.size > 0 && <Matrix
         title="Checks and judges"
+        labels={namesOf(runs)}
         heads={["score", ...runs.map((run) => <T t={run.name} />)]}
         rows={[...names].map(([name, kind]): MatrixRow => {
           const scores = runs.map((run) => run.scores.find((score) => score.name === name));
           return [
-            <><T t={name} />{kind !== "check" && <> <span class="tag">{kind}</span></>}</>,
+            <><T t={name} />{kind !== "check" && <> <span class="tag">{kind}</span></>}{validated.get(name) && <small class="hint"><T t={validated.get(name)!} /></small>}</>,
             runs.map((run, at) => <ScoreCell key={run.name} run={run} score={scores[at]} verdict={verdicts.has(name)} round={lastRound(overview)} />),
             [name, ...scores.map((score) => score?.value ?? null)],
           ];
@@ -297,7 +305,7 @@ export function Comparison({ overview, children }: WithParts) {
         includes no difference. Better and worse: instances, which a number opens.
       </p>
       <div class="scroll" tabIndex={0} role="region" aria-label={visible(title)}>
-        <table class="matrix">
+        <table class="matrix stacked">
           <caption class="hidden"><T t={title} /></caption>
           <thead>
             <tr>
@@ -319,14 +327,14 @@ export function Comparison({ overview, children }: WithParts) {
                 <tr key={run}>
                   <th scope="row"><T t={run} /></th>
                   <td class="wide"><Dot {...{ low, high, axis: ends }} value={difference} mark={0} hollow={!clear} /></td>
-                  <td class="nowrap">
+                  <td class="nowrap" data-label={heads[2][0]}>
                     {difference === null ? "–" : <b>{points(difference)}</b>}
                     {low !== null && high !== null && <small> {points(low)} to {points(high)}</small>}
                   </td>
-                  <td class="nowrap">{p === null ? "–" : probability(p)}</td>
-                  <td>{open("better")}</td>
-                  <td>{open("worse")}</td>
-                  <td class="figure">{counted(row.n)}</td>
+                  <td class="nowrap" data-label={adjusted ? "p (Holm)" : "p"}>{p === null ? "–" : probability(p)}</td>
+                  <td data-label="better">{open("better")}</td>
+                  <td data-label="worse">{open("worse")}</td>
+                  <td class="figure" data-label="instances">{counted(row.n)}</td>
                 </tr>
               );
             })}
@@ -345,7 +353,7 @@ export function Differences({ overview }: { overview: Overview }) {
   if (!overview.differences) return null;
   return (
     <Section id="differences" title="What the runs differ in">
-      <DataTable table={overview.differences} hideTitle />
+      <DataTable table={overview.differences} hideTitle stacked />
     </Section>
   );
 }

@@ -51,14 +51,14 @@ export function Badges({ marks }: { marks?: string[] }) {
 /** What groups with short names have in common, by name (overview.groups). */
 export const meanings = new Map<string, string>();
 
-function TableCell({ cell, name, numeric, marks }: { cell: Cell; name: boolean; numeric: boolean; marks?: string[] }) {
+function TableCell({ cell, name, numeric, marks, label }: { cell: Cell; name: boolean; numeric: boolean; marks?: string[]; label?: string }) {
   const title = cell.title ? visible(cell.title) : undefined;
   // Links lead to other parts of the page only, whatever the data say.
   const inside = cell.href?.startsWith("#") ? <a href={cell.href}><T t={cell.text} /></a> : <T t={cell.text} />;
   const meaning = name && meanings.get(cell.text);
   const kind = `${numeric ? "figure" : ""} ${cell.style ?? ""}`.trim() || undefined;
   if (name) return <th scope="row" class={kind} title={title}>{meaning ? <abbr title={visible(meaning)}>{inside}</abbr> : inside} <Badges marks={marks} /></th>;
-  return <td class={kind} title={title}>{inside}</td>;
+  return <td class={kind} title={title} data-label={label}>{inside}</td>;
 }
 
 export function SortButton({ heading, sort, onSort }: { heading: ComponentChildren; sort: Direction; onSort: (event: Event) => void }) {
@@ -70,7 +70,8 @@ export function SortButton({ heading, sort, onSort }: { heading: ComponentChildr
   );
 }
 
-export function DataTable({ table, name, hideTitle }: { table: Table; name?: string; hideTitle?: boolean }) {
+/** `stacked`: on narrow screens, the cells of a row stand below its name. */
+export function DataTable({ table, name, hideTitle, stacked }: { table: Table; name?: string; hideTitle?: boolean; stacked?: boolean }) {
   const order = orderOf(name ?? table.title);
   const { columns, names } = table;
   const over = columns.some((column) => column.over);
@@ -87,6 +88,7 @@ export function DataTable({ table, name, hideTitle }: { table: Table; name?: str
           name={column === 0}
           numeric={column >= names && Boolean(columns[column]?.numeric)}
           marks={column === 0 ? each.marks : undefined}
+          label={stacked ? visible(columns[column]!.heading) : undefined}
         />
       ))}
     </tr>
@@ -95,7 +97,7 @@ export function DataTable({ table, name, hideTitle }: { table: Table; name?: str
   return (
     <Foldable title={table.folded ? table.title : ""}>
       <div class="scroll" tabIndex={0} role="region" aria-label={visible(table.title)}>
-        <table>
+        <table class={stacked ? "stacked" : undefined}>
           <caption class={hideTitle || table.folded ? "hidden" : undefined}><T t={table.title} /></caption>
           {!table.headless && (
             <thead>

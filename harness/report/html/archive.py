@@ -82,6 +82,7 @@ def write_chunks(
     places: list[tuple[int, int]] = []
     rows: list[tuple[object, ...]] = []
     every: list[tuple[int, int]] = []  # the run and its row, for each row of the index
+    told: dict[int, Sequence[str]] = {}  # why failed attempts failed, by row of the index
     chunk: list[bytes] = []
     size = number = 0
     extractions, answers = list(map(extraction_of, runs)), [run.answers for run in runs]
@@ -89,7 +90,10 @@ def write_chunks(
         names.append(found[0][1].instance)
         groups.append(found[0][1].groups)
         rows += _rows(instance, found)
-        every += [(run, row) for run, _, row in found]
+        for run, line, row in found:
+            if line.passed is False and (own := runs[run].failures.told.get(row)):
+                told[len(every)] = own
+            every.append((run, row))
         places.append((number, len(chunk)))
         chunk.append(to_json(entry(found, extractions, answers)))
         size += len(chunk[-1])
@@ -118,6 +122,7 @@ def write_chunks(
             },
             "scores": list(_scores(runs, np.array(every, np.intp).reshape(-1, 2))),
             "reasons": _reasons(runs, every),
+            "told": told,
             "rows": {name: [row[at] for row in rows] for at, name in enumerate(ROW)},
             "compared": None if comparison is None else {"round": comparison.asked.round},
             "changes": _changes(comparison, [run.name for run in runs], names),

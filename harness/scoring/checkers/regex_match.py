@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.records import Instance, Score
+from harness.scoring import cut
 from harness.scoring.patterns import Pattern, PatternTooSlow
 
 
@@ -32,7 +33,8 @@ class RegexMatchChecker:
             return Score(None, None, error.message)
         passed = (match is not None) is not self._negate
         verb = "matches" if self._negate else "does not match"
-        return Score(passed, passed, "" if passed else f"{verb} {self._pattern.pattern!r:.120}")
+        pattern = cut(self._pattern.pattern.replace("\n", "\\n"), 120)
+        return Score(passed, passed, "" if passed else f"{verb} '{pattern}'")
 
 
 plugin = RegexMatchChecker

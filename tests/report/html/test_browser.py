@@ -237,6 +237,41 @@ def test_a_count_of_failures_is_that_of_the_samples_it_opens(
     expect(page.locator(".attempt .failed").first).to_be_visible()
 
 
+def test_a_runs_failure_opens_that_runs_answer(tmp_path: Path, opened: Opened) -> None:
+    runs = [
+        reported_run(tmp_path / name, name, [attempt("a", passed=name == "one"), attempt("b")])
+        for name in ("one", "two", "three")
+    ]
+    page = opened(write(tmp_path / "r.html", runs, figures=[]))
+    failures = page.get_by_role("region", name="Failures by reason")
+    failures.locator("a.bar-cell").last.click()
+    shown = page.locator(".heads [role=columnheader]")
+    expect(shown).to_have_text(["instance", "three", "one", "two"])
+    cells(page, 0).first.click()
+    titles = page.locator(".columns article h3")
+    expect(titles).to_have_text(["three", "one"])
+    page.get_by_role("button", name="Back to the list").click()
+    cells(page, 0).nth(3).click()
+    expect(titles).to_have_text(["two", "three"])
+
+
+def test_a_cell_says_why_its_attempt_failed(tmp_path: Path, opened: Opened) -> None:
+    scores = {
+        "exact": Score(True, True),
+        "short": Score(False, False, "12 words, not at most 9"),
+        "date": Score(False, False, r"does not match '^\d{4}'"),
+    }
+    lines = [attempt("a", passed=False, scores=scores), attempt("b")]
+    run = reported_run(tmp_path, "run", lines)
+    page = opened(write(tmp_path / "r.html", [run], figures=[]))
+    reasons = ["short: 12 words, not at most 9", r"date: does not match '^\d{4}'"]
+    expect(rows(page).locator(".why")).to_have_text(["; ".join(reasons)])
+    choose(page, "Score", "date")
+    expect(rows(page).locator(".why")).to_have_text([reasons[1]])
+    choose(page, "Score", "exact")
+    expect(rows(page).locator(".why")).to_have_count(0)
+
+
 def test_a_check_leads_to_what_fails_it(two: Path, opened: Opened) -> None:
     page = opened(two)
     checks = page.get_by_role("region", name="Checks and judges")
@@ -418,7 +453,7 @@ def test_filters(two: Path, opened: Opened) -> None:
         ("Outcome", "ok", "12 samples of 6 instances"),
         ("Round", "any round", "12 samples of 6 instances"),
         ("Round", "up to round 1", "12 samples of 6 instances"),
-        ("Runs differ", "only these", "6 samples of 3 instances"),
+        ("Verdicts of runs", "differ", "6 samples of 3 instances"),
         ("Against the baseline", "better (2)", "4 samples of 2 instances"),
         ("Against the baseline", "worse (1)", "2 samples of 1 instance"),
         ("shape", "square", "6 samples of 3 instances"),
@@ -616,6 +651,16 @@ def test_a_list_that_is_longer_than_a_browser_can_place(tmp_path: Path, browser:
         expect(rows(page).last).to_be_in_viewport(ratio=0.9)
 
 
+def test_tables_of_runs_fit_a_narrow_screen(two: Path, browser: Browser) -> None:
+    with browser.new_page() as page:
+        page.set_viewport_size({"width": 400, "height": 800})
+        page.goto(two.as_uri())
+        for name in ("Failures by reason", "Checks and judges", "Runs against before"):
+            region = page.locator(f".scroll[aria-label='{name}']")
+            width, room = region.evaluate("box => [box.scrollWidth, box.clientWidth]")
+            assert width <= room, name
+
+
 def test_a_narrow_screen_lists_the_runs_below_each_case(two: Path, browser: Browser) -> None:
     with browser.new_page() as page:
         page.set_viewport_size({"width": 400, "height": 800})
@@ -715,7 +760,7 @@ def test_the_last_round_that_is_compared_is_the_one_asked_about(
     path = write(tmp_path / "report.html", runs, comparison=first)
     page = opened(path, "#attempts?open=sum/4&sample=0&of=after&at=2")
     titles = page.locator("#open article h3")
-    expect(titles).to_have_text(["before · round 1", "after · round 1", "after · round 2"])
+    expect(titles).to_have_text(["after · round 1", "before · round 1", "after · round 2"])
     expect(page.locator("#open article .tag")).to_have_count(2)
     expect(page.locator("[data-asked] h3")).to_have_text("after · round 2")
     expect(page.locator("[data-asked] h3")).to_be_in_viewport()  # a link to it was followed
@@ -736,7 +781,7 @@ def test_two_runs_side_by_side(two: Path, opened: Opened) -> None:
     prompt, first, second = (page.locator(".columns").nth(at) for at in range(3))
     expect(prompt).to_contain_text("Prompt of sum/0.")
     expect(prompt.locator("section")).to_have_count(1)  # the same for both
-    before, after = (first.get_by_role("article").nth(at) for at in range(2))
+    after, before = (first.get_by_role("article").nth(at) for at in range(2))  # asked for first
     other = second.get_by_role("article")
     for one, name, round_, verdict in [
         (before, "before", 1, "passed"),
@@ -767,10 +812,10 @@ def test_two_of_three_runs_are_chosen(tmp_path: Path, opened: Opened) -> None:
     page = opened(write(tmp_path / "report.html", runs))
     cells(page, 0).nth(3).click()
     titles = page.locator(".columns article h3")
-    expect(titles).to_have_text(["one", "three"])
-    expect(page.locator(".prompt h3")).to_have_text(["Prompt of one", "Prompt of three"])
+    expect(titles).to_have_text(["three", "one"])
+    expect(page.locator(".prompt h3")).to_have_text(["Prompt of three", "Prompt of one"])
     choose(page, "Left", "two")
-    expect(titles).to_have_text(["two", "three"])
+    expect(titles).to_have_text(["two", "three"])  # not the baseline, but the one asked for
     choose(page, "Right", "one")
     expect(titles).to_have_text(["two", "one"])
     page.reload()
@@ -824,7 +869,7 @@ def test_a_sample_has_its_expected_answer_and_what_was_scored(
     tables = page.get_by_role("region", name="Constraints")
     expect(tables.nth(0).locator("tbody tr")).to_have_text("It is kind.✗ no1 of 3 yes")
     expect(tables.nth(1).locator("tbody tr")).to_contain_text("/age: type")
-    tables.nth(1).get_by_role("button", name="show in the answer").click()
+    tables.nth(1).get_by_role("button", name="Mark in the answer").click()
     expect(page.locator("article mark.place")).to_have_text('"old"')
     expect(page.get_by_text("yes_no, model small")).to_be_visible()
     page.get_by_text("3 replies").click()
@@ -844,7 +889,7 @@ def test_the_places_of_a_constraint_are_marked_in_the_answer(
         tmp_path, "run", [attempt("sum/0", passed=False, scores=scores, text="A Dog, a cow: 3.")]
     )
     page = opened(write(tmp_path / "report.html", [run]), "#attempts?open=sum/0&sample=0")
-    show = page.get_by_role("button", name="show in the answer")
+    show = page.get_by_role("button", name="Mark in the answer")
     expect(show).to_have_count(2)
     show.nth(1).click()
     expect(page.locator("article mark.place")).to_have_text(["cow"])
@@ -852,6 +897,26 @@ def test_the_places_of_a_constraint_are_marked_in_the_answer(
     expect(page.locator("article mark.place")).to_have_text(["Dog", "cow"])
     show.nth(0).click()
     expect(page.locator("article mark")).to_have_count(0)
+
+
+def test_an_answer_has_one_kind_of_mark_at_a_time(tmp_path: Path, opened: Opened) -> None:
+    scores = {"no cows": Score(False, False, "contains 'cow'")}
+    runs = [
+        reported_run(tmp_path / name, name, [attempt("a", text=f"A cow {name}.", scores=scores)])
+        for name in ("one", "two")
+    ]
+    page = opened(write(tmp_path / "r.html", runs, figures=[]), "#attempts?open=a&sample=0")
+    answers = page.locator("article").first
+    places, differences = answers.locator("mark"), page.locator("article :is(ins, del)")
+    page.get_by_role("button", name="Mark in the answer").first.click()
+    expect(places).to_have_text(["cow"])
+    page.get_by_role("button", name="Mark the differences").click()
+    expect(differences).to_have_text(["one", "two"])
+    expect(places).to_have_count(0)
+    expect(page.locator(".tools :is(ins, del)")).to_have_text(["only one", "only two"])
+    page.get_by_role("button", name="Mark in the answer").first.click()
+    expect(places).to_have_text(["cow"])
+    expect(differences).to_have_count(0)
 
 
 def test_two_answers_are_compared_word_by_word(two: Path, opened: Opened) -> None:
@@ -865,13 +930,28 @@ def test_two_answers_are_compared_word_by_word(two: Path, opened: Opened) -> Non
     expect(page.locator(".columns article ins")).to_have_text(["2"])
 
 
+def test_the_messages_before_the_last_are_folded(tmp_path: Path, opened: Opened) -> None:
+    texts = ["Example", "Its answer", "The question"]
+    messages = [
+        {"role": role, "content": text}
+        for role, text in zip(("user", "assistant", "user"), texts, strict=True)
+    ]
+    run = reported_run(tmp_path, "run", [attempt("a", request={"messages": messages})])
+    page = opened(write(tmp_path / "r.html", [run], figures=[]), "#attempts?open=a&sample=0")
+    prompt = page.locator(".prompt .text")
+    expect(prompt.last).to_be_visible()
+    expect(prompt.first).to_be_hidden()
+    page.get_by_text("2 messages before").click()
+    expect(prompt).to_have_text(texts)
+
+
 def test_one_runs_rounds_are_a_conversation(tmp_path: Path, opened: Opened) -> None:
     attempts = [attempt("sum/0", 0, 1, False, feedback="Try again."), attempt("sum/0", 0, 2)]
     path = write(tmp_path / "report.html", [reported_run(tmp_path, "run", attempts)])
     page = opened(path, "#attempts?open=sum/0&sample=0")
     expect(page.locator("article h3")).to_have_text(["round 1", "round 2"])
     expect(page.locator("article").first).to_contain_text("Try again.")
-    page.get_by_role("button", name="Changes from round to round").click()
+    page.get_by_role("button", name="Mark the changes between rounds").click()
     expect(page.locator("article").nth(1).locator("del, ins")).to_have_text(["1", "2"])
 
 

@@ -58,6 +58,7 @@ FAILING: list[tuple[str, str, dict[str, Any], str]] = [
     ("contains", "oaken", {"target": "oak", "whole_words": True}, "lacks 'oak'"),
     ("regex_match", "snow", {"pattern": "^[A-Z]"}, "does not match '^[A-Z]'"),
     ("regex_match", "abc", {"pattern": "a.", "full": True}, "does not match 'a.'"),
+    ("regex_match", "abc", {"pattern": r"\d{2}" "\n"}, r"does not match '\d{2}\n'"),
     ("regex_match", "abc", {"pattern": "c", "negate": True}, "matches 'c'"),
     ("numeric_match", "41", {"target": 42}, "41 is not the expected number"),
     ("numeric_match", "1e300", {"target": "1e-300"}, "1E+300 is not the expected number"),
