@@ -71,7 +71,7 @@ def unaided(runs: Sequence[ReportedRun], unit: ShownUnit) -> Iterator[str]:
     if not rounds:
         return
     first = [
-        f"{printable(run.name)} {_shown(run.metrics.rounds.each[1], unit)}"
+        f"{printable(run.name)} " * (len(runs) > 1) + _shown(run.metrics.rounds.each[1], unit)
         for run in rounds
         if not run.metrics.measure and 1 in run.metrics.rounds.each
     ]

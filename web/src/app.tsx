@@ -84,7 +84,7 @@ function Report({ overview, found, cancel }: { overview: Overview; found: Found 
       <Answer overview={overview} />
       {matrix && <Section id="matrix" title={matrix.title}><Parts parts={matrix.parts} /></Section>}
       {!embedded && <Indexing />}
-      {!embedded && <Timelines runs={overview.runs.length} open={overview.live} />}
+      {!embedded && <Timelines runs={overview.runs.length} prefix={overview.prefix} open={overview.live} />}
       {overview.runs.length > 0 && <Rates overview={overview} />}
       <Differences overview={overview} />
       <Failures overview={overview} />

@@ -342,7 +342,7 @@ function AttemptView({ index, attempt, title, side, round, find, asked, compared
       {judges.map((judge) => <JudgeView key={judge.name} judge={judge} said={index.runs[attempt.run]?.judges?.[judge.name]} find={find} />)}
       {feedback && <Part title="Feedback"><Block text={feedback} find={find} /></Part>}
       <Part><Facts attempt={attempt} recorded={recorded} /></Part>
-      {line && <Part><Recorded line={line} /></Part>}
+      {line ? <Part><Recorded line={line} /></Part> : attempt.request && <Part><Folded title="Request, without the prompt" text={attempt.request} /></Part>}
     </article>
   );
 }

@@ -158,6 +158,7 @@ export interface AttemptText {
   judges?: { name: string; replies: [about: string, reply: Cut][]; outcome?: string; error?: Cut }[];
   extraction?: Cut;
   extracted?: Cut;
+  request?: Cut; // what was sent with the prompt
   finish?: string;
   call?: string;
   usage?: Record<"input_tokens" | "output_tokens" | "cached_input_tokens" | "reasoning_tokens", number>;

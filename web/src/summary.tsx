@@ -181,7 +181,7 @@ function Matrix({ title, heads, labels, rows }: { title: string; heads: Componen
   );
 }
 
-const namesOf = (runs: RunOverview[]) => runs.map(({ name }) => visible(name));
+const namesOf = (runs: RunOverview[]) => (runs.length > 1 ? runs.map(({ name }) => visible(name)) : []);
 
 const filtered = (filter: Record<string, string>) => `#attempts?${new URLSearchParams(filter)}`;
 

@@ -116,19 +116,18 @@ def _packed(line: TextLine, prompt: int | None) -> dict[str, object]:
         "cost": line.cost_usd,
         "latency": line.latency_s,
         "cached": line.cached or None,
-        "raw": _raw(line.request),
+        "request": _sent(line.request),
     }
     return {name: value for name, value in every.items() if value is not None}
 
 
-def _raw(request: _Request) -> list[tuple[str, Text]] | None:
-    """Return what was sent in addition to the prompt, or None if nothing else was sent."""
+def _sent(request: _Request) -> Text | None:
+    """Return what was sent in addition to the prompt as JSON, or None if nothing else was sent."""
     sent = {"model": request.model, "decoding": request.decoding, "seed": request.seed}
     given = {key: value for key, value in sent.items() if value not in ("", {}, None)}
     if not given.keys() - {"seed"}:
         return None
-    text = msgspec.json.format(to_json(given), indent=1).decode()
-    return [("Request, without the prompt", _text(text))]
+    return _text(msgspec.json.format(to_json(given), indent=1).decode())
 
 
 def _packed_score(name: str, score: Score) -> dict[str, object]:

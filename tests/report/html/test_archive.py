@@ -191,7 +191,9 @@ def test_an_attempt_says_what_was_sent_and_how_its_answer_was_found(tmp_path: Pa
     settings = {"task.extract": extract}
     lines = [attempt("a", request=request)]
     told = packed([reported_run(tmp_path, "r", lines, settings=settings)])[1][0][0]["attempts"][0]
-    ((title, text),) = told["raw"]
-    assert title == "Request, without the prompt"
-    assert json.loads(text) == {"model": "m", "decoding": {"temperature": 0.5}, "seed": 0}
+    assert json.loads(told["request"]) == {
+        "model": "m",
+        "decoding": {"temperature": 0.5},
+        "seed": 0,
+    }
     assert told["extraction"] == "regex: is (.*); take: last"

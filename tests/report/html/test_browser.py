@@ -945,6 +945,14 @@ def test_the_messages_before_the_last_are_folded(tmp_path: Path, opened: Opened)
     expect(prompt).to_have_text(texts)
 
 
+def test_an_attempt_shows_its_request(tmp_path: Path, opened: Opened) -> None:
+    request = {"messages": [], "model": "m", "decoding": {"temperature": 0.5}}
+    run = reported_run(tmp_path, "run", [attempt("a", request=request)])
+    page = opened(write(tmp_path / "r.html", [run], figures=[]), "#attempts?open=a&sample=0")
+    page.get_by_text("Request, without the prompt").click()
+    expect(page.get_by_text('"temperature": 0.5')).to_be_visible()
+
+
 def test_one_runs_rounds_are_a_conversation(tmp_path: Path, opened: Opened) -> None:
     attempts = [attempt("sum/0", 0, 1, False, feedback="Try again."), attempt("sum/0", 0, 2)]
     path = write(tmp_path / "report.html", [reported_run(tmp_path, "run", attempts)])

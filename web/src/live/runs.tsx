@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { Badges } from "../table";
-import { counted, dollars, percent, several, T, visible } from "../text";
+import { between, counted, dollars, measured, several, T, visible } from "../text";
 import { ago, connected, follow, lasting, type RunSummary, stopRun } from "./server";
 
 const runs = signal<RunSummary[] | null>(null);
@@ -60,8 +60,7 @@ function Line({ run }: { run: RunSummary }) {
       query.delete("chosen");
       for (const name of chosen ? others : [...others, run.name]) query.append("chosen", name);
     });
-  const unit = run.measure === "pass rate";
-  const value = (number: number) => (unit ? percent(number) : String(Number(number.toPrecision(3))));
+  const unit = run.measure === "pass rate" ? "%" : "";
   return (
     <tr>
       <td><input type="checkbox" checked={chosen} onChange={choose} aria-label={`Choose ${visible(run.name)}`} /></td>
@@ -78,8 +77,8 @@ function Line({ run }: { run: RunSummary }) {
       </th>
       <td><State run={run} /></td>
       <td class="figure" data-label="Rate">
-        {run.rate === null ? "–" : <b>{value(run.rate)}</b>}
-        {run.low !== null && run.high !== null && <small> {value(run.low)} to {value(run.high)}</small>}
+        {run.rate === null ? "–" : <b>{measured(run.rate, unit)}</b>}
+        {run.low !== null && run.high !== null && <small> {between(run.low, run.high, unit)}</small>}
         {!unit && <small> <T t={run.measure} /></small>}
       </td>
       <td class="figure" data-label="Samples">

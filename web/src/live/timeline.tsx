@@ -88,8 +88,8 @@ function Charts({ bins, timeline }: { bins: Bins; timeline: Timeline }) {
       <div class="time-charts">
         <Chart title={`Attempts ${per}`} {...area} unit={whole} series={[{ name: "attempts", kind: "plain", values: bins.attempts, bars: true }, { name: "failed calls", kind: "alarm", values: bins.errors, bars: true }]} />
         <Chart title="Pass rate so far" {...area} unit={percent} series={[{ name: "of the samples begun", kind: "plain", values: judged.map((n, place) => (n ? passed[place]! / n : null)) }]} />
-        <Chart title="Latency" {...area} unit={seconds} series={[{ name: "95th percentile", kind: "soft", values: bins.p95_s }, { name: "median", kind: "plain", values: bins.median_s }]} />
-        <Chart title="Money" {...area} unit={dollars} series={[{ name: "paid", kind: "plain", values: running(bins.cost_usd) }]} />
+        <Chart title="Latency of uncached calls" {...area} unit={seconds} series={[{ name: "95th percentile", kind: "soft", values: bins.p95_s }, { name: "median", kind: "plain", values: bins.median_s }]} />
+        <Chart title="Money" {...area} unit={dollars} series={[{ name: "paid for answers", kind: "plain", values: running(bins.cost_usd) }]} />
         {traffic.length > 1 && (
           <>
             <Chart title="Calls" {...session} unit={whole} series={[{ name: "waiting", kind: "soft", at, values: column(2) }, { name: "in flight", kind: "plain", at, values: column(1) }]} />
@@ -107,7 +107,7 @@ function Charts({ bins, timeline }: { bins: Bins; timeline: Timeline }) {
   );
 }
 
-function Calls({ title, calls }: { title: string; calls: ListedCall[] }) {
+function Calls({ title, calls, of }: { title: string; calls: ListedCall[]; of: string }) {
   if (!calls.length) return null;
   return (
     <div>
@@ -115,7 +115,7 @@ function Calls({ title, calls }: { title: string; calls: ListedCall[] }) {
       <ul class="calls-told">
         {calls.map((call) => (
           <li key={`${call.instance} ${call.sample} ${call.round}`}>
-            <a href={link({ open: call.instance, sample: call.sample, at: call.round })}><T t={call.instance} /></a>{" "}
+            <a href={link({ open: call.instance, sample: call.sample, at: call.round, of })}><T t={call.instance} /></a>{" "}
             <small>sample {call.sample}, round {call.round}</small>{" "}
             {call.latency_s !== null && <b>{seconds(call.latency_s)}</b>} {call.error && <span class="bad"><T t={call.error} /></span>}
           </li>
@@ -151,7 +151,8 @@ function Now({ run, timeline }: { run: RunSummary; timeline: Timeline }) {
   );
 }
 
-function Run({ run, timeline, choose }: LiveRun & { choose: (session: number) => void }) {
+/** `name`: the run's, as in the grid. */
+function Run({ name, run, timeline, choose }: LiveRun & { name: string; choose: (session: number) => void }) {
   const { bins, sessions, status } = timeline;
   return (
     <div class="live-run">
@@ -176,8 +177,8 @@ function Run({ run, timeline, choose }: LiveRun & { choose: (session: number) =>
         </details>
       )}
       <div class="live-calls">
-        <Calls title="Slowest calls" calls={timeline.slowest} />
-        <Calls title="Latest failed calls" calls={timeline.failed} />
+        <Calls title="Slowest calls" calls={timeline.slowest} of={name} />
+        <Calls title="Latest failed calls" calls={timeline.failed} of={name} />
       </div>
     </div>
   );
@@ -195,7 +196,7 @@ export function Indexing() {
 }
 
 /** What the runs are doing. */
-export function Timelines({ runs: n, open }: { runs: number; open: boolean }) {
+export function Timelines({ runs: n, prefix, open }: { runs: number; prefix: string; open: boolean }) {
   const [runs, setRuns] = useState<LiveRun[]>([]);
   const [session, choose] = useState(-1);
   const [shown, setShown] = useState(open);
@@ -211,7 +212,7 @@ export function Timelines({ runs: n, open }: { runs: number; open: boolean }) {
       <h2 id="timeline-title" tabIndex={-1}>Timeline</h2>
       <details open={shown} onToggle={({ currentTarget }) => setShown(currentTarget.open)}>
         <summary>What the {n > 1 ? "runs are" : "run is"} doing, or did</summary>
-        {shown && runs.map(({ run, timeline }) => <Run key={timeline.run} {...{ run, timeline, choose }} />)}
+        {shown && runs.map(({ run, timeline }) => <Run key={timeline.run} name={timeline.run.slice(prefix.length)} {...{ run, timeline, choose }} />)}
       </details>
     </section>
   );
