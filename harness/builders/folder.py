@@ -63,7 +63,7 @@ def explained(doing: str) -> Iterator[None]:
 def write(
     out: Path,
     kind: str,
-    tables: Mapping[str, Iterable[msgspec.Struct]],
+    tables: Mapping[str, Iterable[msgspec.Struct | Mapping[str, Any]]],
     facts: Mapping[str, Any],
     texts: Mapping[str, str] | None = None,
 ) -> None:

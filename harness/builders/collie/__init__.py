@@ -9,12 +9,10 @@ from functools import partial
 from pathlib import Path
 from statistics import median
 
-from msgspec.structs import replace
-
 import harness
 from harness.builders import folder
 from harness.builders.collie import extraction
-from harness.builders.collie.audit import TRIVIAL, Audited, AuditRow, audit
+from harness.builders.collie.audit import TRIVIAL, Audited, audit
 from harness.builders.collie.extraction import ExtractionPlan, Segmenter, Yield
 from harness.builders.collie.source import Documents, Source, parts
 from harness.builders.collie.structure import Structure
@@ -27,6 +25,7 @@ from harness.plugins import kind
 from harness.records import Document
 from harness.scoring.constraints.check import splitter
 from harness.scoring.constraints.grammar import Base, Constraint, measure_name
+from harness.tasks.collie import CollieItem
 
 KIND = "collie"
 VERSION = 2  # incremented when a seed gives different instances or near misses
@@ -101,20 +100,20 @@ def build(
         Workers(jobs) as workers,
     ):
         yields = _extracted(plan, corpora, key, stages, workers, status)
-        rows = extraction.instances(structures, yields)
-        if not rows:
+        items = extraction.instances(structures, yields)
+        if not items:
             raise DataInvalid("No text of the sources fits any structure.", _remedy(yields))
-        status(f"{len(rows):,} instances; auditing them")
+        status(f"{len(items):,} instances; auditing them")
         background = {name: found.strings for name, found in yields.items()}
         audited = stages.result(
             "audit",
-            key_of(key, rows, background),
+            key_of(key, items, background),
             list[Audited],
-            lambda: audit(rows, background, nltk_data, workers),
+            lambda: audit(items, background, nltk_data, workers),
         )
         counts: dict[str, Counter[str]] = defaultdict(Counter)  # structure -> source -> instances
-        for row in rows:
-            counts[row.structure][row.source] += 1
+        for item in items:
+            counts[item.structure][item.source] += 1
         facts = {
             "version": VERSION,
             "seed": recipe.seed,
@@ -130,14 +129,14 @@ def build(
             "plugins": plan.plugins,
             "counts": counts,
         }
-        about = f"{len(rows):,} instances in COLLIE's form, built by harness {harness.__version__}."
-        pairs = zip(rows, audited, strict=True)
-        missed = [replace(row, near_misses=one.near_misses) for row, one in pairs]
-        text = report(structures, yields, rows, audited)
+        n = len(items)
+        about = f"{n:,} instances in COLLIE's form, built by harness {harness.__version__}."
+        rows = [item.row(one.near_misses) for item, one in zip(items, audited, strict=True)]
+        text = report(structures, yields, items, audited)
         texts = {CARD: card(out.name, about, facts), REPORT: text}
-        folder.write(out, KIND, {INSTANCES: missed, AUDIT: audited}, facts, texts)
+        folder.write(out, KIND, {INSTANCES: rows, AUDIT: audited}, facts, texts)
         stages.delete()
-    return BuiltFolder(out, len(rows), facts, text, stages.resumed)
+    return BuiltFolder(out, n, facts, text, stages.resumed)
 
 
 def _refuse_mismatch(structures: Sequence[Structure], sources: Sequence[Source]) -> None:
@@ -233,7 +232,7 @@ def _remedy(yields: Mapping[str, Yield]) -> str:
 def report(
     structures: Sequence[Structure],
     yields: Mapping[str, Yield],
-    rows: Sequence[AuditRow],
+    items: Sequence[CollieItem],
     audited: Sequence[Audited],
 ) -> str:
     """Return the build's report in Markdown: texts kept and dropped, audit results and examples."""
@@ -262,7 +261,9 @@ def report(
                 "tried": found.texts[structure.level],
                 "satisfied": found.satisfied.get(structure.name, 0),
                 "suspicious": found.suspicious.get(structure.name, 0),
-                "instances": sum((r.structure, r.source) == (structure.name, source) for r in rows),
+                "instances": sum(
+                    (one.structure, one.source) == (structure.name, source) for one in items
+                ),
             }
             for structure in structures
             for source, found in yields.items()
@@ -274,9 +275,9 @@ def report(
         table(_audit(structure.name, audited) for structure in structures),
         "## Examples",
         *(
-            f"**{inline(row.id)}**: {inline(row.prompt)}\n\n{quoted(row.example or '', LONGEST)}"
+            f"**{inline(one.id)}**: {inline(one.prompt)}\n\n{quoted(one.example or '', LONGEST)}"
             for structure in structures
-            for row in [row for row in rows if row.structure == structure.name][:EXAMPLES]
+            for one in [one for one in items if one.structure == structure.name][:EXAMPLES]
         ),
     )
 

@@ -13,7 +13,6 @@ from functools import cache, partial
 from itertools import chain, combinations, islice
 from math import inf
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -116,21 +115,6 @@ def _forbids(base: Base, target: Target, other: Base, wanted: Target) -> bool:
 Background = Mapping[str, Mapping[str, Sequence[str]]]  # source -> level -> natural texts
 
 
-class AuditRow(Struct, frozen=True):
-    """An instance to audit, as plain data in the format of the task ``collie``."""
-
-    id: str
-    structure: str
-    source: str
-    level: str
-    constraint: dict[str, Any]
-    targets: Any
-    prompt: str
-    example: str | None
-    metadata: dict[str, Any] = {}
-    near_misses: tuple[str, ...] = ()
-
-
 class Audited(Struct, frozen=True):
     """The audit's findings on an instance, as a line of ``audit.jsonl``."""
 
@@ -149,12 +133,12 @@ class Audited(Struct, frozen=True):
 
 
 def audit(
-    rows: Sequence[AuditRow], background: Background, nltk_data: Path, workers: Workers
+    items: Sequence[CollieItem], background: Background, nltk_data: Path, workers: Workers
 ) -> list[Audited]:
     """Audit instances: check their reference answers, and measure their difficulty.
 
     Args:
-        rows: The instances.
+        items: The instances.
         background: Natural texts by source and level. The smaller the share of them that satisfies
             an instance's constraint, the harder the instance.
         nltk_data: NLTK's data folder.
@@ -163,12 +147,12 @@ def audit(
     Returns:
         The findings on each instance, in the order of the instances.
     """
-    pieces = (rows[first : first + PIECE] for first in range(0, len(rows), PIECE))
+    pieces = (items[first : first + PIECE] for first in range(0, len(items), PIECE))
     work = partial(_audit_piece, background, nltk_data)
     found = [one for part in workers.in_order(work, pieces) for one in part]
     seen: dict[tuple[str, str | None], str] = {}
-    for place, row in enumerate(rows):
-        if (first := seen.setdefault((row.prompt, row.example), row.id)) != row.id:
+    for place, item in enumerate(items):
+        if (first := seen.setdefault((item.prompt, item.example), item.id)) != item.id:
             found[place] = replace(found[place], same_as=first)
     return found
 
@@ -179,23 +163,17 @@ def audit_items(items: Iterable[CollieItem], nltk_data: Path, workers: Workers) 
     Reference answers of all items of the same level serve as the natural texts that measure an
     item's difficulty.
     """
-    rows = [
-        AuditRow(
-            **{name: getattr(one, name) for name in ("id", "structure", "source")},
-            **grammar.write(one.specification) | {"prompt": one.prompt, "example": one.example},
-        )
-        for one in items
-    ]
+    every = list(items)
     texts: dict[str, dict[str, None]] = defaultdict(dict)
-    for row in rows:
-        if row.example is not None:
-            texts[row.level][row.example] = None
+    for one in every:
+        if one.example is not None:
+            texts[one.specification.level][one.example] = None
     spread = {name: list(of)[:: max(1, len(of) // BACKGROUND)] for name, of in texts.items()}
-    return audit(rows, dict.fromkeys({row.source for row in rows}, spread), nltk_data, workers)
+    return audit(every, dict.fromkeys({one.source for one in every}, spread), nltk_data, workers)
 
 
 def _audit_piece(
-    background: Background, nltk_data: Path, rows: Sequence[AuditRow]
+    background: Background, nltk_data: Path, items: Sequence[CollieItem]
 ) -> list[Audited]:
     units = check.splitter(nltk_data)
 
@@ -203,29 +181,28 @@ def _audit_piece(
     def observe(base: Base, text: str) -> Observed:
         return check.extract(base, text, units)
 
-    def audited(row: AuditRow) -> Audited:
-        plain = {"level": row.level, "constraint": row.constraint, "targets": row.targets}
-        specification = grammar.read(plain, row.id)
+    def audited(item: CollieItem) -> Audited:
+        specification = item.specification
         bases = list(specification.bases())
         clauses = [clause(base, target) for base, target in bases]
         missed, unbroken, passes = list[str](), list[int](), None
-        if row.example is not None:
-            passes = check.check(specification, row.example, units).passed
+        if item.example is not None:
+            passes = check.check(specification, item.example, units).passed
             if passes:
-                missed, unbroken = near_misses(specification, row.example, units)
+                missed, unbroken = near_misses(specification, item.example, units)
         verdicts = [
             check.checked(specification, (observe(base, text) for base, _ in bases))
-            for text in background[row.source].get(row.level, ())
-            if text != row.example
+            for text in background[item.source].get(specification.level, ())
+            if text != item.example
         ]
         n = len(verdicts)
         share = sum(verdict.passed for verdict in verdicts) / n if n else None
         findings = zip(*(verdict.findings for verdict in verdicts), strict=True)
         satisfied = [sum(one.passed for one in part) for part in findings]
         return Audited(
-            id=row.id,
-            structure=row.structure,
-            source=row.source,
+            id=item.id,
+            structure=item.structure,
+            source=item.source,
             passes=passes,
             near_misses=tuple(missed),
             unbroken=tuple(clauses[place] for place in unbroken),
@@ -238,7 +215,7 @@ def _audit_piece(
             ),
         )
 
-    return [audited(row) for row in rows]
+    return list(map(audited, items))
 
 
 def near_misses(

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from harness.builders.collie.audit import BACKGROUND, AuditRow
+from harness.builders.collie.audit import BACKGROUND
 from harness.builders.collie.source import PlugIn, Source, parts
 from harness.builders.collie.structure import (
     Structure,
@@ -32,6 +32,7 @@ from harness.ports import Filter
 from harness.records import Document
 from harness.scoring.constraints.check import PARAGRAPH_BREAK, Splitter, splitter
 from harness.scoring.constraints.grammar import Specification, read, write
+from harness.tasks.collie import CollieItem
 
 TOO_LONG, EMPTY = "too long", "empty"  # reasons for dropping text, besides the filters' names
 ENOUGH = 4  # sentences to split per sentence to keep: splitting a whole book takes long
@@ -323,25 +324,38 @@ def chosen(candidates: Iterable[Candidate], most: int, seed: int) -> list[Candid
     return [by_text[text] for *_, text in ranked[:most]]
 
 
-def instances(structures: Sequence[Structure], yields: Mapping[str, Yield]) -> list[AuditRow]:
+class BuiltItem(CollieItem, frozen=True):
+    """An instance of a built data set, with facts about the document of its example."""
+
+    metadata: dict[str, Any]
+
+    def row(self, near_misses: Sequence[str]) -> dict[str, Any]:
+        """Return the instance as a line of ``instances.jsonl``."""
+        return {
+            "id": self.id,
+            "structure": self.structure,
+            "source": self.source,
+            **write(self.specification),
+            "prompt": self.prompt,
+            "example": self.example,
+            "metadata": self.metadata,
+            "near_misses": near_misses,
+        }
+
+
+def instances(structures: Sequence[Structure], yields: Mapping[str, Yield]) -> list[BuiltItem]:
     """Return the instances of all structures, in order. No structure uses the same text twice."""
-    rows = []
+    items = []
     for structure in structures:
         texts: set[str] = set()
         for source, found in yields.items():
             own = found.candidates.get(structure.name, [])
             candidates = [one for one in own if one.text not in texts]
             texts |= {one.text for one in candidates}
-            rows += [
-                AuditRow(
-                    id=f"{source}/{structure.name}/{number}",
-                    structure=structure.name,
-                    source=source,
-                    **one.plain,
-                    prompt=structure.instruction(read(one.plain)),
-                    example=one.text,
-                    metadata={**one.about, "document": one.document},
-                )
-                for number, one in enumerate(candidates)
-            ]
-    return rows
+            for number, one in enumerate(candidates):
+                name, specification = f"{source}/{structure.name}/{number}", read(one.plain)
+                prompt = structure.instruction(specification)
+                metadata = {**one.about, "document": one.document}
+                of = structure.name, source
+                items.append(BuiltItem(name, specification, prompt, one.text, *of, metadata))
+    return items
