@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from harness.backends._batches import SKEW_S
 from harness.backends._bodies import json_lines
 from harness.backends._http import HttpBackend, SDKClient, encode
 from harness.errors import CallError
@@ -19,7 +20,6 @@ from harness.ports.batches import Outcome
 from harness.records import Request
 
 LIMITS = BatchLimits(requests=100_000, bytes=256_000_000)
-SKEW_S = 600  # by which the provider's clock may differ from ours
 STATUSES = {
     "invalid_request_error": 400,
     "authentication_error": 401,
@@ -71,10 +71,21 @@ class AnthropicBatching(HttpBackend):
         """Return the size that a request has in a batch, in bytes."""
         return len(encode(self._entry("x" * 64, request))) + 1
 
-    async def create_batch(self, tag: str, entries: Sequence[tuple[str, Request]]) -> str:
+    async def upload_batch(self, tag: str, entries: Sequence[tuple[str, Request]]) -> None:
+        """Do nothing: the requests are part of the request that creates the batch."""
+
+    async def batch_file(self, tag: str) -> None:
+        """Return None: there are no files."""
+
+    async def delete_file(self, file: str) -> None:
+        """Do nothing: there are no files."""
+
+    async def create_batch(
+        self, tag: str, entries: Sequence[tuple[str, Request]], file: str | None
+    ) -> str:
         """Create a batch of the requests, and return its id."""
         requests = [msgspec.to_builtins(self._entry(name, request)) for name, request in entries]
-        async with self.client.converting(entries[0][1].model):
+        with self.client.converting(entries[0][1].model):
             batch = await self.client.sdk.messages.batches.create(requests=requests)
         return str(batch.id)
 
@@ -90,7 +101,7 @@ class AnthropicBatching(HttpBackend):
             BatchUnsure: If such a batch has not ended, and so has no results yet.
         """
         unsure = False
-        async with self.client.converting():
+        with self.client.converting():
             async for batch in self.client.sdk.messages.batches.list(limit=100):  # newest first
                 if batch.created_at.timestamp() < since - SKEW_S:
                     break
@@ -110,7 +121,7 @@ class AnthropicBatching(HttpBackend):
 
     async def poll_batch(self, batch: str) -> BatchState:
         """Return the state of a batch. Its counts are 0 until it has ended."""
-        async with self.client.converting():
+        with self.client.converting():
             found = await self.client.sdk.messages.batches.retrieve(batch)
         counts = found.request_counts
         ended = found.processing_status == "ended"
@@ -120,13 +131,13 @@ class AnthropicBatching(HttpBackend):
         self, batch: str, request: Callable[[str], Request]
     ) -> AsyncIterator[tuple[str, Outcome]]:
         """Yield the name and the outcome of each request in the batch's results."""
-        async with self.client.converting():
+        with self.client.converting():
             async for result in self._results(batch):
                 yield result.custom_id, self._outcome(result.result, request(result.custom_id))
 
     async def cancel_batch(self, batch: str) -> None:
         """Cancel a batch."""
-        async with self.client.converting():
+        with self.client.converting():
             await self.client.sdk.messages.batches.cancel(batch)
 
     def _entry(self, name: str, request: Request) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import contextlib
 import threading
 import time
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -66,14 +66,14 @@ class TokenClient(HttpClient):
         super().__init__(url, **options)
         self._lock = asyncio.Lock()
 
-    async def post(self, path: str, body: Mapping[str, Any], model: str = "") -> bytes:
-        """Post a JSON body with a valid access token, and return the body of the response."""
+    async def authentication(self) -> dict[str, str]:
+        """Return the headers that each request has, with a valid access token."""
         async with self._lock:
             if not self.valid():
                 token = await asyncio.to_thread(self.new_token)
                 self._asked = replace(self._asked, key=token, key_variable=None)
                 self._key = token if len(token) >= LEAST_KEY else ""
-        return await super().post(path, body, model)
+        return await super().authentication()
 
     @abstractmethod
     def valid(self) -> bool:

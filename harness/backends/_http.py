@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
 from importlib import import_module
@@ -115,17 +115,12 @@ class HttpClient:
         Raises:
             CallError: If the call fails. Its message may name ``model``.
         """
-        asked = replace(self._asked, model=model)
-        try:
+        with self.converting(model):
             response = await self._send(await self.request(path, encode(body)))
             try:
                 content = await self._content(response)
             finally:
                 await response.aclose()
-        except Exception as error:
-            if (found := _responses.from_exception(error, asked)) is None:
-                raise
-            raise found from None
         content = self.without_key(content)
         refused = response.status_code == 429
         if refused or abs(self._clock() - self._read_at) >= HEADERS_EVERY_S:
@@ -134,30 +129,84 @@ class HttpClient:
             if left and self._on_allowances:
                 self._on_allowances(left)
         if not response.is_success:
-            raise _responses.from_status(response.status_code, response.headers, content, asked)
+            raise self._refusal(response, content, model)
         return content
+
+    @contextlib.contextmanager
+    def converting(self, model: str = "") -> Iterator[None]:
+        """Convert exceptions of the transport, or of an SDK, to CallErrors that name ``model``."""
+        try:
+            yield
+        except Exception as error:
+            if (found := _responses.from_sdk(error, replace(self._asked, model=model))) is None:
+                raise
+            raise found from None
+
+    def _refusal(self, response: Response, content: bytes, model: str) -> CallError:
+        status, asked = response.status_code, replace(self._asked, model=model)
+        return _responses.from_status(status, response.headers, content, asked)
 
     async def request(self, path: str, content: bytes) -> HttpRequest:
         """Return a request that posts a JSON body to a path."""
-        headers = {"content-type": "application/json", **self.headers}
+        headers = {"content-type": "application/json", **await self.authentication()}
+        url = self.url + path
+        return self.http.build_request("POST", url, content=content, headers=headers)
+
+    async def authentication(self) -> dict[str, str]:
+        """Return the headers that each request has, with the key or token."""
+        headers = dict(self.headers)
         if self._key_header and self._asked.key:
             headers[self._key_header] = self._asked.key
         elif self._asked.key:
             headers["authorization"] = f"Bearer {self._asked.key}"
-        url = self.url + path
-        return self.http.build_request("POST", url, content=content, headers=headers)
+        return headers
 
-    async def _send(self, request: HttpRequest) -> Response:
+    @contextlib.asynccontextmanager
+    async def opened(
+        self, method: str, url: str, *, model: str = "", elsewhere: bool = False, **parts: Any
+    ) -> AsyncIterator[Response]:
+        """Send a request about files or batches, and yield the response before its body is read.
+
+        Args:
+            method: The HTTP method.
+            url: A path, or the URL of another path of the server.
+            model: The model that error messages name.
+            elsewhere: Whether to follow a redirect to another server, without the key.
+            parts: The content, parameters, files or further headers of the request, as arguments
+                of ``httpx2.AsyncClient.build_request``.
+
+        Raises:
+            CallError: If the request fails, or reading the body does.
+        """
+        with self.converting(model):
+            headers = await self.authentication() | parts.pop("headers", {})
+            url, parts["timeout"] = self.url + url if url[:1] == "/" else url, self._timeout_s
+            request = self.http.build_request(method, url, headers=headers, **parts)
+            if _origin(request) != _origin(self.http.build_request("GET", self.url)):
+                raise FatalCallError(f"{self.url} names another server, {_origin(request)}.")
+            response = await self._send(request, elsewhere=elsewhere)
+            try:
+                if not response.is_success:
+                    content = self.without_key(await self._content(response))
+                    raise self._refusal(response, content, model)
+                yield response
+            finally:
+                await response.aclose()
+
+    async def _send(self, request: HttpRequest, *, elsewhere: bool = False) -> Response:
         """Send a request, and return the response without reading its body.
 
-        Redirects are followed if they lead to the same server.
+        Redirects are followed if they lead to the same server. With ``elsewhere``, they may lead to
+        another server, which then receives no headers.
         """
         for _ in range(REDIRECTS):
             response = await self.http.send(request, stream=True, follow_redirects=False)
             if (target := response.next_request) is None:
                 return response
             await response.aclose()
-            if _origin(target) != _origin(request):
+            if elsewhere and _origin(target) != _origin(request):
+                target = self.http.build_request("GET", target.url)
+            elif _origin(target) != _origin(request):
                 problem = f"{self.url} redirects to another server, {_origin(target)}: refused."
                 remedy = "Set model.base_url to that server if you trust it with prompts and key."
                 raise FatalCallError(problem, remedy)
@@ -208,6 +257,10 @@ class HttpClient:
         problem = f"The answer of {self.url} is malformed ({error}): {begin!r}"
         return TransientError(problem, kind="malformed")
 
+    def entry_error(self, status: int, body: object, model: str) -> CallError:
+        """Return the error for a request that failed in its batch, given its HTTP status."""
+        return _responses.from_status(status, {}, body, replace(self._asked, model=model))
+
     async def aclose(self) -> None:
         if "http" in self.__dict__:
             await self.http.aclose()
@@ -247,21 +300,6 @@ class SDKClient(HttpClient):
         """The SDK's own client, for endpoints other than that of the samples."""
         return self._client(self.http)
 
-    @contextlib.asynccontextmanager
-    async def converting(self, model: str = "") -> AsyncIterator[None]:
-        """Convert exceptions of `sdk` to CallErrors. ``model`` is the model that messages name."""
-        asked = replace(self._asked, model=model)
-        try:
-            yield
-        except Exception as error:
-            if (found := _responses.from_sdk(error, asked)) is None:
-                raise
-            raise found from None
-
-    def entry_error(self, status: int, body: object, model: str) -> CallError:
-        """Return the error for a request that failed in its batch, given its HTTP status."""
-        return _responses.from_status(status, {}, body, replace(self._asked, model=model))
-
     def _client(self, http: AsyncClient) -> Any:
         client = getattr(import_module(self._vendor), CLIENTS[self._vendor])(
             api_key=self._asked.key or "none",
@@ -276,6 +314,11 @@ class SDKClient(HttpClient):
             client._custom_headers = self.headers
             client.organization = client.project = None
         return client
+
+    async def authentication(self) -> dict[str, str]:
+        built = await self._built("/")
+        of_body = {"host", "content-length", "content-type"}
+        return {name: value for name, value in built.headers.items() if name not in of_body}
 
     async def _built(self, path: str) -> HttpRequest:
         from httpx2 import AsyncClient, MockTransport, Response

@@ -1,141 +1,237 @@
-"""OpenAI's batches. Each has a file of requests, and two files of results.
+"""Batches of OpenAI, and of providers whose batches are similar.
 
-Source: https://developers.openai.com/api/docs/guides/batch
+A batch has a file of requests, and up to two files of results. Sources:
+https://developers.openai.com/api/docs/guides/batch,
+https://learn.microsoft.com/en-us/azure/ai-foundry/openai/how-to/batch,
+https://console.groq.com/docs/batch, https://docs.mistral.ai/capabilities/batch,
+https://docs.together.ai/docs/batch-inference.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import msgspec
 
-from harness.backends._bodies import json_lines
-from harness.backends._http import HttpBackend, SDKClient, encode
-from harness.errors import CallError, TransientError
+from harness.backends._batches import FileBatching, older
+from harness.errors import TransientError
 from harness.ports import BatchLimits, BatchState
 from harness.ports.batches import Outcome
 from harness.records import Request
 
-LIMITS = BatchLimits(requests=50_000, bytes=200_000_000)
 TAG = "harness"  # key of the batch's metadata
-SKEW_S = 600  # by which the provider's clock may differ from ours
+STATUSES = {"success": "completed", "timeout_exceeded": "expired"}  # Mistral's, by OpenAI's
 ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
 NOT_EXECUTED = frozenset({"batch_expired", "batch_cancelled"})
 
 
+@dataclass(frozen=True, slots=True)
+class BatchRules:
+    """The limits of a provider's batches, and how they differ from OpenAI's.
+
+    Args:
+        form: The provider whose endpoints and fields they have. Mistral has other names for
+            everything. Together has no metadata, so that a batch is found by its file's name.
+        requests, bytes: The maximum of one batch.
+        window_h: The hours within which a batch should end.
+        urls: For each path of the API that batches serve, the URL in the file's lines.
+        keep_days: After how many days the provider shall delete the file of requests.
+    """
+
+    form: Literal["openai", "mistral", "together"] = "openai"
+    requests: int = 50_000
+    bytes: int = 200_000_000
+    window_h: int = 24
+    urls: Mapping[str, str] = field(
+        default_factory=lambda: {
+            path: f"/v1{path}" for path in ("/chat/completions", "/completions", "/responses")
+        }
+    )
+    keep_days: int | None = None
+
+    @property
+    def limits(self) -> BatchLimits:
+        """The limits on one batch."""
+        return BatchLimits(self.requests, self.bytes, self.window_h)
+
+
 class _Response(msgspec.Struct):
-    status_code: int
-    body: msgspec.Raw
+    status_code: int = 200
+    body: msgspec.Raw = msgspec.Raw(b"null")
 
 
 class _Error(msgspec.Struct):
-    code: str | None = None
+    code: str | int | None = None
     message: str | None = None
 
 
 class _Result(msgspec.Struct):
     custom_id: str
     response: _Response | None = None
-    error: _Error | None = None
+    error: _Error | str | None = None
 
 
-_decoder = msgspec.json.Decoder(_Result)
+class OpenAIBatching(FileBatching):
+    """Mixin for a backend that makes its calls in such batches (`harness.ports.Batched`)."""
 
+    batches: BatchRules | None
 
-class OpenAIBatching(HttpBackend):
-    """Mixin for a backend that makes its calls in OpenAI's batches (`harness.ports.Batched`)."""
+    @property
+    def batch_limits(self) -> BatchLimits | None:
+        """The limits of a batch, or None if the provider is not known to have batches."""
+        known = self.batches is not None and self.path in self.batches.urls
+        return self._rules.limits if known else None
 
-    client: SDKClient
+    async def upload_batch(self, tag: str, entries: Sequence[tuple[str, Request]]) -> str:
+        """Upload the requests of a batch as a file, and return its id."""
+        name, rules = f"{tag}.jsonl", self._rules
+        files = {"file": (name, self.content(entries), "application/jsonl")}
+        form = {"purpose": "batch"}
+        if rules.form == "together":
+            form = {"purpose": "batch-api", "file_name": name, "file_type": "jsonl"}
+        if rules.keep_days is not None:
+            form["expires_after[anchor]"] = "created_at"
+            form["expires_after[seconds]"] = str(rules.keep_days * 86_400)
+        path = "/files/upload" if rules.form == "together" else "/files"
+        file = await self.json("POST", path, files=files, data=form)
+        await self.processed(file, f"/files/{file['id']}", ("pending", "running"))
+        return str(file["id"])
 
-    def batch_bytes(self, request: Request) -> int:
-        """Return the size of a request's line in the batch's file, in bytes."""
-        return len(self._line("x" * 64, request))
-
-    async def create_batch(self, tag: str, entries: Sequence[tuple[str, Request]]) -> str:
-        """Upload the requests as a file, create a batch from it, and return the batch's id."""
-        content = b"".join(self._line(name, request) for name, request in entries)
-        sdk = self.client.sdk
-        async with self.client.converting(entries[0][1].model):
-            file = await sdk.files.create(file=(f"{tag}.jsonl", content), purpose="batch")
-            batch = await sdk.batches.create(
-                input_file_id=file.id,
-                endpoint=self._url,
-                completion_window="24h",
-                metadata={TAG: tag},
-            )
-        return str(batch.id)
+    async def create_batch(
+        self, tag: str, entries: Sequence[tuple[str, Request]], file: str | None
+    ) -> str:
+        """Create a batch from its uploaded file, and return the batch's id."""
+        model, rules = entries[0][1].model, self._rules
+        given: dict[str, Any] = {"endpoint": rules.urls[self.path]}
+        if rules.form == "mistral":
+            given |= {"input_files": [file], "model": model, "timeout_hours": rules.window_h}
+        else:
+            given |= {"input_file_id": file, "completion_window": f"{rules.window_h}h"}
+        if rules.form != "together":
+            given["metadata"] = {TAG: tag}
+        return _Batch(await self.json("POST", self._batches_path, json=given, model=model)).id
 
     async def find_batch(
         self, tag: str, since: float, requests: int, others: Collection[str]
     ) -> str | None:
         """Return the id of the batch with this tag in its metadata, or None if there is none."""
-        async with self.client.converting():
-            async for batch in self.client.sdk.batches.list(limit=100):  # the newest first
-                if (batch.metadata or {}).get(TAG) == tag:
-                    return str(batch.id)
-                if batch.created_at < since - SKEW_S:
-                    break
+        named = self._rules.form != "together"
+        file = None if named else await self.batch_file(tag)
+        if not named and file is None:
+            return None
+        async for page in self._listed(self._batches_path):
+            for batch in map(_Batch, page):
+                if batch.tag == tag if named else batch.file == file:
+                    return batch.id
+            if older([one.get("created_at") for one in page], since):
+                break
         return None
+
+    async def batch_file(self, tag: str) -> str | None:
+        """Return the id of the file that was uploaded for a batch, or None if there is none."""
+        async for page in self._listed("/files"):
+            for file in page:
+                if file.get("filename") == f"{tag}.jsonl":
+                    return str(file["id"])
+        return None
+
+    async def delete_file(self, file: str) -> None:
+        """Delete an uploaded file."""
+        await self.json("DELETE", f"/files/{file}")
 
     async def poll_batch(self, batch: str) -> BatchState:
         """Return the state of a batch."""
-        async with self.client.converting():
-            found = await self.client.sdk.batches.retrieve(batch)
-        counts = found.request_counts
-        done, failed = (counts.completed, counts.failed) if counts else (0, 0)
-        problems = (found.errors.data or []) if found.errors else []
-        said = "; ".join(one.message or one.code or "" for one in problems[:3])
+        found = _Batch(await self.json("GET", f"{self._batches_path}/{batch}"))
+        failed = found.status == "failed" and not found.results
         return BatchState(
             ended=found.status in ENDED,
-            done=done,
-            failed=failed,
+            done=found.done,
+            failed=found.failed,
             cancelled=found.status == "cancelled",
-            problem=said or "no explanation" if found.status == "failed" else "",
-            too_many_tokens=any(one.code == "token_limit_exceeded" for one in problems),
+            problem=("; ".join(found.problems[:3]) or "no explanation") if failed else "",
+            too_many_tokens=found.too_many_tokens,
         )
 
     async def batch_outcomes(
         self, batch: str, request: Callable[[str], Request]
     ) -> AsyncIterator[tuple[str, Outcome]]:
         """Yield the name and the outcome of each request in the batch's result files."""
-        sdk = self.client.sdk
-        async with self.client.converting():
-            found = await sdk.batches.retrieve(batch)
-            for file in filter(None, (found.output_file_id, found.error_file_id)):
-                async with sdk.files.with_streaming_response.content(file) as response:
-                    async for line in json_lines(response.iter_bytes()):
-                        result = self._read(line)
-                        yield result.custom_id, self._outcome(result, request(result.custom_id))
+
+        def read(result: _Result) -> tuple[str, Outcome]:
+            return result.custom_id, self._outcome(result, request(result.custom_id))
+
+        found = _Batch(await self.json("GET", f"{self._batches_path}/{batch}"))
+        for file in found.results:
+            async for one in self.results(f"/files/{file}/content", _Result, read):
+                yield one
 
     async def cancel_batch(self, batch: str) -> None:
         """Cancel a batch."""
-        async with self.client.converting():
-            await self.client.sdk.batches.cancel(batch)
+        await self.json("POST", f"{self._batches_path}/{batch}/cancel")
+
+    def line(self, name: str, request: Request) -> Mapping[str, Any]:
+        """Return a request as an object of the batch's file."""
+        line = {"custom_id": name, "body": self.body(request)}
+        if self._rules.form == "openai":
+            line |= {"method": "POST", "url": self._rules.urls[self.path]}
+        return line
 
     @property
-    def _url(self) -> Any:
-        return f"/v1{self.path}"
+    def _rules(self) -> BatchRules:
+        assert self.batches is not None
+        return self.batches
 
-    def _line(self, name: str, request: Request) -> bytes:
-        line = {"custom_id": name, "method": "POST", "url": self._url, "body": self.body(request)}
-        return encode(line) + b"\n"
+    @property
+    def _batches_path(self) -> str:
+        return "/batch/jobs" if self._rules.form == "mistral" else "/batches"
 
-    def _read(self, line: bytes) -> _Result:
-        try:
-            return _decoder.decode(self.client.without_key(line))
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise self.client.malformed(line, error) from None
+    async def _listed(self, path: str) -> AsyncIterator[list[dict[str, Any]]]:
+        """Yield the pages of a list. A page without anything new is the last one."""
+        mistral, known = self._rules.form == "mistral", set[str]()
+        asked: dict[str, Any] = {"page_size": 100, "page": 0} if mistral else {"limit": 100}
+        while True:
+            found = await self.json("GET", path, params=asked)
+            page = found if isinstance(found, list) else found.get("data") or []
+            if not {one["id"] for one in page} - known:
+                return
+            yield page
+            if isinstance(found, dict) and found.get("has_more") is False:
+                return
+            known.update(one["id"] for one in page)
+            asked |= {"page": asked["page"] + 1} if mistral else {"after": page[-1]["id"]}
 
     def _outcome(self, result: _Result, request: Request) -> Outcome:
         response, error = result.response, result.error or _Error()
         if response is None:
+            error = _Error(message=error) if isinstance(error, str) else error
             said = f"The request failed in its batch: {error.message or error.code}"
             return None if error.code in NOT_EXECUTED else TransientError(said)
+        body = bytes(response.body)
         if response.status_code != 200:
-            body = bytes(response.body)
             return self.client.entry_error(response.status_code, body, request.model)
-        try:
-            return self.decoded(bytes(response.body), request)
-        except CallError as failed:
-            return failed
+        return self.outcome(body, request)
+
+
+class _Batch:
+    """What is read from a batch: OpenAI's field names, Mistral's, or Together's."""
+
+    def __init__(self, given: dict[str, Any]) -> None:
+        given = given.get("job") or given  # Together's answer to its creation
+        counts, errors = given.get("request_counts") or {}, given.get("errors") or []
+        status = str(given["status"]).lower()
+        self.id = str(given["id"])
+        self.status = STATUSES.get(status, status)
+        self.tag = (given.get("metadata") or {}).get(TAG)
+        self.file = given.get("input_file_id")
+        self.done = int(counts.get("completed") or given.get("succeeded_requests") or 0)
+        self.failed = int(counts.get("failed") or given.get("failed_requests") or 0)
+        ids = (
+            given.get(n) for n in ("output_file_id", "error_file_id", "output_file", "error_file")
+        )
+        self.results = [str(file) for file in ids if file]
+        listed = errors.get("data") or [] if isinstance(errors, dict) else errors
+        told = [one.get("message") or one.get("code") for one in listed] + [given.get("error")]
+        self.problems = [str(one) for one in told if one]
+        self.too_many_tokens = any(one.get("code") == "token_limit_exceeded" for one in listed)

@@ -17,7 +17,8 @@ import msgspec
 from harness.backends import _bodies
 from harness.backends._bodies import Count
 from harness.backends._cloud import GoogleCloudClient, vertex_url
-from harness.backends._http import REPLY_MB, HttpBackend, HttpClient
+from harness.backends._gemini_batches import LIMITS, GeminiBatching
+from harness.backends._http import REPLY_MB, HttpClient
 from harness.backends._responses import OnAllowances
 from harness.errors import ConfigError, PromptRefused
 from harness.ports import LOGPROBS
@@ -82,7 +83,7 @@ class _Response(msgspec.Struct, rename="camel"):
 _decoder = msgspec.json.Decoder(_Response)
 
 
-class GeminiBackend(HttpBackend):
+class GeminiBackend(GeminiBatching):
     """Google's Gemini API.
 
     Args:
@@ -110,6 +111,7 @@ class GeminiBackend(HttpBackend):
         limits: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
         limits |= {"reply_mb": reply_mb, "on_allowances": on_allowances}
         client: HttpClient
+        self.batch_limits = LIMITS if project is None else None
         if project is not None:
             if api_key_env is not None:
                 remedy = "Remove project to call Google AI Studio with the key, or api_key_env."

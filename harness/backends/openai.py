@@ -19,10 +19,10 @@ from harness.backends import _bodies
 from harness.backends._bodies import Count, Dialects
 from harness.backends._cloud import EntraClient
 from harness.backends._http import REPLY_MB, HttpClient, SDKClient
-from harness.backends._openai_batches import LIMITS, OpenAIBatching
+from harness.backends._openai_batches import BatchRules, OpenAIBatching
 from harness.backends._responses import OnAllowances
 from harness.errors import ConfigError, nearest
-from harness.ports import LOGLIKELIHOODS, LOGPROBS, PARAMETERS, PROMPT_LOGPROBS, BatchLimits
+from harness.ports import LOGLIKELIHOODS, LOGPROBS, PARAMETERS, PROMPT_LOGPROBS
 from harness.records import DecodingConstraint, Reply, Request, Usage
 
 
@@ -92,7 +92,7 @@ class ProviderPreset:
         key: The key's environment variable, or None if no key is needed.
         max_tokens, seed: The provider's names for these parameters, or None if it has no seed.
         stop: Whether the API has stop sequences.
-        batches: Whether the provider has OpenAI's files and batches.
+        batches: The rules of the provider's batches, or None if it has none.
         responses: Pattern of the models that only the Responses API serves.
         fixed_sampling: Pattern of the models that reject temperature and top_p, and return no
             log-probabilities.
@@ -111,7 +111,7 @@ class ProviderPreset:
     stop: bool = True
     hint: str = ""
     responses: str = ""
-    batches: bool = False
+    batches: BatchRules | None = None
     fixed_sampling: str = ""
     constraints: Dialects = field(default_factory=lambda: _bodies.SCHEMA)
     logprobs: bool = False
@@ -170,7 +170,13 @@ def chosen(
 
 
 COMPATIBLE = ProviderPreset(
-    "any compatible server", None, None, constraints={}, logprobs=True, batches=True, echo=True
+    "any compatible server",
+    None,
+    None,
+    constraints={},
+    logprobs=True,
+    echo=True,
+    batches=BatchRules(),
 )
 """A server of which only the URL is known.
 
@@ -220,7 +226,7 @@ class OpenAIBackend(OpenAIBatching):
                 f"{found.title} serves {model} only through the Responses API.",
                 "Set model.backend: openai_responses.",
             )
-        self.preset = self.dialect(found)
+        self.preset, self.batches = self.dialect(found), found.batches
         limits: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
         limits |= {"reply_mb": reply_mb, "on_allowances": on_allowances}
         client: HttpClient
@@ -233,11 +239,6 @@ class OpenAIBackend(OpenAIBatching):
         self.prompt_caching = prompt_caching
         self._usual = own.constraints if own else self.usual
         super().__init__(client, self.preset.features(model) | turns)
-
-    @property
-    def batch_limits(self) -> BatchLimits | None:
-        """The limits of a batch, or None if the provider is not known to have batches."""
-        return LIMITS if self.preset.batches else None
 
     def key_part(self, request: Request) -> str:
         """Return what to add to the cache key: the request field of the decoding constraint.

@@ -6,6 +6,7 @@ killed. Only one process at a time works on a batch: the one that holds the clai
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
@@ -15,6 +16,9 @@ from msgspec.structs import replace
 
 from harness.calls.batch_ledger import (
     CANCELLING,
+    CREATING,
+    PREPARING,
+    UPLOADING,
     BatchedCall,
     BatchLedger,
     RecordedBatch,
@@ -29,6 +33,7 @@ from harness.ports.batches import Outcome
 from harness.records import REFUSALS, Reply, Request, Usage, encodable
 
 COMMITTED_TOGETHER = 500  # outcomes per transaction
+LEAST_BYTES = 1_000_000  # a batch of this size is not made smaller when the provider has no room
 
 
 class MadeLive:
@@ -112,11 +117,15 @@ class BatchJobs:
         if self.budget is not None and self.price is not None:
             await self.budget.reserve(self.price.batch.most(*bounds(request)), key)
 
-    def unreserve(self, key: str, reply: Reply | None = None) -> None:
-        """Replace a call's reservation with the cost of its reply (0 without a reply)."""
+    def unreserve(self, key: str, *, elsewhere: bool = False) -> None:
+        """End a call's reservation.
+
+        If another process has taken the call's outcome (``elsewhere``), the reservation is replaced
+        with what that process has recorded as paid by this run.
+        """
         if self.budget is not None:
-            usd = 0.0 if reply is None else self.cost(reply)
-            self.budget.release(key, usd or 0.0, unsure=usd is None)
+            paid = self.ledger.paid(key, self.run) if elsewhere else 0.0
+            self.budget.release(key, paid)
 
     async def create(self, tag: str, requests: Mapping[str, Request], size: int) -> None:
         """Record a batch and create it. If its id is lost, `_search` finds it later.
@@ -139,8 +148,14 @@ class BatchJobs:
             return
         entries = [(f"{key}-{tag}", request) for key, request in requests.items()]
         try:
-            batch = await self.backend.create_batch(tag, entries)
+            file = await self.backend.upload_batch(tag, entries)
+            await self.ledger.mark(tag, UPLOADING if file is None else CREATING)
+            batch = await self.backend.create_batch(tag, entries, file)
         except TransientError as error:
+            if error.kind == "rate_limited":  # so it was not created
+                await self.ledger.mark(tag, PREPARING)
+                others = sum(one.bytes for one in self.ledger.open()) - size
+                self._most_bytes = others or max(LEAST_BYTES, size // 2)
             self._failed(error)
         except CallError as error:
             await self._abandon(tag, "refused", error)
@@ -214,9 +229,18 @@ class BatchJobs:
 
     async def _advance(self, batch: RecordedBatch) -> None:
         """Query a batch's state. Take its outcomes if it has ended; cancel it if it is late."""
+        if batch.status == PREPARING:
+            return await self._abandon(batch.tag, "not created")
         if batch.id is None:
             return await self._search(batch)
-        state = await self.backend.poll_batch(batch.id)
+        try:
+            state = await self.backend.poll_batch(batch.id)
+        except FatalCallError as error:
+            raise FatalCallError(
+                f"The batch {batch.id}: {error.message}",
+                f"If another key or project has created it, use that one. {error.remedy} "
+                f"To make its calls again: harness batches cancel {batch.id}",
+            ) from None
         if (state.done, state.failed) != (batch.done, batch.failed):
             await self.ledger.counted(batch.tag, state.done, state.failed)
         if state.ended:
@@ -225,28 +249,54 @@ class BatchJobs:
         after = self.batching.after
         late = after is not None and time.time() - batch.created > after
         if late and batch.status != CANCELLING:
-            await self.backend.cancel_batch(batch.id)
+            try:
+                await self.backend.cancel_batch(batch.id)
+            except TransientError:
+                raise
+            except CallError:
+                if (await self.backend.poll_batch(batch.id)).ended:
+                    return  # between both requests; the next look takes its outcomes
+                raise
             await self.ledger.mark(batch.tag, CANCELLING)
 
     async def _search(self, batch: RecordedBatch) -> None:
         """Look for a batch whose id was lost.
 
         A creation request may still be on its way. A batch that is not found therefore counts as
-        not created only when ``poll_s`` seconds have passed since the last such request.
+        not created only when ``poll_s`` seconds have passed since the last such request, and its
+        uploaded file is deleted, so that the request can no longer succeed.
+
+        Raises:
+            FatalCallError: If neither the batch nor its file is found. They may belong to another
+                account.
         """
         began = self.clock()
         try:
-            found = await self.backend.find_batch(
-                batch.tag, batch.created, batch.requests, self.ledger.ids()
-            )
+            found = await self._find(batch)
+            if found is None and began - self.ours[batch.tag] >= self.batching.poll_s:
+                file = await self.backend.batch_file(batch.tag)
+                if file is None and batch.status == CREATING:
+                    raise FatalCallError(
+                        f"The provider knows neither the batch {batch.tag} nor its file.",
+                        "If another key or project has created it, use that one. To make its "
+                        f"calls again: harness batches cancel --force {batch.tag}",
+                    )
+                if file is not None:
+                    await self.ledger.mark(batch.tag, UPLOADING)
+                    await self.backend.delete_file(file)
+                    found = await self._find(batch)
+                if found is None:
+                    return await self._abandon(batch.tag, "not created")
         except BatchUnsure:
             self.running.add(batch.tag)
-            return
-        if found is not None:
-            await self.ledger.created(batch.tag, found)
-            self.running.add(batch.tag)
-        elif began - self.ours[batch.tag] >= self.batching.poll_s:
-            await self._abandon(batch.tag, "not created")
+        else:
+            if found is not None:
+                await self.ledger.created(batch.tag, found)
+                self.running.add(batch.tag)
+
+    async def _find(self, batch: RecordedBatch) -> str | None:
+        others = self.ledger.ids()
+        return await self.backend.find_batch(batch.tag, batch.created, batch.requests, others)
 
     async def _collect(self, batch: RecordedBatch, name: str, state: BatchState) -> None:
         """Commit the outcomes of a batch that has ended, and deliver them."""
@@ -256,9 +306,12 @@ class BatchJobs:
             return await self._abandon(batch.tag, "failed: too many enqueued tokens")
         if state.problem:
             await self._abandon(batch.tag, f"failed: {state.problem[:200]}")
-            raise FatalCallError(f"The batch {name} failed: {state.problem}", "It cost nothing.")
+            remedy = "None of its requests has an answer."
+            raise FatalCallError(f"The batch {name} failed: {state.problem}", remedy)
         calls = {call.key: call for call in self.ledger.calls(batch.tag)}
         found: list[tuple[BatchedCall, Outcome]] = []
+        listed = set[str]()
+        price = _price(batch) or self.price
 
         def request(entry: str) -> Request:
             call = calls.get(entry.partition("-")[0])
@@ -268,14 +321,18 @@ class BatchJobs:
         try:
             async for entry, outcome in self.backend.batch_outcomes(name, request):
                 key, _, tag = entry.partition("-")
+                listed.add(entry)
                 if tag != batch.tag or outcome is None or key not in calls:
                     continue  # another batch's, not executed, or known already
                 found.append((calls.pop(key), outcome))
                 if len(found) >= COMMITTED_TOGETHER:
-                    await self._commit(found)
+                    await self._commit(found, price)
                     found = []
         finally:
-            await self._commit(found)
+            await self._commit(found, price)
+        if len(listed) < state.done:  # the others would be paid for again
+            said = f"The batch {name} has {state.done:,} answers, but its results only "
+            raise TransientError(f"{said}{len(listed):,}.", kind="malformed")
         status = "cancelled" if state.cancelled else "expired" if calls else "completed"
         watched = batch.tag in self.running
         await self.ledger.end(batch.tag, status)
@@ -298,11 +355,13 @@ class BatchJobs:
             expired = TransientError(f"The batch {name} has expired.", kind="timed_out")
             self._release(left, expired if not state.cancelled else None)
 
-    async def _commit(self, found: list[tuple[BatchedCall, Outcome]]) -> None:
+    async def _commit(self, found: list[tuple[BatchedCall, Outcome]], price: Price | None) -> None:
+        """Commit and deliver outcomes. ``price`` is that of the run that created the batch."""
         settled = []
         for call, outcome in found:
             reply = _reply(outcome)
-            usd = None if reply is None else self.cost(reply)
+            own = self.price if call.run == self.run else price
+            usd = None if reply is None else _cost(reply, own)
             if usd is None and reply is not None and call.usd:
                 usd = call.usd  # unknown: at most this
             settled.append(Settled(call, reply, usd))
@@ -324,12 +383,19 @@ class BatchJobs:
             remedy = "Raise decoding.max_tokens to what its answers use, or remove budget.usd."
             budget.break_off(FatalCallError(problem, remedy))
 
-    def cost(self, reply: Reply) -> float | None:
-        """Return the cost of a reply, or None if its usage or the price is unknown."""
-        usage = counted(reply)
-        if usage is None or self.price is None:
-            return None
-        return (self.price.batch if reply.batch else self.price).cost(usage)
+
+def _cost(reply: Reply, price: Price | None) -> float | None:
+    """Return the cost of a reply, or None if its usage or the price is unknown."""
+    usage = counted(reply)
+    if usage is None or price is None:
+        return None
+    return (price.batch if reply.batch else price).cost(usage)
+
+
+def _price(batch: RecordedBatch) -> Price | None:
+    """Return the price that is recorded with a batch. Earlier versions recorded few prices."""
+    given = json.loads(batch.section).get("price")
+    return None if given is None else Price(**given)
 
 
 def is_cached(reply: Reply) -> bool:

@@ -269,12 +269,9 @@ class BatchLane:
         settled = [key for key, tag in foreign.items() if key not in unknown[tag]]
         for key in [*self._elsewhere, *settled]:
             with contextlib.suppress(StoreBusy):
-                if (reply := replies.get(key)) is not None:
-                    self.jobs.unreserve(key, reply)
+                if (reply := replies.get(key)) is not None or key in self._attached:
+                    self.jobs.unreserve(key, elsewhere=True)
                     self._deliver(key, reply)
-                elif key in self._attached:
-                    self.jobs.unreserve(key)
-                    self._deliver(key, None)
                 elif replies.claim(key):
                     replies.release(key)
                     self._deliver(key, None)

@@ -20,7 +20,13 @@ from harness.calls.database import Statement, Write
 from harness.calls.reply_cache import Payment, ReplyCache, payment_row, reply_row
 from harness.records import REFUSALS, Decoding, Origin, Reply, Request, encodable
 
-CANCELLING = "cancelling"
+PREPARING, CREATING, CANCELLING = "preparing", "creating", "cancelling"
+"""Statuses of a batch: its creation has not been requested; it has been, from an uploaded file."""
+UPLOADING = "uploading"
+"""The status of a batch whose creation may have been requested, and whose file may not exist.
+
+Earlier versions, and providers without such files, have no other status before the creation.
+"""
 _COLUMNS = (
     "tag, id, backend, endpoint, model, section, run, created, ended, status, requests, bytes, "
     "done, failed, usd"
@@ -105,6 +111,12 @@ class BatchLedger:
         rows = self.replies.read("SELECT key FROM batch_calls WHERE tag = ?", [tag])
         return {key.hex() for (key,) in rows}
 
+    def paid(self, key: str, run: str) -> float:
+        """Return what a run has paid for a call, in US dollars."""
+        query = "SELECT usd FROM payments WHERE run = ? AND key = ?"
+        rows = self.replies.read(query, [encodable(run), bytes.fromhex(key)])
+        return float(rows[0][0]) if rows else 0.0
+
     def intend(
         self, tag: str, calls: Sequence[BatchedCall], size: int, run: str, section: bytes
     ) -> asyncio.Future[None]:
@@ -117,7 +129,7 @@ class BatchLedger:
             run: Id of the run that creates it.
             section: JSON of the model's section in the run file.
         """
-        about = (*self._place, section, encodable(run), time.time(), "uploading", len(calls), size)
+        about = (*self._place, section, encodable(run), time.time(), PREPARING, len(calls), size)
         begin = (
             "INSERT INTO batches (tag, backend, endpoint, model, section, run, created, status, "
             "requests, bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -171,7 +183,7 @@ class BatchLedger:
 
 def mark(tag: str, status: str) -> Statement:
     """Return the SQL statement that records a batch's status."""
-    return "UPDATE batches SET status = ? WHERE tag = ?", (status, tag)
+    return "UPDATE batches SET status = ? WHERE tag = ? AND ended IS NULL", (status, tag)
 
 
 def _insert(call: BatchedCall) -> Statement:

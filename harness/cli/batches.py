@@ -41,11 +41,12 @@ def listing(context: typer.Context, form: JsonFormat = "table") -> None:
 
 
 @batches.verb("cancel")
-def cancel(batch: str) -> None:
+def cancel(batch: str, force: bool = False) -> None:
     """Cancel a batch. Its finished requests are kept, and the others must be made again.
 
     Args:
         batch: The batch's id, as in the list.
+        force: Do not ask the provider, and give the batch up: its calls may be paid for twice.
     """
     with _cache() as replies:
         found = [one for one in _recorded(replies) if batch in (one.id, one.tag)]
@@ -54,6 +55,9 @@ def cancel(batch: str) -> None:
         (one,) = found
         if one.ended is not None:
             raise ConfigError(f"The batch {batch} has ended: {one.status}.")
+        if force:
+            asyncio.run(_give_up(replies, one))
+            return
         if one.id is None:
             remedy = "Run the run again: it looks for the batch, and learns the id."
             raise ConfigError(f"The id of the batch {batch} is not known yet.", remedy)
@@ -96,6 +100,16 @@ def _table(batches: Sequence[RecordedBatch], now: float) -> Table:
 def _age(seconds: float) -> str:
     hours, minutes = divmod(round(seconds / 60), 60)
     return f"{hours // 24} d" if hours >= 48 else f"{hours} h {minutes} min"
+
+
+async def _give_up(replies: ReplyCache, batch: RecordedBatch) -> None:
+    from harness.calls.batch_ledger import BatchLedger
+
+    if not replies.claim(batch.tag):
+        raise ConfigError("A run is working on this batch.", "Stop the run first.")
+    ledger = BatchLedger(replies, batch.backend, batch.endpoint, batch.model)
+    await ledger.end(batch.tag, "given up")
+    say(f"{batch.id or batch.tag} is given up. The next run makes its calls again.")
 
 
 async def _cancel(replies: ReplyCache, batch: RecordedBatch, name: str) -> None:

@@ -29,9 +29,10 @@ from harness.mock.clouds import AnthropicVertex, BedrockConverse
 from harness.mock.connection import SPACES, Connection, Message, Receive, Send
 from harness.mock.faults import ANSWERS, STATUSES, Fault, FaultMix, Latency, draw
 from harness.mock.gemini import GeminiContent
+from harness.mock.gemini_batches import UPLOAD_URL, GeminiBatches
 from harness.mock.likelihoods import END, Vocabulary, scored
 from harness.mock.openai import OpenAIChat, OpenAICompletions, error_object
-from harness.mock.openai_batches import OpenAIBatches
+from harness.mock.openai_batches import MistralBatches, OpenAIBatches
 from harness.mock.openai_responses import OpenAIResponses
 from harness.mock.prompt_cache import PromptCache
 from harness.mock.stats import BodyCount, Limits, MockRateLimits, Stats
@@ -134,9 +135,10 @@ class Provider:
         self._batching.change(batch_faults, batch_latency)
         self._batching.enqueued_tokens = enqueued_tokens
         given = self._batching, self._process, self.stats
-        self._batches = BatchEndpoints(
-            [AnthropicBatches(*given), OpenAIBatches(*given, self._admit_entry)], api_key
-        )
+        openai = OpenAIBatches(*given, self._admit_entry)
+        gemini = GeminiBatches(*given, self._admit_entry)
+        vendors = [AnthropicBatches(*given), MistralBatches(*given, openai), openai, gemini]
+        self._batches = BatchEndpoints(vendors, api_key)
 
     def change(self, conditions: Conditions) -> None:
         """Apply new settings to all future requests. A setting that is None stays as it is."""
@@ -234,22 +236,31 @@ class Provider:
         status, headers = 200, vendor.headers("req_batch")
         if isinstance(answer, wire.ApiError):
             status, answer = answer.status, vendor.error(answer, "req_batch")
+        if isinstance(answer, dict) and UPLOAD_URL in answer:
+            headers = [*headers, (UPLOAD_URL.encode(), answer[UPLOAD_URL].encode())]
         content = answer if isinstance(answer, bytes) else self._encode(answer)
         await connection.answer(status, content, headers)
         return True
 
     def _admit_entry(self, path: str, body: bytes, headers: Headers) -> tuple[str, int]:
-        request = self._admit(self._vendors[path], "", headers, body, "")
+        vendor, model = self._found(path)
+        request = self._admit(vendor, model, headers, body, "")
         return request.model, request.prompt_tokens
+
+    def _found(self, path: str) -> tuple[Wire, str]:
+        found = self._vendor(path)
+        assert found is not None
+        return found
 
     def _process(self, path: str, body: bytes, headers: Headers) -> Answered:
         """Answer a request in a batch. A drawn fault with an HTTP status fails it."""
-        vendor, digest = self._vendors[path], blake2b(body, digest_size=8).hexdigest()
-        count = self.stats.arrive(digest, path)
+        vendor, model = self._found(path)
+        digest = blake2b(model.encode() + body, digest_size=8).hexdigest()
+        count = self.stats.arrive(digest, vendor.path)
         fault = self._faults.pick(draw(self._seed, digest, count.requests)[0])
         key = wire.header(headers, b"x-api-key") or wire.bearer(headers) or ""
         try:
-            request = self._admit(vendor, "", headers, body, digest)
+            request = self._admit(vendor, model, headers, body, digest)
             self.stats.counts.by_model[request.model] += 1
             choices = self._choices(vendor, request, fault, key)
             if fault is not None:

@@ -1,4 +1,4 @@
-"""Batches of requests: the common part of OpenAI's and Anthropic's endpoints.
+"""Batches of requests: the common part of the providers' endpoints.
 
 A batch is processed when its latency has passed, whether or not a client polls it. Each completed
 request is then counted (billed) once, like a request outside a batch. Results are in random order.
@@ -8,6 +8,7 @@ Files and batches are kept in memory.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import re
 from abc import ABC, abstractmethod
@@ -23,24 +24,28 @@ import msgspec
 
 from harness.mock.anthropic import AnthropicMessages
 from harness.mock.faults import Latency, draw
+from harness.mock.gemini import GeminiContent
 from harness.mock.openai import OpenAIChat
 from harness.mock.stats import Stats
 from harness.mock.wire import ApiError, Headers, MockError
 
-BatchFault = Literal["lost_id", "poll_500", "expired", "duplicated"]
+BatchFault = Literal["lost_id", "late", "poll_500", "expired", "duplicated"]
 BATCH_FAULTS: Mapping[str, str] = {
     "lost_id": "the batch is created, and the connection is reset before the reply",
+    "late": "the connection is reset, and the batch is created a second later",
     "poll_500": "a 500 in answer to a question about a batch",
     "expired": "the batch expires after half of its requests",
     "duplicated": "a result is listed twice",
 }
 WINDOW_S = 24 * 3600
+LATE_S = 1.0
 
 Answered = tuple[int, Any]  # status and body of an entry's answer
 Process = Callable[[str, bytes, Headers], Answered]
 Admit = Callable[[str, bytes, Headers], tuple[str, int]]  # returns model and prompt tokens
-Wire = OpenAIChat | AnthropicMessages
+Wire = OpenAIChat | AnthropicMessages | GeminiContent
 Given = Mapping[str, str]  # the query of a URL
+Served = dict[str, Any] | list[dict[str, Any]] | bytes  # JSON, or a file
 Ending = Literal["failed", "cancelled", "expired", "completed"]
 
 
@@ -80,7 +85,7 @@ class MockBatch:
 
 
 class BatchSettings:
-    """The faults and the latency of batches, for both vendors, and the random draws of these."""
+    """The faults and the latency of all vendors' batches, and the random draws of these."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -129,6 +134,7 @@ class VendorBatches(ABC):
     root: ClassVar[str]  # path of the endpoints
     files: ClassVar[str] = "/none"  # path of the endpoints for files
     most_listed: ClassVar[int]  # on a page
+    done_when_expired: ClassVar[float] = 0.5  # share of the requests
 
     def __init__(self, settings: BatchSettings, process: Process, stats: Stats) -> None:
         self.settings, self._process, self._stats = settings, process, stats
@@ -148,8 +154,8 @@ class VendorBatches(ABC):
 
     def serve(
         self, method: str, path: str, given: Given, headers: Headers, body: bytes
-    ) -> dict[str, Any] | bytes | None:
-        """Return the JSON object or the file that answers a request, or None for another path.
+    ) -> Served | None:
+        """Return the JSON value or the file that answers a request, or None for another path.
 
         ``given`` holds the parameters of the request's URL.
 
@@ -162,17 +168,33 @@ class VendorBatches(ABC):
             raise self.wire.fail(500, self.wire.failures[500])
         match method, rest.split("/"):
             case "POST", [""]:
-                batch = self.create(headers, body)
-                if self.settings.happens("lost_id"):
-                    raise Reset
-                return self.view(batch, headers)
+                return self.view(self.created(headers, body), headers)
             case "GET", [""]:
-                return self._page(given, headers)
+                return self.page(given, headers)
             case "GET", [name]:
                 return self.view(self.find(name), headers)
             case "POST", [name, "cancel"]:
                 return self.view(self.cancel(self.find(name)), headers)
         return self.other(method, rest)
+
+    def owns(self, path: str) -> bool:
+        """Return whether a path is about this vendor's batches or files."""
+        return bool(re.match(rf"{self.root}(?:/|$)|{self.files}(?:/|$)", path))
+
+    def created(self, headers: Headers, body: bytes) -> MockBatch:
+        """Create a batch, unless a fault happens.
+
+        Raises:
+            Reset: If the id of the batch is to be lost.
+        """
+        if self.settings.happens("late"):
+            late = suppressed(ApiError, self.create)
+            asyncio.get_running_loop().call_later(LATE_S, late, headers, body)
+            raise Reset
+        batch = self.create(headers, body)
+        if self.settings.happens("lost_id"):
+            raise Reset
+        return batch
 
     def other(self, method: str, rest: str) -> bytes | None:
         """Return the answer to a request for any other path below `root`, or None."""
@@ -206,13 +228,15 @@ class VendorBatches(ABC):
     def end(self, batch: MockBatch, how: Ending) -> None:
         """Process a batch, and end it with the given status.
 
-        All requests are answered if the batch is completed, and half of them if it expires. In
-        other cases, the fraction answered is the fraction of the latency that has passed.
+        All requests are answered if the batch is completed, and half of them (or none) if it
+        expires. In other cases, the fraction answered is the fraction of the latency that has
+        passed.
         """
         assert batch.timer is not None
         batch.timer.cancel()
         gone = min(1.0, (time() - batch.created) / batch.seconds) if batch.seconds else 1.0
-        done = {"completed": 1.0, "expired": 0.5}.get(how, gone) * len(batch.entries)
+        share = {"completed": 1.0, "expired": self.done_when_expired}.get(how, gone)
+        done = share * len(batch.entries)
         for place, entry in enumerate(batch.entries):
             if place >= done:
                 batch.outcomes.append((entry.custom_id, how, None))
@@ -247,7 +271,8 @@ class VendorBatches(ABC):
             raise self.wire.fail(404, f"No batch found with id '{name}'.")
         return self.known[name]
 
-    def _page(self, given: Given, headers: Headers) -> dict[str, Any]:
+    def page(self, given: Given, headers: Headers) -> Served:
+        """Return a page of the list of batches, the newest first, as a JSON object."""
         newest = list(reversed(self.known.values()))
         after = given.get("after") or given.get("after_id")
         if after is not None:
@@ -259,6 +284,16 @@ class VendorBatches(ABC):
 
 
 _ENDS = {"first": 0, "last": -1}
+
+
+def suppressed(kind: type[Exception], function: Callable[..., object]) -> Callable[..., None]:
+    """Return a function that calls another one, and ignores exceptions of one kind."""
+
+    def call(*arguments: object) -> None:
+        with contextlib.suppress(kind):
+            function(*arguments)
+
+    return call
 
 
 def check_unique(entries: Iterable[BatchedRequest]) -> str:
@@ -278,7 +313,7 @@ class BatchEndpoints:
 
     def serve(
         self, method: str, path: str, query: bytes, headers: Headers, body: bytes
-    ) -> tuple[Wire, dict[str, Any] | bytes | ApiError] | None:
+    ) -> tuple[Wire, Served | ApiError] | None:
         """Return the wire format of a request, and the answer to be encoded in it.
 
         The result is None if the path is not about files or batches.
@@ -288,7 +323,7 @@ class BatchEndpoints:
         """
         given = {name: values[-1] for name, values in parse_qs(query.decode()).items()}
         for vendor in self._vendors:
-            if not re.match(rf"{vendor.root}(?:/|$)|{vendor.files}(?:/|$)", path):
+            if not vendor.owns(path):
                 continue
             try:
                 if self._api_key is not None:

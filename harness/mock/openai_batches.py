@@ -1,9 +1,16 @@
-"""OpenAI's files and batches: ``/v1/files`` and ``/v1/batches``."""
+"""OpenAI's files and batches (``/v1/files``, ``/v1/batches``), and how those of others differ.
+
+Azure's URLs have no ``/v1``, and it processes a file before a batch can be created from it. Groq's
+batches are OpenAI's. Mistral's are at ``/v1/batch/jobs``. Files that are uploaded to
+``/v1/files/upload`` are Together's, and so are the batches that are created from them.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import Any, Literal
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -17,6 +24,7 @@ from harness.mock.batches import (
     Given,
     MockBatch,
     Process,
+    Served,
     VendorBatches,
     check_unique,
 )
@@ -29,16 +37,34 @@ MOST_REQUESTS, MOST_BYTES = 50_000, 200_000_000
 
 class _Line(msgspec.Struct):
     custom_id: str
-    method: Literal["POST"]
-    url: str
     body: msgspec.Raw
+    method: Literal["POST"] = "POST"
+    url: str = ""
 
 
 class _Create(msgspec.Struct):
     input_file_id: str
-    endpoint: Literal["/v1/chat/completions", "/v1/completions", "/v1/responses"]
+    endpoint: Literal[
+        "/v1/chat/completions", "/v1/completions", "/v1/responses", "/chat/completions"
+    ]
     completion_window: Literal["24h"]
     metadata: dict[str, str] | None = None
+
+
+class _CreateJob(msgspec.Struct):
+    input_files: Annotated[list[str], msgspec.Meta(min_length=1, max_length=1)]
+    endpoint: Literal["/v1/chat/completions"]
+    model: str
+    timeout_hours: int
+    metadata: dict[str, str] | None = None
+
+
+@dataclass
+class _File:
+    content: bytes
+    name: str = "results.jsonl"
+    purpose: str = "batch_output"
+    pending: bool = False
 
 
 class OpenAIBatches(VendorBatches):
@@ -52,20 +78,41 @@ class OpenAIBatches(VendorBatches):
         super().__init__(settings, process, stats)
         self.wire = self._chat = OpenAIChat()
         self._admit = admit
-        self._files: dict[str, bytes] = {}
+        self._files: dict[str, _File] = {}
+        self._stored = 0
 
     def serve(
         self, method: str, path: str, given: Given, headers: Headers, body: bytes
-    ) -> dict[str, Any] | bytes | None:
+    ) -> Served | None:
         """Return the answer to a request about files or batches, or None for any other path.
 
         ``given`` holds the parameters of the request's URL.
         """
-        if (method, path) == ("POST", self.files):
-            return self._upload(headers, body)
-        if method == "GET" and (found := re.fullmatch(r"/v1/files/([^/]+)/content", path)):
-            return self._content(found[1])
-        return super().serve(method, path, given, headers, body)
+        match method, path.removeprefix(self.files).strip("/").split("/"):
+            case "POST", [""] | ["upload"]:
+                return self._upload(headers, body, together=path.endswith("/upload"))
+            case "GET", [""]:
+                listed = [self._about(name) for name in reversed(self._files)]
+                return {"object": "list", "data": listed, "has_more": False}
+            case "GET", [name]:
+                self._file(name).pending = False
+                return self._about(name)
+            case "DELETE", [name]:
+                self._file(name)
+                del self._files[name]
+                return {"id": name, "object": "file", "deleted": True}
+            case "GET", [name, "content"]:
+                return self._file(name).content
+        answer = super().serve(method, path, given, headers, body)
+        if (method, path) == ("POST", self.root) and isinstance(answer, dict):
+            return answer if "object" in answer else {"job": answer, "warning": ""}
+        return answer
+
+    def page(self, given: Given, headers: Headers) -> Served:
+        """Return a page of the list of batches. Together lists all of them at once."""
+        if self.known and all("job" in one.about for one in self.known.values()):
+            return [self.view(one, headers) for one in reversed(self.known.values())]
+        return super().page(given, headers)
 
     def create(self, headers: Headers, body: bytes) -> MockBatch:
         """Create a batch.
@@ -73,13 +120,21 @@ class OpenAIBatches(VendorBatches):
         If the input file is invalid, the batch is created with the status ``failed``.
         """
         asked = self._chat.decode(body, _Create)
-        metadata = asked.metadata or {}
+        return self.begin_file(asked.input_file_id, asked.endpoint, asked.metadata or {}, headers)
+
+    def begin_file(
+        self, name: str, endpoint: str, metadata: dict[str, str], headers: Headers
+    ) -> MockBatch:
+        """Create a batch from an input file."""
         if len(metadata) > 16 or any(len(k) > 64 or len(v) > 512 for k, v in metadata.items()):
             raise self._chat.invalid("metadata has too many or too long entries.")
-        lines = self._content(asked.input_file_id).splitlines()
-        entries, problem = self._read(lines, asked.endpoint, headers)
+        file = self._file(name)
+        if file.pending:
+            raise self._chat.invalid(f"The file {name} has not been processed yet.")
+        entries, problem = self._read(file.content.splitlines(), endpoint, headers)
         problem = problem or self._over_enqueued(entries)
-        about = msgspec.to_builtins(asked) | {"metadata": metadata, "problem": problem}
+        about: dict[str, Any] = {"input_file_id": name, "endpoint": endpoint, "problem": problem}
+        about |= {"metadata": metadata} if file.purpose == "batch" else {"job": True}
         batch = self.begin([] if problem else entries, headers, about)
         if problem:
             self.end(batch, "failed")
@@ -104,9 +159,20 @@ class OpenAIBatches(VendorBatches):
         if batch.ended is not None and "files" not in about:
             kinds = (["succeeded"], ["errored", "expired"])  # cancelled ones are in neither file
             results = [self.lines(batch, _result, each) for each in kinds]
-            about["files"] = [self._store(lines) if lines else None for lines in results]
+            about["files"] = [self._store(_File(lines)) if lines else None for lines in results]
         output, error = about.get("files", (None, None))
         problem = about["problem"]
+        if "job" in about:
+            return {
+                "id": batch.id,
+                "input_file_id": about["input_file_id"],
+                "status": batch.status.upper(),
+                "created_at": datetime.fromtimestamp(batch.created, UTC).isoformat(),
+                "endpoint": about["endpoint"],
+                "output_file_id": output,
+                "error_file_id": error,
+                "error": problem and problem["message"],
+            }
         return {
             "id": batch.id,
             "object": "batch",
@@ -127,23 +193,30 @@ class OpenAIBatches(VendorBatches):
             "metadata": about["metadata"],
         }
 
-    def _upload(self, headers: Headers, body: bytes) -> dict[str, Any]:
+    def _upload(self, headers: Headers, body: bytes, *, together: bool) -> dict[str, Any]:
         parts = _multipart(body, wire.header(headers, b"content-type") or "")
-        if parts.get("purpose") != b"batch" or "file" not in parts:
-            raise self._chat.invalid("A file with the purpose 'batch' is required.")
+        purpose = "batch-api" if together else "batch"
+        if parts.get("purpose") != purpose.encode() or "file" not in parts:
+            raise self._chat.invalid(f"A file with the purpose {purpose!r} is required.")
         if len(parts["file"]) > MOST_BYTES:
             raise self._chat.invalid("The file is larger than 200 MB.")
-        name = self._store(parts["file"])
-        about = {"filename": "batch.jsonl", "purpose": "batch", "status": "processed"}
-        size = len(parts["file"])
-        return {"id": name, "object": "file", "bytes": size, "created_at": 0, **about}
+        name = (parts.get("file_name") or parts["file name"]).decode()
+        pending = "expires_after[anchor]" in parts  # Azure
+        return self._about(self._store(_File(parts["file"], name, purpose, pending)))
 
-    def _store(self, content: bytes) -> str:
-        name = f"file-{len(self._files):08d}"
-        self._files[name] = content
+    def _about(self, name: str) -> dict[str, Any]:
+        file = self._files[name]
+        status = "pending" if file.pending else "processed"
+        about = {"id": name, "object": "file", "bytes": len(file.content), "created_at": 0}
+        return about | {"filename": file.name, "purpose": file.purpose, "status": status}
+
+    def _store(self, file: _File) -> str:
+        self._stored += 1
+        name = f"file-{self._stored:08d}"
+        self._files[name] = file
         return name
 
-    def _content(self, name: str) -> bytes:
+    def _file(self, name: str) -> _File:
         if name not in self._files:
             raise self._chat.fail(404, f"No such File object: {name}")
         return self._files[name]
@@ -161,11 +234,12 @@ class OpenAIBatches(VendorBatches):
                 line = msgspec.json.decode(text, type=_Line)
             except (msgspec.MsgspecError, UnicodeDecodeError):
                 return [], _problem("invalid_json_line", number)
-            if line.url != endpoint:
+            if line.url not in (endpoint, ""):
                 return [], _problem("mismatched_endpoint", number)
-            entry = BatchedRequest(line.custom_id, endpoint, bytes(line.body))
+            path = "/v1" + endpoint.removeprefix("/v1")
+            entry = BatchedRequest(line.custom_id, path, bytes(line.body))
             try:
-                model, entry.tokens = self._admit(endpoint, entry.body, headers)
+                model, entry.tokens = self._admit(path, entry.body, headers)
                 models.add(model)
             except ApiError as error:
                 if error.status == 404:  # any other error becomes the entry's result
@@ -183,6 +257,54 @@ class OpenAIBatches(VendorBatches):
         message = f"Enqueued token limit reached for mock in organization mock. Limit: {most:,} "
         message += "enqueued tokens. Please try again once some in_progress batches have completed."
         return {**_problem("token_limit_exceeded"), "message": message}
+
+
+class MistralBatches(VendorBatches):
+    """Mistral's batch jobs. Their files are those of `OpenAIBatches`."""
+
+    prefix, root, most_listed = "job", "/v1/batch/jobs", 100
+
+    def __init__(
+        self, settings: BatchSettings, process: Process, stats: Stats, files: OpenAIBatches
+    ) -> None:
+        super().__init__(settings, process, stats)
+        self.wire = self._chat = OpenAIChat()
+        self._openai, self.known = files, files.known
+
+    def create(self, headers: Headers, body: bytes) -> MockBatch:
+        """Create a job from an uploaded file."""
+        asked = self._chat.decode(body, _CreateJob)
+        (name,) = asked.input_files
+        return self._openai.begin_file(name, asked.endpoint, asked.metadata or {}, headers)
+
+    def view(self, batch: MockBatch, headers: Headers) -> dict[str, Any]:
+        """Return a job as a JSON object."""
+        one = self._openai.view(batch, headers)
+        counts, errors = one["request_counts"], one["errors"] or {"data": []}
+        statuses = {"completed": "SUCCESS", "expired": "TIMEOUT_EXCEEDED", "in_progress": "RUNNING"}
+        return {
+            "id": batch.id,
+            "object": "batch",
+            "input_files": [one["input_file_id"]],
+            "metadata": one["metadata"],
+            "endpoint": one["endpoint"],
+            "status": statuses.get(batch.status, batch.status.upper()),
+            "created_at": one["created_at"],
+            "output_file": one["output_file_id"],
+            "error_file": one["error_file_id"],
+            "errors": [{"message": each["message"], "count": 1} for each in errors["data"]],
+            "total_requests": counts["total"],
+            "completed_requests": counts["completed"] + counts["failed"],
+            "succeeded_requests": counts["completed"],
+            "failed_requests": counts["failed"],
+        }
+
+    def page(self, given: Given, headers: Headers) -> Served:
+        """Return a page of the list of jobs, the newest first."""
+        size, newest = int(given["page_size"]), list(reversed(self.known.values()))
+        begin = int(given["page"]) * size
+        data = [self.view(one, headers) for one in newest[begin : begin + size]]
+        return {"object": "list", "data": data, "total": len(newest)}
 
 
 def _result(place: int, custom_id: str, kind: str, answered: Answered | None) -> Any:
@@ -208,4 +330,6 @@ def _multipart(body: bytes, content_type: str) -> dict[str, bytes]:
         head, _, content = part.partition(b"\r\n\r\n")
         if name := re.search(rb'name="([^"]+)"', head):
             parts[name[1].decode()] = content.removesuffix(b"\r\n")
+        if filename := re.search(rb'filename="([^"]+)"', head):
+            parts["file name"] = filename[1]
     return parts

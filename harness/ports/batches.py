@@ -53,14 +53,27 @@ class Batched(Protocol):
     def batch_bytes(self, request: Request) -> int:
         """Return the size that a request has in a batch, in bytes."""
 
-    async def create_batch(self, tag: str, entries: Sequence[tuple[str, Request]]) -> str:
-        """Create a batch, and return its id.
+    async def upload_batch(self, tag: str, entries: Sequence[tuple[str, Request]]) -> str | None:
+        """Upload the requests of a batch as a file, and return the file's id.
+
+        The result is None if the provider has no such files: `create_batch` sends the requests.
 
         Args:
-            tag: A name for the batch, by which `find_batch` can find it.
+            tag: A name for the batch, by which `find_batch` and `batch_file` can find it.
             entries: The requests with their names in the batch. Names are unique, end with the tag,
                 and have at most 64 letters, digits, ``-`` and ``_``.
         """
+
+    async def create_batch(
+        self, tag: str, entries: Sequence[tuple[str, Request]], file: str | None
+    ) -> str:
+        """Create a batch, and return its id. ``file`` is what `upload_batch` has returned."""
+
+    async def batch_file(self, tag: str) -> str | None:
+        """Return the id of the file that was uploaded for a batch, or None if there is none."""
+
+    async def delete_file(self, file: str) -> None:
+        """Delete an uploaded file, given its id. A request to create its batch then fails."""
 
     async def find_batch(
         self, tag: str, since: float, requests: int, others: Collection[str]

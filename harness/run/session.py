@@ -311,12 +311,13 @@ def _lane(
     assert isinstance(backend, Batched)
     limiter = session.limiters[-1]
     batching = limits.batch or BatchSection()
+    section = model.section.model_copy(update={"price": model.price})
     jobs = BatchJobs(
         backend,
         ledger,
         batching,
         run=session.run_id,
-        section=model.section.model_dump_json(exclude={"limits"}).encode(),
+        section=section.model_dump_json(exclude={"limits"}).encode(),
         price=model.price,
         budget=session.budget if priced else None,
         outage_s=limits.outage_s,

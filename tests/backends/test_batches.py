@@ -31,10 +31,15 @@ def backend(vendor: str, server: MockServer, key: str = "a-key-of-mine") -> Back
     return AnthropicBackend(base_url=server.url, **given)
 
 
+async def create(one: Backend, tag: str = "t", requests: int = 1) -> str:
+    entries = [(f"{number}-{tag}", request()) for number in range(requests)]
+    return await one.create_batch(tag, entries, await one.upload_batch(tag, entries))
+
+
 async def failure(one: Backend, tag: str = "t") -> CallError:
     try:
         with pytest.raises(CallError) as raised:
-            await one.create_batch(tag, [(f"a-{tag}", request())])
+            await create(one, tag)
         return raised.value
     finally:
         await one.aclose()

@@ -27,21 +27,31 @@ CALL_USD = 0.02
 
 @pytest.fixture(autouse=True)
 def keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
         monkeypatch.setenv(name, f"a-key-for-{name}")
 
 
+PROTOCOLS = ["openai", "anthropic", "gemini", "mistral", "together"]
+
+
 def command(
-    server: MockServer, backend: str = "openai", batch: str = "{poll_s: 0.1}", **more: object
+    server: MockServer, provider: str = "openai", batch: str = "{poll_s: 0.1}", **more: object
 ) -> list[str]:
-    """A run whose calls may each cost at most `CALL_USD` in a batch. Some answers are longer."""
+    """A run whose calls may each cost at most `CALL_USD` in a batch. Some answers are longer.
+
+    ``provider`` is a backend, or a preset of the backend openai.
+    """
+    backend = provider if provider in ("openai", "anthropic", "gemini") else "openai"
+    paths = {"anthropic": "", "gemini": "/v1beta"}
     given: dict[str, object] = {
         "model.backend": backend,
-        "model.base_url": server.base_url if backend == "openai" else server.url,
+        "model.base_url": server.url + paths.get(provider, "/v1"),
         "decoding.max_tokens": 40,
         "limits.batch": batch,
         **{f"model.price.{name}": price for name, price in PRICES.items()},
     }
+    if backend != provider:
+        given["model.preset"] = provider
     if backend == "anthropic":
         given["decoding.temperature"] = "null"
     return [*GPT4, *(w for k, v in (given | more).items() for w in ("-o", f"{k}={v}"))]
@@ -93,10 +103,15 @@ FAULTS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("backend", ["openai", "anthropic"])
-@pytest.mark.parametrize(("samples", "kills"), [(2, 5), pytest.param(77, 50, marks=EXHAUSTIVE)])
+def sizes(kills: int) -> list[Any]:
+    """Each protocol with 10,010 requests and 50 kills, and some in small."""
+    small = [(name, 2, kills) for name in ("openai", "anthropic", "gemini")]
+    return [*small, *(pytest.param(name, 77, 50, marks=EXHAUSTIVE) for name in PROTOCOLS)]
+
+
+@pytest.mark.parametrize(("provider", "samples", "kills"), sizes(5))
 def test_kill_9_at_any_moment_costs_nothing_twice(
-    runs: Path, backend: str, samples: int, kills: int
+    runs: Path, provider: str, samples: int, kills: int
 ) -> None:
     with MockServer(**FAULTS, seed=samples) as server:
         calls = 130 * samples
@@ -104,7 +119,7 @@ def test_kill_9_at_any_moment_costs_nothing_twice(
             "budget.usd": CALL_USD * calls,
             "samples": samples,
         }  # enough, if nothing is lost
-        arguments = [*command(server, backend, **cap), "--name", "batched"]
+        arguments = [*command(server, provider, **cap), "--name", "batched"]
         kill_some(server, arguments, kills, longest_s=2.5 + samples / 10)
         finish(begun(*arguments))
         stats = server.stats()
@@ -117,7 +132,7 @@ def test_kill_9_at_any_moment_costs_nothing_twice(
         assert spent == pytest.approx(stats.completion_tokens * 500 / 1e6)
         assert spent <= cap["budget.usd"] + 1e-9
         server.change(faults={})
-        live = [*command(server, backend, batch="null", samples=samples), "--name", "live"]
+        live = [*command(server, provider, batch="null", samples=samples), "--name", "live"]
         assert harness(*live, env=another_cache(runs)).returncode == 0
     assert comparable(runs, "batched") == comparable(runs, "live")
 
@@ -301,14 +316,13 @@ def another_cache(runs: Path) -> dict[str, str]:
     return {**os.environ, "HARNESS_CACHE_DIR": str(runs.parent / "another")}
 
 
-@pytest.mark.parametrize("backend", ["openai", "anthropic"])
-@pytest.mark.parametrize(("samples", "kills"), [(2, 2), pytest.param(77, 50, marks=EXHAUSTIVE)])
+@pytest.mark.parametrize(("provider", "samples", "kills"), sizes(2))
 def test_two_processes_on_one_cache_pay_once(
-    runs: Path, backend: str, samples: int, kills: int
+    runs: Path, provider: str, samples: int, kills: int
 ) -> None:
     with MockServer(**FAULTS, seed=samples) as server:
         cap: dict[str, Any] = {"budget.usd": CALL_USD * 130 * samples, "samples": samples}
-        one, two = ([*command(server, backend, **cap), "--name", name] for name in ("one", "two"))
+        one, two = ([*command(server, provider, **cap), "--name", name] for name in ("one", "two"))
         draw = random.Random(kills)
         for _ in range(kills):
             processes = [begun(*one), begun(*two)]

@@ -1,0 +1,220 @@
+"""The files and batches of Google AI Studio's Gemini API."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from harness.mock import wire
+from harness.mock.batches import (
+    Admit,
+    Answered,
+    BatchedRequest,
+    BatchSettings,
+    Given,
+    MockBatch,
+    Process,
+    Served,
+    VendorBatches,
+    check_unique,
+)
+from harness.mock.gemini import GeminiContent
+from harness.mock.stats import Stats
+from harness.mock.wire import Headers
+
+MOST_BYTES = 2_000_000_000
+RPC_CODES = {400: 3, 401: 16, 403: 7, 404: 5, 429: 8, 500: 13, 503: 14}
+
+
+class _Line(msgspec.Struct):
+    key: str
+    request: msgspec.Raw
+
+
+class _Config(msgspec.Struct, rename="camel"):
+    file_name: str
+
+
+class _Batch(msgspec.Struct, rename="camel"):
+    display_name: str
+    input_config: _Config
+
+
+class _Create(msgspec.Struct):
+    batch: _Batch
+
+
+class GeminiBatches(VendorBatches):
+    """Gemini's files and batches. An expired batch has no results, and costs nothing."""
+
+    prefix, root, files, most_listed = "b", "/batches", "/files", 1000
+    done_when_expired = 0.0
+
+    def __init__(
+        self, settings: BatchSettings, process: Process, stats: Stats, admit: Admit
+    ) -> None:
+        super().__init__(settings, process, stats)
+        self.wire = self._content = GeminiContent()
+        self._admit = admit
+        self._files: dict[str, tuple[str, bytes]] = {}  # display names and contents
+        self._stored = 0
+
+    def owns(self, path: str) -> bool:
+        """Return whether a path is about Gemini's batches or files."""
+        return bool(_PATH.match(path) or _CREATION.search(path))
+
+    def serve(
+        self, method: str, path: str, given: Given, headers: Headers, body: bytes
+    ) -> Served | None:
+        """Return the answer to a request about files or batches, or None for any other path.
+
+        ``given`` holds the parameters of the request's URL.
+        """
+        if method == "GET" and self.settings.happens("poll_500"):
+            raise self.wire.fail(500, self.wire.failures[500])
+        if created := _CREATION.search(path):
+            batch = self.created([*headers, (b"x-model", created[1].encode())], body)
+            return self.view(batch, headers)
+        if (found := _PATH.match(path)) is None:
+            return None
+        service, rest = found[1] or "", path[found.end(1) if found[1] else 0 :]
+        rest = rest.removeprefix("/v1beta")
+        match method, service, rest.strip("/").split("/"):
+            case "POST", "/upload", ["files"]:
+                return self._upload(headers, body, given)
+            case "GET", "/download", ["files", name]:
+                return self._file(f"files/{name.removesuffix(':download')}")[1]
+            case "GET", "", ["files"]:
+                listed = [self._about(name) for name in reversed(self._files)]
+                return {"files": listed}
+            case "GET", "", ["files", name]:
+                return self._about(f"files/{name}")
+            case "DELETE", "", ["files", name]:
+                self._file(f"files/{name}")
+                del self._files[f"files/{name}"]
+                return {}
+            case "GET", "", ["batches"]:
+                return self.page(given, headers)
+            case "GET", "", ["batches", name]:
+                return self.view(self.find(name), headers)
+            case "POST", "", ["batches", name] if name.endswith(":cancel"):
+                batch = self.find(name.removesuffix(":cancel"))
+                if batch.ended is not None:
+                    raise self.wire.fail(400, "The batch has ended.")
+                self.cancel(batch)
+                return {}
+        return None
+
+    def create(self, headers: Headers, body: bytes) -> MockBatch:
+        """Create a batch from an uploaded file, which is validated at once."""
+        asked = self._content.decode(body, _Create).batch
+        model = wire.header(headers, b"x-model") or ""
+        path = GeminiContent.path.format(model=model)
+        entries = []
+        for number, text in enumerate(self._file(asked.input_config.file_name)[1].splitlines(), 1):
+            try:
+                line = msgspec.json.decode(text, type=_Line)
+            except (msgspec.MsgspecError, UnicodeDecodeError):
+                raise self._content.invalid(f"Line {number} is not a request.") from None
+            entry = BatchedRequest(line.key, path, bytes(line.request))
+            try:
+                entry.tokens = self._admit(path, entry.body, headers)[1]
+            except wire.ApiError as error:
+                if error.status == 404:  # any other error becomes the entry's result
+                    raise
+            entries.append(entry)
+        if not entries or (name := check_unique(entries)):
+            said = f"The key {name} is not unique." if entries else "The file is empty."
+            raise self._content.invalid(said)
+        return self.begin(entries, headers, {"tag": asked.display_name, "model": model})
+
+    def view(self, batch: MockBatch, headers: Headers) -> dict[str, Any]:
+        """Return a batch as a JSON object, a long-running operation."""
+        counts, ended, about = batch.counts, batch.ended, batch.about
+        state = {"in_progress": "RUNNING", "completed": "SUCCEEDED"}.get(batch.status)
+        facts: dict[str, Any] = {
+            "model": f"models/{about['model']}",
+            "displayName": about["tag"],
+            "state": f"BATCH_STATE_{state or batch.status.upper()}",
+            "createTime": _moment(batch.created),
+            "batchStats": {
+                "requestCount": str(len(batch.entries)),
+                "successfulRequestCount": str(counts["succeeded"]),
+                "failedRequestCount": str(counts["errored"]),
+            },
+        }
+        view: dict[str, Any] = {"name": f"batches/{batch.id}", "metadata": facts}
+        if ended is None:
+            return view
+        if "file" not in about and (counts["succeeded"] or counts["errored"]):
+            lines = self.lines(batch, _result, ("succeeded", "errored"))
+            about["file"] = self._store("results", lines)
+        output = {"responsesFile": about["file"]} if "file" in about else {}
+        facts |= {"output": output, "endTime": _moment(ended)}
+        if batch.status == "completed":
+            return view | {"done": True, "response": output}
+        code = {"cancelled": 1, "expired": 4}.get(batch.status, 13)
+        return view | {"done": True, "error": {"code": code, "message": batch.status}}
+
+    def page(self, given: Given, headers: Headers) -> Served:
+        """Return a page of the list of batches, the newest first."""
+        newest = list(reversed(self.known.values()))
+        begin, size = int(given.get("pageToken", 0)), int(given.get("pageSize", 10))
+        page: dict[str, Any] = {}
+        if listed := newest[begin : begin + size]:
+            page["operations"] = [self.view(one, headers) for one in listed]
+        if begin + size < len(newest):
+            page["nextPageToken"] = str(begin + size)
+        return page
+
+    def _upload(self, headers: Headers, body: bytes, given: Given) -> dict[str, Any]:
+        command = wire.header(headers, b"x-goog-upload-command") or ""
+        if command == "start":
+            named = msgspec.json.decode(body)["file"]["displayName"]
+            host = wire.header(headers, b"host")
+            return {UPLOAD_URL: f"http://{host}/upload/v1beta/files?upload_id={named}"}
+        if command != "upload, finalize":
+            raise self._content.invalid("Unknown X-Goog-Upload-Command.")
+        if len(body) > MOST_BYTES:
+            raise self._content.invalid("The file is larger than 2 GB.")
+        return {"file": self._about(self._store(given["upload_id"], body))}
+
+    def _store(self, display_name: str, content: bytes) -> str:
+        self._stored += 1
+        name = f"files/{self._stored:08d}"
+        self._files[name] = (display_name, content)
+        return name
+
+    def _file(self, name: str) -> tuple[str, bytes]:
+        if name not in self._files:
+            raise self.wire.fail(404, f"File {name} not found.")
+        return self._files[name]
+
+    def _about(self, name: str) -> dict[str, Any]:
+        display_name, content = self._file(name)
+        about = {"displayName": display_name, "sizeBytes": str(len(content)), "state": "ACTIVE"}
+        return {"name": name, **about}
+
+
+UPLOAD_URL = "x-goog-upload-url"
+"""The key of an answer to the start of an upload, which is sent as a header."""
+_PATH = re.compile(r"(/upload|/download)?/v1beta/(?:files|batches)(?:/|$)")
+_CREATION = re.compile(r"/models/([^/]+):batchGenerateContent$")
+
+
+def _result(place: int, key: str, kind: str, answered: Answered | None) -> Any:
+    assert answered is not None
+    status, body = answered
+    if kind == "succeeded":
+        return {"key": key, "response": body}
+    return {
+        "key": key,
+        "error": {"code": RPC_CODES.get(status, 2), "message": body["error"]["message"]},
+    }
+
+
+def _moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
