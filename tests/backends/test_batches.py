@@ -1,7 +1,10 @@
-"""Batches of OpenAI and Anthropic: what their SDKs raise, and how results are read."""
+"""Batches of each provider: how they are created, found and read, and what failures raise."""
 
 from __future__ import annotations
 
+import asyncio
+import time
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -9,13 +12,16 @@ import pytest
 
 from harness.backends._bodies import json_lines
 from harness.backends.anthropic import AnthropicBackend
+from harness.backends.gemini import GeminiBackend
 from harness.backends.openai import OpenAIBackend
+from harness.backends.openai_responses import OpenAIResponsesBackend
 from harness.errors import CallError, FatalCallError, RequestRejected, TransientError
 from harness.mock import MockServer
 from harness.ports import BatchUnsure
-from harness.records import Decoding, Message, Origin, Request
+from harness.records import Decoding, Message, Origin, Reply, Request
 
-Backend = OpenAIBackend | AnthropicBackend
+Backend = OpenAIBackend | AnthropicBackend | GeminiBackend
+FROM_FILES = ["openai", "azure", "groq", "mistral", "together", "gemini"]
 LIMITS: dict[str, Any] = {"concurrency": 1, "timeout_s": 5.0}
 
 
@@ -26,9 +32,12 @@ def request(text: str = "Hello.") -> Request:
 
 def backend(vendor: str, server: MockServer, key: str = "a-key-of-mine") -> Backend:
     given: dict[str, Any] = {"api_key_env": "KEY", "secret": lambda _: key, **LIMITS}
-    if vendor == "openai":
-        return OpenAIBackend(base_url=server.base_url, **given)
-    return AnthropicBackend(base_url=server.url, **given)
+    if vendor == "anthropic":
+        return AnthropicBackend(base_url=server.url, **given)
+    if vendor == "gemini":
+        return GeminiBackend(base_url=f"{server.url}/v1beta", **given)
+    preset = None if vendor == "openai" else vendor
+    return OpenAIBackend(preset, base_url=server.base_url, **given)
 
 
 async def create(one: Backend, tag: str = "t", requests: int = 1) -> str:
@@ -45,12 +54,12 @@ async def failure(one: Backend, tag: str = "t") -> CallError:
         await one.aclose()
 
 
-@pytest.mark.parametrize("vendor", ["openai", "anthropic"])
+@pytest.mark.parametrize("vendor", ["anthropic", *FROM_FILES])
 async def test_failures_of_the_sdk_have_the_treatment_of_calls(vendor: str) -> None:
     with MockServer(api_key="another") as server:
         error = await failure(backend(vendor, server))
         assert isinstance(error, FatalCallError)
-        assert "answered 401" in error.message
+        assert f"answered {400 if vendor == 'gemini' else 401}" in error.message
         assert "environment variable KEY" in error.remedy
     with MockServer(batch_faults={"lost_id": 1}) as server:
         error = await failure(backend(vendor, server))
@@ -67,16 +76,96 @@ async def test_an_invalid_batch_is_rejected() -> None:
         assert isinstance(await failure(backend("anthropic", server), "no tag"), RequestRejected)
 
 
-async def test_openai_finds_a_lost_batch_by_its_tag() -> None:
-    with MockServer(batch_latency=60, batch_faults={"lost_id": 1}) as server:
-        await failure(backend("openai", server), "mine")
-        await failure(backend("openai", server), "other")
-        one = backend("openai", server)
-        found = await one.find_batch("mine", 0.0, 1, set())
-        assert found is not None
-        assert not (await one.poll_batch(found)).ended
-        assert await one.find_batch("none", 0.0, 1, set()) is None
+@pytest.mark.parametrize("vendor", FROM_FILES)
+async def test_requests_of_a_batch_have_outcomes(vendor: str) -> None:
+    with MockServer(faults={"500": 0.3, "400": 0.2}, batch_latency=0.05) as server:
+        one = backend(vendor, server)
+        name = await create(one, "mine", 30)
+        while not (state := await one.poll_batch(name)).ended:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        found = {key: o async for key, o in one.batch_outcomes(name, lambda _: request())}
+        assert found.keys() == {f"{number}-mine" for number in range(30)}
+        kinds = Counter(map(type, found.values()))
+        assert kinds.keys() == {Reply, TransientError, RequestRejected}
+        assert kinds[Reply] == server.stats().answered
+        assert state.done in (kinds[Reply], 0), "Together does not count"
         await one.aclose()
+
+
+@pytest.mark.parametrize("vendor", ["openai", "groq", "mistral", "together", "gemini"])
+async def test_a_lost_batch_is_found_by_its_tag_on_any_page(vendor: str) -> None:
+    with MockServer(batch_latency=60, batch_faults={"lost_id": 1}) as server:
+        await failure(backend(vendor, server), "mine")
+        server.change(batch_faults={})
+        one = backend(vendor, server)
+        for number in range(101):
+            await create(one, f"other{number}")
+        tomorrow = time.time() + 86_400
+        found = await one.find_batch("mine", tomorrow, 1, set())
+        assert found is not None, "even if the clock is a day fast"
+        assert not (await one.poll_batch(found)).ended
+        assert await one.find_batch("none", tomorrow, 1, set()) is None
+        await one.cancel_batch(found)
+        assert (await one.poll_batch(found)).cancelled
+        await one.aclose()
+
+
+@pytest.mark.parametrize("vendor", FROM_FILES)
+async def test_a_batch_cannot_be_created_from_a_deleted_file(vendor: str) -> None:
+    with MockServer() as server:
+        one = backend(vendor, server)
+        entries = [("a-mine", request())]
+        file = await one.upload_batch("mine", entries)
+        assert file is not None
+        assert (await one.batch_file("mine"), await one.batch_file("other")) == (file, None)
+        await one.delete_file(file)
+        assert await one.batch_file("mine") is None
+        with pytest.raises(FatalCallError, match="404"):
+            await one.create_batch("mine", entries, file)
+        await one.aclose()
+    assert server.stats().batches == 0
+
+
+def test_some_providers_have_batches_for_some_endpoints_only() -> None:
+    given: dict[str, Any] = {"base_url": "http://localhost:1/v1", "secret": str, **LIMITS}
+    assert OpenAIBackend("groq", **given).batch_limits is not None
+    assert OpenAIBackend("xai", **given).batch_limits is None
+    assert OpenAIResponsesBackend("azure", **given).batch_limits is not None
+    assert OpenAIResponsesBackend("groq", **given).batch_limits is None
+
+
+async def test_results_may_be_elsewhere_but_the_key_is_not_sent_there() -> None:
+    sent: list[bytes] = []
+
+    async def elsewhere(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        sent.append(await reader.readuntil(b"\r\n\r\n"))
+        body = b'{"custom_id": "a-t", "error": {"message": "no"}}'
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        await writer.drain()
+        writer.close()
+
+    async def provider(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked = await reader.readuntil(b"\r\n\r\n")
+        if b"/content" in asked:
+            writer.write(b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: %s\r\n\r\n" % url)
+        else:
+            body = b'{"id": "b", "status": "COMPLETED", "output_file_id": "f"}'
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        await writer.drain()
+        writer.close()
+
+    store = await asyncio.start_server(elsewhere, "127.0.0.1", 0)
+    url = b"http://127.0.0.1:%d/store" % store.sockets[0].getsockname()[1]
+    server = await asyncio.start_server(provider, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    given: dict[str, Any] = {"api_key_env": "KEY", "secret": lambda _: "a-key-of-mine", **LIMITS}
+    one = OpenAIBackend("together", base_url=f"http://127.0.0.1:{port}/v1", **given)
+    async with store, server:
+        found = [outcome async for _, outcome in one.batch_outcomes("b", lambda _: request())]
+    await one.aclose()
+    assert [type(outcome) for outcome in found] == [TransientError]
+    assert len(sent) == 1
+    assert b"a-key-of-mine" not in sent[0]
 
 
 async def test_anthropic_knows_a_lost_batch_when_it_has_ended() -> None:
@@ -86,6 +175,7 @@ async def test_anthropic_knows_a_lost_batch_when_it_has_ended() -> None:
         with pytest.raises(BatchUnsure):
             await one.find_batch("mine", 0.0, 1, set())
         assert await one.find_batch("mine", 0.0, 2, set()) is None, "it has another size"
+        assert isinstance(one, AnthropicBackend)
         (listed,) = (await one.client.sdk.messages.batches.list()).data
         assert await one.find_batch("mine", 0.0, 1, {listed.id}) is None, "it has another tag"
         await one.cancel_batch(listed.id)
