@@ -200,12 +200,16 @@ class BatchJobs:
             FatalCallError: If a batch has failed, or requests about batches have failed for too
                 long.
         """
-        for batch in self.ledger.open():
-            if batch.tag not in self.ours:
-                if not self.ledger.replies.claim(batch.tag):
-                    self.running.add(batch.tag)
+        for tag in [one.tag for one in self.ledger.open()]:
+            if tag not in self.ours:
+                if not self.ledger.replies.claim(tag):
+                    self.running.add(tag)
                     continue
-                self.ours[batch.tag] = self.clock()
+                self.ours[tag] = self.clock()
+            # Read only now: until the claim, another process may have worked on it.
+            if (batch := self.ledger.find(tag)) is None:
+                self._disown(tag)
+                continue
             try:
                 await self._advance(batch)
             except TransientError as error:

@@ -265,8 +265,8 @@ class BatchLane:
         """Deliver the calls that other processes have paid for or given up."""
         replies, ours = self._ledger.replies, self.jobs.ours
         foreign = {key: one.tag for key, one in self._attached.items() if one.tag not in ours}
-        unknown = {tag: self._ledger.keys(tag) for tag in set(foreign.values())}
-        settled = [key for key, tag in foreign.items() if key not in unknown[tag]]
+        unsettled = {tag: self._ledger.keys(tag) for tag in set(foreign.values())}
+        settled = [key for key, tag in foreign.items() if key not in unsettled[tag]]
         for key in [*self._elsewhere, *settled]:
             with contextlib.suppress(StoreBusy):
                 if (reply := replies.get(key)) is not None or key in self._attached:

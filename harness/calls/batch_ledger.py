@@ -97,6 +97,11 @@ class BatchLedger:
         where = "WHERE backend = ? AND endpoint = ? AND model = ? AND ended IS NULL"
         return recorded_batches(self.replies, where, *self._place)
 
+    def find(self, tag: str) -> RecordedBatch | None:
+        """Return the batch with a tag, or None if it has ended."""
+        found = recorded_batches(self.replies, "WHERE tag = ? AND ended IS NULL", tag)
+        return found[0] if found else None
+
     def ids(self) -> set[str]:
         """Return the ids of all batches at this endpoint."""
         query = "SELECT id FROM batches WHERE id IS NOT NULL AND backend = ? AND endpoint = ?"

@@ -33,7 +33,7 @@ def mock(
     batch_fault: Annotated[list[str] | None, typer.Option(metavar="NAME=PROBABILITY")] = None,
     enqueued_tokens: Limit = None,
 ) -> None:
-    """Serve a simulated provider on this machine: OpenAI's and Anthropic's calls and batches.
+    """Serve a simulated provider on this machine: calls and batches of OpenAI and others.
 
     Prints its base URL when it is ready: use this URL as model.base_url in a run file (without /v1
     for the backend anthropic). GET /stats returns counters and peak_per_minute, the maximum
@@ -63,8 +63,8 @@ def mock(
         refuse: A parameter that the model rejects with a 400, or schema:KEYWORD for schemas
             (decoding.constraint) with this keyword; repeatable.
         batch_latency: Time until a batch has ended, like --latency.
-        batch_fault: Make a share of batches fail; repeatable. Names: lost_id, poll_500, expired,
-            duplicated (docs/mock.md). --fault fails single requests of a batch.
+        batch_fault: Make a share of batches fail; repeatable. Names: lost_id, late, poll_500,
+            expired, duplicated (docs/mock.md). --fault fails single requests of a batch.
         enqueued_tokens: Maximum input tokens in OpenAI's unfinished batches.
     """
     # Imported here: uvicorn is slow to import, and --help needs none of it.

@@ -93,6 +93,8 @@ def evaluate(
     name: str = "eval",
     fresh: bool = False,
     rescore: bool = False,
+    batch: bool = False,
+    detach: bool = False,
     dry_run: bool = False,
     yes: bool = False,
 ) -> None:
@@ -101,7 +103,7 @@ def evaluate(
     Real models get the published data, which is downloaded at first use. Simulated models, and
     benchmarks whose data cannot be downloaded, get built-in instances. Writes an equivalent run
     file. To resume an interrupted evaluation, repeat the command. Exit codes: 0 finished, 1 failed
-    or some calls failed, 3 the budget is spent, 130 interrupted.
+    or some calls failed, 3 the budget is spent, 4 detached, 130 interrupted.
 
     Args:
         tasks: Benchmarks, separated by commas; 'harness tasks' lists them.
@@ -114,6 +116,8 @@ def evaluate(
         name: Prefix of the runs' names: NAME.TASK.MODEL.
         fresh: Keep earlier runs of this name, and start new ones next to them.
         rescore: If only the checks or their data have changed, score the recorded answers again.
+        batch: Make the calls in the providers' batches: cheaper, but they may take a day.
+        detach: Like --batch, but end when all calls are in batches; repeat the command to continue.
         dry_run: Print the plan and estimated cost without running.
         yes: Do not ask before runs that may cost more than HARNESS_ASK_ABOVE_USD.
     """
@@ -123,8 +127,13 @@ def evaluate(
     settings = Settings()
     named, models = _listed("task", tasks, kind("tasks").names()), _listed("model", model)
     changes = dict(map(parse_override, option or []))
+    if batch or detach:
+        changes.setdefault("limits.batch", True)
     asked = evaluation(named, models, changes, judge=judge, limit=limit, budget=budget)
-    base = fresh_base(settings.runs_dir, name, list(asked.runs)) if fresh else name
+    runs = asked.runs
+    if detach:
+        runs = {variant: run.in_batches(detach=True) for variant, run in runs.items()}
+    base = fresh_base(settings.runs_dir, name, list(runs)) if fresh else name
     again = _repeated(base if fresh else "")
     path = settings.runs_dir / f"{RunFolder(settings.runs_dir, base).name}.yaml"
     for note in asked.notes:
@@ -135,7 +144,7 @@ def evaluate(
         say(f"Run file: {path}. To change it, copy it; to run it: harness run {path}")
 
     how = Manner(dry_run, (), yes, rescore, table=True)
-    _carry_out(asked.runs, base, again, settings, how, begin)
+    _carry_out(runs, base, again, settings, how, begin)
 
 
 def _listed(what: str, text: str, known: list[str] | None = None) -> list[str]:
@@ -406,11 +415,11 @@ def _rows(job: Job, found: DryRun) -> dict[str, str]:
         if found.total_usd and cost != "nothing":
             cost += f", {cost_text(asked.usd)} of it for the answers"
     rows["cost"] = cost
-    from harness.run.dry_run import estimate_waves
+    from harness.run.dry_run import batch_hours, estimate_waves
 
     if (waves := estimate_waves(job)) is not None:
-        several = "s" * (waves.high > 1)
-        rows["batches"] = f"{_spread(waves)} wave{several} of up to 24 hours, at batch prices"
+        several, hours = "s" * (waves.high > 1), batch_hours(job)
+        rows["batches"] = f"{_spread(waves)} wave{several} of up to {hours} hours, at batch prices"
     if (saved := found.total_saved_usd).high:
         rows["prompt cache"] = f"saves about {cost_text(saved)}; the lower cost includes this"
     failed = found.failed_references

@@ -48,6 +48,11 @@ class Prices(BaseModel):
     batch_input: Usd | None = None
     batch_output: Usd | None = None
 
+    def share_in_batches(self, factor: float) -> dict[str, float]:
+        """Return the missing prices in a batch by key, which are a share of the ordinary ones."""
+        found = {"batch_input": self.input * factor, "batch_output": self.output * factor}
+        return {name: usd for name, usd in found.items() if getattr(self, name) is None}
+
     def _batch(self) -> dict[str, float]:
         """Return the prices in a batch, which default to the ordinary ones."""
         read = self.input if self.batch_input is None else self.batch_input
@@ -90,6 +95,12 @@ class Price(Prices):
         long = self.long_context
         above = LongContext(above_tokens=long.above_tokens, **long._batch()) if long else None
         return Price(long_context=above, **self._batch())
+
+    def in_batches(self, factor: float) -> Price:
+        """Return the price, with missing prices in a batch set to a share of the others."""
+        long = self.long_context
+        above = long.model_copy(update=long.share_in_batches(factor)) if long else None
+        return self.model_copy(update={**self.share_in_batches(factor), "long_context": above})
 
     def cost(self, usage: Usage) -> float:
         """Return the cost of a call with this token usage, in US dollars."""
@@ -185,11 +196,14 @@ class _Listed(Price):
 class _Provider(Section):
     source: str | None = None
     as_of: date | None = None
+    batch_factor: Annotated[float, Field(gt=0, le=1)] | None = None  # of prices not listed
     models: dict[str, _Listed]
 
     def entries(self, host: str, *, own: bool = False) -> Iterator[PriceEntry]:
         for model, listed in self.models.items():
             price = Price(**{name: getattr(listed, name) for name in Price.model_fields})
+            if self.batch_factor is not None:
+                price = price.in_batches(self.batch_factor)
             source, as_of = listed.source or self.source, listed.as_of or self.as_of
             about = source, as_of, listed.until, listed.note
             yield PriceEntry(host.lower(), model, price, *about, own)

@@ -13,7 +13,7 @@ from harness.analysis.rescoring import first_reason
 from harness.calls.calls import backend_key
 from harness.calls.database import LOCKED_S
 from harness.calls.prompt_cache import SharedBeginnings
-from harness.ports import CachesPrompts, Targeted
+from harness.ports import Batched, CachesPrompts, Targeted
 from harness.records import Instance, Message, Question, Reply, Request, Usage, messages_hash
 from harness.run.assessment import assess
 from harness.run.job import Job
@@ -188,6 +188,18 @@ def estimate_waves(job: Job) -> EstimateRange | None:
         return None
     each, rounds = batched + judged, job.run.rounds
     return EstimateRange(each * (1 if rounds.stop_on_pass else rounds.max), each * rounds.max)
+
+
+def batch_hours(job: Job) -> int:
+    """Return the hours within which a batch should end, as stated by the providers of a run."""
+    models = [job.model, *(judge.model for judge in job.judges)]
+    stated = [
+        limits.window_h
+        for model in models
+        if model.limits.batch is not None and isinstance(model.backend, Batched)
+        if (limits := model.backend.batch_limits) is not None
+    ]
+    return max(stated, default=0)
 
 
 def estimate_judge(

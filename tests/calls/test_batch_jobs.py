@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from pathlib import Path
 
 import pytest
@@ -41,6 +41,7 @@ class Provider:
         self.file: str | None = "file"
         self.answers = 2
         self.asked: list[str] = []
+        self.meanwhile: Callable[[], Awaitable[None]] | None = None
         self.refused: dict[str, CallError] = {}
         """The errors of the next requests of a kind."""
 
@@ -78,6 +79,8 @@ class Provider:
 
     async def poll_batch(self, batch: str) -> BatchState:
         self._ask("poll")
+        if self.meanwhile is not None:
+            await self.meanwhile()
         return self.states.pop(0) if len(self.states) > 1 else self.states[0]
 
     async def batch_outcomes(
@@ -276,3 +279,23 @@ async def test_a_provider_without_room_is_asked_again_when_a_batch_has_ended(
         one.provider.states = [DONE]
         await one.look()
         assert one.jobs.fitting({third: asked}) == ([third], 100)
+
+
+async def test_a_batch_that_another_process_has_created_meanwhile_is_not_made_again(
+    replies: ReplyCache,
+) -> None:
+    with replies:
+        one = Jobs(replies)
+        await one.intend("in progress", "batch")
+        other, key = "fedcba9876543210", f"{3:032x}"
+        call = BatchedCall(key, other, "second", 9.0, (None, False))
+        await one.ledger.intend(other, [call], 100, "second", b"{}")
+
+        async def created() -> None:  # while this process waits for an answer about the first batch
+            if one.provider.asked == ["poll"]:
+                await one.ledger.created(other, "another")
+
+        one.provider.meanwhile = created
+        await one.look()
+        assert one.delivered == {}
+        assert [batch.status for batch in one.ledger.open()] == ["in progress"] * 2

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
 import re
+import sqlite3
 import time
 from collections import Counter
 from pathlib import Path
@@ -340,6 +342,43 @@ def test_stragglers_of_every_provider_are_finished_live(runs: Path, provider: st
         stats = server.stats()
         assert (stats.answered, stats.batches) == (130, 1)
         assert 0 < stats.batch_answered < 130
+
+
+def test_evaluations_are_made_in_batches_too(runs: Path) -> None:
+    with MockServer(**SLOW) as server:
+        given = {"model.base_url": server.base_url, "limits.batch": "{poll_s: 0.1}"}
+        options = [word for name, value in given.items() for word in ("-o", f"{name}={value}")]
+        arguments = ["eval", "collie", "--model", "openai/m", "--limit", "13", *options]
+        arguments += ["-o", "task.dataset=builtin"]
+        assert harness(*arguments, "--detach").returncode == 4
+        assert (server.stats().batches, server.stats().batch_requests) == (1, 13)
+        server.change(batch_latency=0)
+        (batch,) = json.loads(harness("batches", "--format", "json").stdout)
+        assert harness("batches", "cancel", batch["id"]).returncode == 0
+        ended = harness(*arguments, "--batch")
+        assert ended.returncode == 0, ended.stderr
+        assert server.stats().answered == server.stats().batch_answered == 13
+
+
+def test_a_batch_is_given_up_only_if_forced(runs: Path) -> None:
+    with MockServer(**SLOW) as server:
+        arguments = command(server, samples=1)
+        assert harness(*arguments, "--detach").returncode == 4
+        (batch,) = json.loads(harness("batches", "--format", "json").stdout)
+    with MockServer() as server:  # of another account: it does not know the batch
+        query = "UPDATE batches SET endpoint = ?"
+        replies = Path(os.environ["HARNESS_CACHE_DIR"]) / "replies.sqlite"
+        with contextlib.closing(sqlite3.connect(replies)) as file:
+            file.execute(query, [server.base_url])
+            file.commit()
+        arguments = command(server, samples=1)
+        said = " ".join(mistake(harness(*arguments)).split())
+        assert "another key or project" in said
+        assert f"harness batches cancel {batch['id']}" in said
+        assert server.stats().answered == 0
+        assert "given up" in harness("batches", "cancel", "--force", batch["id"]).stderr
+        assert harness(*arguments).returncode == 0
+        assert server.stats().answered == 130
 
 
 def another_cache(runs: Path) -> dict[str, str]:

@@ -19,6 +19,7 @@ from harness.errors import ConfigError
 from harness.records import Usage
 
 OPENAI = "api.openai.com"
+GPT_4 = Price(input=30.0, output=60.0, batch_input=15.0, batch_output=30.0)
 PLAIN = Price(input=2.0, output=8.0)
 CACHED = Price(input=2.0, cached_input=0.5, output=8.0)
 WRITING = Price(input=2.0, cached_input=0.5, cache_write=2.5, output=8.0)
@@ -121,7 +122,7 @@ def builtin() -> PriceList:
 
 
 def test_a_model_is_found_by_its_host_and_name() -> None:
-    assert builtin().find(OPENAI, "gpt-4") == Price(input=30.0, output=60.0)
+    assert builtin().find(OPENAI, "gpt-4") == GPT_4
     assert builtin().find("API.OpenAI.com", "gpt-4") == Price(input=30.0, output=60.0)
     assert builtin().find("proxy.example.org", "gpt-4") is None
 
@@ -144,7 +145,8 @@ def test_a_dated_snapshot_costs_what_its_model_costs() -> None:
 
 
 def test_a_snapshot_that_is_listed_has_its_own_price() -> None:
-    assert builtin().find(OPENAI, "gpt-4o-2024-05-13") == Price(input=5.0, output=15.0)
+    own_price = Price(input=5.0, output=15.0, batch_input=2.5, batch_output=7.5)
+    assert builtin().find(OPENAI, "gpt-4o-2024-05-13") == own_price
     assert builtin().find(OPENAI, "gpt-3.5-turbo-1106") == Price(input=1.0, output=2.0)
     assert builtin().find(OPENAI, "gpt-4-0613") == Price(input=30.0, output=60.0)
 
@@ -252,7 +254,7 @@ def test_the_users_prices_go_over_the_builtin_ones(tmp_path: Path) -> None:
     found = load_prices(path)
     assert found.find(OPENAI, "gpt-4") == Price(input=27.0, output=54.0)
     assert found.find(OPENAI, "my-tune-2026-01-31") == Price(input=1.0, output=2.0)
-    assert found.find(OPENAI, "gpt-4-0613") == Price(input=30.0, output=60.0)
+    assert found.find(OPENAI, "gpt-4-0613") == GPT_4
     entry = found.entry(OPENAI, "gpt-4")
     assert entry is not None
     assert (entry.own, entry.source, entry.as_of) == (True, "our contract", None)
@@ -327,3 +329,26 @@ def test_a_file_that_cannot_be_read_names_the_setting(tmp_path: Path) -> None:
     for path in (tmp_path / "none.yaml", tmp_path, tmp_path / "binary", tmp_path / ("x" * 5000)):
         with pytest.raises(ConfigError, match="HARNESS_PRICES: "):
             load_prices(path)
+
+
+def test_calls_in_batches_cost_a_share_where_no_other_price_is_listed(tmp_path: Path) -> None:
+    listed = """
+here:
+  batch_factor: 0.5
+  models:
+    plain: {input: 2, output: 8, long_context: {above_tokens: 10, input: 4, output: 12}}
+    own: {input: 2, output: 8, batch_input: 2, batch_output: 7}
+elsewhere: {models: {plain: {input: 2, output: 8}}}
+"""
+    path = tmp_path / "prices.yaml"
+    path.write_text(listed)
+    prices = load_prices(path)
+    short, long = Usage(5, 1_000_000), Usage(11, 1_000_000)
+    found = {
+        (host, model): [price.batch.cost(usage) for usage in (short, long)]
+        for host, model in (("here", "plain"), ("here", "own"), ("elsewhere", "plain"))
+        if (price := prices.find(host, model))
+    }
+    assert found["here", "plain"] == pytest.approx([4, 6], abs=1e-3)
+    assert found["here", "own"] == pytest.approx([7, 7], abs=1e-3)
+    assert found["elsewhere", "plain"] == pytest.approx([8, 8], abs=1e-3)
