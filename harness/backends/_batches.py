@@ -6,7 +6,7 @@ import asyncio
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -19,6 +19,15 @@ from harness.records import Request
 T = TypeVar("T")
 SKEW_S = 2 * 86_400  # by which the provider's clock may differ from ours
 FILE_READY_S = 1.0  # between questions whether an uploaded file has been processed
+UNPROCESSED = frozenset({"pending", "running", "PROCESSING"})  # states of files
+
+
+class UploadedFile(NamedTuple):
+    """A file as a provider describes it."""
+
+    id: str
+    name: str  # as given when it was uploaded
+    status: str
 
 
 class FileBatching(HttpBackend):
@@ -37,13 +46,21 @@ class FileBatching(HttpBackend):
         lines = [msgspec.json.encode(self.line(name, request)) for name, request in entries]
         return b"".join(line + b"\n" for line in lines)
 
-    async def json(self, method: str, url: str, **parts: Any) -> Any:
-        """Return the JSON value that answers a request. ``parts`` are those of `opened`."""
+    async def json(
+        self, method: str, url: str, read: Callable[[Any], T] = lambda found: found, **parts: Any
+    ) -> T:
+        """Send a request, and return what ``read`` makes of the JSON value that answers it.
+
+        ``parts`` are those of `HttpClient.opened`.
+
+        Raises:
+            CallError: If the request fails, or the answer is malformed.
+        """
         async with self.client.opened(method, url, **parts) as response:
             content = self.client.without_key(await response.aread())
         try:
-            return msgspec.json.decode(content) if content.strip() else None
-        except UNREADABLE as error:
+            return read(msgspec.json.decode(content) if content.strip() else {})
+        except (*UNREADABLE, TypeError, AttributeError) as error:
             raise self.client.malformed(content, error) from None
 
     async def results(
@@ -66,24 +83,28 @@ class FileBatching(HttpBackend):
         except CallError as failed:
             return failed
 
-    async def processed(self, file: Mapping[str, Any], url: str, unready: Sequence[str]) -> None:
-        """Wait until the provider has processed an uploaded file."""
-        while file.get("status", file.get("state")) in unready:
+    async def processed(
+        self, file: UploadedFile, url: str, read: Callable[[Any], UploadedFile]
+    ) -> str:
+        """Wait until the provider has processed an uploaded file, and return the file's id."""
+        while file.status in UNPROCESSED:
             await asyncio.sleep(FILE_READY_S)
-            file = await self.json("GET", url)
+            file = await self.json("GET", url, read)
+        return file.id
 
 
-def older(page: Sequence[Any], since: float) -> bool:
+def older(page: Sequence[float | None], since: float) -> bool:
     """Return whether a page of a list ends before a Unix time, and so do all later pages.
 
     ``page`` has the times at which the objects of the page were created. The latest must be the
     first; if the provider lists them in another order, the result is False.
     """
-    first, last = (_moment(page[at]) if page else None for at in (0, -1))
+    first, last = (page[at] if page else None for at in (0, -1))
     return first is not None and last is not None and first > last and last < since - SKEW_S
 
 
-def _moment(created: Any) -> float | None:
+def moment(created: Any) -> float | None:
+    """Return the Unix time that a provider gives as such or as text, or None if there is none."""
     if isinstance(created, str):
         return datetime.fromisoformat(created).timestamp()
     return created if isinstance(created, int | float) else None

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from harness.backends._batches import FileBatching, older
+from harness.backends._batches import FileBatching, T, UploadedFile, moment, older
 from harness.errors import TransientError
 from harness.ports import BatchLimits, BatchState
 from harness.ports.batches import Outcome
@@ -62,10 +62,8 @@ class GeminiBatching(FileBatching):
         async with self.client.opened("POST", url, headers=begin, json=named) as response:
             url = response.headers.get("x-goog-upload-url", "")
         whole = {"x-goog-upload-offset": "0", "x-goog-upload-command": "upload, finalize"}
-        sent = await self.json("POST", url, headers=whole, content=content)
-        name = str(sent["file"]["name"])
-        await self.processed(sent["file"], f"/{name}", ("PROCESSING",))
-        return name
+        file = await self.json("POST", url, _file, headers=whole, content=content)
+        return await self.processed(file, f"/{file.id}", _file)
 
     async def create_batch(
         self, tag: str, entries: Sequence[tuple[str, Request]], file: str | None
@@ -74,27 +72,27 @@ class GeminiBatching(FileBatching):
         first = entries[0][1]
         path = self.path_for(first).replace(":generateContent", ":batchGenerateContent")
         batch = {"batch": {"displayName": tag, "inputConfig": {"fileName": file}}}
-        return str((await self.json("POST", path, json=batch, model=first.model))["name"])
+        found = await self.json("POST", path, _Batch, json=batch, model=first.model)
+        return found.name
 
     async def find_batch(
         self, tag: str, since: float, requests: int, others: Collection[str]
     ) -> str | None:
         """Return the name of the batch with this display name, or None if there is none."""
-        async for page in self._listed("/batches", "operations"):
-            about = [one.get("metadata") or {} for one in page]
-            for one, facts in zip(page, about, strict=True):
-                if facts.get("displayName") == tag:
-                    return str(one["name"])
-            if older([facts.get("createTime") for facts in about], since):
+        async for page in self._listed("/batches", "operations", _Batch):
+            for batch in page:
+                if batch.tag == tag:
+                    return batch.name
+            if older([batch.created for batch in page], since):
                 break
         return None
 
     async def batch_file(self, tag: str) -> str | None:
         """Return the name of the file that was uploaded for a batch, or None if there is none."""
-        async for page in self._listed("/files", "files"):
+        async for page in self._listed("/files", "files", _file):
             for file in page:
-                if file.get("displayName") == tag:
-                    return str(file["name"])
+                if file.name == tag:
+                    return file.id
         return None
 
     async def delete_file(self, file: str) -> None:
@@ -103,17 +101,14 @@ class GeminiBatching(FileBatching):
 
     async def poll_batch(self, batch: str) -> BatchState:
         """Return the state of a batch."""
-        found = await self.json("GET", f"/{batch}")
-        facts = found.get("metadata") or {}
-        state, counts = str(facts.get("state")).rpartition("_")[2], facts.get("batchStats") or {}
-        failed = state == "FAILED" and _results(found) is None
-        said = (found.get("error") or {}).get("message")
+        found = await self.json("GET", f"/{batch}", _Batch)
+        failed = found.state == "FAILED" and found.results is None
         return BatchState(
-            ended=state in ENDED,
-            done=int(counts.get("successfulRequestCount") or 0),
-            failed=int(counts.get("failedRequestCount") or 0),
-            cancelled=state == "CANCELLED",
-            problem=str(said or "no explanation") if failed else "",
+            ended=found.state in ENDED,
+            done=found.done,
+            failed=found.failed,
+            cancelled=found.state == "CANCELLED",
+            problem=found.problem if failed else "",
         )
 
     async def batch_outcomes(
@@ -124,8 +119,9 @@ class GeminiBatching(FileBatching):
         def read(result: _Result) -> tuple[str, Outcome]:
             return result.key, self._outcome(result, request(result.key))
 
-        if (file := _results(await self.json("GET", f"/{batch}"))) is not None:
-            url = self._url("download", f"/{file}:download?alt=media")
+        found = await self.json("GET", f"/{batch}", _Batch)
+        if found.results is not None:
+            url = self._url("download", f"/{found.results}:download?alt=media")
             async for one in self.results(url, _Result, read):
                 yield one
 
@@ -142,13 +138,19 @@ class GeminiBatching(FileBatching):
         base = urlsplit(self.client.url)
         return f"{base.scheme}://{base.netloc}/{service}{base.path}{path}"
 
-    async def _listed(self, path: str, field: str) -> AsyncIterator[list[dict[str, Any]]]:
+    async def _listed(
+        self, path: str, field: str, read: Callable[[Any], T]
+    ) -> AsyncIterator[list[T]]:
+        """Yield the pages of a list, which is a field of the answer."""
+
+        def paged(found: Any) -> tuple[list[T], str]:
+            return [read(one) for one in found.get(field) or []], found.get("nextPageToken") or ""
+
         asked: dict[str, Any] = {"pageSize": 100}
         while True:
-            found = await self.json("GET", path, params=asked)
-            if page := found.get(field):
-                yield page
-            if not (token := found.get("nextPageToken")):
+            page, token = await self.json("GET", path, paged, params=asked)
+            yield page
+            if not token:
                 return
             asked["pageToken"] = token
 
@@ -165,9 +167,24 @@ class GeminiBatching(FileBatching):
         return None if code == RPC_CANCELLED else failed
 
 
-def _results(batch: Mapping[str, Any]) -> str | None:
-    """Return the name of a batch's file of results, or None if it has none."""
-    for place in (batch.get("response"), (batch.get("metadata") or {}).get("output")):
-        if place and "responsesFile" in place:
-            return str(place["responsesFile"])
-    return None
+def _file(given: Any) -> UploadedFile:
+    given = given.get("file") or given  # the answer to an upload
+    return UploadedFile(given["name"], str(given.get("displayName")), str(given.get("state")))
+
+
+class _Batch:
+    """What is read from a batch, which is a long-running operation."""
+
+    def __init__(self, given: dict[str, Any]) -> None:
+        facts = given.get("metadata") or {}
+        counts = facts.get("batchStats") or {}
+        outputs = (given.get("response") or {}, facts.get("output") or {})
+        self.name = str(given["name"])
+        self.tag = facts.get("displayName")
+        self.created = moment(facts.get("createTime"))
+        self.state = str(facts.get("state")).rpartition("_")[2]  # BATCH_STATE_… or JOB_STATE_…
+        self.done = int(counts.get("successfulRequestCount") or 0)
+        self.failed = int(counts.get("failedRequestCount") or 0)
+        self.problem = str((given.get("error") or {}).get("message") or "no explanation")
+        files = [one["responsesFile"] for one in outputs if "responsesFile" in one]
+        self.results: str | None = files[0] if files else None

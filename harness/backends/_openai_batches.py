@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from harness.backends._batches import FileBatching, older
+from harness.backends._batches import FileBatching, UploadedFile, moment, older
 from harness.errors import TransientError
 from harness.ports import BatchLimits, BatchState
 from harness.ports.batches import Outcome
@@ -25,6 +25,8 @@ TAG = "harness"  # key of the batch's metadata
 STATUSES = {"success": "completed", "timeout_exceeded": "expired"}  # Mistral's, by OpenAI's
 ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
 NOT_EXECUTED = frozenset({"batch_expired", "batch_cancelled"})
+
+I = TypeVar("I", "_Batch", UploadedFile)  # noqa: E741
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +97,8 @@ class OpenAIBatching(FileBatching):
             form["expires_after[anchor]"] = "created_at"
             form["expires_after[seconds]"] = str(rules.keep_days * 86_400)
         path = "/files/upload" if rules.form == "together" else "/files"
-        file = await self.json("POST", path, files=files, data=form)
-        await self.processed(file, f"/files/{file['id']}", ("pending", "running"))
-        return str(file["id"])
+        file = await self.json("POST", path, _file, files=files, data=form)
+        return await self.processed(file, f"/files/{file.id}", _file)
 
     async def create_batch(
         self, tag: str, entries: Sequence[tuple[str, Request]], file: str | None
@@ -111,7 +112,8 @@ class OpenAIBatching(FileBatching):
             given |= {"input_file_id": file, "completion_window": f"{rules.window_h}h"}
         if rules.form != "together":
             given["metadata"] = {TAG: tag}
-        return _Batch(await self.json("POST", self._batches_path, json=given, model=model)).id
+        batch = await self.json("POST", self._batches_path, _Batch, json=given, model=model)
+        return batch.id
 
     async def find_batch(
         self, tag: str, since: float, requests: int, others: Collection[str]
@@ -121,20 +123,20 @@ class OpenAIBatching(FileBatching):
         file = None if named else await self.batch_file(tag)
         if not named and file is None:
             return None
-        async for page in self._listed(self._batches_path):
-            for batch in map(_Batch, page):
+        async for page in self._listed(self._batches_path, _Batch):
+            for batch in page:
                 if batch.tag == tag if named else batch.file == file:
                     return batch.id
-            if older([one.get("created_at") for one in page], since):
+            if older([batch.created for batch in page], since):
                 break
         return None
 
     async def batch_file(self, tag: str) -> str | None:
         """Return the id of the file that was uploaded for a batch, or None if there is none."""
-        async for page in self._listed("/files"):
+        async for page in self._listed("/files", _file):
             for file in page:
-                if file.get("filename") == f"{tag}.jsonl":
-                    return str(file["id"])
+                if file.name == f"{tag}.jsonl":
+                    return file.id
         return None
 
     async def delete_file(self, file: str) -> None:
@@ -143,7 +145,7 @@ class OpenAIBatching(FileBatching):
 
     async def poll_batch(self, batch: str) -> BatchState:
         """Return the state of a batch."""
-        found = _Batch(await self.json("GET", f"{self._batches_path}/{batch}"))
+        found = await self.json("GET", f"{self._batches_path}/{batch}", _Batch)
         failed = found.status == "failed" and not found.results
         return BatchState(
             ended=found.status in ENDED,
@@ -162,7 +164,7 @@ class OpenAIBatching(FileBatching):
         def read(result: _Result) -> tuple[str, Outcome]:
             return result.custom_id, self._outcome(result, request(result.custom_id))
 
-        found = _Batch(await self.json("GET", f"{self._batches_path}/{batch}"))
+        found = await self.json("GET", f"{self._batches_path}/{batch}", _Batch)
         for file in found.results:
             async for one in self.results(f"/files/{file}/content", _Result, read):
                 yield one
@@ -187,20 +189,23 @@ class OpenAIBatching(FileBatching):
     def _batches_path(self) -> str:
         return "/batch/jobs" if self._rules.form == "mistral" else "/batches"
 
-    async def _listed(self, path: str) -> AsyncIterator[list[dict[str, Any]]]:
+    async def _listed(self, path: str, read: Callable[[Any], I]) -> AsyncIterator[list[I]]:
         """Yield the pages of a list. A page without anything new is the last one."""
-        mistral, known = self._rules.form == "mistral", set[str]()
+
+        def paged(found: Any) -> tuple[list[I], bool]:
+            whole = isinstance(found, list)
+            listed = found if whole else found.get("data") or []
+            return [read(one) for one in listed], not whole and found.get("has_more") is not False
+
+        mistral, known, more = self._rules.form == "mistral", set[str](), True
         asked: dict[str, Any] = {"page_size": 100, "page": 0} if mistral else {"limit": 100}
-        while True:
-            found = await self.json("GET", path, params=asked)
-            page = found if isinstance(found, list) else found.get("data") or []
-            if not {one["id"] for one in page} - known:
+        while more:
+            page, more = await self.json("GET", path, paged, params=asked)
+            if not {one.id for one in page} - known:
                 return
             yield page
-            if isinstance(found, dict) and found.get("has_more") is False:
-                return
-            known.update(one["id"] for one in page)
-            asked |= {"page": asked["page"] + 1} if mistral else {"after": page[-1]["id"]}
+            known.update(one.id for one in page)
+            asked |= {"page": asked["page"] + 1} if mistral else {"after": page[-1].id}
 
     def _outcome(self, result: _Result, request: Request) -> Outcome:
         response, error = result.response, result.error or _Error()
@@ -214,6 +219,10 @@ class OpenAIBatching(FileBatching):
         return self.outcome(body, request)
 
 
+def _file(given: Any) -> UploadedFile:
+    return UploadedFile(str(given["id"]), str(given.get("filename")), str(given.get("status")))
+
+
 class _Batch:
     """What is read from a batch: OpenAI's field names, Mistral's, or Together's."""
 
@@ -225,6 +234,7 @@ class _Batch:
         self.status = STATUSES.get(status, status)
         self.tag = (given.get("metadata") or {}).get(TAG)
         self.file = given.get("input_file_id")
+        self.created = moment(given.get("created_at"))
         self.done = int(counts.get("completed") or given.get("succeeded_requests") or 0)
         self.failed = int(counts.get("failed") or given.get("failed_requests") or 0)
         ids = (

@@ -30,14 +30,18 @@ def request(text: str = "Hello.") -> Request:
     return Request("m", (Message("user", text),), asked, 0, Origin("a", 0, 1))
 
 
-def backend(vendor: str, server: MockServer, key: str = "a-key-of-mine") -> Backend:
-    given: dict[str, Any] = {"api_key_env": "KEY", "secret": lambda _: key, **LIMITS}
+def backend(vendor: str, server: MockServer) -> Backend:
+    return at(vendor, server.url)
+
+
+def at(vendor: str, url: str) -> Backend:
+    given: dict[str, Any] = {"api_key_env": "KEY", "secret": lambda _: "a-key-of-mine", **LIMITS}
     if vendor == "anthropic":
-        return AnthropicBackend(base_url=server.url, **given)
+        return AnthropicBackend(base_url=url, **given)
     if vendor == "gemini":
-        return GeminiBackend(base_url=f"{server.url}/v1beta", **given)
+        return GeminiBackend(base_url=f"{url}/v1beta", **given)
     preset = None if vendor == "openai" else vendor
-    return OpenAIBackend(preset, base_url=server.base_url, **given)
+    return OpenAIBackend(preset, base_url=f"{url}/v1", **given)
 
 
 async def create(one: Backend, tag: str = "t", requests: int = 1) -> str:
@@ -158,14 +162,33 @@ async def test_results_may_be_elsewhere_but_the_key_is_not_sent_there() -> None:
     url = b"http://127.0.0.1:%d/store" % store.sockets[0].getsockname()[1]
     server = await asyncio.start_server(provider, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    given: dict[str, Any] = {"api_key_env": "KEY", "secret": lambda _: "a-key-of-mine", **LIMITS}
-    one = OpenAIBackend("together", base_url=f"http://127.0.0.1:{port}/v1", **given)
+    one = at("together", f"http://127.0.0.1:{port}")
     async with store, server:
         found = [outcome async for _, outcome in one.batch_outcomes("b", lambda _: request())]
     await one.aclose()
     assert [type(outcome) for outcome in found] == [TransientError]
     assert len(sent) == 1
     assert b"a-key-of-mine" not in sent[0]
+
+
+@pytest.mark.parametrize("vendor", FROM_FILES)
+@pytest.mark.parametrize("body", [b"{}", b"[]", b'{"id": ', b'{"data": [1]}', b'"text"'])
+async def test_a_malformed_answer_is_a_failed_request(vendor: str, body: bytes) -> None:
+    async def provider(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(provider, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    one = at(vendor, url)
+    entries = [("a-t", request())]
+    async with server:
+        for failing in (one.create_batch("t", entries, "f"), one.poll_batch("b")):
+            with pytest.raises(TransientError, match="malformed"):
+                await failing
+    await one.aclose()
 
 
 async def test_anthropic_knows_a_lost_batch_when_it_has_ended() -> None:
