@@ -123,7 +123,7 @@ def builtin() -> PriceList:
 
 def test_a_model_is_found_by_its_host_and_name() -> None:
     assert builtin().find(OPENAI, "gpt-4") == GPT_4
-    assert builtin().find("API.OpenAI.com", "gpt-4") == Price(input=30.0, output=60.0)
+    assert builtin().find("API.OpenAI.com", "gpt-4") == GPT_4
     assert builtin().find("proxy.example.org", "gpt-4") is None
 
 
@@ -145,10 +145,11 @@ def test_a_dated_snapshot_costs_what_its_model_costs() -> None:
 
 
 def test_a_snapshot_that_is_listed_has_its_own_price() -> None:
-    own_price = Price(input=5.0, output=15.0, batch_input=2.5, batch_output=7.5)
-    assert builtin().find(OPENAI, "gpt-4o-2024-05-13") == own_price
-    assert builtin().find(OPENAI, "gpt-3.5-turbo-1106") == Price(input=1.0, output=2.0)
-    assert builtin().find(OPENAI, "gpt-4-0613") == Price(input=30.0, output=60.0)
+    gpt_4o = Price(input=5.0, output=15.0, batch_input=2.5, batch_output=7.5)
+    gpt_35 = Price(input=1.0, output=2.0, batch_input=0.5, batch_output=1.0)
+    assert builtin().find(OPENAI, "gpt-4o-2024-05-13") == gpt_4o
+    assert builtin().find(OPENAI, "gpt-3.5-turbo-1106") == gpt_35
+    assert builtin().find(OPENAI, "gpt-4-0613") == GPT_4
 
 
 @pytest.mark.parametrize(
