@@ -129,13 +129,13 @@ class LmEvalTask:
             found.append(Message("assistant", continuation))
         return tuple(found)
 
-    @property
+    @cached_property  # asked for each request, to see what the task can do
     def needed_features(self) -> frozenset[str]:
         """The feature ``loglikelihoods``, if answers are given."""
         given = any(not document.generates for document in self._loaded.documents)
         return frozenset({LOGLIKELIHOODS} if given else ())
 
-    @property
+    @cached_property
     def needed_samples(self) -> int:
         """The largest number of answers to a document that a task's metrics are computed from."""
         return max(map(scoring.repeats, self._loaded.tasks.values()))

@@ -12,6 +12,7 @@ import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -125,7 +126,10 @@ def load(
         DataMissing: If the data of a task cannot be loaded.
         ExtraMissing: If lm-eval is not installed.
     """
-    import_extra("lm_eval", "lm-eval")
+    templates = import_extra("lm_eval.utils", "lm-eval").env
+    if not hasattr(templates.from_string, "cache_info"):
+        # lm-eval compiles its templates again for each document, which takes most of its time.
+        templates.from_string = lru_cache(1000)(templates.from_string)
     logging.getLogger("lm_eval").setLevel(logging.ERROR)
     python, numpy = random.getstate(), np.random.get_state()
     random.seed(PYTHON_SEED)
