@@ -69,13 +69,13 @@ def aggregate_table(runs: Sequence[Metrics]) -> Table:
     """Build a table of the metrics that runs' tasks compute themselves."""
     several = len(runs) > 1
     rows = [
-        [*([run.run] if several else []), part, metric, number(value, 4)]
+        [*([run.run] if several else []), part, metric, f"{value:.6g}"]
         for run in runs
         for part, found in run.aggregates.items()
         for metric, value in found.items()
     ]
     columns = [*(["run"] if several else []), "task", "metric", "value"]
-    return table(columns, rows, title="As the benchmark computes it", names=len(columns) - 1)
+    return table(columns, rows, title="As the benchmark computes it")
 
 
 def headed(document: TableDocument, metrics: Metrics) -> TableDocument:
