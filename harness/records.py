@@ -143,6 +143,7 @@ class Request(Struct, frozen=True):
     seed: int | None = None  # the provider's, not the run's; None if none is sent
     redraw: int = 0  # how many times this answer was drawn before (--retry truncated)
     loglikelihoods: bool = False  # whether to return those of the assistant's messages
+    window: int = 0  # if above 0, the one text is scored in windows of so many tokens
 
     @property
     def continuations(self) -> list[tuple[str, str]]:

@@ -40,6 +40,56 @@ def read(request: Request, echoes: Sequence[object]) -> str:
     return msgspec.json.encode(found).decode()
 
 
+def windows(
+    prefix: Sequence[int], tokens: Sequence[int], length: int
+) -> list[tuple[list[int], int]]:
+    """Split a long text into windows, as lm-evaluation-harness does for a ``max_length``.
+
+    Each token of the text is scored in one window, behind at least one other token.
+
+    Args:
+        prefix: Tokens before the text, of which the last one counts.
+        tokens: The text's tokens.
+        length: The maximum number of tokens in a window, plus one that is generated.
+
+    Returns:
+        The tokens of each window, with the number of those at its end that are scored.
+
+    Raises:
+        RequestRejected: If there is nothing to score, or nothing before it.
+    """
+    if not prefix or not tokens or length < 3:
+        problem = "A text is scored in windows of 3 tokens or more, behind a prefix."
+        raise RequestRejected(problem, "Set task.prefix_token and task.max_length.")
+    step = length - 2
+    found = [([prefix[-1], *tokens[:step]], len(tokens[:step]))]
+    for begin in range(step, len(tokens), step):
+        end = min(begin + step, len(tokens))
+        found.append(([*tokens[end - step - 1 : end]], end - begin))
+    return found
+
+
+def logprobs(echoes: Sequence[object]) -> str:
+    """Return the log-probabilities of all tokens in each field ``logprobs``, as JSON."""
+    found = [msgspec.convert(one, _Echo).token_logprobs[:-1] for one in echoes]
+    return msgspec.json.encode(found).decode()
+
+
+def total(text: str, counts: Sequence[int]) -> str:
+    """Return the text of a reply: the sum over windows of their last tokens' log-probabilities.
+
+    Args:
+        text: The log-probabilities, as returned by `logprobs`.
+        counts: The number of each window's last tokens that are scored.
+    """
+    found = msgspec.json.decode(text, type=list[list[float | None]])
+    scored = [window[-n:] for window, n in zip(found, counts, strict=False)]
+    sums = [sum(one for one in window if one is not None) for window in scored]
+    if [len(window) for window in scored] != list(counts) or any(None in one for one in scored):
+        raise RequestRejected("The server does not return a log-probability for each token.")
+    return msgspec.json.encode([(sum(sums), False)]).decode()
+
+
 class _Echo(msgspec.Struct):
     tokens: list[str]
     token_logprobs: list[float | None]

@@ -10,10 +10,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+import msgspec
+from msgspec import structs
+
 from harness.backends import _loglikelihoods
 from harness.backends._bodies import Dialects, finish, split_think
+from harness.backends._http import UNREADABLE
 from harness.backends.openai import CompletionChoice, OpenAIBackend, ProviderPreset
-from harness.records import Request
+from harness.records import Reply, Request
+
+
+class _Tokenised(msgspec.Struct):
+    tokens: list[int]
 
 
 class OpenAICompletionsBackend(OpenAIBackend):
@@ -55,7 +63,32 @@ class OpenAICompletionsBackend(OpenAIBackend):
         if not request.loglikelihoods:
             return super().answer(choices, request)
         ordered = sorted(choices, key=lambda one: one.index if isinstance(one.index, int) else 0)
-        return _loglikelihoods.read(request, [one.logprobs for one in ordered]), "stop", None
+        echoes = [one.logprobs for one in ordered]
+        if request.window:
+            return _loglikelihoods.logprobs(echoes), "stop", None
+        return _loglikelihoods.read(request, echoes), "stop", None
+
+    async def generate(self, request: Request) -> Reply:
+        """Return the reply to a request. A text in windows is first split by the server."""
+        if not request.window:
+            return await super().generate(request)
+        [(prefix, text)] = request.continuations
+        before = await self._tokens(prefix, request.model)
+        tokens = await self._tokens(text, request.model)
+        windows = _loglikelihoods.windows(before, tokens, request.window)
+        body = {**self.body(request), "prompt": [window for window, _ in windows]}
+        reply = self.decoded(await self.client.post(self.path, body, request.model), request)
+        found = _loglikelihoods.total(reply.text, [count for _, count in windows])
+        return structs.replace(reply, text=found)
+
+    async def _tokens(self, text: str, model: str) -> list[int]:
+        """Return the numbers of a text's tokens, from the endpoint of vLLM's tokenizer."""
+        body = {"model": model, "prompt": text, "add_special_tokens": False}
+        content = await self.client.post("/../tokenize", body, model)
+        try:
+            return msgspec.json.decode(content, type=_Tokenised).tokens
+        except UNREADABLE as error:
+            raise self.client.malformed(content, error) from None
 
     def said(self, choice: CompletionChoice) -> tuple[str, str, str | None]:
         """Return the text, the finish reason and the reasoning (or None) of an answer."""

@@ -52,7 +52,7 @@ def call_key(
     )
     # Added only if set, so that replies cached by earlier versions keep their keys.
     if request.loglikelihoods:
-        parts = (*parts, LOGLIKELIHOODS)
+        parts = (*parts, LOGLIKELIHOODS, request.window)
     if part:
         return content_hash((*parts, request.redraw, part))
     return content_hash((*parts, request.redraw) if request.redraw else parts)

@@ -30,7 +30,7 @@ from harness.mock.connection import SPACES, Connection, Message, Receive, Send
 from harness.mock.faults import ANSWERS, STATUSES, Fault, FaultMix, Latency, draw
 from harness.mock.gemini import GeminiContent
 from harness.mock.gemini_batches import UPLOAD_URL, GeminiBatches
-from harness.mock.likelihoods import END, Vocabulary, scored
+from harness.mock.likelihoods import END, scored
 from harness.mock.openai import OpenAIChat, OpenAICompletions, error_object
 from harness.mock.openai_batches import MistralBatches, OpenAIBatches
 from harness.mock.openai_responses import OpenAIResponses
@@ -128,7 +128,7 @@ class Provider:
         self._seed, self._api_key, self._retry_after = seed, api_key, retry_after
         self._models, self._refuse, self._reasoning = models, refuse, reasoning
         self._answerer = answerer(answers)
-        self._prompt_cache, self._vocabulary = PromptCache(), Vocabulary()
+        self._prompt_cache = PromptCache()
         self._vendors = {kind.path: kind(reasoning) for kind in WIRE_FORMATS}
         self._encode = msgspec.json.Encoder().encode
         self._batching = BatchSettings(seed)
@@ -420,11 +420,11 @@ class Provider:
                     return 200, {"eos_token": END}
                 case "POST /tokenize":
                     text = msgspec.json.decode(body, type=_Tokenised).prompt
-                    tokens = self._vocabulary.encode(text)
+                    tokens = OpenAICompletions.vocabulary.encode(text)
                     return 200, {"tokens": tokens, "count": len(tokens)}
                 case "POST /detokenize":
                     numbers = msgspec.json.decode(body, type=_Tokenised).tokens
-                    return 200, {"prompt": self._vocabulary.decode(numbers)}
+                    return 200, {"prompt": OpenAICompletions.vocabulary.decode(numbers)}
                 case "GET /stats/bodies":
                     return 200, self.stats.by_body()
                 case "GET /faults" | "POST /faults":

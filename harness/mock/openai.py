@@ -18,6 +18,7 @@ from msgspec import Meta, Struct
 
 from harness.mock import wire
 from harness.mock.answers import inline
+from harness.mock.likelihoods import Vocabulary
 from harness.mock.wire import ApiError, Headers, Level, MockRequest, ReplyChoice, Turn
 
 DEFAULT_MAX_TOKENS = 16  # OpenAI's default for a legacy completion
@@ -54,7 +55,7 @@ class _ChatRequest(Struct):
 
 class _CompletionRequest(Struct):
     model: str
-    prompt: str | Annotated[list[str], Meta(min_length=1)]
+    prompt: str | Annotated[list[str | list[int]], Meta(min_length=1)]
     n: _N | None = None
     max_tokens: Annotated[int, Meta(ge=0)] | None = None
     stop: str | list[str] | None = None
@@ -212,6 +213,7 @@ class OpenAICompletions(OpenAI):
     """
 
     path = "/v1/completions"
+    vocabulary: ClassVar = Vocabulary()  # prompts may be numbers of its tokens
     id_prefix = "cmpl"
     constants: ClassVar = {"object": "text_completion"}
 
@@ -225,7 +227,9 @@ class OpenAICompletions(OpenAI):
         if request.suffix or request.stream or request.max_tokens == 0:
             said = "The mock provider does not support 'suffix', 'stream' and length 0."
             raise self.invalid(said, "unsupported_parameter")
-        prompts = (request.prompt,) if isinstance(request.prompt, str) else tuple(request.prompt)
+        given = [request.prompt] if isinstance(request.prompt, str) else request.prompt
+        decode = self.vocabulary.decode
+        prompts = tuple(one if isinstance(one, str) else decode(one) for one in given)
         echoes = request.echo and request.logprobs is not None and request.max_tokens == 1
         if not echoes and (request.echo or len(prompts) > 1):
             said = "The mock provider supports 'echo' and several prompts only with 'logprobs' and"

@@ -230,6 +230,8 @@ def _recorded(request: Request, prompt: str) -> dict[str, Any]:
         kept["redraw"] = request.redraw
     if request.loglikelihoods:
         kept["loglikelihoods"] = True
+    if request.window:
+        kept["window"] = request.window
     # Later rounds' messages follow from those of round 1, the answers and the feedback.
     return kept | ({"messages": request.messages} if number == 1 else {"follows": number - 1})
 

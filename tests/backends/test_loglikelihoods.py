@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from harness.backends._loglikelihoods import read
+from harness.backends._loglikelihoods import read, total, windows
 from harness.backends.openai_completions import OpenAICompletionsBackend
 from harness.calls.budget import bounds
 from harness.calls.calls import call_key
 from harness.errors import RequestRejected
 from harness.mock import MockServer
-from harness.mock.likelihoods import scored, tokenise
+from harness.mock.likelihoods import END, scored, tokenise
 from harness.records import Decoding, Message, Origin, Request
 from tests.backends.answering import answering, transient
 
@@ -146,6 +147,52 @@ def test_an_answer_is_greedy_if_each_of_its_tokens_is_the_likeliest() -> None:
     assert json.loads(read(request, [other])) == [[-2.0, False]]
 
 
+@pytest.mark.parametrize(
+    ("n", "length", "expected"),
+    [
+        (3, 5, [([0, 1, 2, 3], 3)]),
+        (4, 5, [([0, 1, 2, 3], 3), ([1, 2, 3, 4], 1)]),
+        (5, 4, [([0, 1, 2], 2), ([2, 3, 4], 2), ([3, 4, 5], 1)]),
+        (2, 3, [([0, 1], 1), ([1, 2], 1)]),
+    ],
+)
+def test_each_token_is_scored_in_one_window(
+    n: int, length: int, expected: list[tuple[list[int], int]]
+) -> None:
+    assert windows([7, 0], range(1, n + 1), length) == expected
+
+
+@pytest.mark.parametrize(("prefix", "n", "length"), [([], 3, 5), ([0], 0, 5), ([0], 3, 2)])
+def test_what_cannot_be_split_into_windows_is_rejected(
+    prefix: list[int], n: int, length: int
+) -> None:
+    with pytest.raises(RequestRejected, match="in windows"):
+        windows(prefix, range(n), length)
+
+
+async def test_a_text_in_windows_is_the_sum_of_its_tokens() -> None:
+    text = "Is 7 prime? Surely, naïve Zoë, and so on."
+    asked_in = replace(asked(("user", END), ("assistant", text)), window=8)
+    with MockServer() as server:
+        ((found, greedy),) = json.loads(await generated(server.base_url, asked_in))
+        stats = server.stats()
+    expected = 0.0
+    tokens = tokenise(text)
+    numbers = range(1, len(tokens) + 1)
+    for window, count in windows([0], numbers, 8):
+        of_window = "".join((END, *tokens)[number] for number in window)
+        positions = (scored("m", of_window).positions or ())[:-1]
+        expected += sum(position.logprob for position in positions[-count:])
+    assert (found, greedy) == (pytest.approx(expected, abs=1e-12), False)
+    assert stats.requests == 1
+
+
+@pytest.mark.parametrize("text", ["[[-1.0]]", "[[-1.0,null],[-1.0]]", "[]"])
+def test_windows_without_all_log_probabilities_are_rejected(text: str) -> None:
+    with pytest.raises(RequestRejected, match="each token"):
+        total(text, [2, 1])
+
+
 def test_each_answer_stands_behind_its_own_context() -> None:
     two = asked(
         ("user", "a"), ("assistant", "b"), ("assistant", "c"), ("user", "d"), ("assistant", "e")
@@ -156,7 +203,5 @@ def test_each_answer_stands_behind_its_own_context() -> None:
 
 
 def test_log_likelihoods_have_keys_of_their_own() -> None:
-    from msgspec.structs import replace
-
     answer = replace(CHOICES, loglikelihoods=False)
     assert call_key("b", "e", CHOICES) != call_key("b", "e", answer)

@@ -51,6 +51,8 @@ class LmEvalTask:
         system_instruction: Text before the task's own description.
         fewshot_seed: Seed of the choice of few-shot examples.
         prefix_token: Text before answers that have no context, such as <|endoftext|>.
+        max_length: Tokens in a window of loglikelihood_rolling, as in lm-eval's model_args
+            (default: texts are scored as a whole). Needs a server with vLLM's tokenizer endpoint.
         metadata: Values for tasks that take them (lm-eval's option of this name).
     """
 
@@ -66,6 +68,7 @@ class LmEvalTask:
         system_instruction: str | None = None,
         fewshot_seed: int = SHOTS_SEED,
         prefix_token: str = "",
+        max_length: int | None = None,
         metadata: dict[str, Any] | None = None,
         *,
         data: DataFolder,
@@ -80,7 +83,7 @@ class LmEvalTask:
         self._prompts = LmPrompts(
             num_fewshot, chat, fewshot_as_multiturn, system_instruction, fewshot_seed
         )
-        self._prefix, self._metadata = prefix_token, metadata or {}
+        self._prefix, self._window, self._metadata = prefix_token, max_length or 0, metadata or {}
 
     @cached_property
     def _loaded(self) -> LmTasks:
@@ -147,7 +150,9 @@ class LmEvalTask:
             answers = sum(message.role == "assistant" for message in request.messages)
             # A server generates a token for each answer, which is not used.
             own = Decoding(temperature=0.0, max_tokens=answers, extra=decoding.extra)
+            rolling = instance.data.requests[0].request_type == "loglikelihood_rolling"
             request = structs.replace(request, decoding=own, loglikelihoods=True)
+            request = structs.replace(request, window=self._window if rolling else 0)
             return structs.replace(request, sample=0, seed=None)  # all samples share a call
         theirs: dict[str, Any] = dict(instance.data.requests[0].args[1])
         theirs.pop("do_sample", None)

@@ -63,7 +63,7 @@ class Recorder:
                 found.append(json.dumps(body["messages"], ensure_ascii=False))
             else:
                 found += [body["prompt"]] if isinstance(body["prompt"], str) else body["prompt"]
-        return sorted(found)
+        return sorted(found, key=str)
 
 
 class _Protocol(HttpToolsProtocol):

@@ -91,6 +91,7 @@ def compared(
         args = {"base_url": f"{url}/v1/{path}"}
         if path == "completions":
             args |= {"tokenizer_backend": "remote", "tokenized_requests": False}
+        args |= given["model_args"]
         found = lm_eval(folder, {**given, "model_args": args})
     with serving(ours) as url:
         run(folder, *COMMAND, "run", run_file(folder, url, task, **more))
@@ -172,6 +173,14 @@ def test_a_chat_template_as_plain_text(tmp_path: Path) -> None:
     for name in asked:
         assert_equal(found.theirs[name], found.ours[name])
     assert found.our_texts == found.their_texts
+
+
+def test_a_long_text_is_scored_in_windows(tmp_path: Path) -> None:
+    asked = {"tasks": ["rolling"], "model_args": {"max_length": 9}}
+    task = {"task": "rolling", "prefix_token": END, "max_length": 9}
+    found = compared(tmp_path, asked, task)
+    assert_equal(found.theirs["rolling"], found.ours["rolling"])
+    assert len(found.their_texts) > found.our_calls == 12
 
 
 def test_other_shots_and_another_seed(tmp_path: Path) -> None:
