@@ -19,6 +19,7 @@ from harness.errors import CallError, FatalCallError, RequestRejected, Transient
 from harness.mock import MockServer
 from harness.ports import BatchUnsure
 from harness.records import Decoding, Message, Origin, Reply, Request
+from tests.backends.answering import answering, transient
 
 Backend = OpenAIBackend | AnthropicBackend | GeminiBackend
 FROM_FILES = ["openai", "azure", "groq", "mistral", "together", "gemini"]
@@ -174,21 +175,13 @@ async def test_results_may_be_elsewhere_but_the_key_is_not_sent_there() -> None:
 @pytest.mark.parametrize("vendor", FROM_FILES)
 @pytest.mark.parametrize("body", [b"{}", b"[]", b'{"id": ', b'{"data": [1]}', b'"text"'])
 async def test_a_malformed_answer_is_a_failed_request(vendor: str, body: bytes) -> None:
-    async def provider(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
-        await writer.drain()
-        writer.close()
-
-    server = await asyncio.start_server(provider, "127.0.0.1", 0)
-    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    one = at(vendor, url)
-    entries = [("a-t", request())]
-    async with server:
-        for failing in (one.create_batch("t", entries, "f"), one.poll_batch("b")):
-            with pytest.raises(TransientError, match="malformed"):
-                await failing
-    await one.aclose()
+    with answering(body) as (url, _):
+        one = at(vendor, url.removesuffix("/v1"))
+        with transient("malformed"):
+            await one.create_batch("t", [("a-t", request())], "f")
+        with transient("malformed"):
+            await one.poll_batch("b")
+        await one.aclose()
 
 
 async def test_anthropic_knows_a_lost_batch_when_it_has_ended() -> None:

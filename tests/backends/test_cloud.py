@@ -125,7 +125,7 @@ def test_where_vertex_is(location: str, host: str) -> None:
 async def test_entra_id_replaces_the_key_of_azure(monkeypatch: pytest.MonkeyPatch) -> None:
     later = int(time.time()) + 3600
     token = {"access_token": "eyJ.entra-token", "expires_on": later, "token_type": "Bearer"}
-    body = {"choices": [{"message": {"content": "Blue."}, "finish_reason": "stop"}]}
+    body = {"id": "f", "choices": [{"message": {"content": "Blue."}, "finish_reason": "stop"}]}
     with (
         answering(json.dumps(token)) as (identity, asked),
         answering(json.dumps(body)) as (url, sent),
@@ -135,9 +135,10 @@ async def test_entra_id_replaces_the_key_of_azure(monkeypatch: pytest.MonkeyPatc
         monkeypatch.setenv("IDENTITY_HEADER", "secret-header")
         backend = OpenAIBackend("azure_entra", url, secret=str, **LIMITS)
         replies = [await backend.generate(REQUEST) for _ in range(2)]
+        assert await backend.upload_batch("tag", [("a-tag", REQUEST)]) == "f"
         await backend.aclose()
     assert [reply.text for reply in replies] == ["Blue.", "Blue."]
-    assert len(asked) == 1
+    assert (len(asked), len(sent)) == (1, 3)
     assert b"cognitiveservices.azure.com" in asked[0]
     assert all(b"authorization: Bearer eyJ.entra-token" in one for one in sent)
 

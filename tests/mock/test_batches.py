@@ -1,4 +1,4 @@
-"""Batches of the mock provider, as the official SDKs see them."""
+"""Batches of the mock provider, as the official SDKs see them, and Gemini's over HTTP."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Literal
 
 import anthropic
+import httpx2
 import openai
 import pytest
 
@@ -228,3 +229,49 @@ async def test_custom_ids_of_a_message_batch_are_checked(
         for texts in (["a", "a"], ["not valid"], []):
             with pytest.raises(anthropic.BadRequestError):
                 await messages.messages.batches.create(requests=[message(text) for text in texts])
+
+
+GEMINI = {"contents": [{"parts": [{"text": "Hello."}]}]}
+
+
+async def gemini(client: httpx2.AsyncClient, content: bytes) -> httpx2.Response:
+    """Upload a file and create a batch from it, as Google's guide does."""
+    begin = {"x-goog-upload-command": "start", "x-goog-upload-protocol": "resumable"}
+    named = {"file": {"displayName": "mine"}}
+    started = await client.post("/upload/v1beta/files", headers=begin, json=named)
+    whole = {"x-goog-upload-command": "upload, finalize", "x-goog-upload-offset": "0"}
+    url = started.headers["x-goog-upload-url"]
+    file = (await client.post(url, headers=whole, content=content)).json()["file"]
+    about = {"displayName": "mine", "inputConfig": {"fileName": file["name"]}}
+    return await client.post("/v1beta/models/m:batchGenerateContent", json={"batch": about})
+
+
+@pytest.mark.parametrize(
+    ("content", "status"),
+    [
+        (b"", 400),
+        (b"{", 400),
+        (json.dumps({"request": GEMINI}).encode(), 400),
+        (2 * (json.dumps({"key": "a", "request": GEMINI}).encode() + b"\n"), 400),
+        (json.dumps({"key": "a", "request": GEMINI}).encode(), 200),
+    ],
+)
+async def test_a_file_of_gemini_is_checked(content: bytes, status: int) -> None:
+    with MockServer() as server:
+        async with httpx2.AsyncClient(base_url=server.url) as client:
+            assert (await gemini(client, content)).status_code == status
+        assert server.stats().batches == (status == 200)
+
+
+async def test_a_batch_of_gemini_expires_without_results() -> None:
+    content = b"".join(
+        json.dumps({"key": key, "request": GEMINI}).encode() + b"\n" for key in "abcd"
+    )
+    with MockServer(batch_faults={"expired": 1}) as server:
+        async with httpx2.AsyncClient(base_url=server.url) as client:
+            name = (await gemini(client, content)).json()["name"]
+            while not (found := (await client.get(f"/v1beta/{name}")).json()).get("done"):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        assert found["metadata"]["state"] == "BATCH_STATE_EXPIRED"
+        assert "response" not in found
+        assert server.stats().answered == 0
