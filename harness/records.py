@@ -233,6 +233,11 @@ class Reply(Struct, frozen=True):
     prompt_logprobs: PromptLogprobs | None = None
     batch: bool = False  # whether a batch made it, at the price of batches
 
+    @property
+    def is_answer(self) -> bool:
+        """Whether it has a text or was refused. Other replies may be due to an outage."""
+        return bool(self.text.strip()) or self.finish_reason in REFUSALS
+
 
 class Call(Struct, frozen=True):
     """A reply, with the id and Unix times of its call. Attempts may share a call."""

@@ -30,7 +30,7 @@ from harness.config.sections import BatchSection
 from harness.errors import CallError, FatalCallError, PromptRefused, TransientError
 from harness.ports import Batched, BatchState, BatchUnsure
 from harness.ports.batches import Outcome
-from harness.records import REFUSALS, Reply, Request, Usage, encodable
+from harness.records import Reply, Request, Usage, encodable
 
 COMMITTED_TOGETHER = 500  # outcomes per transaction
 LEAST_BYTES = 1_000_000  # a batch of this size is not made smaller when the provider has no room
@@ -341,23 +341,16 @@ class BatchJobs:
         watched = batch.tag in self.running
         await self.ledger.end(batch.tag, status)
         self._disown(batch.tag)
-        left = list(calls.values())
         if self._most_bytes is not None:
             self._most_bytes *= 2  # other programs may have used up the limit
-        if state.cancelled and self.batching.then == "live":
-            self._release(left, LIVE)
-        elif state.cancelled and watched and left:
-            self._release(
-                left,
-                FatalCallError(
-                    f"The batch {name} was cancelled: {len(left):,} of its {batch.requests:,} "
-                    "requests have no answer.",
-                    "Run again to submit them in another batch.",
-                ),
-            )
-        else:
-            expired = TransientError(f"The batch {name} has expired.", kind="timed_out")
-            self._release(left, expired if not state.cancelled else None)
+        missed: Delivered = TransientError(f"The batch {name} has expired.", kind="timed_out")
+        if state.cancelled:
+            missed = LIVE if self.batching.then == "live" else None
+            if missed is None and watched:  # somebody has cancelled it while the run was waiting
+                said = f"The batch {name} was cancelled: {len(calls):,} of its {batch.requests:,} "
+                remedy = "Run again to submit them in another batch."
+                missed = FatalCallError(f"{said}requests have no answer.", remedy)
+        self._release(calls.values(), missed)
 
     async def _commit(self, found: list[tuple[BatchedCall, Outcome]], price: Price | None) -> None:
         """Commit and deliver outcomes. ``price`` is that of the run that created the batch."""
@@ -389,22 +382,15 @@ class BatchJobs:
 
 
 def _cost(reply: Reply, price: Price | None) -> float | None:
-    """Return the cost of a reply, or None if its usage or the price is unknown."""
+    """Return the cost of a batch's reply, or None if its usage or the price is unknown."""
     usage = counted(reply)
-    if usage is None or price is None:
-        return None
-    return (price.batch if reply.batch else price).cost(usage)
+    return None if usage is None or price is None else price.batch.cost(usage)
 
 
 def _price(batch: RecordedBatch) -> Price | None:
     """Return the price that is recorded with a batch. Earlier versions recorded few prices."""
     given = json.loads(batch.section).get("price")
     return None if given is None else Price(**given)
-
-
-def is_cached(reply: Reply) -> bool:
-    """Return whether the cache stores a reply. Empty replies may be due to an outage."""
-    return bool(reply.text.strip()) or reply.finish_reason in REFUSALS
 
 
 def _reply(outcome: Outcome) -> Reply | None:

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 
-from harness.calls.batch_jobs import LIVE, BatchJobs, Delivered, is_cached
+from harness.calls.batch_jobs import LIVE, BatchJobs, Delivered
 from harness.calls.claims import InBatch, PaidElsewhere
 from harness.calls.reply_cache import StoreBusy
 from harness.calls.signals import Ask, Load, Report, Stop, Stopping
@@ -128,7 +128,7 @@ class BatchLane:
                     continue
             outcome = await self._wait(key, request, tag)
             if isinstance(outcome, Reply):
-                if not is_cached(outcome):
+                if not outcome.is_answer:
                     return outcome
                 raise PaidElsewhere(outcome)
             live = live or outcome is LIVE
@@ -190,7 +190,7 @@ class BatchLane:
     def _deliver(self, key: str, outcome: Delivered) -> None:
         waiting = self._attached.pop(key, None) or self._elsewhere.pop(key, None)
         if waiting is None:
-            if isinstance(outcome, Reply) and not is_cached(outcome):
+            if isinstance(outcome, Reply) and not outcome.is_answer:
                 self._empty[key] = outcome
         elif not waiting.outcome.done():
             waiting.outcome.set_result(outcome)

@@ -18,7 +18,7 @@ import msgspec
 
 from harness.calls.database import Statement, Write
 from harness.calls.reply_cache import Payment, ReplyCache, payment_row, reply_row
-from harness.records import REFUSALS, Decoding, Origin, Reply, Request, encodable
+from harness.records import Decoding, Origin, Reply, Request, encodable
 
 PREPARING, CREATING, CANCELLING = "preparing", "creating", "cancelling"
 """Statuses of a batch: its creation has not been requested; it has been, from an uploaded file."""
@@ -165,7 +165,7 @@ class BatchLedger:
             statements.append(("DELETE FROM batch_calls WHERE key = ?", [bytes.fromhex(call.key)]))
             if reply is None:
                 continue
-            if reply.text.strip() or reply.finish_reason in REFUSALS:
+            if reply.is_answer:
                 replies.append(reply_row(call.key, reply, self.backend, self.model, call.run))
             if one.usd is not None:
                 paid = "UPDATE batches SET usd = usd + ? WHERE tag = ?"

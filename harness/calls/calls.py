@@ -15,7 +15,7 @@ from harness.calls.reply_cache import Payment, StoreBusy
 from harness.calls.signals import Ask
 from harness.errors import StoreFailed
 from harness.ports import LOGLIKELIHOODS, Backend, KeyedByRequest
-from harness.records import REFUSALS, Call, Reply, Request, content_hash
+from harness.records import Call, Reply, Request, content_hash
 
 Calls = Callable[[Request], Awaitable[Call]]
 """A complete call stack: takes a worker's request, and returns the call with its reply."""
@@ -183,7 +183,7 @@ class PaidCalls:
                 if found is not None:
                     return self._cached(key, found)
             payment = self.pays(request, reply)
-            if reply.text.strip() or reply.finish_reason in REFUSALS:
+            if reply.is_answer:
                 call = Call(key, reply, False, started, time.time())
                 saving = replies.put(key, reply, self.backend, request.model, payment, self.run)
                 self.claim.hand_over(key)

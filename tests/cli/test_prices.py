@@ -26,7 +26,7 @@ def test_every_price_is_shown_with_its_source_and_day(tmp_path: Path) -> None:
     ended = harness("prices", env=environment(COLUMNS="80"), cwd=tmp_path)
     assert ended.returncode == 0, ended.stderr
     said = words(ended.stdout)
-    assert "gpt-4-0613 30 - 60 - 2026-07-30 1" in said
+    assert "gpt-4-0613 30 - 60 15/30 2026-07-30 1" in said
     assert "gpt-4.1 2 0.5 8 1/4 2026-09-02" in said
     assert "1 https://developers.openai.com/api/docs/pricing" in said
     assert "US dollars per million tokens" in said
@@ -38,7 +38,7 @@ def test_prices_of_long_calls_have_a_line_of_their_own(tmp_path: Path) -> None:
     ended = harness("prices", "GEMINI-2.5-pro", env=environment(), cwd=tmp_path)
     said = words(ended.stdout)
     assert "gemini-2.5-pro 1.25 0.125 10 0.625/5 2026-07-21 1" in said
-    assert "above 200,000 tokens in 2.5 0.25 15 -" in said
+    assert "above 200,000 tokens in 2.5 0.25 15 1.25/7.5" in said
     assert "gpt-4" not in said
 
 
