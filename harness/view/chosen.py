@@ -130,7 +130,8 @@ class Chosen:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._first.wait(), PATIENCE_S)
         indexed = self._indexed
-        found = self._computed.overview if self._computed else _nothing(self._title, indexed < 1)
+        reads = indexed < 1 or any(len(one.index) for one in self.followed)
+        found = self._computed.overview if self._computed else _nothing(self._title, reads)
         warnings, works = [*found.warnings], self.works
         for name, one in zip(self._names, self.followed, strict=True):
             told = one.problem
@@ -395,8 +396,8 @@ def _figures(reported: Reported) -> Sequence[Any]:
     return figures(reported.runs, reported.comparison, reported.matrix, reported.rankings)
 
 
-def _nothing(title: str, partly: bool) -> Overview:
-    told = Headline("The attempts are being read." if partly else "No attempts yet.", [])
+def _nothing(title: str, reads: bool) -> Overview:
+    told = Headline("The attempts are being read." if reads else "No attempts yet.", [])
     return Overview(
         title=title,
         made_at=datetime.now(UTC),

@@ -83,13 +83,13 @@ export function CaseView({ index, overview, state, found, source, version }: Sho
       </div>
       {entry !== undefined && !there && (
         <>
-          <h2 class="case" ref={title} tabIndex={-1}>Not in this page</h2>
+          <h1 class="case" ref={title} tabIndex={-1}>Not in this page</h1>
           <p class="note">This page has no sample {state.sample} of <T t={name} />.</p>
         </>
       )}
       {entry && there && (
         <>
-          <h2 class="case" ref={title} tabIndex={-1} dir="auto"><T t={name} /></h2>
+          <h1 class="case" ref={title} tabIndex={-1} dir="auto"><T t={name} /></h1>
           <ul class="chips">
             {chips.map(([label, group, meaning]) => <li key={label}><T t={label} /> <b><T t={group} /></b>{meaning && <> (<T t={meaning} />)</>}</li>)}
             {index.samples > 1 && <li>sample <b>{state.sample}</b></li>}

@@ -264,7 +264,7 @@ export function Scores({ overview, index, children }: WithParts & { index: Index
     <Section id="scores" title="Checks and judges">
       <p class="note">How often each check is satisfied, or the mean of a score, with 95% intervals. A number opens the samples that fail, or all with the lowest first.</p>
       {names.size > 0 && <Matrix
-        title="Checks and judges"
+        title="Scores by run"
         labels={namesOf(runs)}
         heads={["score", ...runs.map((run) => <T t={run.name} />)]}
         rows={[...names].map(([name, kind]): MatrixRow => {

@@ -104,11 +104,12 @@ export function DataTable({ table, name, hideTitle, stacked }: { table: Table; n
               {over && <tr class="over">{overs(table).map(([heading, span], at) => heading ? <th key={at} scope="colgroup" colSpan={span}><T t={heading} /></th> : <td key={at} colSpan={span} />)}</tr>}
               <tr>
                 {columns.map(({ heading, numeric }, column) => {
+                  if (!heading) return <td key={column} />;
                   const sort = order.of(column);
                   // The largest numbers come first, but names from A.
                   return (
                     <th key={column} scope="col" class={numeric ? "figure" : undefined} aria-sort={sort}>
-                      {rows && heading ? <SortButton heading={heading} sort={sort} onSort={(event) => order.press(column, Boolean(numeric), event)} /> : <T t={heading} />}
+                      {rows ? <SortButton heading={heading} sort={sort} onSort={(event) => order.press(column, Boolean(numeric), event)} /> : <T t={heading} />}
                     </th>
                   );
                 })}
