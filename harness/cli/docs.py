@@ -14,10 +14,7 @@ from harness.errors import ConfigError, nearest
 from harness.report.text import printable
 
 
-def docs(
-    page: Annotated[str, typer.Argument()] = "",
-    form: JsonFormat = "table",
-) -> None:
+def docs(page: Annotated[str, typer.Argument()] = "", form: JsonFormat = "table") -> None:
     """List the pages of the documentation, or show one.
 
     In a terminal, the page is rendered. In a file or pipe, it is written as Markdown.

@@ -25,16 +25,7 @@ from harness.ports import (
     Task,
     decides_by_criteria,
 )
-from harness.records import (
-    Attempt,
-    Call,
-    Instance,
-    Origin,
-    Question,
-    Reply,
-    Request,
-    Score,
-)
+from harness.records import Attempt, Call, Instance, Origin, Question, Reply, Request, Score
 from harness.run.assessment import UNANSWERED, judged_outcomes, reply_outcome
 from harness.run.models import Model, ModelBuilder
 from harness.run.other_runs import answers_of

@@ -18,15 +18,7 @@ from msgspec.structs import replace
 from harness.calls.calls import ReplyUnsaved
 from harness.calls.signals import Stop
 from harness.errors import CallError, FatalCallError, Unparseable
-from harness.records import (
-    SCHEMA_VERSION,
-    Attempt,
-    Call,
-    Instance,
-    Request,
-    Score,
-    Usage,
-)
+from harness.records import SCHEMA_VERSION, Attempt, Call, Instance, Request, Score, Usage
 from harness.run.assessment import (
     UNANSWERED,
     AnswerVerdict,

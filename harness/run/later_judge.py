@@ -23,13 +23,7 @@ from harness.errors import ConfigError, DataMissing, RunConflict
 from harness.ports import Task
 from harness.records import Attempt, Instance, Question
 from harness.run.assessment import judged_outcomes
-from harness.run.judges import (
-    JudgeModel,
-    Judges,
-    build_judge,
-    check_panels,
-    judge_warnings,
-)
+from harness.run.judges import JudgeModel, Judges, build_judge, check_panels, judge_warnings
 from harness.run.judging import Judging, OwedJudgements
 from harness.run.models import (
     Model,

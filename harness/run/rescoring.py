@@ -224,10 +224,7 @@ def _same_prompt(job: Job, instance: Instance[Any], opening: Opening, first: Att
 
 
 def _sample(
-    job: Job,
-    instance: Instance[Any],
-    rounds: Sequence[Attempt],
-    scores: Sequence[Rescored],
+    job: Job, instance: Instance[Any], rounds: Sequence[Attempt], scores: Sequence[Rescored]
 ) -> list[Attempt]:
     """Return a sample's attempts with new scores, up to the first with other feedback."""
     found: list[Attempt] = []

@@ -19,12 +19,7 @@ from numpy.typing import NDArray
 
 from harness.records import OUTCOMES, Attempt, Outcome, Usage
 from harness.store.attempt_lines import ATTEMPT, CALLS, AttemptLines
-from harness.store.columns import (
-    NOT_JUDGED,
-    AttemptTable,
-    LineName,
-    name_digest,
-)
+from harness.store.columns import NOT_JUDGED, AttemptTable, LineName, name_digest
 from harness.store.json_lines import decoded, decoded_at, reading
 from harness.store.judgement_index import NONE, JudgementIndex
 from harness.store.judgements import JudgedAttempt, Judgement, JudgementOutcome
