@@ -73,7 +73,8 @@ class GeminiContent(wire.WireFormat):
                 said = f"GenerateContentRequest.contents[{number}].parts: must not be empty."
                 raise self.invalid(said)
         config = request.generation_config or _Config()
-        turns = [Turn(_role(content), _text(content)) for content in request.contents]
+        roles = {"model": "assistant", "user": "user"}
+        turns = [Turn(roles[content.role], _text(content)) for content in request.contents]
         if request.system_instruction:
             turns.insert(0, Turn("system", _text(request.system_instruction)))
         thinking = config.thinking_config or _Thinking()
@@ -139,10 +140,6 @@ class GeminiContent(wire.WireFormat):
         """Return the error (429) for exceeding a rate limit."""
         said = f"You exceeded your current quota for {model}."
         return self.fail(429, said, retry_after=retry_after)
-
-
-def _role(content: _Content) -> str:
-    return "assistant" if content.role == "model" else "user"
 
 
 def _text(content: _Content) -> str:
