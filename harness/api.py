@@ -185,10 +185,7 @@ def run_all(
 
 
 def _finished(display: Display, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
-    """Run a coroutine and return its result.
-
-    This also works inside a running event loop (notebook).
-    """
+    """Return a coroutine's result, also inside a running event loop (notebook)."""
     try:
         notebook = asyncio.get_running_loop().is_running()
     except RuntimeError:
@@ -232,32 +229,22 @@ async def _run_all(
         base = fresh_base(settings.runs_dir, base, list(runs))
     only = options.get("variant", "")
     refuse_unknown(only, runs, f"The run file has no variant {only!r}.")
-    rescore = options.get("rescore", False)
-    return await _execute(display, runs, base, settings, only, rescore=rescore)
+    return await _execute(display, runs, base, options.get("rescore", False), only)
 
 
 async def _execute(
     display: Display,
     runs: Mapping[str, RunFile],
     base: str,
-    settings: Settings,
+    rescore: bool,
     only: str = "",
     begin: Callable[[], None] = lambda: None,
-    *,
-    rescore: bool = False,
 ) -> dict[str, RunResult]:
-    """Execute runs, and return their results by variant.
+    """Execute the runs of all variants, or of the variant ``only``, and return their results.
 
-    Args:
-        display: The progress display.
-        runs: The runs by variant.
-        base: The first part of the runs' names.
-        settings: The settings.
-        only: The one variant to execute. If empty, all variants are executed.
-        begin: Called when all runs have been checked.
-        rescore: If only the scoring of a run has changed, score its answers again.
+    ``base`` is the first part of their names. ``begin`` is called when they have been checked.
     """
-    with Resources(settings) as resources:
+    with Resources(Settings()) as resources:
         chosen = {name: run for name, run in runs.items() if only in ("", name)}
         fetch_published(chosen, base, resources)
         jobs = prepare_all(runs, base, resources, only=only, rescore=rescore)
@@ -353,8 +340,7 @@ async def _evaluate(
     command = shlex.join(words) if by_name else "harness.evaluate(...) in Python"
     begin = partial(write_suite, path, asked.tree, command)
     rescore = options.get("rescore", False)
-    found = await _execute(display, asked.runs, base, settings, begin=begin, rescore=rescore)
-    return EvaluationResult(found)
+    return EvaluationResult(await _execute(display, asked.runs, base, rescore, begin=begin))
 
 
 def _only_variant(file: str | Path | Mapping[str, Any], options: RunOptions) -> str:

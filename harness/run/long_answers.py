@@ -16,9 +16,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from threading import Lock
-from typing import Any
-
-import msgspec
+from typing import Any, TypeVar
 
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
@@ -28,18 +26,10 @@ from harness.records import Instance, Reply, Score
 from harness.run.assessment import Assessment, assess, feedback, reply_outcome
 from harness.run.models import build_task
 
+R = TypeVar("R")
+
 LONG = 10_000  # answers of at least this many characters are scored in the separate process
 MOST_CPU_S = 60  # for scoring one answer; an answer that takes longer has no verdict
-
-
-class _Scored(msgspec.Struct, array_like=True):
-    """The scoring process's response to one answer."""
-
-    found: Assessment | None = None
-    turn: str = ""  # the feedback, if it was asked for
-    error: str = ""
-    remedy: str = ""
-    expected: bool = True  # if not, the error is a bug
 
 
 class LongAnswers:
@@ -70,16 +60,12 @@ class LongAnswers:
 
         If scoring takes too long, the assessment has no verdict, and its ``problem`` says so.
         """
-        if len(reply.text) < LONG:
-            return assess(self._task, instance, reply)
-        said = self._ask(instance, reply, None)
-        if said is None:
-            return assess(self._task, instance, reply)
-        if said.found is not None:
-            return said.found
+        try:
+            return self._run(assess, instance, reply)
+        except TimeoutError:
+            took = f"took more than {self._cpu_s:g} s of CPU time"
         with self._lock:
             self.unscored += 1
-        took = f"took more than {self._cpu_s:g} s of CPU time"
         self._status(
             f"{self.unscored:,} answers have no verdict: scoring one of {len(reply.text):,} "
             f"characters {took}."
@@ -91,8 +77,10 @@ class LongAnswers:
 
     def feedback(self, instance: Instance[Any], reply: Reply, found: Assessment) -> str:
         """Return the user's next message after a reply, or "" if producing it takes too long."""
-        said = self._ask(instance, reply, found) if len(reply.text) >= LONG else None
-        return feedback(self._task, instance, reply, found) if said is None else said.turn
+        try:
+            return self._run(feedback, instance, reply, found)
+        except TimeoutError:
+            return ""
 
     def close(self) -> None:
         """End the process, even while it is working."""
@@ -102,37 +90,40 @@ class LongAnswers:
             with self._lock, process:
                 self._process = None
 
-    def _ask(
-        self, instance: Instance[Any], reply: Reply, found: Assessment | None
-    ) -> _Scored | None:
-        """Have the process assess a reply or, given its assessment ``found``, write feedback on it.
+    def _run(
+        self, function: Callable[..., R], instance: Instance[Any], reply: Reply, *more: object
+    ) -> R:
+        """Call a function with the task: in the process, if the reply is long and it can be used.
 
-        Return None if the process cannot be used, and an empty `_Scored` if it took too long.
+        Raises:
+            TimeoutError: If the process takes too long.
         """
+        question = b""
+        if len(reply.text) >= LONG:
+            with contextlib.suppress(pickle.PicklingError, TypeError, AttributeError):
+                question = pickle.dumps((function, (instance, reply, *more)))
+        if question:
+            with self._lock:
+                process = self._process = self._process or self._started()
+                if process is not None:
+                    answer: R = self._answer(process, question)
+                    return answer
+        return function(self._task, instance, reply, *more)
+
+    def _answer(self, process: subprocess.Popen[bytes], question: bytes) -> Any:
+        assert process.stdin is not None
+        assert process.stdout is not None
         try:
-            question = pickle.dumps((instance, reply, found))
-        except (pickle.PicklingError, TypeError, AttributeError):
-            return None
-        with self._lock:
-            process = self._process = self._process or self._started()
-            if process is None:
-                return None
-            assert process.stdin is not None
-            assert process.stdout is not None
-            try:
-                process.stdin.write(question)
-                process.stdin.flush()
-                line = process.stdout.readline()
-            except BrokenPipeError:
-                line = b""
-            if not line.endswith(b"\n"):
-                with process:
-                    self._process = None
-                return _Scored()
-        said = msgspec.json.decode(line, type=_Scored)
-        if said.error:
-            raise UserError(said.error, said.remedy) if said.expected else RuntimeError(said.error)
-        return said
+            process.stdin.write(question)
+            process.stdin.flush()
+            answer = pickle.load(process.stdout)  # noqa: S301 (from our own process)
+        except (BrokenPipeError, EOFError, pickle.UnpicklingError):
+            with contextlib.suppress(BrokenPipeError), process:
+                self._process = None
+            raise TimeoutError from None
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     def _started(self) -> subprocess.Popen[bytes] | None:
         if self._here or self._closed:
@@ -144,44 +135,37 @@ class LongAnswers:
             stderr=subprocess.DEVNULL,
             start_new_session=True,  # Ctrl-C goes to the run, which ends this process
         )
-        assert process.stdin is not None
-        assert process.stdout is not None
-        with contextlib.suppress(BrokenPipeError):
-            pickle.dump(self._setup, process.stdin)
-            process.stdin.flush()
-            if process.stdout.readline():
-                return process
-        with contextlib.suppress(BrokenPipeError), process:
+        try:
+            self._answer(process, pickle.dumps(self._setup))
+        except TimeoutError:  # the task cannot be built there
             self._here = True
-        return None
+            return None
+        return process
 
 
 def _main() -> None:
-    """Score the answers that the parent process writes to standard input, until it is closed."""
+    """Answer the questions that the parent process writes to standard input, until it is closed."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # a task's own prints must not reach the parent
     questions = sys.stdin.buffer
     run, data_dir, cpu_s = pickle.load(questions)  # noqa: S301 (from the parent process)
     task = build_task(run, Settings(data_dir=data_dir))
-    answers.write(b"ready\n")
+    answer: object = None
     while True:
+        pickle.dump(answer, answers)  # the first one says that the task is built
         answers.flush()
         try:
-            instance, reply, found = pickle.load(questions)  # noqa: S301 (from the parent process)
+            function, arguments = pickle.load(questions)  # noqa: S301 (from the parent process)
         except EOFError:
             return
         signal.setitimer(signal.ITIMER_PROF, cpu_s)  # its signal ends the process
         try:
-            if found is None:
-                said = _Scored(assess(task, instance, reply))
-            else:
-                said = _Scored(found, feedback(task, instance, reply, found))
+            answer = function(task, *arguments)
         except HarnessError as error:
-            said = _Scored(error=error.message, remedy=error.remedy)
+            answer = UserError(error.message, error.remedy)
         except Exception:
-            said = _Scored(error=traceback.format_exc(), expected=False)
+            answer = RuntimeError(traceback.format_exc())
         signal.setitimer(signal.ITIMER_PROF, 0)
-        answers.write(msgspec.json.encode(said) + b"\n")
 
 
 if __name__ == "__main__":
