@@ -27,6 +27,7 @@ from harness.exchange.exported_run import ExportedRun, conversation
 from harness.exchange.imported_run import MAX_BYTES, FoundScore, Imported, invalid, opened
 from harness.records import SCHEMA_VERSION, Attempt, Message, encodable, messages_hash
 from harness.store.files import output_file
+from harness.tasks.lm_eval.scoring import ACCURACY
 
 VERDICT = "acc"  # the metric that says whether a sample passed
 SIMULATED = "simulated"  # marks a document whose answers are simulated
@@ -39,8 +40,6 @@ NOT_METRICS = frozenset(
 # Decoding settings with lm-eval's names.
 DECODING = {"temperature": "temperature", "top_p": "top_p", "max_tokens": "max_gen_toks"}
 NAME = re.compile(r"samples_(.+)_(\d{4}-\d\d-\d\dT[\d.-]+)\.jsonl")
-# Metrics that lm-eval's tasks treat as accuracies.
-ACCURACY = re.compile(r"(.*_)?(acc|accuracy|exact_match|em|pass@1|pass_at_1)(_norm|_bytes)?(,.*)?")
 HEADLINES = ("exact_match", "acc")
 SAMPLE = re.compile(r"sample-(\d{1,9})")  # the filter of one of k exported samples
 

@@ -150,10 +150,9 @@ class LmEvalTask:
             answers = sum(message.role == "assistant" for message in request.messages)
             # A server generates a token for each answer, which is not used.
             own = Decoding(temperature=0.0, max_tokens=answers, extra=decoding.extra)
-            rolling = instance.data.requests[0].request_type == "loglikelihood_rolling"
-            request = structs.replace(request, decoding=own, loglikelihoods=True)
-            request = structs.replace(request, window=self._window if rolling else 0)
-            return structs.replace(request, sample=0, seed=None)  # all samples share a call
+            window = self._window if instance.data.rolls else 0
+            changes = {"decoding": own, "loglikelihoods": True, "window": window}
+            return structs.replace(request, **changes, sample=0, seed=None)  # samples share a call
         theirs: dict[str, Any] = dict(instance.data.requests[0].args[1])
         theirs.pop("do_sample", None)
         until = theirs.pop("until", None) or ()

@@ -44,6 +44,11 @@ class LmDocument(Struct, frozen=True):
         """Whether the model writes an answer. Otherwise, given answers are scored."""
         return bool(self.requests[0].request_type == "generate_until")
 
+    @property
+    def rolls(self) -> bool:
+        """Whether the document is a whole text, of which the log-likelihood is wanted."""
+        return bool(self.requests[0].request_type == "loglikelihood_rolling")
+
 
 @dataclass(frozen=True, slots=True)
 class LmPrompts:

@@ -57,8 +57,7 @@ def responses(document: LmDocument, text: str) -> list[Any]:
         raise Unparseable(f"These are not log-likelihoods ({error}).") from None
     if len(found) != len(document.requests):
         raise Unparseable(f"{len(found)} log-likelihoods for {len(document.requests)} requests.")
-    rolling = document.requests[0].request_type == "loglikelihood_rolling"
-    return [one for one, _ in found] if rolling else list(found)
+    return [total for total, _ in found] if document.rolls else list(found)
 
 
 def values(
@@ -99,11 +98,7 @@ def scores(task: Any, document: LmDocument, text: str) -> dict[str, Score]:
     try:
         (of_document,) = values(task, [(document, _repeated(task, [[one] for one in found]))])
     except Exception as error:  # of a task's own code: this answer has no score
-        return {
-            LOGLIKELIHOOD if not document.generates else "score": Score(
-                None, None, f"{error!r:.200}"
-            )
-        }
+        return {"score": Score(None, None, f"{error!r:.200}")}
     several = len({metric.filter for metric in of_document}) > 1
     scored: dict[str, Score] = {}
     decided = False
