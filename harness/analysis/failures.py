@@ -159,8 +159,8 @@ def _reasons(failed: FailedLine, index: AttemptIndex) -> Iterator[tuple[str, str
         # As in `read_findings`: a rule and a judge may list the same constraint.
         of_score = f"{name}: " if register else ""
         for one in missed:
-            not_met = f"{of_score}not met: "
-            yield f"{not_met}{constraint_kind(one)}", f"{not_met}{one.constraint}"
+            said = one.reason or f"not met: {one.constraint}"
+            yield f"{of_score}not met: {constraint_kind(one)}", f"{of_score}{said}"
         if not missed:
             why = without_values(score.reason)
             yield f"{name}: {why}" if why else name, ": ".join(filter(None, (name, score.reason)))

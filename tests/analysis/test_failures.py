@@ -54,7 +54,7 @@ def test_a_reason_is_a_constraint_or_else_a_score_or_an_outcome(tmp_path: Path) 
     listed = [
         {"constraint": "at most 9 words", "passed": False},
         {"constraint": "at most 12 words", "passed": False},
-        {"constraint": "no commas", "kind": "commas", "passed": False},
+        {"constraint": "no commas", "kind": "commas", "passed": False, "reason": "2 commas"},
         {"constraint": "titles", "passed": True},
     ]
     scores = {
@@ -78,7 +78,7 @@ def test_a_reason_is_a_constraint_or_else_a_score_or_an_outcome(tmp_path: Path) 
     ]
     assert list(found.names.values()) == [("a", 0, 1), ("b", 0, 1), ("c", 0, 1)]
     assert list(found.told.values()) == [
-        ["not met: at most 9 words", "not met: at most 12 words", "not met: no commas"],
+        ["not met: at most 9 words", "not met: at most 12 words", "2 commas"],
         ["the answer reached the token limit (decoding.max_tokens)", "bare"],
         ["x; 98 of 60 words; does not decide"],
     ]
