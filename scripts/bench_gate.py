@@ -44,7 +44,10 @@ def minimum(
     for _ in range(m):
         values = verdicts(chance, rate, n, k)
         one = clustered_mean(values.ravel(), np.repeat(np.arange(n), k))
-        figure = Decision(what="rate", value=one.mean, ci95=one.ci95, bound=bound, n=n)
+        figure = Decision(
+            what="rate", value=one.mean, ci95=one.ci95, bound=bound, n=n,
+            n_clusters=one.n_clusters, stderr=one.stderr,
+        )  # fmt: skip
         found.append(decided(figure, m))
     return found
 
@@ -60,8 +63,9 @@ def drop(chance: np.random.Generator, true: float, bound: float, n: int, k: int)
     )  # fmt: skip
     one = compare(pairs)
     figure = Decision(
-        what="", value=one.difference, ci95=one.ci95, method=one.method, bound=bound, n=n
-    )
+        what="", value=one.difference, ci95=one.ci95, method=one.method, bound=bound, n=n,
+        n_clusters=n, stderr=one.stderr, degrees=one.degrees,
+    )  # fmt: skip
     return [decided(figure, 1)]
 
 

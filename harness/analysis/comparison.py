@@ -212,7 +212,7 @@ def compare(pairs: Pairs) -> Comparison:
         if stderr > 0:
             detectable = _reach(degrees) * stderr
         if stderr > 0 and difference:
-            needed = _needed(n, units, degrees, stderr / abs(difference))
+            needed = needed_instances(n, units, degrees, stderr / abs(difference))
     return Comparison(
         n=n,
         n_clusters=units,
@@ -235,16 +235,28 @@ def compare(pairs: Pairs) -> Comparison:
     )
 
 
-def _reach(degrees: float) -> float:
+def _reach(
+    degrees: float, at_bound: float = 1.0, error: float = 1.0, comparisons: int = 1
+) -> float:
     """Return the true difference, in standard errors, that is found in 80% of cases.
 
     This is t(0.975) + t(0.8), the multiplier of Bloom (1995, "Minimum Detectable Effects",
-    Evaluation Review 19) for a two-sided test at the 5% level.
+    Evaluation Review 19) for a two-sided test at the 5% level. The arguments are those of
+    `needed_instances`.
     """
-    return t_quantile(degrees, 1 - ALPHA / 2) + t_quantile(degrees, POWER)
+    test = t_quantile(degrees, 1 - ALPHA / 2 / comparisons)
+    return test * at_bound + t_quantile(degrees, POWER) * error
 
 
-def _needed(n: int, units: int, degrees: float, error: float) -> int:
+def needed_instances(
+    n: int,
+    units: int,
+    degrees: float,
+    error: float,
+    *,
+    at_bound: float | None = None,
+    comparisons: int = 1,
+) -> int:
     """Return how many instances would detect the observed difference in 80% of cases.
 
     This is the smallest number for which `_reach` standard errors are no more than the difference,
@@ -257,12 +269,16 @@ def _needed(n: int, units: int, degrees: float, error: float) -> int:
         units: Their number of clusters.
         degrees: The degrees of freedom of t.
         error: The standard error, divided by the difference.
+        at_bound: The same if there is no difference (default: equal).
+        comparisons: The number of comparisons for which the test is corrected (Bonferroni).
     """
     equal = degrees >= units - 1
+    at_bound = error if at_bound is None else at_bound
 
     def enough(size: int) -> bool:
         free = size * units / n - 1
-        return _reach(free if equal else min(free, degrees)) * error * sqrt(n / size) <= 1
+        found = _reach(free if equal else min(free, degrees), at_bound, error, comparisons)
+        return found * sqrt(n / size) <= 1
 
     least = ceil(2 * n / units)
     low, high = least - 1, least  # low is too few

@@ -36,8 +36,8 @@ from harness.analysis.comparable import (
     refuse_unknown_label,
     scored_runs,
 )
-from harness.analysis.comparison import ALPHA, POWER, Method, compare, pair
-from harness.analysis.distributions import normal_quantile
+from harness.analysis.comparison import ALPHA, Method, compare, needed_instances, pair
+from harness.analysis.distributions import normal_quantile, t_quantile
 from harness.analysis.metrics import PASS_RATE, Interval
 from harness.analysis.paper_figures import weighted_means, weights_of
 from harness.config.run_file import of_k
@@ -71,6 +71,9 @@ class Decision(Struct, frozen=True, kw_only=True):
     bound: float
     at_most: bool = False  # whether the bound is a maximum
     n: int  # instances; with a baseline, those that both runs have
+    n_clusters: int = 0
+    stderr: float | None = None  # clustered
+    degrees: float | None = None  # of freedom of t; by default, one less than clusters
     outcome: Outcome = "too few to tell"
     needed: int | None = None  # instances that would tell in 80% of cases if this value is true
 
@@ -237,7 +240,15 @@ def _latency(folder: RunFolder, table: AttemptTable, percentile: int, most: floa
     instance = table.instance[[row for row, _ in timed]]
     seconds, q = np.array([each for _, each in timed]), percentile / 100
     within = rate(seconds <= most, table.instances.cluster[instance])
-    share = Decision(what="", value=within.mean, ci95=within.ci95, bound=q, n=len(set(instance)))
+    share = Decision(
+        what="",
+        value=within.mean,
+        ci95=within.ci95,
+        bound=q,
+        n=len(set(instance)),
+        n_clusters=within.n_clusters,
+        stderr=within.stderr,
+    )
     order = np.sort(seconds)
 
     def decide(decisions: int) -> Decision:
@@ -309,6 +320,8 @@ def _means(run: Run, score: str, least: float, by: str) -> Iterator[Decision]:
                 method=method,
                 bound=least,
                 n=instances.get(key, 0),
+                n_clusters=one.n_clusters,
+                stderr=one.stderr,
             )
 
 
@@ -331,6 +344,9 @@ def _changes(baseline: Run, run: Run, score: str, least: float, by: str) -> Iter
             method=one.method,
             bound=least,
             n=one.n,
+            n_clusters=one.n_clusters,
+            stderr=one.stderr,
+            degrees=one.degrees,
         )
 
 
@@ -342,8 +358,10 @@ def decided(one: Decision, decisions: int) -> Decision:
     """
     if one.value is None or one.ci95 is None:
         return one
-    z = _z(decisions)
-    wider = z / _z(1)
+    units = one.n_clusters or one.n
+    degrees = one.degrees or max(units - 1.0, 1.0)
+    t = t_quantile(degrees, 1 - ALPHA / 2)
+    wider = t_quantile(degrees, 1 - ALPHA / 2 / decisions) / t
     low, high = (one.value + (end - one.value) * wider for end in one.ci95)
     between = one.method in (MEAN, WEIGHTED) and one.ci95[0] >= 0 and one.ci95[1] <= 1
     fraction = between and one.method == MEAN
@@ -357,15 +375,19 @@ def decided(one: Decision, decisions: int) -> Decision:
         outcome = "passed" if above != one.at_most else "failed"
     distance, needed = abs(one.value - one.bound), None
     if outcome == "too few to tell" and distance:
-        z_power, reach = normal_quantile(POWER), (one.ci95[1] - one.ci95[0]) / 2
+        stderr = one.stderr or (one.ci95[1] - one.ci95[0]) / 2 / t
+        at_bound, correction = stderr, 0.0
         # Of verdicts: the continuity correction of Fleiss, Levin and Paik (2003, section 2.5).
-        correction = 1 / distance if fraction or one.method == "exact McNemar" else 0.0
         if fraction:  # Wilson's interval leaves a bound out by the error at the bound
-            errors = [sqrt(p * (1 - p)) for p in (one.bound, one.value)]
-            n = ((z * errors[0] + z_power * errors[1]) / distance) ** 2
-            needed = ceil((n + correction) * one.n / wilson_size(one.value, reach))
-        else:
-            needed = ceil(one.n * (reach * wider * (1 + z_power / z) / distance) ** 2 + correction)
+            variance = one.value * (1 - one.value)
+            size = variance / stderr**2 if variance else units  # effective
+            stderr, at_bound = (sqrt(p * (1 - p) / size) for p in (one.value, one.bound))
+            correction = one.n / size / distance
+        elif one.method == "exact McNemar":
+            correction = 1 / distance
+        errors = {"error": stderr / distance, "at_bound": at_bound / distance}
+        found = needed_instances(one.n, units, degrees, **errors, comparisons=decisions)
+        needed = max(ceil(found + correction), one.n + 1)
     return replace(one, ci95=(low, high), outcome=outcome, needed=needed)
 
 

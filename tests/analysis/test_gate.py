@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 
 from harness.analysis.clustered import rate, wilson
+from harness.analysis.comparison import needed_instances
 from harness.analysis.gate import Decision, Gate, Unjudged, decided
 from tests.analysis.variants import variant
 
 
 def figure(value: float, low: float, high: float, bound: float, **more: Any) -> Decision:
-    return Decision(what="pass_rate", value=value, ci95=(low, high), bound=bound, n=100, **more)
+    given = {"value": value, "ci95": (low, high), "bound": bound, "n": 100, "stderr": 0.025}
+    return Decision(what="pass_rate", **given | more)
 
 
 @pytest.mark.parametrize(
@@ -64,13 +66,23 @@ def test_a_run_with_too_few_verdicts_does_not_pass(
 def test_the_number_of_instances_that_would_tell() -> None:
     # Fleiss, Levin and Paik 2003, section 2.5: one rate against a known one.
     power = ((1.96 * 0.5 + 0.8416 * sqrt(0.45 * 0.55)) / 0.05) ** 2 + 1 / 0.05
-    found = decided(figure(0.45, *wilson(0.45, 100), 0.5), 1)
-    assert found.needed == pytest.approx(power, abs=2)
-    # 100 instances that are worth 25 independent ones.
-    clustered = decided(figure(0.45, *wilson(0.45, 25), 0.5), 1)
-    assert clustered.needed == pytest.approx(4 * power, abs=5)
-    drop = decided(figure(-0.1, -0.2, 0.0, -0.05, method="clustered paired t"), 1)
-    assert drop.needed == pytest.approx(100 * (0.1 / 1.96 * (1.96 + 0.8416) / 0.05) ** 2, abs=2)
+    error = sqrt(0.45 * 0.55 / 100)
+    found = decided(figure(0.45, *wilson(0.45, 100), 0.5, stderr=error), 1)
+    assert found.needed == pytest.approx(power, abs=5)  # by t instead of z
+    # 25 clusters of 4 instances, which are worth 25 independent ones.
+    clustered = figure(0.45, *wilson(0.45, 25), 0.5, stderr=2 * error, n_clusters=25)
+    assert decided(clustered, 1).needed == pytest.approx(4 * power, abs=20)
+    drop = figure(-0.1, -0.2, 0.0, -0.05, method="clustered paired t", stderr=0.05)
+    assert decided(drop, 1).needed == pytest.approx(100 * (2.8016 / 1) ** 2, abs=5)
+
+
+def test_against_no_change_a_gate_needs_as_many_instances_as_a_comparison() -> None:
+    # Of three equal clusters with a large error: t(2) is more than twice the normal quantile.
+    needed = needed_instances(30, 3, 2.0, 2.0)
+    more = {"n": 30, "n_clusters": 3, "degrees": 2.0}
+    few = figure(-0.1, -0.96, 0.76, 0.0, method="clustered paired t", stderr=0.2, **more)
+    assert decided(few, 1).needed == needed
+    assert needed > 30 * (2 * 2.8016) ** 2
 
 
 def test_the_interval_of_a_change_is_not_cut_at_0() -> None:
