@@ -30,6 +30,15 @@ def test_an_unknown_page_has_a_remedy() -> None:
     assert "Did you mean 'jsonl'?" in mistake(harness("docs", "jsonll"))
 
 
+def test_words_find_sections_whose_heading_has_them_first() -> None:
+    found = json.loads(harness("docs", "custom", "metric", "--format", "json").stdout)
+    assert next(iter(found)) == "how_to: Add a custom metric"
+    assert "density" not in "".join(found)  # a line of the section, not its code
+    lines = harness("docs", "stop_on_pass").stdout
+    assert "run-files: Run files" in lines
+    assert "To read one" in harness("docs", "stop_on_pass").stderr
+
+
 def test_pages_that_messages_name_exist() -> None:
     texts = [path.read_text() for path in (ROOT / "harness").rglob("*.py")]
     named = {page for text in texts for page in re.findall(r"docs/([\w/]+)\.md", text)}
