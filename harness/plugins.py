@@ -20,6 +20,7 @@ import importlib
 import importlib.util
 import inspect
 import pkgutil
+import re
 import sys
 import traceback
 import warnings
@@ -294,8 +295,12 @@ class Kind:
             return _options_model(plugin)(**options)
         except ValidationError as error:
             first = error.errors()[0]
-            option, said = ".".join(map(str, first["loc"])), first["msg"]
-            said = said.removeprefix("Value error, ")
+            parts = [str(part) for part in first["loc"]]
+            # Pydantic also names the types of a union, as in target.str.
+            option = ".".join([parts[0], *(one for one in parts[1:] if not _TYPE.fullmatch(one))])
+            said = first["msg"].removeprefix("Value error, ")
+            if first["type"] == "string_type":
+                said = "must be text: put it in quotes"
             said = f"Option {option!r} of the {where}: {said[:1].lower()}{said[1:]}."
             remedy = ""
             if option in SUPPLIED.get(self.name, ()):
@@ -334,6 +339,9 @@ class Kind:
             remedy = "docs/plugins.md lists a plug-in's members; private names begin with '_'."
             raise ConfigError(f"{where} does not fit its interface. {found[0]}", remedy)
         return built
+
+
+_TYPE = re.compile(r"str|int|float|bool|dict|(list|tuple|dict)\[.*\]")  # in an error's location
 
 
 @functools.cache

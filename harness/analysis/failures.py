@@ -7,11 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Any
 
 from msgspec import Struct
 
 from harness.analysis.constraints import LONGEST, ScoreDetails, constraint_kind
-from harness.records import OUTCOMES, Outcome, Score
+from harness.records import OUTCOMES, Outcome
 from harness.scoring import cut
 from harness.store.index import AttemptIndex
 
@@ -61,6 +62,13 @@ class FailedLine(Struct, gc=False):
         return self.error or reasons(self.scores) or _NO_VERDICT.get(self.outcome, "")
 
 
+class AnswerLine(FailedLine, gc=False):
+    """The fields of an attempt's line that show its prompt, its answer and the verdict."""
+
+    passed: bool | None = None
+    request: dict[str, Any] = {}
+
+
 @dataclass(frozen=True, slots=True)
 class Failures:
     """A run's distinct reasons for failures, with N for any number, and those of each attempt."""
@@ -74,7 +82,7 @@ class Failures:
 NO_FAILURES = Failures((), {}, {}, {})
 
 
-def reasons(scores: Mapping[str, ScoreDetails] | Mapping[str, Score]) -> str:
+def reasons(scores: Mapping[str, ScoreDetails]) -> str:
     """Return the reasons of all scores that have one, on one line."""
     return "; ".join(score.reason for score in scores.values() if score.reason)
 

@@ -10,7 +10,7 @@ import typer
 
 from harness.analysis.comparable import read_run, refuse_unknown_label
 from harness.analysis.constraints import LABEL, ConstraintFindings, kinds, read_findings
-from harness.analysis.failures import read_failed
+from harness.analysis.failures import AnswerLine, read_failed
 from harness.analysis.judge_validation import against_rules
 from harness.analysis.requirements import read_asked, rejections
 from harness.analysis.summary import measure
@@ -18,7 +18,6 @@ from harness.cli.console import JsonFormat, Runs, show_listing
 from harness.cli.console import show as show_document
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing
-from harness.records import Attempt
 from harness.report.constraints import constraint_document, constraint_shares, rejection_document
 from harness.report.judges import validation_document
 from harness.report.run_tables import headed, run_document
@@ -102,9 +101,9 @@ def show(
         show_document(replace(run_document(metrics), data=metrics), form)
 
 
-def _last_answers(folder: RunFolder) -> list[Attempt]:
+def _last_answers(folder: RunFolder) -> list[AnswerLine]:
     index = AttemptIndex(folder.attempts)
-    return list(index.read(Attempt, index.last_rounds()))
+    return list(index.read(AnswerLine, index.last_rounds()))
 
 
 def _failed(folder: RunFolder) -> TableDocument:

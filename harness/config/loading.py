@@ -235,10 +235,14 @@ def expand(
     same: dict[str, str] = {}
     for name, changes in base.combinations().items():
         where = f"{path}, variant {name!r}"
-        if lost := [key for key in flatten(dict(fixed)) if is_below(key, changes)]:
+        models = [k for k, v in changes.items() if isinstance(v, str) and _MODEL.fullmatch(k)]
+        # An option of the model, such as its server, also applies to a model given by its name.
+        own = [(k, v) for k, v in fixed if k not in models and is_below(k, models)]
+        others = {k: v for k, v in fixed if (k, v) not in own}
+        if lost := [key for key in flatten(others) if is_below(key, changes)]:
             problem = f"{where}: it sets {', '.join(lost)}, so an override has no effect."
             raise ConfigError(problem, "Change the run file, or remove the override.")
-        tree = _changed(raw, [*fixed, *changes.items()], where, named)
+        tree = _changed(raw, [*others.items(), *changes.items(), *own], where, named)
         tree.pop("variants", None)
         tree.pop("matrix", None)
         runs[name] = validated(RunFile, tree, where)

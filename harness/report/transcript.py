@@ -15,7 +15,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from harness.analysis.failures import FailedAttempt, reasons, without_values
+from harness.analysis.failures import AnswerLine, FailedAttempt, without_values
 from harness.analysis.rescoring import VerdictChange, VerdictChanges, VerdictCounts
 from harness.records import Attempt
 from harness.report.run_tables import MOST_GROUPS
@@ -127,14 +127,14 @@ def failed_document(failed: Sequence[FailedAttempt], n: int, run: str) -> TableD
     return TableDocument(parts=parts, data=failed)
 
 
-def answers_document(runs: Mapping[str, Sequence[Attempt]], *, failed: bool) -> TableDocument:
+def answers_document(runs: Mapping[str, Sequence[AnswerLine]], *, failed: bool) -> TableDocument:
     """Build a table of runs' answers: a row per instance, a column per run.
 
     ``runs`` has the last attempts of each run's samples. If an instance has several samples in a
     run, the first of them that failed is shown. With ``failed``, only instances that failed in some
     run are listed.
     """
-    of: dict[str, dict[str, list[Attempt]]] = {}
+    of: dict[str, dict[str, list[AnswerLine]]] = {}
     for run, attempts in runs.items():
         for one in attempts:
             of.setdefault(one.instance, {}).setdefault(run, []).append(one)
@@ -157,32 +157,33 @@ def answers_document(runs: Mapping[str, Sequence[Attempt]], *, failed: bool) -> 
     shown = table(["instance", *heads], rows, footer=Row(["passed", *passed]), notes=notes)
     records = [
         {"instance": one.instance, "run": run, "sample": one.sample, "passed": one.passed,
-         "answer": one.text, "reason": one.error or reasons(one.scores)}
+         "answer": one.text, "reason": one.reason}
         for instance, found in of.items() for run, own in found.items() for one in own
     ]  # fmt: skip
     return TableDocument(parts=[shown], records=records, data=records)
 
 
-def _prompted(instance: str, found: Mapping[str, Sequence[Attempt]]) -> str:
-    """Return an instance's name and the end of its prompt in the first run that has it."""
+def _prompted(instance: str, found: Mapping[str, Sequence[AnswerLine]]) -> str:
+    """Return an instance's name and both ends of its prompt in the first run that has it."""
     messages = next(iter(found.values()))[0].request.get("messages", ())
     prompt = " ".join(messages[-1]["content"].split()) if messages else ""
-    end = prompt if len(prompt) <= _LONGEST_PROMPT else f"…{prompt[1 - _LONGEST_PROMPT :]}"
-    return f"{instance}: {end}" if end else instance
+    if len(prompt) > _LONGEST_PROMPT:  # rows may differ at the beginning or at the end
+        prompt = f"{prompt[: _LONGEST_PROMPT // 2]}…{prompt[-_LONGEST_PROMPT // 2 :]}"
+    return f"{instance}: {prompt}" if prompt else instance
 
 
-def _answer(samples: Sequence[Attempt]) -> Cell:
+def _answer(samples: Sequence[AnswerLine]) -> Cell:
     if not samples:
         return Cell(None, "")
     one = next((one for one in samples if one.passed is False), samples[0])
     sign, style = {True: ("✓", "green"), False: ("✗", "red"), None: ("?", "yellow")}[one.passed]
     several = f"{_passes(samples):,} of {len(samples):,} " if len(samples) > 1 else ""
-    why = "" if one.passed else one.error or reasons(one.scores)
+    why = "" if one.passed else one.reason
     text = _cut(one.text or one.outcome, _LONGEST_ANSWER)
     return Cell(text, f"{several}{sign} {text}" + (f" ({_cut(why)})" if why else ""), style)
 
 
-def _passes(attempts: Sequence[Attempt]) -> int:
+def _passes(attempts: Sequence[AnswerLine]) -> int:
     return sum(one.passed is True for one in attempts)
 
 

@@ -67,8 +67,15 @@ def read_runs(
         models.refuse_other_address(
             tree, where, model, [*overrides, *(f"{key}=" for key in further)]
         )
-    runs = expand(tree, where, [*changes, *overrides], further, models.named_model)
+    runs = expand(tree, where, [*changes, *overrides], further, _named)
     return base + suffix, runs
+
+
+def _named(model: str) -> dict[str, Any]:
+    if "/" not in model and model not in kind("backends").names():  # not shown: it may be a key
+        problem = "A model is neither a section nor the name of one."
+        raise ConfigError(problem, "Write BACKEND/NAME, as in model: openai/gpt-4o-mini.")
+    return models.named_model(model)
 
 
 def _found(file: str) -> Path:

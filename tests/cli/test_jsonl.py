@@ -193,8 +193,10 @@ def test_truncated_and_unparseable_answers_are_left_out_of_scores_with_a_note(
     assert "Scores leave out answers" in ended.stdout
     told = harness("check", file, "--min", "json_schema=0", env=env).stdout
     assert "Scores leave out answers" in told
+    for listing in ("--failed", "--answers"):
+        listed = harness("show", file, listing, env=env | {"COLUMNS": "200"}).stdout
+        assert "token limit (decoding.max_tokens)" in listed
     failed = harness("show", file, "--failed", env=env).stdout
-    assert "token limit (decoding.max_tokens)" in failed
     [line] = [line for line in failed.splitlines() if line.startswith("     2")]
     assert "[N]" in line or "not of type" in line
 
@@ -234,6 +236,11 @@ def test_rows_prompts_and_models_in_one_file_and_their_answers_side_by_side(
     assert [(one["run"][-1], one["instance"], one["passed"]) for one in found] == [
         *(("1", "1", True), ("0", "1", False), ("1", "2", True), ("0", "2", False)),
     ]
+    again = harness("run", file, "--name", "slow", "-o", "model.gain=0.1", env=environment)
+    assert again.returncode == 0, again.stderr
+    assert "gain: 0.1" in (tmp_path / "runs/slow.brief.simulated-0/config.yaml").read_text()
+    wrong = harness("run", file, "-o", "model=simulated/0.5", env=environment)
+    assert "an override has no effect" in mistake(wrong)
     alone = json.loads(harness("show", asked[1], *asked[3:], "--format", "json", env=env).stdout)
     assert alone == []
 
@@ -244,5 +251,10 @@ def test_rows_in_a_run_file_are_a_list(tmp_path: Path, environment: dict[str, st
     assert "task.path: mine.csv" in mistake(harness("run", file, env=environment))
     file.write_text("task: {rows: [{prompt: a}], path: x}\nmodel: simulated\n")
     assert "both given" in mistake(harness("run", file, env=environment))
+    file.write_text("task: {rows: [{prompt: a, target: 4}], checks: contains}\nmodel: simulated\n")
+    said = mistake(harness("run", file, env=environment))
+    assert "item 1: contains: Option 'target' of the checker 'contains': must be text" in said
+    file.write_text("task: {rows: [{prompt: a}]}\nmodel: sk-SECRET\n")
+    assert "SECRET" not in mistake(harness("run", file, env=environment))
     file.write_text("task: {rows: [{prompt: a}]}\nmodel: nothing/x\n")
     assert "no backend or preset named 'nothing'" in mistake(harness("run", file, env=environment))

@@ -70,6 +70,8 @@ class JsonlTask:
         preset: gsm8k, gsm8k_json, shuffled_objects or shuffled_objects_json. Sets prompt, extract
             and checks for rows of that data set. With _json, answers are JSON.
         on_truncated: Whether truncated answers fail or are graded (fail, grade).
+        feedback: A template of the message after an answer that failed, with the row's fields and
+            the list of reasons; null for the harness's own wording.
     """
 
     constraint_kind: ConstraintKind = "json_schema"
@@ -85,6 +87,7 @@ class JsonlTask:
         groups: list[str] | None = None,
         preset: Preset | None = None,
         on_truncated: Literal["fail", "grade"] = "fail",
+        feedback: str | None = None,
         *,
         data: DataFolder,
         judges: Mapping[str, bool] | None = None,
@@ -115,9 +118,11 @@ class JsonlTask:
         )
         self._prompt = None if prompt is None else Template(prompt, "task.prompt")
         self._system = None if system is None else Template(system, "task.system")
+        self._feedback = None if feedback is None else Template(feedback, "task.feedback")
         self._labels, self._adapt = groups or [], ADAPT.get((preset or "").removesuffix("_json"))
         self._kept: list[One] | None = None
-        parts = {"template": [prompt, system], "checks": [extract, checks, gold]}
+        templates = [prompt, system, *([] if feedback is None else [feedback])]
+        parts = {"template": templates, "checks": [extract, checks, gold]}
         self._hashes = {
             f"{name}_sha256": hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest()
             for name, part in parts.items()
@@ -147,6 +152,8 @@ class JsonlTask:
         if isinstance(cluster, bool) or not isinstance(cluster, str | int | None):
             raise DataInvalid("'cluster' must be text or an integer.")
         messages = self._conversation(row)
+        if self._feedback is not None:  # a missing field is an error before the first call
+            self._feedback.render({**row, "reasons": [""]})
         checks = checks_of(row, self._shared)
         rules, judges = self._rules.of(checks, row), self._judges.of(checks, row)
         item, groups = JsonlItem(row, messages, rules, judges), groups_of(row, self._labels)
@@ -236,8 +243,11 @@ class JsonlTask:
             return "That could not be checked. Please answer again, in a simpler form."
         if not failed:
             return "That is right."
-        reasons = [f"- {score.reason or 'not as asked'}" for score in failed]
-        return "\n".join(["That is not right yet:", *reasons, "Please answer again."])
+        reasons = [score.reason or "not as asked" for score in failed]
+        if self._feedback is not None:
+            return self._feedback.render({**instance.data.row, "reasons": reasons})
+        listed = (f"- {reason}" for reason in reasons)
+        return "\n".join(["That is not right yet:", *listed, "Please answer again."])
 
     def reference(self, instance: One) -> str | None:
         """Return a correct answer: the template ``gold`` rendered for the row.

@@ -166,6 +166,19 @@ def test_feedback_gives_reasons_and_no_target(made: Made) -> None:
     assert task.feedback(instance, "SECRET", undecided).startswith("That could not be checked.")
 
 
+def test_feedback_in_your_own_words(made: Made) -> None:
+    row = {"prompt": "a", "target": "b", "topic": "tides"}
+    checks = ["exact_match", {"word_count": {"at_most": 1}}]
+    words = "On {{ topic }}: {{ reasons | join(', ') }}!"
+    task = made(row, checks=checks, feedback=words)
+    (instance,) = task.instances()
+    said = task.feedback(instance, "x y", task.score(instance, "x y"))
+    assert said == "On tides: 'x y' is not the expected answer, 2 words, not at most 1!"
+    assert task.fingerprint() != made(row, checks=checks).fingerprint()
+    with pytest.raises(DataInvalid, match=r"task\.feedback needs the field 'subject'"):
+        list(made(row, feedback="{{ subject }}").instances())
+
+
 @pytest.mark.parametrize(
     ("row", "options", "gold"),
     [
