@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import json
 import re
-import shlex
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -36,7 +34,7 @@ from harness.results import ComparisonResult, EvaluationResult, RunResult
 from harness.run.job import execute, prepare_all
 from harness.run.models import Resources
 from harness.run.run_files import read_runs, registered, task_section
-from harness.run.suite import evaluation, write_suite
+from harness.run.suite import eval_command, evaluation, write_suite
 from harness.store.run_folder import RunFolder, find_run, fresh_base
 
 P = TypeVar("P", bound=type[Any])
@@ -330,14 +328,7 @@ async def _evaluate(
     path = settings.runs_dir / f"{RunFolder(settings.runs_dir, base).name}.yaml"
     for note in asked.notes:
         say(note, "yellow")
-    tasks = ",".join(str(task if isinstance(task, str) else task["name"]) for task in named)
-    words = ["harness", "eval", tasks, "--model", ",".join(models), "--name", base]
-    for key in ("limit", "budget", "judge"):
-        words += [f"--{key}", str(options[key])] if options.get(key) else []
-    for key, value in changes.items():
-        words += ["-o", f"{key}={json.dumps(value)}"]
-    by_name = all(isinstance(task, str) for task in named)
-    command = shlex.join(words) if by_name else "harness.evaluate(...) in Python"
+    command = eval_command(named, models, base, options, changes)
     begin = partial(write_suite, path, asked.tree, command)
     rescore = options.get("rescore", False)
     return EvaluationResult(await _execute(display, asked.runs, base, rescore, begin=begin))

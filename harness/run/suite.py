@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -214,6 +216,25 @@ def _axis(
             raise ConfigError(f"Two {what}s have runs named {key!r}.", remedy)
         axis[key] = change
     return axis
+
+
+def eval_command(
+    tasks: Sequence[str | Mapping[str, Any]],
+    models: Sequence[str],
+    name: str,
+    options: Mapping[str, Any],
+    changes: Mapping[str, Any],
+) -> str:
+    """Return the command that does what a call of ``harness.evaluate`` does, if there is one."""
+    named = [task for task in tasks if isinstance(task, str)]
+    if len(named) < len(tasks):
+        return "harness.evaluate(...) in Python"
+    words = ["harness", "eval", ",".join(named), "--model", ",".join(models), "--name", name]
+    for key in ("limit", "budget", "judge"):
+        words += [f"--{key}", str(options[key])] if options.get(key) else []
+    for key, value in changes.items():
+        words += ["-o", f"{key}={json.dumps(value)}"]
+    return shlex.join(words)
 
 
 def write_suite(path: Path, tree: Mapping[str, Any], command: str) -> None:

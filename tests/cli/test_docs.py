@@ -27,7 +27,7 @@ def test_a_page_is_written_as_it_is(name: str) -> None:
 
 
 def test_an_unknown_page_has_a_remedy() -> None:
-    assert "Did you mean 'jsonl'?" in mistake(harness("docs", "jsonll"))
+    assert "Did you mean 'jsonl'?" in mistake(harness("docs", "jsonnl"))
 
 
 def test_words_find_sections_whose_heading_has_them_first() -> None:
