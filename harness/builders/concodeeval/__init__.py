@@ -14,9 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, count, islice, zip_longest
 from pathlib import Path
-from typing import Any, Literal
-
-from msgspec import Struct
+from typing import Any
 
 from harness.builders import folder
 from harness.builders.concodeeval import values
@@ -25,6 +23,7 @@ from harness.builders.concodeeval.values import WORDS, NoInstanceError, draw, va
 from harness.builders.draws import Draws
 from harness.scoring.validators import Validator, Violation, validator
 from harness.tasks.concodeeval.schema import Schema
+from harness.tasks.concodeeval.setting import Label, Sample
 
 KIND = "concodeeval"
 SCHEMAS = "schemas.jsonl"
@@ -35,17 +34,10 @@ SHARE_NO = 0.45
 VIOLATION = ("keyword", "path", "schema_path")  # fields that a violation and a row share
 TRIES = 120  # maximum valid instances drawn (for a "no", then changed) per schema and label
 
-Label = Literal["yes", "no"]
 
+class InstanceRow(Sample, frozen=True):
+    """A sample of the validation task, as a line of ``validation.jsonl``."""
 
-class InstanceRow(Struct, frozen=True):
-    """An instance of the validation task, as a line of ``validation.jsonl``."""
-
-    id: str
-    schema_id: str
-    value: Any
-    label: Label  # whether the value is valid under Draft 2020-12, formats included
-    paper_label: Label  # the same under the authors' code: Draft 7, no formats, Python's floats
     keyword: str | None = None  # the keyword that a "no" violates
     path: str | None = None  # JSON pointer to the offending value of a "no"
     schema_path: str | None = None  # JSON pointer to the keyword that a "no" violates

@@ -30,7 +30,7 @@ from harness.builders.wildifeval.screening import Chat, Screened, Step
 from harness.config.curation import ConstraintsSection, Curation, PromptName, StageName
 from harness.errors import DataInvalid, Unparseable
 from harness.records import Decoding, Usage
-from harness.tasks.wildifeval import CATEGORIES
+from harness.tasks.wildifeval import CATEGORIES, Constraint
 
 T = TypeVar("T")
 
@@ -39,11 +39,9 @@ CONSTRAINT_BYTES = 20 * BYTES_PER_TOKEN
 NAME_TOKENS = 30  # maximum tokens of a name
 
 
-class RowConstraint(Struct, frozen=True, omit_defaults=True):
-    """A constraint and its category. ``title`` is the model's name for a kind of Other."""
+class RowConstraint(Constraint, frozen=True, omit_defaults=True):
+    """A constraint with its category and, if that is Other, the model's title for it."""
 
-    text: str
-    category: str = ""
     title: str = ""
 
 

@@ -59,8 +59,8 @@ class Sample(msgspec.Struct, frozen=True):
     id: str
     schema_id: str
     value: Any
-    label: Label
-    paper_label: Label
+    label: Label  # whether the value is valid under Draft 2020-12, formats included
+    paper_label: Label  # the same under the authors' code: Draft 7, no formats, Python's floats
 
 
 class Benchmark(NamedTuple):
