@@ -207,7 +207,7 @@ def _changed(checks: Sequence[Check], changes: Mapping[Any, Any]) -> list[Check]
 
 def files(checks: Sequence[Check]) -> set[str]:
     """Return the paths of the files that the options of checks name."""
-    return {file[1] for check in checks if (file := _file(check))}
+    return {path for check in checks if (path := _file(check))}
 
 
 class Rules:
@@ -261,11 +261,10 @@ class Rules:
         return self._checkers[key]
 
 
-def _file(check: Check) -> tuple[str, str] | None:
-    """Return a check's checker and the path of the file it reads, or None if it reads none."""
-    option = MAY_NAME_A_FILE.get(check.checker)
-    named = check.options.get(option) if option else None
-    return (check.checker, named) if isinstance(named, str) else None
+def _file(check: Check) -> str | None:
+    """Return the path of the file that a check reads, or None if it reads none."""
+    named = check.options.get(MAY_NAME_A_FILE.get(check.checker, ""))
+    return named if isinstance(named, str) else None
 
 
 def _resolved(check: Check, row: Mapping[str, Any]) -> Check:

@@ -119,7 +119,16 @@ class _ModelStages:
     async def decomposed(self, chats: Sequence[Chat]) -> tuple[list[CuratedRow], Step]:
         by = self._curation.decompose
         prompts = {chat.id: self._prompt("decompose", message=chat.text) for chat in chats}
-        read = partial(_apart, prompt=self._prompts.text("decompose", message=""))
+        prompt = self._prompts.text("decompose", message="")
+
+        def read(answer: StageAnswer) -> Decomposition | str:  # the text: why there is none
+            if answer.outcome != "ok":
+                return answer.outcome
+            try:
+                return replies.decomposition(answer.text, prompt)
+            except Unparseable as error:
+                return error.message
+
         found = await self._ask("decompose", prompts, read, by.max_tokens, by.temperature)
         tasks, step = list[CuratedRow](), Step("decompose", len(chats))
         for chat, apart in zip(chats, found, strict=True):
@@ -267,16 +276,6 @@ def not_repeated(
             detail = f"{key} ({frequent[key]:,} tasks)"
             step.leave_out("repeated constraint", task.id, task.task, detail)
     return [task for task in few if task.id not in repeated], step
-
-
-def _apart(answer: StageAnswer, prompt: str) -> Decomposition | str:
-    """Return the decomposed message that a reply contains, or why the reply cannot be used."""
-    if answer.outcome != "ok":
-        return answer.outcome
-    try:
-        return replies.decomposition(answer.text, prompt)
-    except Unparseable as error:
-        return error.message
 
 
 def _names(answer: StageAnswer) -> list[str]:

@@ -174,7 +174,8 @@ class _Reader:
         while not isinstance(event := next(self.events), yaml.MappingEndEvent):
             key, value = self.node(event, depth), self.node(next(self.events), depth)
             children += [key, value]
-            if isinstance(event, yaml.ScalarEvent) and _is_merge(event):
+            is_scalar = isinstance(event, yaml.ScalarEvent)
+            if is_scalar and (event.value, event.tag, event.implicit[0]) == ("<<", None, True):
                 merged = [value] if value.items is None else value.items
                 if self.paper:
                     bases.extend(reversed(merged))
@@ -240,10 +241,6 @@ def _wrong(problem: str, source: Any) -> UnparseableDocument:
     mark = next(filter(None, (getattr(source, name, None) for name in names)), None)
     where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
     return UnparseableDocument(f"{problem}{where}")
-
-
-def _is_merge(event: Any) -> bool:
-    return (event.value, event.tag, event.implicit[0]) == ("<<", None, True)
 
 
 def _plain(text: str) -> Any:

@@ -270,9 +270,7 @@ class JsonlTask:
         if self._gold is not None:
             yield self._gold.render({**row, **{f: _first(row[f]) for f in FROM_ROW if f in row}})
             return
-        for text in self._forms(row):
-            if text.strip():
-                yield text
+        yield from filter(str.strip, self._forms(row))
 
     def _forms(self, row: Mapping[str, Any]) -> Iterator[str]:
         for field in dict.fromkeys(("gold", *FROM_ROW, *self._named)):
