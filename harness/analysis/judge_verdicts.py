@@ -190,10 +190,9 @@ class VerdictPairs:
     reference_probability: NDArray[np.float64]  # likewise, if the reference is a judge
     cluster: NDArray[np.intp]  # index of the statistical unit, which runs may share
     run: NDArray[np.int32]  # index of the run
-    answer: NDArray[np.int32]  # index of the judged answer in `instances`
+    answer: NDArray[np.int32]  # number of the judged answer
     grouping: NDArray[np.int32]  # index into the distinct mappings of label to group
     groupings: Sequence[Mapping[str, str]]
-    instances: Sequence[str]  # instance of each answer
     left_out: LeftOut
 
     def __len__(self) -> int:
@@ -226,48 +225,49 @@ def pair_verdicts(
     kinds |= {"cluster": "q", "run": "i", "answer": "i", "grouping": "i"}
     rows = Rows(**kinds)
     groupings: dict[tuple[tuple[str, str], ...], int] = {}
-    instances: list[str] = []
     left = Counter(other_runs=sum(len(labels.pop(key)) for key in [*labels] if key[0] not in runs))
-    for run, (name, answers) in enumerate(runs.items()):
-        for answer in answers:
-            judge, second = answer.said[0], answer.said[1] if reference == JUDGE else None
-            own, seconded = _keyed(judge), _keyed(second)
-            other: Side
-            if reference == RULES:
-                other = {key: found.rule for key, found in own.items() if found.rule is not None}
-            elif reference == JUDGE:
-                other = {key: found.passed for key, found in seconded.items()}
+    every = (
+        (run, name, answer)
+        for run, (name, answers) in enumerate(runs.items())
+        for answer in answers
+    )
+    for number, (run, name, answer) in enumerate(every):
+        judge, second = answer.said[0], answer.said[1] if reference == JUDGE else None
+        own, seconded = _keyed(judge), _keyed(second)
+        other: Side
+        if reference == RULES:
+            other = {key: found.rule for key, found in own.items() if found.rule is not None}
+        elif reference == JUDGE:
+            other = {key: found.passed for key, found in seconded.items()}
+        else:
+            of_answer = labels.pop((name, answer.instance, answer.sample), [])
+            other, excluded = _labelled(answer, of_answer, list(own))
+            left += excluded
+        for key in dict.fromkeys([*own, *other]):
+            if key in own and own[key].by_rule:  # by rules, the judge would always be right
+                left["by_rule"] += 1
+            elif key not in other and not _is_silent(second):
+                left["only_judge"] += 1
+            elif key not in own and not _is_silent(judge):
+                left["only_reference"] += 1
             else:
-                of_answer = labels.pop((name, answer.instance, answer.sample), [])
-                other, excluded = _labelled(answer, of_answer, list(own))
-                left += excluded
-            for key in dict.fromkeys([*own, *other]):
-                if key in own and own[key].by_rule:  # by rules, the judge would always be right
-                    left["by_rule"] += 1
-                elif key not in other and not _is_silent(second):
-                    left["only_judge"] += 1
-                elif key not in own and not _is_silent(judge):
-                    left["only_reference"] += 1
-                else:
-                    verdict = own.get(key, JudgeVerdict(key[0], None))
-                    groups = tuple(sorted(verdict.groups.items()))
-                    rows.append(
-                        _code(verdict.passed),
-                        _code(other.get(key)),
-                        _probability(verdict),
-                        _probability(seconded.get(key)),
-                        name_digest(answer.cluster),
-                        run,
-                        len(instances),
-                        groupings.setdefault(groups, len(groupings)),
-                    )
-            instances.append(answer.instance)
+                verdict = own.get(key, JudgeVerdict(key[0], None))
+                groups = tuple(sorted(verdict.groups.items()))
+                rows.append(
+                    _code(verdict.passed),
+                    _code(other.get(key)),
+                    _probability(verdict),
+                    _probability(seconded.get(key)),
+                    name_digest(answer.cluster),
+                    run,
+                    number,
+                    groupings.setdefault(groups, len(groupings)),
+                )
     columns = {column: rows.column(column) for column in kinds}
     columns["cluster"] = np.unique(columns["cluster"], return_inverse=True)[1]
     named = [dict(groups) for groups in groupings]
     left["unmatched"] += sum(map(len, labels.values()))
-    left_out = LeftOut(**left)
-    return VerdictPairs(**columns, groupings=named, instances=instances, left_out=left_out)
+    return VerdictPairs(**columns, groupings=named, left_out=LeftOut(**left))
 
 
 def _by_answer(
