@@ -87,8 +87,11 @@ def config(dark: bool = False) -> dict[str, Any]:
             "rowPadding": 2,
         },
         "title": {
-            **{"color": ink, "subtitleColor": faint, "anchor": "start"},
-            **{"fontSize": 13, "offset": 10},
+            "color": ink,
+            "subtitleColor": faint,
+            "anchor": "start",
+            "fontSize": 13,
+            "offset": 10,
         },
         "rule": {"color": faint},
         "text": {"color": ink, "fontSize": 11},

@@ -207,7 +207,7 @@ def overview(
         sections=sections(reported, unit, figures),
         judges=dict(_validated(runs)),
         groups={label: of for run in runs for label, of in run.explanations.items()},
-        method=_method(runs, comparison),
+        method=_method(comparison),
         provenance=[
             table_part(part(runs), unit, folded=part is not origins)
             for part in (origins, settings, packages)
@@ -389,7 +389,7 @@ def _comparison(found: RunComparison, unit: ShownUnit) -> ComparisonOverview:
     )
 
 
-def _method(runs: Sequence[ReportedRun], comparison: RunComparison | None) -> list[str]:
+def _method(comparison: RunComparison | None) -> list[str]:
     told = [*_INTERVALS]
     if comparison is not None:
         told += captions(comparison)
