@@ -54,16 +54,7 @@ class AblationFindings(Struct, frozen=True):
 def findings(
     variants: Sequence[Variant], table: Ablation, task: Claiming | None
 ) -> AblationFindings:
-    """Test the claims of a task's paper on the variants of an ablation.
-
-    Args:
-        variants: The variants of the ablation.
-        table: The ablation, from `ablate`.
-        task: The task if it declares claims, otherwise None. Without it, nothing is tested.
-
-    Returns:
-        The table, the gains from single prompt fields, and a verdict on each claim.
-    """
+    """Test the claims of the task's paper, if it declares any, on the variants of an ablation."""
     if task is None:
         return AblationFindings(table)
     found = _Evidence(variants, table, task)

@@ -173,12 +173,8 @@ def linearised(
 ) -> Statistic:
     """Return a statistic with the standard error and interval that its linearisation implies.
 
-    Args:
-        value: The value of the statistic.
-        influence: (n,) The influence of each observation on it.
-        clusters: (n,) The number of each observation's cluster, from 0.
-        low: The smallest possible value, to which the 95% interval is clipped.
-        high: The largest possible value, to which the 95% interval is clipped.
+    ``influence`` holds the influence of each of n observations on the value, and ``clusters`` the
+    numbers of their clusters, from 0. The 95% interval is clipped to [low, high].
     """
     estimate = clustered_mean(influence, clusters)
     interval = estimate.clipped_ci95()

@@ -204,13 +204,9 @@ def refuse_unknown_round(tables: Sequence[AttemptTable], round_: int | None) -> 
 def refuse_unknown_label(
     option: str, label: str, tables: Mapping[str, AttemptTable], others: Sequence[str] = ()
 ) -> None:
-    """Raise ConfigError if a run lacks a label. An empty label is accepted.
+    """Raise ConfigError about an option if a run lacks its label, unless it is empty.
 
-    Args:
-        option: The command-line option with the label, for the message.
-        label: The label.
-        tables: The runs' attempts, by the runs' names.
-        others: Further names that the message may suggest, besides the runs' labels.
+    The remedy suggests a label of the run, or one of the ``others``.
     """
     for name, table in tables.items():
         if label and label not in table.labels():

@@ -222,15 +222,10 @@ def compare_kinds(
     names: Iterable[str] = (),
     cluster: str = "",
 ) -> dict[str, KindChange]:
-    """Compare two runs on each kind of constraint, and return the comparisons by kind.
+    """Compare two runs on each kind of constraint, the kinds with the most changed pairs first.
 
-    The kinds with the most changed pairs come first.
-
-    Args:
-        first: The findings on the first run.
-        second: The findings on the second run.
-        names: Ids of instances. Those that got better or worse are listed in the comparisons.
-        cluster: Label of the statistical unit; empty for the prompt.
+    ``names`` are the ids of the instances to list, and ``cluster`` is the label of the statistical
+    unit (empty for the prompt).
     """
     pairs = pair(first.table, second.table).clustered_by(cluster)
     instances = second.instances(names)

@@ -132,12 +132,7 @@ class FilledRun:
 def cross_table(
     runs: Sequence[comparable.Run], tables: Mapping[str, PaperTable], options: TableOptions
 ) -> CrossTable:
-    """Build the results table of runs of one or more tasks.
-
-    Args:
-        runs: The runs, with their attempts.
-        tables: The tables that tasks declare, by task.
-        options: What the table shows.
+    """Build the results table of runs of one or more tasks, some of which declare tables.
 
     Raises:
         ConfigError: If no run has attempts, or an option names an unknown label, score or round.

@@ -55,13 +55,7 @@ class Agreement(Struct, frozen=True, kw_only=True):
 def agreement(
     judge: NDArray[np.integer], reference: NDArray[np.integer], cluster: NDArray[np.integer]
 ) -> Agreement:
-    """Return the agreement of a judge with a reference on n criteria.
-
-    Args:
-        judge: (n,) The judge's verdicts: 1, 0 or `NOT_JUDGED`.
-        reference: (n,) The reference's verdicts, likewise.
-        cluster: (n,) The number of each criterion's cluster.
-    """
+    """Return the agreement of (n,) verdicts (1, 0 or `NOT_JUDGED`) with those of a reference."""
     decided = (judge != NOT_JUDGED) & (reference != NOT_JUDGED)
     says = {"yes": 1, "no": 0, "abstained": NOT_JUDGED}
     own, other, unit = judge[decided] == 1, reference[decided] == 1, cluster[decided]

@@ -125,12 +125,7 @@ def read_judged(
 
 
 def judges_with_verdicts(path: Path, *, of_criteria: bool = False) -> list[str]:
-    """Return the names of a run's judges that gave verdicts, in the order of their registration.
-
-    Args:
-        path: The run's ``attempts.jsonl``.
-        of_criteria: Return only the judges that gave verdicts on criteria.
-    """
+    """Return the judges that gave verdicts (``of_criteria``: on criteria), as registered."""
     found = set[str]()
     for _, _, line in decoded(path.with_name(JUDGEMENTS), _Judgement, JUDGEMENT):
         if line.judge not in found:

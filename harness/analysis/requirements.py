@@ -56,12 +56,9 @@ def describe(
     label: str = CATEGORY,
     verbs: Callable[[str], list[str]] | None = None,
 ) -> CriteriaDescription:
-    """Return statistics of the criteria of tasks.
+    """Return statistics of the criteria of tasks, each given with its groups by label.
 
-    Args:
-        tasks: For each task, a mapping of its labels to groups, and its criteria.
-        label: The label by which criteria are grouped.
-        verbs: The function `verbs`, to count the verbs in criteria; None to count none.
+    The criteria are grouped by ``label``, and `verbs` are counted if the function is given.
     """
     by_count, by_group, texts = Counter[int](), Counter[str](), Counter[str]()
     groups_by_count = defaultdict[int, Counter[str]](Counter)

@@ -44,10 +44,7 @@ def write_every_eval_ever(
 ) -> tuple[Path, int, int]:
     """Write a run's record below ``folder``. An earlier record of the same run is replaced.
 
-    Args:
-        run: The run.
-        folder: The folder of the data store.
-        fields: The values of `FIELDS` that the user sets.
+    ``fields`` are the values of `FIELDS` that the user sets.
 
     Returns:
         The path of the results, and the numbers of samples written and skipped. A sample

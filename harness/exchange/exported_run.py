@@ -112,12 +112,6 @@ def checked_fields(
 ) -> None:
     """Check the fields that the user sets for an export format.
 
-    Args:
-        form: The format's name, for messages.
-        fields: The fields and their values.
-        known: The names of the fields that exist.
-        required: The names of the fields that must be set.
-
     Raises:
         ConfigError: If a field is unknown, or a required field is missing.
     """

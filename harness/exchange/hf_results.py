@@ -22,11 +22,8 @@ FROM_THE_RUN = ("value",)  # fields that cannot be set by hand
 def write_hf_results(run: ExportedRun, path: Path, fields: Mapping[str, str]) -> float:
     """Write a run's primary metric as a YAML list with one entry, and return the metric's value.
 
-    Args:
-        run: The run.
-        path: File to write, replaced if it exists.
-        fields: Fields of `huggingface_hub.EvalResultEntry`. Two are required, ``dataset_id`` and
-            ``task_id``, which say to which benchmark of the Hub the result belongs.
+    ``fields`` are those of `huggingface_hub.EvalResultEntry`. Two are required, ``dataset_id`` and
+    ``task_id``, which say to which benchmark of the Hub the result belongs.
 
     Raises:
         ConfigError: If a field is unknown or missing, or if the run's answers are simulated.

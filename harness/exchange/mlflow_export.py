@@ -25,10 +25,7 @@ def log_mlflow(run: ExportedRun, rows: ExportedRows, experiment: str = "") -> st
     MLflow's parameters cannot change. If the run file has changed since the export (to have more
     samples, for example), the run is therefore logged as another run.
 
-    Args:
-        run: The run.
-        rows: The run's table of samples or attempts.
-        experiment: The experiment's name; empty for ``MLFLOW_EXPERIMENT_NAME``.
+    Without a name, the experiment is ``MLFLOW_EXPERIMENT_NAME``.
 
     Returns:
         The tracking URI, the experiment and the id of the logged run, in one sentence.

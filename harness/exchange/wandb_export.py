@@ -13,10 +13,7 @@ from harness.records import content_hash
 def log_wandb(run: ExportedRun, rows: ExportedRows, project: str = "") -> str:
     """Log a run to Weights & Biases, or update its earlier export.
 
-    Args:
-        run: The run.
-        rows: The run's table of samples or attempts.
-        project: ``PROJECT`` or ``ENTITY/PROJECT``; empty for ``WANDB_PROJECT``.
+    ``project`` is ``PROJECT`` or ``ENTITY/PROJECT``; empty for ``WANDB_PROJECT``.
 
     Returns:
         The URL of the logged run or, if wandb is offline, the command that uploads it.

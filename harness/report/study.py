@@ -64,14 +64,9 @@ def study_page(
     cautions: Sequence[str],
     made_at: float,
 ) -> str:
-    """Return a study as an HTML page.
+    """Return a study as an HTML page, with cautions at the top.
 
-    Args:
-        study: The study.
-        found: The findings on all cells.
-        facts: Further facts to show, by name.
-        cautions: Sentences to show at the top.
-        made_at: When the page was made (epoch seconds).
+    ``facts`` are further facts by name. ``made_at`` is in epoch seconds.
     """
     return _template().render(
         study=study,

@@ -211,14 +211,7 @@ def _chart(
 def map_figure(
     task: str, texts: Mapping[str, str], positions: NDArray[np.float64], label: str
 ) -> Figure:
-    """Draw a map of texts as points.
-
-    Args:
-        task: The name of the task.
-        texts: The group of each text, which determines its colour.
-        positions: (n, 2) The positions of the texts.
-        label: The label of the groups.
-    """
+    """Draw texts, each with its group of a label, as points at their (n, 2) positions."""
     sheet = Sheet(Runs.of([]), "text", printable(label))
     for (text, group), (x, y) in zip(texts.items(), positions.tolist(), strict=True):
         sheet.add("", [printable(text[:200]), printable(group)], x=x, y=y, group=printable(group))

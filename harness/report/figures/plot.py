@@ -116,13 +116,7 @@ class Sheet:
         """Shown names of the figure's runs; its title and caption show their marks."""
 
     def add(self, run: str, texts: Sequence[str], **fields: Any) -> None:
-        """Add a data point.
-
-        Args:
-            run: The run's display name, or "" if the point belongs to no run.
-            texts: A string for each heading.
-            fields: The fields to draw.
-        """
+        """Add a data point of a run ("" for none): a text for each heading, and fields to draw."""
         if run:
             self.present.add(run)
             fields["key"] = self._runs.short[run]
