@@ -21,7 +21,6 @@ from harness.report.table import (
     Row,
     Table,
     TableDocument,
-    WithError,
     flat,
     table,
 )
@@ -261,9 +260,7 @@ def _run_name(row: MatrixRow) -> str:
 
 
 def _mean(value: SampleStatistic | None) -> object:
-    if value is None or value.stderr is None:
-        return None if value is None else value.mean
-    return WithError(value.mean, value.stderr)
+    return value if value is None or value.stderr is not None else value.mean
 
 
 def p_cells(matrix: PairMatrix) -> list[list[str]]:

@@ -10,7 +10,7 @@ import msgspec
 
 from harness.analysis.constraints import LABEL, ConstraintKind
 from harness.analysis.requirements import CriteriaDescription, Rejections
-from harness.report.table import Cell, Column, Note, Table, TableDocument, WithError, table
+from harness.report.table import Cell, Column, Note, Table, TableDocument, table
 from harness.report.text import percent
 
 _MET = Column("met ± s.e.", rate=True)
@@ -72,7 +72,7 @@ def constraint_shares(
 
 def _cells(one: ConstraintKind, n_failed: int) -> list[object]:
     share = percent(one.n_failed, n_failed)
-    return [one.n, one.n_failed, share, WithError(one.mean, one.stderr)]
+    return [one.n, one.n_failed, share, one]
 
 
 def _failures(one: ConstraintKind) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from harness.analysis.error_labels import ErrorTally
 from harness.analysis.judge_validation import Agreement, JudgeValidation
 from harness.analysis.metrics import ReferenceScore, Statistic
-from harness.report.table import Column, Note, Table, TableDocument, WithError, table
+from harness.report.table import Column, Note, Table, TableDocument, table
 from harness.report.text import p_value, percent
 
 REFERENCE_COLUMNS = (
@@ -21,11 +21,8 @@ REFERENCE_COLUMNS = (
 
 def reference_cells(found: ReferenceScore) -> list[object]:
     """Return the cells of `REFERENCE_COLUMNS`."""
-    difference = None
-    if found.difference is not None:
-        difference = WithError(found.difference, found.difference_stderr)
-    mean = WithError(found.mean, found.stderr)
-    return [found.n, mean, found.n_pairs, difference, found.difference_ci95]
+    difference = Statistic(mean=found.difference, stderr=found.difference_stderr)
+    return [found.n, found, found.n_pairs, difference, found.difference_ci95]
 
 
 def error_document(found: ErrorTally) -> TableDocument:
@@ -57,24 +54,26 @@ def validation_document(found: JudgeValidation) -> TableDocument:
         table(["the judge", "reference yes", "reference no"], confusion),
     ]
     if found.calibration.n:
-        bins = []
-        for one in found.calibration.bins:
-            value, between, n = _cells(one.yes)
-            bins.append([f"{one.low:.1f}-{one.high:.1f}", n, one.mean_probability, value, between])
+        bins = [
+            [
+                f"{one.low:.1f}-{one.high:.1f}",
+                one.yes.n,
+                one.mean_probability,
+                one.yes,
+                one.yes.ci95,
+            ]
+            for one in found.calibration.bins
+        ]
         parts.append(table(["probability", "n", "mean", "reference yes ± s.e.", "95%"], bins))
     if found.parts:
-        groups = []
-        for part in found.parts:
-            *accuracy, n = _cells(part.agreement.accuracy)
-            kappa, abstained = part.agreement.kappa.mean, _abstained(part.agreement)
-            groups.append([part.group, *accuracy, kappa, n, abstained])
+        groups = [[part.group, *_agreement(part.agreement)] for part in found.parts]
         columns = [found.label, "accuracy ± s.e.", "95%", "kappa", "n", "abstained"]
         parts.append(table(columns, groups))
     if found.scores:
-        scores = []
-        for score in found.scores:
-            means = [WithError(of.mean, of.stderr) for of in (score.judge, score.reference)]
-            scores.append([f"{score.run} {score.score}", *means, score.judge.n])
+        scores = [
+            [f"{one.run} {one.score}", one.judge, one.reference, one.judge.n]
+            for one in found.scores
+        ]
         ranked = [[one.score, one.tau_b, one.p_value, one.n_runs] for one in found.rankings]
         tau = Column("tau-b", digits=2, sign=True)
         parts += [
@@ -96,9 +95,8 @@ def judges_document(found: Sequence[JudgeValidation]) -> TableDocument:
     for one in found:
         both = one.confidence_covariance.mean, one.confidence_correlation.mean
         ranked = [ranking.tau_b for ranking in one.rankings if ranking.score == "soft"] or [None]
-        value, between, n = _cells(one.agreement.accuracy)
-        kappa, abstained = one.agreement.kappa.mean, _abstained(one.agreement)
-        rows.append([one.judge, value, between, kappa, *both, *ranked, n, abstained])
+        accuracy, between, kappa, *sizes = _agreement(one.agreement)
+        rows.append([one.judge, accuracy, between, kappa, *both, *ranked, *sizes])
     tau = Column("tau-b", digits=2, sign=True) if first.rankings else None
     columns = ["judge", "accuracy ± s.e.", "95%", "kappa", "covariance", "r", tau, "n", "abstained"]
     told = [
@@ -112,6 +110,11 @@ def judges_document(found: Sequence[JudgeValidation]) -> TableDocument:
         parts=[Note(", ".join(first.runs), ""), table(columns, rows), *map(Note, told)],
         data=list(found),
     )
+
+
+def _agreement(found: Agreement) -> list[object]:
+    accuracy = found.accuracy
+    return [accuracy, accuracy.ci95, found.kappa.mean, accuracy.n, _abstained(found)]
 
 
 def _abstained(found: Agreement) -> int:
@@ -141,8 +144,7 @@ def _figures(found: JudgeValidation) -> Table:
 
 
 def _cells(found: Statistic) -> list[object]:
-    value = None if found.mean is None else WithError(found.mean, found.stderr)
-    return [value, found.ci95, found.n]
+    return [found, found.ci95, found.n]
 
 
 def _captions(found: JudgeValidation) -> list[str]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from harness.analysis.metrics import Statistic
 from harness.report.figure import Figure
 from harness.report.table import Cell, Row, ShownUnit, Table
 
@@ -100,7 +101,8 @@ def _row(table: Table, row: Row, unit: ShownUnit) -> RowPart:
 
 
 def _sort(value: object) -> float | None:
-    first = value[0] if isinstance(value, tuple) and value else value
+    first = value.mean if isinstance(value, Statistic) else value
+    first = first[0] if isinstance(first, tuple) and first else first
     return first if isinstance(first, int | float) and not isinstance(first, bool) else None
 
 

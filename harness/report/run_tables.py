@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import islice
 
 from harness.analysis.clustered import ROUNDING
-from harness.analysis.metrics import CallFigures, Metrics, Rate, Rounds, SampleStatistic
+from harness.analysis.metrics import CallFigures, Metrics, Rate, Rounds, SampleStatistic, Statistic
 from harness.analysis.self_preference import MARK, marked, notes
 from harness.records import OUTCOMES
 from harness.report.judges import REFERENCE_COLUMNS, reference_cells
@@ -18,7 +18,6 @@ from harness.report.table import (
     Row,
     Table,
     TableDocument,
-    WithError,
     facts,
     table,
 )
@@ -131,7 +130,7 @@ def _scores(metrics: Metrics) -> Table:
     rows = []
     for name, one in metrics.scores.items():
         mark = f" {MARK}" * marked(metrics, name)
-        rows.append([name + mark, one.n, WithError(one.mean, one.stderr), one.ci95])
+        rows.append([name + mark, one.n, one, one.ci95])
     figures = (Column("mean ± s.e.", digits=4), Column("95%", digits=4))
     fewer = any(one.n < metrics.overall.n for one in metrics.scores.values())
     return table(["score", "n", *figures], rows, notes=[WITHOUT_SCORE] if fewer else [])
@@ -145,7 +144,7 @@ def group_table(metrics: Metrics, label: str) -> Table:
 
     def cells(found: SampleStatistic, by_round: Rounds) -> list[object]:
         rates = [by_round.each.get(number) for number in rounds]
-        return [found.n, WithError(found.mean, found.stderr), found.ci95, *rates]
+        return [found.n, found, found.ci95, *rates]
 
     notes = _round_notes(metrics) if rounds else []
     if len(groups) > MOST_GROUPS:
@@ -174,8 +173,8 @@ def pass_at_k_table(metrics: Metrics) -> Table:
     rows = [
         [
             f"{k:,}",
-            WithError(metrics.pass_at_k[k], metrics.pass_at_k_stderr[k]),
-            WithError(metrics.pass_hat_k.get(k), metrics.pass_hat_k_stderr.get(k)),
+            Statistic(mean=metrics.pass_at_k[k], stderr=metrics.pass_at_k_stderr[k]),
+            Statistic(mean=metrics.pass_hat_k.get(k), stderr=metrics.pass_hat_k_stderr.get(k)),
         ]
         for k in [*(k for k in series if k < largest), largest]
     ]
@@ -195,11 +194,13 @@ def round_table(metrics: Metrics) -> Table:
         [
             str(number),
             rounds.n[number],
-            WithError(rounds.each[number], rounds.each_stderr[number]),
+            Statistic(mean=rounds.each[number], stderr=rounds.each_stderr[number]),
             rounds.fixed.get(number, ""),
             rounds.broken.get(number, ""),
             rounds.any_of_first_k_n[number],
-            WithError(rounds.any_of_first_k[number], rounds.any_of_first_k_stderr[number]),
+            Statistic(
+                mean=rounds.any_of_first_k[number], stderr=rounds.any_of_first_k_stderr[number]
+            ),
         ]
         for number in rounds.each
     ]

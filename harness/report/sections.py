@@ -24,7 +24,7 @@ from harness.report.run_tables import (
     round_table,
 )
 from harness.report.runs import Reported, ReportedRun, references
-from harness.report.table import Cell, Column, Note, Row, ShownUnit, Table, WithError, table
+from harness.report.table import Cell, Column, Note, Row, ShownUnit, Table, table
 
 TITLES: Mapping[str, str] = {
     "matrix": "Models and benchmarks",
@@ -149,7 +149,7 @@ def _groups(runs: Sequence[ReportedRun], label: str) -> Table:
                 cells += [None, None, 0]
             else:
                 found = run.metrics.primary(of)
-                cells += [WithError(found.mean, found.stderr), found.ci95, found.n]
+                cells += [found, found.ci95, found.n]
         rows.append(Row(cells))
     columns = [
         replace(column, over=run.name if len(runs) > 1 else "")
@@ -168,15 +168,9 @@ def _groups(runs: Sequence[ReportedRun], label: str) -> Table:
 
 def _panel(run: ReportedRun, found: PanelFindings) -> Table:
     """Build a table of a panel's judges and of how often they disagree."""
-    rows = [
-        [one.judge, WithError(one.yes.mean, one.yes.stderr), one.yes.n,
-         WithError(one.agrees.mean, one.agrees.stderr), one.agrees.ci95]
-        for one in found.members
-    ]  # fmt: skip
+    rows = [[one.judge, one.yes, one.yes.n, one.agrees, one.agrees.ci95] for one in found.members]
     split = found.split
-    footer = Row(
-        ["the judges disagree", "", split.n, WithError(split.mean, split.stderr), split.ci95]
-    )
+    footer = Row(["the judges disagree", "", split.n, split, split.ci95])
     says, agrees = (Column(f"{what} ± s.e.", rate=True) for what in ("says yes", "as the panel"))
     columns: list[Column | str] = ["judge", says, Column("n"), agrees, Column("95%", rate=True)]
     title = f"{found.score}, the panel's judges in {run.name}"

@@ -15,11 +15,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, zip_longest
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec import Struct
 
+from harness.analysis.metrics import Statistic
 from harness.report.text import interval, number, percentage, printable, with_error
 
 _UNSIGNED = r"\d[\d,]*(?:\.\d+)?"
@@ -38,13 +39,6 @@ _LATEX = str.maketrans({
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
 })  # fmt: skip
 _MARKDOWN = str.maketrans({mark: f"\\{mark}" for mark in "\\|<>[]`*"})
-
-
-class WithError(NamedTuple):
-    """A value with its standard error. Each is None if unknown."""
-
-    value: float | None
-    stderr: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +77,8 @@ class Column:
             return self.form(value)
         if isinstance(value, int):
             return f"{value:,}"
-        if isinstance(value, WithError):
-            return with_error(*value, self.digits, self.sign)
+        if isinstance(value, Statistic):
+            return with_error(value.mean, value.stderr, self.digits, self.sign)
         if isinstance(value, tuple):
             return interval(value, self.digits, self.sign)
         return number(value if isinstance(value, float) else None, self.digits, self.sign)
@@ -106,10 +100,10 @@ class ShownUnit(Struct, frozen=True):
         if not (self.percent and column.rate):
             return column.show(value)
         sign = "" if column.sign else "%"
-        if isinstance(value, WithError):
-            if value.value is None or value.stderr is None:
-                return percentage(value.value, self.digits, column.sign)
-            scaled = 100 * value.value, 100 * value.stderr
+        if isinstance(value, Statistic):
+            if value.mean is None or value.stderr is None:
+                return percentage(value.mean, self.digits, column.sign)
+            scaled = 100 * value.mean, 100 * value.stderr
             return f"{with_error(*scaled, self.digits, column.sign)}{sign}"
         if isinstance(value, tuple):
             low, high = (100 * end for end in value)
