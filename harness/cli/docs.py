@@ -18,7 +18,7 @@ MOST_FOUND = 15  # sections that a search lists
 
 
 def docs(
-    words: Annotated[list[str] | None, typer.Argument(metavar="[PAGE | WORDS...]")] = None,
+    words: Annotated[list[str] | None, typer.Argument(metavar="[PAGE | WORDS]")] = None,
     form: JsonFormat = "table",
 ) -> None:
     """List the pages of the documentation, show one, or search them.

@@ -329,7 +329,7 @@ def _compare(jobs: Sequence[Job], base: str) -> None:
         output.print()
         show(comparison_document(found, brief=True))
         say(f"For details: harness compare {base}; for a page to share: harness report {base}")
-    say(f"Answers side by side: harness show {base} --answers; groups: harness ablation {base}")
+    say(f"The answers: harness show {base} --side-by-side; by group: harness ablation {base}")
 
 
 def _without(missing: list[str]) -> Callable[[str], str]:

@@ -35,7 +35,7 @@ def show(
     rejected: bool = False,
     rules: bool = False,
     failed: bool = False,
-    answers: bool = False,
+    side_by_side: bool = False,
     form: JsonFormat = "table",
 ) -> None:
     """Show a run's metrics, its failures, its constraints, or every attempt of one instance.
@@ -51,26 +51,26 @@ def show(
         rejected: Show which schemas (decoding.constraint) the provider rejected, by keyword.
         rules: Show how often judges and rules agree, rule by rule.
         failed: List the attempts that failed, and the reasons. With --instance: show only those.
-            With --answers: only the instances that failed in a run.
-        answers: Show the runs' answers side by side.
-        form: Output format; json works for the metrics, --answers, --failed and --instance.
+            With --side-by-side: only the instances that failed in a run.
+        side_by_side: Show the runs' answers side by side.
+        form: Output format; json works for the metrics, --side-by-side, --failed and --instance.
     """
     if by is not None and (instance is not None or not (constraints or rejected)):
         problem = "--by groups the constraints: use it with --constraints or --rejected."
         raise ConfigError(problem, f"harness show {runs[0]} --constraints --by {by}")
-    attempts_shown = instance is not None or failed or answers
+    attempts_shown = instance is not None or failed or side_by_side
     if sum((attempts_shown, constraints, rejected, rules)) > 1:
-        which = "--failed, --answers and --instance, --constraints, --rejected and --rules"
+        which = "--failed, --side-by-side and --instance, --constraints, --rejected and --rules"
         raise ConfigError(f"{which} cannot be combined.", "Give one of them.")
     if form != "table" and (constraints or rejected or rules):
-        problem = "--format json is for the metrics, --answers, --failed and --instance."
+        problem = "--format json is for the metrics, --side-by-side, --failed and --instance."
         raise ConfigError(problem, "Remove it.")
     folders = find_runs(Settings().runs_dir, runs)
     if len(folders) > 1 and (instance is not None or rejected or rules):
         problem = f"That is shown for one run, not for {len(folders)}."
         raise ConfigError(problem, f"Name one: {', '.join(one.name for one in folders)}.")
     folder = folders[0]
-    if answers:
+    if side_by_side:
         found = {one.name: _last_answers(one) for one in folders}
         show_document(answers_document(found, failed=failed), form)
     elif instance is not None:

@@ -193,7 +193,7 @@ def test_truncated_and_unparseable_answers_are_left_out_of_scores_with_a_note(
     assert "Scores leave out answers" in ended.stdout
     told = harness("check", file, "--min", "json_schema=0", env=env).stdout
     assert "Scores leave out answers" in told
-    for listing in ("--failed", "--answers"):
+    for listing in ("--failed", "--side-by-side"):
         listed = harness("show", file, listing, env=env | {"COLUMNS": "200"}).stdout
         assert "token limit (decoding.max_tokens)" in listed
     failed = harness("show", file, "--failed", env=env).stdout
@@ -224,14 +224,20 @@ def test_rows_prompts_and_models_in_one_file_and_their_answers_side_by_side(
     ended = harness("run", file, env=environment)
     assert ended.returncode == 0, ended.stderr
     env = environment | {"COLUMNS": "160"}
-    shown = harness("show", "mine", "--answers", env=env).stdout.splitlines()
+    shown = harness("show", "mine", "--side-by-side", env=env).stdout.splitlines()
     assert shown[0].split() == ["plain.", "plain.", "brief.", "brief."]
     assert shown[1].split() == ["instance", *2 * ("simulated-1", "simulated-0")]
     assert shown[-2].split() == ["passed", *2 * ("2", "of", "2", "0", "of", "2")]
     [sea] = (line for line in shown if line.startswith("1: The sea?"))
     assert sea.count("✓ Caspian") == 2
     assert sea.count("(lacks 'Caspian')") == 2
-    asked = ("show", "mine.plain.simulated-1", "mine.plain.simulated-0", "--answers", "--failed")
+    asked = (
+        "show",
+        "mine.plain.simulated-1",
+        "mine.plain.simulated-0",
+        "--side-by-side",
+        "--failed",
+    )
     found = json.loads(harness(*asked, "--format", "json", env=env).stdout)
     assert [(one["run"][-1], one["instance"], one["passed"]) for one in found] == [
         *(("1", "1", True), ("0", "1", False), ("1", "2", True), ("0", "2", False)),
