@@ -83,7 +83,12 @@ class ReplayMissing(UserError):
 
 
 class CallError(HarnessError):
-    """A failed call. Unless a subclass says otherwise, its attempt has the outcome ``error``."""
+    """A failed call. Unless a subclass says otherwise, its attempt has the outcome ``error``.
+
+    ``partial`` is the part of the answer that arrived before the failure, if it was streamed.
+    """
+
+    partial = ""
 
 
 class RequestRejected(CallError):

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, Literal, NamedTuple, TypeVar, cast
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 SCHEMA_VERSION = 1  # ``v`` of a line in attempts.jsonl
 METRICS_VERSION = 1  # ``schema_version`` of metrics.json
@@ -32,11 +32,12 @@ CONSTRAINT_REFUSED = "constraint_refused"
 D = TypeVar("D")
 
 
-class Message(Struct, frozen=True):
+class Message(Struct, frozen=True, omit_defaults=True, repr_omit_defaults=True):
     """One turn of a conversation."""
 
     role: Role
     content: str
+    reasoning_state: str | None = None  # of the reply (`Reply.reasoning_state`)
 
 
 ConstraintKind = Literal["json_schema", "regex", "choices", "grammar"]
@@ -144,6 +145,7 @@ class Request(Struct, frozen=True):
     redraw: int = 0  # how many times this answer was drawn before (--retry truncated)
     loglikelihoods: bool = False  # whether to return those of the assistant's messages
     window: int = 0  # if above 0, the one text is scored in windows of so many tokens
+    others: tuple[int, ...] = ()  # further samples to draw with the same call
 
     @property
     def continuations(self) -> list[tuple[str, str]]:
@@ -232,6 +234,12 @@ class Reply(Struct, frozen=True):
     logprobs: Logprobs | None = None
     prompt_logprobs: PromptLogprobs | None = None
     batch: bool = False  # whether a batch made it, at the price of batches
+    # The answer as the provider returned it, in JSON, with encrypted or signed reasoning. It is
+    # sent back in later rounds, so that the model can continue its reasoning.
+    reasoning_state: str | None = None
+    tier: str | None = None  # the service tier that answered; None for the standard one
+    # The replies to the request's other samples, by their number. Their usage is in this reply's.
+    others: Mapping[int, Reply] = {}
 
     @property
     def is_answer(self) -> bool:
@@ -317,6 +325,9 @@ class Attempt(Struct, frozen=True):
     cached: bool = False  # whether the reply comes from the cache
     error: str | None = None  # why the call or the scoring failed
     polish: tuple[Rewriting, ...] = ()  # of the instruction (round 1) and of the feedback
+    # Left out of the line if unset:
+    reasoning_state: str | UnsetType = UNSET  # of the reply, in a run with several rounds
+    partial: str | UnsetType = UNSET  # of a failed call: the part of the answer that arrived
 
     def __repr__(self) -> str:
         """Return a short description. The full values of a list of attempts would fill pages."""

@@ -15,6 +15,7 @@ from itertools import islice
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from harness import records
 from harness.errors import TransientError
@@ -23,6 +24,7 @@ T = TypeVar("T")
 Count = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]  # a larger one would overflow a table column
 
 FAILED = {"error", "abort", "cancelled"}  # with these finish reasons, servers have no answer
+STANDARD_TIERS = {"", "auto", "default", "on_demand", "standard", "unspecified"}
 THINK, END_THINK = "<think>", "</think>"
 LEAST_LOGPROB = -9999.0  # sent for an impossible token: JSON has no minus infinity
 
@@ -66,6 +68,12 @@ def text_or_none(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
+def tier(name: object) -> str | None:
+    """Return the name of the service tier that a reply reports, or None for the standard one."""
+    found = (text_or_none(name) or "").lower()
+    return None if found in STANDARD_TIERS else found
+
+
 def finish(reason: object) -> str:
     """Return an answer's finish reason, or ``stop`` if it has none.
 
@@ -87,6 +95,32 @@ def counted(usage: object, shape: type[T]) -> T | None:
         return msgspec.convert(usage, shape)
     except msgspec.ValidationError:
         return None
+
+
+def state_in(content: bytes, marks: tuple[bytes, ...], *path: str | int) -> str | None:
+    """Return the answer in a reply's body as JSON, with the reasoning that the model may continue.
+
+    Args:
+        content: The body.
+        marks: Parts of the body, without any of which there is no such reasoning.
+        path: The keys and indices that lead to the answer, a list of objects.
+
+    Returns:
+        The answer as the provider returned it, or None without a mark.
+    """
+    if not any(mark in content for mark in marks):
+        return None
+    found = json.loads(content.decode("utf-8", "replace"))
+    for step in path:
+        found = found[step]
+    return json.dumps(_encodable(found))
+
+
+def with_others(
+    first: records.Reply, more: Iterable[records.Reply], request: records.Request
+) -> records.Reply:
+    """Return a reply that holds the replies to the request's other samples."""
+    return replace(first, others=dict(zip(request.others, more, strict=False)))
 
 
 def split_think(content: str) -> tuple[str, str | None]:

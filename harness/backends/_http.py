@@ -109,19 +109,38 @@ class HttpClient:
         proxies = past_proxies(self.url)
         return {"limits": limits, "timeout": timeout, "mounts": proxies, "verify": _certificates()}
 
-    async def post(self, path: str, body: Mapping[str, Any], model: str = "") -> bytes:
+    async def post(
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        model: str = "",
+        text_so_far: Callable[[bytes], str] = lambda content: "",
+    ) -> bytes:
         """Post a JSON body to a path, and return the body of the response.
 
+        Args:
+            path: The path.
+            body: The body to post.
+            model: The model, for error messages.
+            text_so_far: Returns the part of an answer that is in the beginning of a body, to keep
+                it if the connection breaks.
+
         Raises:
-            CallError: If the call fails. Its message may name ``model``.
+            CallError: If the call fails.
         """
-        with self.converting(model):
-            response = await self._send(await self.request(path, encode(body)))
-            try:
-                content = await self._content(response)
-            finally:
-                await response.aclose()
-        content = self.without_key(content)
+        parts: list[bytes] = []
+        try:
+            with self.converting(model):
+                response = await self._send(await self.request(path, encode(body)))
+                try:
+                    async for part in self._parts(response):
+                        parts.append(part)
+                finally:
+                    await response.aclose()
+        except CallError as error:
+            error.partial = text_so_far(self.without_key(b"".join(parts)))
+            raise
+        content = self.without_key(b"".join(parts))
         refused = response.status_code == 429
         if refused or abs(self._clock() - self._read_at) >= HEADERS_EVERY_S:
             self._read_at = self._clock()
@@ -214,22 +233,24 @@ class HttpClient:
         raise FatalCallError(f"{self.url} redirects in a loop.", "Check model.base_url.")
 
     async def _content(self, response: Response) -> bytes:
-        """Return the body of a response. Of an error response, return only the beginning.
+        """Return the body of a response, as `_parts` does."""
+        return b"".join([part async for part in self._parts(response)])
+
+    async def _parts(self, response: Response) -> AsyncIterator[bytes]:
+        """Yield the body of a response in parts. Of an error response, yield only the beginning.
 
         Raises:
             RequestRejected: If the body of a successful response is too large.
         """
-        parts: list[bytes] = []
         left = self._reply_mb * 1e6 if response.is_success else ERROR_BYTES
         async for part in response.aiter_bytes():
-            parts.append(part)
+            yield part
             left -= len(part)
             if left < 0 and response.is_success:
                 problem = f"An answer of {self.url} has more than {self._reply_mb:g} MB: not read."
                 raise RequestRejected(problem, "Raise limits.reply_mb if it is genuine.")
             if left < 0:
                 break
-        return b"".join(parts)
 
     def without_key(self, content: bytes) -> bytes:
         """Return a body in which the API key is masked."""
@@ -242,7 +263,11 @@ class HttpClient:
 
         The raw body has been masked before, but JSON escapes may have hidden the key there.
         """
+        if reply.others:
+            others = {number: self.masked(other) for number, other in reply.others.items()}
+            return structs.replace(self.masked(structs.replace(reply, others={})), others=others)
         texts = {"text": reply.text, "reasoning": reply.reasoning, "model": reply.model}
+        texts["reasoning_state"] = reply.reasoning_state
         if not self._key or not any(text and self._key in text for text in texts.values()):
             return reply
         masked = {k: text and text.replace(self._key, _responses.MASK) for k, text in texts.items()}
@@ -258,7 +283,7 @@ class HttpClient:
         return TransientError(problem, kind="malformed")
 
     def entry_error(self, status: int, body: object, model: str) -> CallError:
-        """Return the error for a request that failed in its batch, given its HTTP status."""
+        """Return the error for a request that failed in its batch or stream, given a status."""
         return _responses.from_status(status, {}, body, replace(self._asked, model=model))
 
     async def aclose(self) -> None:

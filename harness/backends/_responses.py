@@ -154,10 +154,12 @@ def from_sdk(error: Exception, asked: CallContext) -> CallError | None:
     """
     status, response = getattr(error, "status_code", None), getattr(error, "response", None)
     if isinstance(status, int) and status >= 400 and response is not None:
-        return from_status(status, response.headers, getattr(error, "body", None), asked)
+        body = getattr(error, "body", None) or str(error)
+        return from_status(status, response.headers, body, asked)
     wrapped = type(error).__name__ in ("APIConnectionError", "APITimeoutError")
     cause = error.__cause__ if wrapped else None
-    return from_exception(cause if isinstance(cause, Exception) else error, asked)
+    found = from_exception(cause, asked) if isinstance(cause, Exception) else None
+    return found or from_exception(error, asked)
 
 
 def from_status(

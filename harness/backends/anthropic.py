@@ -11,10 +11,20 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.backends._anthropic_batches import AnthropicBatching
-from harness.backends._bodies import Count, counted, read
-from harness.backends._http import REPLY_MB, FindCut, HttpBackend, HttpClient, SDKClient
+from harness.backends._anthropic_batches import STATUSES, AnthropicBatching
+from harness.backends._bodies import Count, counted, read, state_in
+from harness.backends._http import (
+    REPLY_MB,
+    UNREADABLE,
+    FindCut,
+    HttpBackend,
+    HttpClient,
+    SDKClient,
+    encode,
+)
 from harness.backends._responses import OnAllowances
+from harness.backends._streams import LONGEST_UNSTREAMED, streamed, text_so_far
+from harness.errors import TransientError
 from harness.records import DecodingConstraint, Message, PromptCut, Reply, Request, Usage
 
 URL = "https://api.anthropic.com"
@@ -30,6 +40,9 @@ FINISH_REASONS = {
     "model_context_window_exceeded": "length",
     "refusal": "refusal",
 }
+
+
+SIGNED = (b'"signature"', b'"redacted_thinking"')
 
 
 class _Block(msgspec.Struct):
@@ -90,14 +103,14 @@ class MessagesBackend(HttpBackend):
     def body(self, request: Request) -> Mapping[str, Any]:
         """Return the JSON body of a request for a message."""
         decoding = request.decoding
-        turns = [m for m in request.messages if m.role != "system"]
+        messages: list[Any] = [_turn(m) for m in request.messages if m.role != "system"]
         system: Any = "\n\n".join(m.content for m in request.messages if m.role == "system")
-        messages: list[Any] = [*turns]
         if cut := self._cut(request.messages):
             place, content = marked(request.messages, cut)
-            if place >= (before := len(request.messages) - len(turns)):
-                messages[place - before] = {"role": turns[place - before].role, "content": content}
-            elif before == 1:
+            before, message = len(request.messages) - len(messages), request.messages[place]
+            if place >= before and message.reasoning_state is None:  # thinking cannot be marked
+                messages[place - before] = {"role": message.role, "content": content}
+            elif place < before == 1:
                 system = content
         body: dict[str, Any] = {
             "model": request.model,
@@ -113,6 +126,31 @@ class MessagesBackend(HttpBackend):
             body["output_config"] = {"format": {"type": "json_schema", "schema": schema}}
         return {k: value for k, value in body.items() if value is not None} | dict(decoding.extra)
 
+    async def generate(self, request: Request) -> Reply:
+        """Return the reply to a request, which is streamed if it may take ten minutes."""
+        if (request.decoding.max_tokens or 0) <= LONGEST_UNSTREAMED:
+            return await super().generate(request)
+        body, path = {**self.body(request), "stream": True}, self.path_for(request, stream=True)
+        stream = await self.client.post(path, body, request.model, text_so_far)
+        try:
+            message, end = streamed(stream)
+        except UNREADABLE as error:
+            raise self.client.malformed(stream, error) from None
+        if end == "message_stop":
+            return self.decoded(encode(message), request)
+        if end == "error":
+            status = STATUSES.get(str(message["error"].get("type")), 500)
+            failed = self.client.entry_error(status, message["error"], request.model)
+        else:
+            problem = f"The stream of {self.endpoint} ended before the answer was complete."
+            failed = TransientError(problem, kind="connection_lost")
+        failed.partial = text_so_far(stream)
+        raise failed
+
+    def path_for(self, request: Request, *, stream: bool = False) -> str:
+        """Return the path to post a request to, which may differ for streamed answers."""
+        return self.path
+
     def reply(self, content: bytes, request: Request) -> Reply:
         """Decode the body of a response, a message in JSON, and return the reply."""
         message = read(content, _decoder, _Message)
@@ -124,7 +162,15 @@ class MessagesBackend(HttpBackend):
             _usage(message.usage),
             message.model,
             reasoning="\n\n".join(thoughts) if thoughts else None,
+            reasoning_state=state_in(content, SIGNED, "content"),
         )
+
+
+def _turn(message: Message) -> Message | dict[str, Any]:
+    """Return a message with its signed thinking blocks, if it has any."""
+    if message.reasoning_state is None:
+        return message
+    return {"role": message.role, "content": msgspec.Raw(message.reasoning_state.encode())}
 
 
 def marked(

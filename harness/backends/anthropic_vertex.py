@@ -50,9 +50,10 @@ class AnthropicVertexBackend(MessagesBackend):
         features = TAKEN | {"temperature", "top_p"}
         super().__init__(client, features, prompt_cut if prompt_caching else None)
 
-    def path_for(self, request: Request) -> str:
+    def path_for(self, request: Request, *, stream: bool = False) -> str:
         """Return the path of the method that creates a message with the request's model."""
-        return f"{self.path}/models/{quote(request.model, safe='@')}:rawPredict"
+        method = "streamRawPredict" if stream else "rawPredict"
+        return f"{self.path}/models/{quote(request.model, safe='@')}:{method}"
 
     def body(self, request: Request) -> Mapping[str, Any]:
         """Return the JSON body of a request for a message."""

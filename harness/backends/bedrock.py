@@ -20,7 +20,7 @@ from harness.backends._cloud import AwsClient, bedrock_url
 from harness.backends._http import REPLY_MB, FindCut, HttpBackend, HttpClient
 from harness.backends._responses import OnAllowances
 from harness.errors import ConfigError
-from harness.records import DecodingConstraint, PromptCut, Reply, Request, Usage
+from harness.records import DecodingConstraint, Message, PromptCut, Reply, Request, Usage
 
 FINISH_REASONS = {
     "end_turn": "stop",
@@ -30,6 +30,9 @@ FINISH_REASONS = {
     "guardrail_intervened": "content_filter",
     "content_filtered": "content_filter",
 }
+
+
+SIGNED = (b'"signature"', b'"redactedContent"')
 
 
 class _ReasoningText(msgspec.Struct):
@@ -69,6 +72,7 @@ class _Response(msgspec.Struct, rename="camel"):
     output: _Output
     stop_reason: str = "end_turn"
     usage: Any = None
+    service_tier: dict[str, Any] = {}
 
 
 _decoder = msgspec.json.Decoder(_Response)
@@ -85,9 +89,10 @@ class BedrockBackend(HttpBackend):
             credentials.
         prompt_caching: Whether to use Bedrock's prompt cache for beginnings that prompts share,
             with models that support it.
+        service_tier: AWS's service tier: ``flex``, ``priority`` or ``reserved``.
     """
 
-    may_change = frozenset({"prompt_caching"})
+    may_change = frozenset({"prompt_caching", "service_tier"})
 
     def __init__(
         self,
@@ -96,6 +101,7 @@ class BedrockBackend(HttpBackend):
         base_url: str | None = None,
         api_key_env: str | None = None,
         prompt_caching: bool = False,
+        service_tier: str | None = None,
         *,
         secret: Callable[[str], str],
         concurrency: int,
@@ -118,7 +124,7 @@ class BedrockBackend(HttpBackend):
             client = HttpClient(url, key=key, key_variable=api_key_env, **options)
         features = {"temperature", "top_p", "max_tokens", "stop", "extra", "conversation"}
         super().__init__(client, frozenset(features | {"json_schema"}))
-        self.prompt_caching = prompt_caching
+        self.prompt_caching, self.service_tier = prompt_caching, service_tier
         self._cut = prompt_cut if prompt_caching else None
 
     def path_for(self, request: Request) -> str:
@@ -140,12 +146,13 @@ class BedrockBackend(HttpBackend):
         }
         config = {k: value for k, value in config.items() if value is not None}
         cut = self._cut(request.messages) if self._cut else None
-        parts = [_parts(m.content, _end(n, cut)) for n, m in enumerate(request.messages)]
+        parts = [_parts(m, _end(n, cut)) for n, m in enumerate(request.messages)]
         turns = list(zip(request.messages, parts, strict=True))
         body: dict[str, Any] = {
             "messages": [{"role": m.role, "content": p} for m, p in turns if m.role != "system"],
             "system": [part for m, p in turns if m.role == "system" for part in p],
             "inferenceConfig": config,
+            "serviceTier": {"type": self.service_tier} if self.service_tier else None,
         }
         if isinstance(decoding.constraint, DecodingConstraint):
             schema = json.dumps(decoding.constraint.json_schema)  # the only kind in the features
@@ -166,7 +173,9 @@ class BedrockBackend(HttpBackend):
             "".join(_bodies.text_of(block.text) for block in blocks),
             FINISH_REASONS.get(found.stop_reason, found.stop_reason),
             usage.record() if usage else None,
+            tier=_bodies.tier(found.service_tier.get("type")),
             reasoning="".join(_bodies.text_of(one.text) for one in thoughts if one) or None,
+            reasoning_state=_bodies.state_in(content, SIGNED, "output", "message", "content"),
         )
 
 
@@ -181,8 +190,12 @@ def _end(number: int, cut: PromptCut | None) -> int | None:
     return at if number == place else None
 
 
-def _parts(text: str, end: int | None) -> list[dict[str, Any]]:
+def _parts(message: Message, end: int | None) -> list[dict[str, Any]]:
     """Return a message's content, with a cache point where the shared beginning ends."""
+    text = message.content
+    if message.reasoning_state is not None:
+        found: list[dict[str, Any]] = json.loads(message.reasoning_state)
+        return found
     if end is None:
         return [{"text": text}]
     point = {"cachePoint": {"type": "default"}}

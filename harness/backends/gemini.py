@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import quote
 
 import msgspec
+from msgspec import structs
 
 from harness.backends import _bodies
 from harness.backends._bodies import Count
@@ -21,7 +22,7 @@ from harness.backends._gemini_batches import LIMITS, GeminiBatching
 from harness.backends._http import REPLY_MB, HttpClient
 from harness.backends._responses import OnAllowances
 from harness.errors import ConfigError, PromptRefused
-from harness.ports import LOGPROBS
+from harness.ports import LOGPROBS, SAMPLES_PER_CALL
 from harness.records import DecodingConstraint, Logprobs, Message, Reply, Request, Usage
 
 URL = "https://generativelanguage.googleapis.com/v1beta"
@@ -37,6 +38,9 @@ FINISH_REASONS = {
     **dict.fromkeys(FILTERED, "content_filter"),
 }
 """Our finish reasons, by Gemini's. Others are kept in lower case."""
+
+
+SIGNED = (b'"thoughtSignature"',)
 
 
 class _Part(msgspec.Struct):
@@ -65,6 +69,7 @@ class _Usage(msgspec.Struct, rename="camel"):
     candidates_token_count: Count | None = None
     thoughts_token_count: Count | None = None
     cached_content_token_count: Count | None = None
+    service_tier: Any = None
 
     def record(self) -> Usage:
         thoughts = self.thoughts_token_count or 0
@@ -93,7 +98,10 @@ class GeminiBackend(GeminiBatching):
         base_url: Base URL of another server that speaks this protocol.
         api_key_env: The key's environment variable (default: ``GEMINI_API_KEY`` for AI Studio, none
             for another server).
+        service_tier: Google's service tier, ``flex`` or ``priority``.
     """
+
+    may_change = frozenset({"service_tier"})
 
     def __init__(
         self,
@@ -101,6 +109,7 @@ class GeminiBackend(GeminiBatching):
         location: str = "global",
         base_url: str | None = None,
         api_key_env: str | None = None,
+        service_tier: str | None = None,
         *,
         secret: Callable[[str], str],
         concurrency: int,
@@ -108,6 +117,7 @@ class GeminiBackend(GeminiBatching):
         reply_mb: float = REPLY_MB,
         on_allowances: OnAllowances | None = None,
     ) -> None:
+        self.service_tier = service_tier
         limits: dict[str, Any] = {"concurrency": concurrency, "timeout_s": timeout_s}
         limits |= {"reply_mb": reply_mb, "on_allowances": on_allowances}
         client: HttpClient
@@ -124,7 +134,7 @@ class GeminiBackend(GeminiBatching):
             limits |= {"key": key, "key_variable": variable, "key_header": "x-goog-api-key"}
             client = HttpClient(base_url or URL, **limits)
         features = {"temperature", "top_p", "max_tokens", "stop", "seed", "extra", LOGPROBS}
-        constraints = {"json_schema", "choices", "conversation"}
+        constraints = {"json_schema", "choices", "conversation", SAMPLES_PER_CALL}
         super().__init__(client, frozenset(features | constraints))
 
     def path_for(self, request: Request) -> str:
@@ -146,6 +156,7 @@ class GeminiBackend(GeminiBatching):
             "seed": None if request.seed is None else request.seed % 2**31,
             "responseLogprobs": True if decoding.logprobs else None,
             "logprobs": decoding.logprobs,
+            "candidateCount": 1 + len(request.others) if request.others else None,
         }
         if isinstance(constraint := decoding.constraint, DecodingConstraint):
             config |= _constrained(constraint)
@@ -158,6 +169,8 @@ class GeminiBackend(GeminiBatching):
             body["systemInstruction"] = {"parts": [{"text": m.content} for m in system]}
         if given := given | extra.pop("generationConfig", {}):
             body["generationConfig"] = given
+        if self.service_tier:
+            body["serviceTier"] = self.service_tier
         return body | extra
 
     def reply(self, content: bytes, request: Request) -> Reply:
@@ -172,23 +185,35 @@ class GeminiBackend(GeminiBatching):
                 why = feedback.block_reason_message or feedback.block_reason
                 raise PromptRefused(f"{self.endpoint} blocked the prompt: {why}")
             raise ValueError("a response has no candidates")
-        candidate = found.candidates[0]
-        parts = (candidate.content.parts if candidate.content else None) or []
-        thoughts = [_bodies.text_of(part.text) for part in parts if part.thought]
         usage = _bodies.counted(found.usage_metadata, _Usage)
-        reason = candidate.finish_reason or "STOP"
-        return Reply(
-            "".join(_bodies.text_of(part.text) for part in parts if not part.thought),
-            FINISH_REASONS.get(reason, reason.lower()),
-            usage.record() if usage else None,
-            found.model_version,
-            reasoning="".join(thoughts) or None,
-            logprobs=_logprobs(candidate.logprobs_result) if request.decoding.logprobs else None,
-        )
+        replies = [_reply(content, found, place, request) for place in range(len(found.candidates))]
+        tier = _bodies.tier(usage.service_tier) if usage else None
+        first = structs.replace(replies[0], usage=usage.record() if usage else None, tier=tier)
+        return _bodies.with_others(first, replies[1:], request)
+
+
+def _reply(content: bytes, found: _Response, place: int, request: Request) -> Reply:
+    """Return the reply of the candidate at a place in a response, without its usage."""
+    candidate = (found.candidates or [])[place]
+    parts = (candidate.content.parts if candidate.content else None) or []
+    thoughts = [_bodies.text_of(part.text) for part in parts if part.thought]
+    reason, state = candidate.finish_reason or "STOP", None
+    if parts:
+        state = _bodies.state_in(content, SIGNED, "candidates", place, "content", "parts")
+    return Reply(
+        "".join(_bodies.text_of(part.text) for part in parts if not part.thought),
+        FINISH_REASONS.get(reason, reason.lower()),
+        model=found.model_version,
+        reasoning="".join(thoughts) or None,
+        logprobs=_logprobs(candidate.logprobs_result) if request.decoding.logprobs else None,
+        reasoning_state=state,
+    )
 
 
 def _content(message: Message) -> dict[str, Any]:
     role = "model" if message.role == "assistant" else "user"
+    if message.reasoning_state is not None:
+        return {"role": role, "parts": msgspec.Raw(message.reasoning_state.encode())}
     return {"role": role, "parts": [{"text": message.content}]}
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
+from msgspec import structs
 
 from harness.backends import _bodies
 from harness.backends._bodies import Count, Dialects
@@ -22,7 +23,13 @@ from harness.backends._http import REPLY_MB, HttpClient, SDKClient
 from harness.backends._openai_batches import BatchRules, OpenAIBatching
 from harness.backends._responses import OnAllowances
 from harness.errors import ConfigError, nearest
-from harness.ports import LOGLIKELIHOODS, LOGPROBS, PARAMETERS, PROMPT_LOGPROBS
+from harness.ports import (
+    LOGLIKELIHOODS,
+    LOGPROBS,
+    PARAMETERS,
+    PROMPT_LOGPROBS,
+    SAMPLES_PER_CALL,
+)
 from harness.records import DecodingConstraint, Reply, Request, Usage
 
 
@@ -76,6 +83,7 @@ class _Completion(msgspec.Struct):
     model: str | None = None
     usage: Any = None
     prompt_logprobs: Any = None
+    service_tier: Any = None
 
 
 _decoder = msgspec.json.Decoder(_Completion)
@@ -100,6 +108,7 @@ class ProviderPreset:
         logprobs: Whether the provider promises log-probabilities in OpenAI's form. Together AI has
             another form; OpenRouter and Hugging Face forward requests to others.
         echo: Whether text completions echo a prompt with the log-probabilities of its tokens.
+        n: Whether the API draws several samples with one call, for the price of one prompt.
         entra: Whether calls are authenticated by Microsoft Entra ID instead of a key.
     """
 
@@ -118,6 +127,7 @@ class ProviderPreset:
     prompt_logprobs: bool = False
     echo: bool = False
     entra: bool = False
+    n: bool = False
 
     def responses_only(self, model: str) -> bool:
         """Return whether only the Responses API serves a model."""
@@ -135,7 +145,8 @@ class ProviderPreset:
             refused |= {"temperature", "top_p", LOGPROBS}
         local = self.key is None and self.url is not None
         taken = (PARAMETERS | {LOGPROBS, PROMPT_LOGPROBS}) - refused
-        return frozenset({*taken, *self.constraints, *({"free"} if local else ())})
+        has = {"free": local, SAMPLES_PER_CALL: self.n}
+        return frozenset({*taken, *self.constraints, *(name for name in has if has[name])})
 
 
 PRESETS = msgspec.yaml.decode(
@@ -185,7 +196,55 @@ log-probabilities are noticed, so these may be requested.
 """
 
 
-class OpenAIBackend(OpenAIBatching):
+class ChatReplies:
+    """Reads the bodies of chat completions, from any server."""
+
+    def reply(self, content: bytes, request: Request) -> Reply:
+        """Decode a response's body, a chat or text completion in JSON, and return the reply."""
+        completion = _bodies.read(content, _decoder, _Completion)
+        usage = _bodies.counted(completion.usage, _Usage)
+        each = [completion.choices] if request.loglikelihoods else [[c] for c in completion.choices]
+        first, *more = (self._reply(choices, completion, request) for choices in each)
+        first = structs.replace(first, usage=usage.record() if usage else None)
+        return _bodies.with_others(first, more, request)
+
+    def _reply(
+        self, choices: Sequence[CompletionChoice], completion: _Completion, request: Request
+    ) -> Reply:
+        decoding, choice = request.decoding, choices[0]
+        text, reason, thought = self.answer(choices, request)
+        given = completion.prompt_logprobs or choice.prompt_logprobs
+        logprobs = None if decoding.logprobs is None else _bodies.logprobs_in(choice.logprobs)
+        prompt = _bodies.prompt_logprobs_in(given) if decoding.prompt_logprobs else None
+        return Reply(
+            text,
+            reason,
+            model=completion.model,
+            tier=_bodies.tier(completion.service_tier),
+            reasoning=thought,
+            logprobs=logprobs,
+            prompt_logprobs=prompt,
+        )
+
+    def answer(
+        self, choices: Sequence[CompletionChoice], request: Request
+    ) -> tuple[str, str, str | None]:
+        """Return the text, the finish reason and the reasoning (or None) of a completion."""
+        return self.said(choices[0])
+
+    def said(self, choice: CompletionChoice) -> tuple[str, str, str | None]:
+        """Return the text, the finish reason and the reasoning (or None) of an answer."""
+        if (message := choice.message) is None:
+            raise ValueError("a choice has no message")
+        reason, answer = _bodies.finish(choice.finish_reason), _bodies.text_of(message.content)
+        if not answer and (refusal := _bodies.text_or_none(message.refusal)):
+            return refusal, "refusal", None
+        text, thought = _bodies.split_think(answer)
+        given = map(_bodies.text_or_none, (message.reasoning_content, message.reasoning))
+        return text, reason, next(filter(None, given), thought)
+
+
+class OpenAIBackend(ChatReplies, OpenAIBatching):
     """OpenAI's Chat Completions API.
 
     Args:
@@ -195,9 +254,10 @@ class OpenAIBackend(OpenAIBatching):
             its URL receives a key only if this is set.
         prompt_caching: Whether to send one call ahead of the others that share its prompt's
             beginning, so that they find it in the cache of a provider that keeps beginnings.
+        service_tier: The provider's service tier, such as ``flex`` or ``priority``.
     """
 
-    may_change = frozenset({"prompt_caching"})
+    may_change = frozenset({"prompt_caching", "service_tier"})
     path = "/chat/completions"
     conversation = True
     # How constraints are sent to the URL of no preset, unless a preset says otherwise.
@@ -212,6 +272,7 @@ class OpenAIBackend(OpenAIBatching):
         base_url: str | None = None,
         api_key_env: str | None = None,
         prompt_caching: bool = False,
+        service_tier: str | None = None,
         *,
         secret: Callable[[str], str],
         concurrency: int,
@@ -236,7 +297,7 @@ class OpenAIBackend(OpenAIBatching):
             client = SDKClient("openai", url, key, secret, **limits)
         turns = {"conversation"} if self.conversation else {LOGLIKELIHOODS} if found.echo else set()
         own = next((one for one in PRESETS.values() if one.url == client.url), None)
-        self.prompt_caching = prompt_caching
+        self.prompt_caching, self.service_tier = prompt_caching, service_tier
         self._usual = own.constraints if own else self.usual
         super().__init__(client, self.preset.features(model) | turns)
 
@@ -277,42 +338,14 @@ class OpenAIBackend(OpenAIBatching):
             "top_p": decoding.top_p,
             preset.max_tokens: decoding.max_tokens,
             "stop": list(decoding.stop) or None,
+            "service_tier": self.service_tier,
+            "n": 1 + len(request.others) if request.others else None,
         }
         if preset.seed:
             sent[preset.seed] = request.seed
         if isinstance(decoding.constraint, DecodingConstraint):
             sent |= _bodies.constrained(decoding.constraint, preset.constraints)
         return {k: value for k, value in sent.items() if value is not None} | dict(decoding.extra)
-
-    def reply(self, content: bytes, request: Request) -> Reply:
-        """Decode a response's body, a chat or text completion in JSON, and return the reply."""
-        completion, decoding = _bodies.read(content, _decoder, _Completion), request.decoding
-        choice, usage = completion.choices[0], _bodies.counted(completion.usage, _Usage)
-        text, reason, thought = self.answer(completion.choices, request)
-        given = completion.prompt_logprobs or choice.prompt_logprobs
-        logprobs = None if decoding.logprobs is None else _bodies.logprobs_in(choice.logprobs)
-        prompt = _bodies.prompt_logprobs_in(given) if decoding.prompt_logprobs else None
-        counts, name = usage.record() if usage else None, completion.model
-        return Reply(
-            text, reason, counts, name, reasoning=thought, logprobs=logprobs, prompt_logprobs=prompt
-        )
-
-    def answer(
-        self, choices: Sequence[CompletionChoice], request: Request
-    ) -> tuple[str, str, str | None]:
-        """Return the text, the finish reason and the reasoning (or None) of a completion."""
-        return self.said(choices[0])
-
-    def said(self, choice: CompletionChoice) -> tuple[str, str, str | None]:
-        """Return the text, the finish reason and the reasoning (or None) of an answer."""
-        if (message := choice.message) is None:
-            raise ValueError("a choice has no message")
-        reason, answer = _bodies.finish(choice.finish_reason), _bodies.text_of(message.content)
-        if not answer and (refusal := _bodies.text_or_none(message.refusal)):
-            return refusal, "refusal", None
-        text, thought = _bodies.split_think(answer)
-        given = map(_bodies.text_or_none, (message.reasoning_content, message.reasoning))
-        return text, reason, next(filter(None, given), thought)
 
 
 plugin = OpenAIBackend

@@ -33,6 +33,7 @@ class OpenAICompletionsBackend(OpenAIBackend):
         api_key_env: The key's environment variable (default: the preset's).
         prompt_caching: Whether to send one call ahead of the others that share its prompt's
             beginning.
+        service_tier: The provider's service tier, such as ``flex`` or ``priority``.
     """
 
     path = "/completions"

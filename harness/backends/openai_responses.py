@@ -7,7 +7,9 @@ Source: https://developers.openai.com/api/reference/responses, and the types of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -18,7 +20,10 @@ from harness.backends._bodies import Count, Dialects
 from harness.backends._responses import from_code
 from harness.backends.openai import RESPONSES, OpenAIBackend, ProviderPreset
 from harness.errors import TransientError
-from harness.records import DecodingConstraint, Reply, Request, Usage
+from harness.records import DecodingConstraint, Message, Reply, Request, Usage
+
+REASONING = re.compile(r"o\d|gpt-[5-9]")
+"""The names of models that reason. Other models reject a request for encrypted reasoning."""
 
 INCOMPLETE = {"max_output_tokens": "length", "content_filter": "content_filter"}
 """Finish reasons of incomplete responses, by OpenAI's reason."""
@@ -40,6 +45,7 @@ class _Item(msgspec.Struct):
     type: str
     content: list[_Content] | None = None
     summary: list[_Content] | None = None  # of a reasoning item
+    encrypted_content: Any = None
     phase: Any = None  # "commentary" marks a message that precedes the answer
 
 
@@ -81,6 +87,7 @@ class _Response(msgspec.Struct):
     error: _Error | None = None
     model: str | None = None
     usage: Any = None
+    service_tier: Any = None
 
 
 _decoder = msgspec.json.Decoder(_Response)
@@ -95,6 +102,7 @@ class OpenAIResponsesBackend(OpenAIBackend):
         api_key_env: The key's environment variable (default: the preset's).
         prompt_caching: Whether to send one call ahead of the others that share its prompt's
             beginning.
+        service_tier: The provider's service tier, such as ``flex`` or ``priority``.
     """
 
     path = RESPONSES
@@ -109,15 +117,21 @@ class OpenAIResponsesBackend(OpenAIBackend):
             seed=None,
             stop=False,
             prompt_logprobs=False,
+            n=False,
             constraints=self.usual if schemas else {},
         )
 
     def body(self, request: Request) -> Mapping[str, Any]:
         """Return the JSON body of a request for a response."""
         wanted = request.decoding.logprobs
-        likeliest = {"include": ["message.output_text.logprobs"], "top_logprobs": wanted}
-        body = {"input": request.messages, "store": False, **self.parameters(request)}
-        return body if wanted is None else {**likeliest, **body}
+        include = ["message.output_text.logprobs"] if wanted is not None else []
+        if "reasoning" in request.decoding.extra or REASONING.match(request.model):
+            include.append("reasoning.encrypted_content")
+        items = [item for message in request.messages for item in _items(message)]
+        body: dict[str, Any] = {"input": items, "store": False, **self.parameters(request)}
+        if wanted is not None:
+            body = {"top_logprobs": wanted, **body}
+        return {"include": include, **body} if include else body
 
     def parameters(self, request: Request) -> dict[str, Any]:
         """Return the parameters of a request.
@@ -153,6 +167,8 @@ class OpenAIResponsesBackend(OpenAIBackend):
             usage.record() if usage else None,
             found.model,
             reasoning=_reasoning(found.output),
+            tier=_bodies.tier(found.service_tier),
+            reasoning_state=_state(found.output, content),
             logprobs=_logprobs(answers) if request.decoding.logprobs is not None else None,
         )
 
@@ -174,6 +190,20 @@ def _finish(response: _Response) -> str:
         said = f"The server returned a response whose status is {response.status!r}."
         raise TransientError(said, kind="interrupted")
     return "stop"
+
+
+def _items(message: Message) -> Iterable[object]:
+    """Return a message's items: with encrypted reasoning, the whole output of the model."""
+    return (message,) if message.reasoning_state is None else json.loads(message.reasoning_state)
+
+
+def _state(output: list[_Item], content: bytes) -> str | None:
+    """Return the output as JSON if its reasoning is encrypted, otherwise None.
+
+    The API has not stored the reasoning, so it does not know unencrypted items.
+    """
+    encrypted = [item.encrypted_content for item in output if item.type == "reasoning"]
+    return _bodies.state_in(content, (b"",), "output") if encrypted and all(encrypted) else None
 
 
 def _reasoning(output: list[_Item]) -> str | None:

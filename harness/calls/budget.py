@@ -220,6 +220,7 @@ class Budgeted:
     """The layer that makes a model's calls under a budget.
 
     ``most`` returns the maximum cost of a call, given its maximum input and output tokens.
+    ``cost_of`` returns the cost of a call, given its usage and service tier, or None if unknown.
     ``charge`` saves the cost of a call without a reply that may be billed. If a call returns a
     reply, the caller must `settle` it once the reply and its payment are saved.
     """
@@ -228,15 +229,22 @@ class Budgeted:
     budget: Budget
     _: KW_ONLY
     most: Callable[[int, int], float]
-    cost_of: Callable[[Usage], float]
+    cost_of: Callable[[Usage, str | None], float | None]
     charge: Callable[[float], asyncio.Future[None]]
 
     async def __call__(self, request: Request) -> Reply:
-        """Make a call as soon as the budget allows it. The caller must `settle` the reply."""
-        most = self.most(*bounds(request))
+        """Make a call as soon as the budget allows it.
+
+        The caller must `settle` the reply, and each of the replies to the request's other samples.
+        """
+        each = self.most(*bounds(request))
+        most = each * (1 + len(request.others))
         await self.budget.reserve(most)
         try:
-            return await self.ask(request)
+            reply = await self.ask(request)
+            if lacking := len(request.others) - len(reply.others):
+                self.budget.settle(each * lacking, 0.0)
+            return reply
         except TransientError as error:
             unsure = error.kind in MAYBE_BILLED
             try:
@@ -255,12 +263,12 @@ class Budgeted:
             raise
 
     def cost(self, request: Request, reply: Reply) -> float:
-        """Return the cost of a reply. If its usage is unknown, return the maximum cost of the call.
+        """Return the cost of a reply. If it is unknown, return the maximum cost of the call.
 
         If the cost turns out to exceed the maximum, the run is ended.
         """
-        usage, most = counted(reply), self.most(*bounds(request))
-        cost = most if usage is None else self.cost_of(usage)
+        usage, known, most = counted(reply), self._known(reply), self.most(*bounds(request))
+        cost = most if known is None else known
         if usage is not None and cost > most + ROUNDING:
             self.budget.break_off(
                 FatalCallError(
@@ -276,7 +284,11 @@ class Budgeted:
     def settle(self, request: Request, reply: Reply) -> None:
         """Replace the reservation of an answered call with its cost."""
         most, cost = self.most(*bounds(request)), self.cost(request, reply)
-        self.budget.settle(most, cost, unsure=counted(reply) is None)
+        self.budget.settle(most, cost, unsure=self._known(reply) is None)
+
+    def _known(self, reply: Reply) -> float | None:
+        usage = counted(reply)
+        return None if usage is None else self.cost_of(usage, reply.tier)
 
 
 def counted(reply: Reply) -> Usage | None:
@@ -300,6 +312,7 @@ def bounds(request: Request) -> tuple[int, int]:
         ConfigError: If the output is unlimited.
     """
     read = sum(len(m.content.encode()) + MESSAGE_TOKENS for m in request.sent)
+    read += sum(len(m.reasoning_state or "") for m in request.messages)
     extra = request.decoding.extra
     if extra:
         read += len(msgspec.json.encode(extra))

@@ -20,6 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from harness.calls.signals import Ask, NotSent
 from harness.records import Reply, Request
 
@@ -171,22 +173,37 @@ class ClaimedCalls:
     async def __call__(self, request: Request) -> Reply:
         """Claim a call, send it and return its reply.
 
+        The reply lacks those of the request's other samples that cannot be claimed.
+
         Raises:
             PaidElsewhere: If another process has claimed the call or already saved its reply.
             InBatch: If the call is in a batch.
         """
-        key = self.key(request)
-        if key not in self._held:  # otherwise this is a retry
-            if not self.replies.claim(key):
-                raise PaidElsewhere
-            self._held.add(key)
-            # Another process may have paid since the first look-up.
-            if (reply := await self.replies.find(key, self.sleep)) is not None:
-                raise PaidElsewhere(reply)
-            if self.in_batch(key):
-                self.release(key)
-                raise InBatch
+        await self._take(self.key(request))
+        if request.others:
+            others = []
+            for number in request.others:
+                key = self.key(replace(request, sample=number, others=()))
+                try:
+                    await self._take(key)
+                    others.append(number)
+                except (PaidElsewhere, InBatch):
+                    self.release(key)
+            request = replace(request, others=tuple(others))
         return await self.ask(request)
+
+    async def _take(self, key: str) -> None:
+        if key in self._held:  # a retry
+            return
+        if not self.replies.claim(key):
+            raise PaidElsewhere
+        self._held.add(key)
+        # Another process may have paid since the first look-up.
+        if (reply := await self.replies.find(key, self.sleep)) is not None:
+            raise PaidElsewhere(reply)
+        if self.in_batch(key):
+            self.release(key)
+            raise InBatch
 
     def hand_over(self, key: str) -> None:
         """Keep a call's claim until the commit of its reply, which releases the claim."""

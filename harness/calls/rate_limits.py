@@ -401,24 +401,25 @@ class TokenEstimate:
     def __init__(self) -> None:
         self._per_character = _Mean()
         self._output = _Mean()
-        self._longest = 1
+        self._longest = 1.0
 
     def of(self, request: Request) -> tuple[float, float]:
         """Return the expected input and output tokens of a request."""
-        size = characters(request)
-        written = request.decoding.max_tokens or BOUND_OUTPUT
+        size, answers = characters(request), 1 + len(request.others)
+        written: float = request.decoding.max_tokens or BOUND_OUTPUT
         if self._output.seen < LEARNED:
             if self._output.seen:  # max_tokens of 8,192 says little if answers have 20
                 written = min(written, BOUND_TIMES * self._longest)
-            return size / BOUND_CHARACTERS + BOUND_MESSAGE * len(request.sent), written
-        return size * self._per_character.value, min(self._output.value, written)
+            read = size / BOUND_CHARACTERS + BOUND_MESSAGE * len(request.sent)
+            return read, written * answers
+        return size * self._per_character.value, min(self._output.value, written) * answers
 
     def learn(self, request: Request, usage: Usage) -> None:
         """Update the estimates with the token usage of a finished call."""
-        size = max(1, characters(request))
+        size, output = max(1, characters(request)), usage.output_tokens / (1 + len(request.others))
         self._per_character.learn(usage.input_tokens / size, size)
-        self._output.learn(usage.output_tokens, 1.0)
-        self._longest = max(self._longest, usage.output_tokens)
+        self._output.learn(output, 1.0)
+        self._longest = max(self._longest, output)
 
     def margins(self, calls: int) -> tuple[float, float]:
         """Return how many input and output tokens several calls may use beyond their estimates.

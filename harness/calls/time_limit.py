@@ -53,12 +53,14 @@ class Timed:
             ) from None
         except PromptRefused as error:  # an answer, and always the same one: cached like any
             reply = Reply(error.message, "content_filter", Usage())
-        return replace(
-            reply,
-            text=encodable(reply.text),
-            reasoning=reply.reasoning and encodable(reply.reasoning),
-            latency_s=self.clock() - sent,
-        )
+        latency_s = self.clock() - sent
+
+        def finished(reply: Reply) -> Reply:
+            text, reasoning = encodable(reply.text), reply.reasoning and encodable(reply.reasoning)
+            return replace(reply, text=text, reasoning=reasoning, latency_s=latency_s)
+
+        others = {number: finished(other) for number, other in reply.others.items()}
+        return replace(finished(reply), others=others)
 
 
 class TimeLimit:

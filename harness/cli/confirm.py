@@ -35,7 +35,7 @@ def confirm_cost(jobs: Sequence[Job], settings: Settings, yes: bool) -> None:
         UserError: If the user's answer is no.
     """
     _say_unknown([model for job in jobs for model in _asked(job)])
-    priced = [job for job in jobs if {model.price for model in _asked(job)} - {None, FREE}]
+    priced = [job for job in jobs if any(m.price not in (None, FREE) for m in _asked(job))]
     paid = [job for job in priced if not _confirmed(job)]
     if not paid:
         return

@@ -88,6 +88,11 @@ class Price(Prices):
     """The prices of one model. Long calls may have separate prices."""
 
     long_context: LongContext | None = None
+    tiers: dict[str, Price] = Field(default_factory=dict)  # in service tiers, by name
+
+    def tier(self, name: str | None) -> Price | None:
+        """Return the prices in a service tier, or None if they are unknown."""
+        return self if name is None else self.tiers.get(name)
 
     @functools.cached_property
     def batch(self) -> Price:

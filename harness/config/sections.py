@@ -194,6 +194,7 @@ class LimitsSection(Section):
     reply_mb: float = Field(default=64, gt=0)  # maximum size of a reply, decompressed, in MB
     attempts: Count = 6  # tries per call
     outage_s: float = Field(default=600, ge=0)  # seconds to wait for a provider that is down
+    samples_per_call: int = Field(default=1, ge=1, le=128, strict=True)  # drawn with one call
     batch: Annotated[BatchSection | None, BeforeValidator(_batch)] = None  # true: use batches
 
 

@@ -7,10 +7,11 @@ effect either, and tools are never called.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, ClassVar, Literal
 
+import msgspec
 from msgspec import Meta, Raw, Struct, ValidationError
 
 from harness.mock import wire
@@ -131,6 +132,7 @@ class AnthropicMessages(wire.WireFormat):
             reasons=thinking is None or thinking.type != "disabled",
             shows_reasoning=thinking is None or thinking.display != "omitted",
             marked=_marked(parts),
+            stream=bool(request.stream),
         )
 
     def _check(self, request: _Request, version: str) -> None:
@@ -150,8 +152,6 @@ class AnthropicMessages(wire.WireFormat):
                 raise self.invalid("messages: text content blocks must be non-empty")
         if not all(sequence.strip() for sequence in request.stop_sequences or ()):
             raise self.invalid("stop_sequences: each stop sequence must contain non-whitespace")
-        if request.stream:
-            raise self.invalid("The mock provider does not stream.")
 
     def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> dict[str, Any]:
         """Return the JSON object of a successful reply. There must be exactly one choice."""
@@ -185,6 +185,30 @@ class AnthropicMessages(wire.WireFormat):
             "stop_details": refusal if reason == "refusal" else None,
             "usage": usage,
         }
+
+    def stream(self, answer: Mapping[str, Any]) -> bytes:
+        """Return a message as server-sent events, with an event for each line of its texts."""
+        usage = answer["usage"]
+        begun = {**answer, "content": [], "stop_reason": None, "stop_sequence": None}
+        begun["usage"] = usage | {"output_tokens": 1}
+        events: list[dict[str, Any]] = [{"type": "message_start", "message": begun}]
+        for index, block in enumerate(answer["content"]):
+            kind, place = block["type"], {"index": index}
+            lines = block[kind].splitlines(keepends=True)
+            deltas = [{"type": f"{kind}_delta", kind: line} for line in lines]
+            if "signature" in block:
+                deltas.append({"type": "signature_delta", "signature": block["signature"]})
+            start = block | {name: "" for name in (kind, "signature") if name in block}
+            events.append({"type": "content_block_start", **place, "content_block": start})
+            events.append({"type": "ping"})
+            events += [{"type": "content_block_delta", **place, "delta": one} for one in deltas]
+            events.append({"type": "content_block_stop", **place})
+        ended = {name: answer[name] for name in ("stop_reason", "stop_sequence", "stop_details")}
+        written = {"output_tokens": usage["output_tokens"]}
+        events.append({"type": "message_delta", "delta": ended, "usage": written})
+        events.append({"type": "message_stop"})
+        form, encode = b"event: %s\ndata: %s\n\n", msgspec.json.encode
+        return b"".join(form % (event["type"].encode(), encode(event)) for event in events)
 
     def models(self, names: Collection[str]) -> dict[str, Any]:
         """Return the JSON object that lists the models, all on a single page."""

@@ -25,7 +25,7 @@ from harness.mock.answers import Answer, Answers, answerer, endless, positions, 
 from harness.mock.anthropic import AnthropicMessages
 from harness.mock.anthropic_batches import AnthropicBatches
 from harness.mock.batches import Answered, BatchEndpoints, BatchSettings, Reset
-from harness.mock.clouds import AnthropicVertex, BedrockConverse
+from harness.mock.clouds import AnthropicVertex, AnthropicVertexStream, BedrockConverse
 from harness.mock.connection import SPACES, Connection, Message, Receive, Send
 from harness.mock.faults import ANSWERS, STATUSES, Fault, FaultMix, Latency, draw
 from harness.mock.gemini import GeminiContent
@@ -44,6 +44,7 @@ Wire = (
     | OpenAIResponses
     | AnthropicMessages
     | AnthropicVertex
+    | AnthropicVertexStream
     | GeminiContent
     | BedrockConverse
 )
@@ -216,6 +217,9 @@ class Provider:
         reply = self._encode(answer)
         wrong = [_FALSE_LEVEL] if fault == "wrong_limits" else None
         sent = vendor.headers(request_id, wrong or self._limits.levels(request.model))
+        if request.stream and isinstance(vendor, AnthropicMessages):
+            reply = vendor.stream(answer)
+            sent.append((b"content-type", b"text/event-stream"))
         if fault is None or fault in ANSWERS:
             self._count_answer(request, choices, count)
             await connection.answer(200, reply, sent)

@@ -45,6 +45,12 @@ class AnthropicVertex(AnthropicMessages):
         return super().read(plain, digest, [*headers, (b"anthropic-version", b"2023-06-01")])
 
 
+class AnthropicVertexStream(AnthropicVertex):
+    """The wire format of the method ``:streamRawPredict``, for requests with ``stream``."""
+
+    path = "/models/{model}:streamRawPredict"
+
+
 class _Text(Struct, rename="camel"):
     text: str = ""
     cache_point: dict[str, str] | None = None

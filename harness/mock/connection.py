@@ -99,6 +99,8 @@ class Connection:
         return False
 
     async def _start(self, status: int, length: int, headers: Headers) -> None:
-        own = [(b"content-type", b"application/json"), (b"content-length", b"%d" % length)]
+        own = [(b"content-length", b"%d" % length)]
+        if all(name != b"content-type" for name, _ in headers):
+            own.append((b"content-type", b"application/json"))
         start = {"type": "http.response.start", "status": status, "headers": own + headers}
         await self._send(start)

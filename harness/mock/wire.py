@@ -61,6 +61,7 @@ class MockRequest(Struct, frozen=True):
     marked: str = ""  # the beginning of the prompt that the provider's cache shall keep
     cache_read: int = 0  # tokens of it that were read from the cache, or written to it
     cache_write: int = 0
+    stream: bool = False  # whether to send the reply as server-sent events
 
     @property
     def prompt(self) -> str:

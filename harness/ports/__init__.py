@@ -63,6 +63,7 @@ LOGPROBS = "logprobs"
 PROMPT_LOGPROBS = "prompt_logprobs"
 LOGLIKELIHOODS = "loglikelihoods"
 OWN_DRAWS = "own_draws"
+SAMPLES_PER_CALL = "samples_per_call"
 
 
 @runtime_checkable
@@ -83,6 +84,8 @@ class Backend(Protocol):
         - ``conversation``: accepts more than one turn.
         - ``by_instance``: answers depend on the instance, not only on the prompt.
         - ``own_draws``: sampling is cheap, so instances that share a prompt are sampled separately.
+        - ``samples_per_call``: can draw further samples of a prompt with the same call
+          (`Request.others`), whose prompt is paid for once.
         - ``free``: calls cost no money (a local server).
         - ``recorded``: answers were recorded earlier, and decoding parameters are ignored.
         - ``simulated``: answers come from a simulated model, and every table says so.

@@ -59,6 +59,11 @@ def check_supported(run: RunFile, model: Model, task: Task[Any]) -> None:
     if "conversation" not in backend.features and run.rounds.max > 1:
         problem = f"The backend {name!r} accepts a single prompt, not a conversation."
         raise ConfigError(problem, "Set rounds.max to 1.")
+    if model.limits.samples_per_call > 1 and run.seed is not None and "seed" in backend.features:
+        problem = "limits.samples_per_call is set, but each sample has a seed of its own."
+        raise ConfigError(problem, "Set seed: null to draw samples together, without seeds.")
+    if model.tier and model.limits.batch:
+        raise ConfigError("Batches have no service tiers.", "Remove model.service_tier or batch.")
     by_text = shots.form == "message" and "by_instance" not in backend.features
     if shots.n and "recorded" in backend.features and not by_text:
         raise ConfigError(

@@ -108,6 +108,7 @@ class _Calls:
         before: int = 0,
         further: float = 0,
         answer: int = 1,
+        joint: bool = False,
     ) -> None:
         """Add a call to the bounds. A call that is not ``certain`` only raises the upper bounds.
 
@@ -118,6 +119,7 @@ class _Calls:
             before: The number of rounds before this call, which lengthen its prompt.
             further: The maximum number of further tokens in the prompt.
             answer: The minimum number of tokens in the reply.
+            joint: Whether the call may be one with the call before, and share its prompt.
         """
         characters = sum(len(message.content) for message in messages)
         fewest, most = (characters / each for each in CHARACTERS_PER_TOKEN)
@@ -125,7 +127,8 @@ class _Calls:
         most += further
         if before:
             most += before * (FEEDBACK_TOKENS + longest)
-        self.calls += EstimateRange(certain, 1)
+        fewest = 0 if joint else fewest
+        self.calls += EstimateRange(certain and not joint, 1)
         self.read += EstimateRange(fewest * certain, most)
         self.written += EstimateRange(answer * certain, longest)
         if (price := self._price) is not None:
@@ -134,7 +137,7 @@ class _Calls:
                 high = price(Usage(round(most), round(longest)))
             else:
                 high = inf if price(Usage(10**6, 10**6)) else 0.0
-            saved = self._saved(messages) if certain else EstimateRange()
+            saved = self._saved(messages) if certain and not joint else EstimateRange()
             self.usd += EstimateRange(max(0.0, low - saved.low), high)
             self.saved += saved
 
@@ -270,6 +273,8 @@ def count_work(
     calls: set[str] = set()
     n_cached, first, with_shots = 0, None, False
     total, rounds, longest = _Calls(model), plan.run.rounds, plan.run.decoding.max_tokens
+    last, drawn = None, 0  # an instance, and how many of its samples the calls so far draw
+    per_call = model.limits.samples_per_call if model else 1
     for owed in plan.owed():
         messages = plan.opening(owed.instance).messages
         if first is None or (plan.shots and not with_shots):
@@ -286,7 +291,9 @@ def count_work(
                 tokens = round(len(reference) / CHARACTERS_PER_TOKEN[0])
                 most = request.decoding.max_tokens
                 answer = max(1, min(tokens, most or tokens))
-                total.add(request.sent, most, certain=True, answer=answer)
+                last, drawn = owed.instance, 1 + (drawn if owed.instance is last else 0)
+                joint = per_call > 1 and drawn % per_call != 1
+                total.add(request.sent, most, certain=True, answer=answer, joint=joint)
             calls.add(name)
         for number in range(max(2, owed.round), rounds.max + 1):
             certain = number == owed.round or not rounds.stop_on_pass

@@ -31,6 +31,7 @@ from harness.datasets.folder import DataFolder, read_jsonl
 from harness.errors import ConfigError, nearest
 from harness.plugins import kind
 from harness.ports import (
+    SAMPLES_PER_CALL,
     Backend,
     Batched,
     Fallible,
@@ -107,14 +108,21 @@ class Model:
         """Return a call's cost in US dollars, or None if the price or the usage is unknown."""
         if self.price is None or self.price == FREE:
             return None if self.price is None else 0.0
-        usage = counted(call.reply)
-        price = self.price.batch if call.reply.batch else self.price
-        return None if usage is None else price.cost(usage)
+        reply, usage = call.reply, counted(call.reply)
+        price = self.price.batch if reply.batch else self.price.tier(reply.tier)
+        return None if usage is None or price is None else price.cost(usage)
+
+    @property
+    def tier(self) -> str | None:
+        """The service tier that the run file asks for, or None for the standard one."""
+        return self.section.options.get("service_tier")
 
     @property
     def usual_price(self) -> Price | None:
-        """The price of most calls (with batches, the price in them), or None if it is unknown."""
-        return self.price.batch if self.price is not None and self.limits.batch else self.price
+        """The price of most calls: in batches, or in the service tier. None if it is unknown."""
+        if self.price is None:
+            return None
+        return self.price.batch if self.limits.batch else self.price.tier(self.tier)
 
     @property
     def simulated(self) -> bool:
@@ -159,7 +167,8 @@ def worker_count(models: Collection[Model], owed: int = 0) -> int:
     With batches, each of the ``owed`` items gets a worker (up to a maximum), so that all their
     first calls are submitted together.
     """
-    busy = WORKERS_PER_SLOT * max(1, sum(model.limits.concurrency for model in models))
+    asked = sum(one.limits.concurrency * one.limits.samples_per_call for one in models)
+    busy = min(WORKERS_PER_SLOT * max(1, asked), MOST_WORKERS)
     batched = any(model.limits.batch for model in models)
     return max(busy, min(owed, MOST_WORKERS)) if batched else busy
 
@@ -231,7 +240,7 @@ class ModelBuilder:
         stated = "concurrency" in limits.model_fields_set
         if isinstance(backend, PreferredConcurrency) and not stated:
             limits = limits.model_copy(update={"concurrency": backend.preferred_concurrency})
-        limits = _with_batches(section, limits, backend, where)
+        limits = _supported_limits(section, limits, backend, where)
         price = section.price
         if not backend.cacheable or (price is None and "free" in backend.features):
             price = FREE
@@ -251,25 +260,34 @@ class ModelBuilder:
         )
 
 
-def _with_batches(
+def _supported_limits(
     section: ModelSection, limits: LimitsSection, backend: Backend, where: str
 ) -> LimitsSection:
-    """Return a model's limits, with ``batch`` removed if its provider does not support batches.
+    """Return a model's limits without batches and joint draws that its backend does not support.
 
     Raises:
-        ConfigError: If the run file sets ``batch`` for this model in particular, but its provider
-            does not support batches.
+        ConfigError: If the run file sets one of them for this model in particular.
     """
-    if limits.batch is None or (isinstance(backend, Batched) and backend.batch_limits):
-        return limits
     own = section.limits if isinstance(section, SecondModelSection) else limits
-    if own is not None and own.batch is not None:
-        raise ConfigError(
-            f"{where}: the backend {section.backend!r} has no batches, or not those of this "
-            "provider (limits.batch).",
-            "docs/batches.md lists the providers that have them. Remove limits.batch or --batch.",
-        )
-    return limits.model_copy(update={"batch": None})
+    changes: dict[str, Any] = {}
+    if limits.batch and not (isinstance(backend, Batched) and backend.batch_limits):
+        changes["batch"] = None
+        if own is not None and own.batch is not None:
+            raise ConfigError(
+                f"{where}: the backend {section.backend!r} has no batches, or not those of this "
+                "provider (limits.batch).",
+                "docs/batches.md lists the providers that have them. Remove limits.batch or "
+                "--batch.",
+            )
+    if limits.samples_per_call > 1 and SAMPLES_PER_CALL not in backend.features:
+        changes["samples_per_call"] = 1
+        if own is not None and own.samples_per_call > 1:
+            raise ConfigError(
+                f"{where}: the backend {section.backend!r} draws one sample per call, or its "
+                "provider is not known to draw more (limits.samples_per_call).",
+                "docs/providers.md lists the providers that do. Remove limits.samples_per_call.",
+            )
+    return limits.model_copy(update=changes) if changes else limits
 
 
 def named_model(text: str) -> dict[str, Any]:
@@ -353,6 +371,12 @@ def check_prices(models: Iterable[Model], resources: Resources) -> None:
                 + resources.prices.nearest(model.host, model.section.name),
                 f"State it in the run file ({model.where}.price: {{input: …, output: …}}, US "
                 "dollars per million tokens) or in the file that HARNESS_PRICES names.",
+            )
+        if (tier := model.tier) and model.price != FREE and model.price.tier(tier) is None:
+            raise ConfigError(
+                f"budget.usd is set, but the price of {model.section.name!r} in the service tier "
+                f"{tier!r} is not known.",
+                f"State it in the run file: {model.where}.price.tiers.{tier} (docs/prices.md).",
             )
 
 

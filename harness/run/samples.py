@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from msgspec import convert
+from msgspec import UNSET, convert
 from msgspec.structs import replace
 
 from harness.calls.calls import ReplyUnsaved
@@ -101,7 +101,9 @@ class Samples:
                 refusal = self._refusal(error, request, begun)
                 if refusal is None:
                     problem = f"{type(error).__name__}: {error}"
-                    self.record(replace(begun, ended_at=time.time(), error=problem), None, before)
+                    partial, now = error.partial or UNSET, time.time()
+                    failed = replace(begun, ended_at=now, error=problem, partial=partial)
+                    self.record(failed, None, before)
                     break
                 call = refusal
             found = await self._assess(instance, call.reply)
@@ -146,7 +148,8 @@ class Samples:
         messages = convert(done[0].request["messages"], Messages)
         rewritings = ()
         for attempt in done:
-            reply = Reply(attempt.text or "", attempt.finish_reason or "")
+            text, reason = attempt.text or "", attempt.finish_reason or ""
+            reply = Reply(text, reason, reasoning_state=attempt.reasoning_state or None)
             turn = attempt.feedback
             if turn is None:  # fewer rounds were set then, or the run stopped before the feedback
                 found = await self._assess(instance, reply)
@@ -215,6 +218,7 @@ class Samples:
             started_at=call.started_at,
             ended_at=call.ended_at,
             error=found.problem or None,
+            reasoning_state=(self.plan.run.rounds.max > 1 and reply.reasoning_state) or UNSET,
         )
 
 
@@ -238,5 +242,6 @@ def _recorded(request: Request, prompt: str) -> dict[str, Any]:
 
 def _continued(messages: Messages, reply: Reply, turn: str) -> Messages:
     """Append the model's answer, unless it is empty, and the user's next message."""
-    answer = (Message("assistant", reply.text),) if reply.text.strip() else ()
+    text, state = reply.text, reply.reasoning_state
+    answer = (Message("assistant", text, state),) if text.strip() else ()
     return (*messages, *answer, Message("user", turn))

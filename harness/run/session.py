@@ -24,6 +24,7 @@ from harness.calls.circuit import Circuit, Retry, Startup
 from harness.calls.claims import ClaimedCalls
 from harness.calls.concurrency import START, ConcurrencyLimiter
 from harness.calls.database import SESSION
+from harness.calls.joint_draws import JointDraws
 from harness.calls.prompt_cache import PromptCaching
 from harness.calls.reply_cache import Payment, ReplyCache, encoded
 from harness.calls.signals import Ask, Load, Notices, Report, Stop
@@ -32,7 +33,7 @@ from harness.config.sections import BatchSection
 from harness.config.settings import Settings
 from harness.errors import HarnessError, StoreFailed
 from harness.ports import Batched, CachesPrompts, PreferredConcurrency, Startable
-from harness.records import REFUSALS, SCHEMA_VERSION, Attempt, Reply, Request
+from harness.records import REFUSALS, SCHEMA_VERSION, Attempt, Reply, Request, Usage
 from harness.run.models import FREE, Model, state_limits
 from harness.store.files import make_folder
 from harness.store.json_lines import lines
@@ -218,10 +219,11 @@ def _call_stack(model: Model, session: Session) -> Calls:
     """Build the call stack between the workers and a model's backend.
 
     A request passes through these layers, from the top down: cache, batches (if the provider has
-    them), prompt caching (if the backend does it), retry, circuit, startup (if the backend starts a
-    server), limiter, claim, budget (if the run has one and the model has a price), time limit.
-    Simulated and recorded models have no cache, claim or budget (`FreeCalls`). Local models, which
-    cost no money, have a cache and claims.
+    them), joint draws (if several samples are drawn with one call), prompt caching (if the backend
+    does it), retry, circuit, startup (if the backend starts a server), limiter, claim, budget (if
+    the run has one and the model has a price), time limit. Simulated and recorded models have no
+    cache, claim or budget (`FreeCalls`). Local models, which cost no money, have a cache and
+    claims.
     """
     limits, stop, backend, price = model.limits, session.stop, model.backend, model.price
     name, replies, budget = model.section.backend, session.replies, session.budget
@@ -236,9 +238,16 @@ def _call_stack(model: Model, session: Session) -> Calls:
             def charge(usd: float) -> asyncio.Future[None]:
                 return replies.charge(uuid4().hex, Payment(session.run_id, usd))
 
-            asking = budgeted = Budgeted(
-                asking, budget, most=price.most, cost_of=price.cost, charge=charge
-            )
+            # The provider may answer in the standard tier instead of the one asked for.
+            prices = [price, price.tier(model.tier) or price]
+
+            def most(read: int, written: int) -> float:
+                return max(one.most(read, written) for one in prices)
+
+            def cost(usage: Usage, tier: str | None) -> float | None:
+                return None if (of_tier := price.tier(tier)) is None else of_tier.cost(usage)
+
+            asking = budgeted = Budgeted(asking, budget, most=most, cost_of=cost, charge=charge)
         asking = claim = ClaimedCalls(asking, replies, key, stop.sleep)
         if ledger := _ledger(model, replies):
             claim.in_batch = lambda key: ledger.tag(key) is not None
@@ -266,6 +275,8 @@ def _call_stack(model: Model, session: Session) -> Calls:
     if isinstance(backend, CachesPrompts) and backend.prompt_caching:
         saved = price.saved if price is not None else lambda usage: 0.0
         retry = PromptCaching(retry, model.beginnings, saved)
+    if limits.samples_per_call > 1 and limits.batch is None:
+        retry = JointDraws(retry, limits.samples_per_call)
     if claim is None:
         return FreeCalls(retry, partial(key, by_instance="by_instance" in backend.features))
 
@@ -391,5 +402,11 @@ def _reply(attempt: Attempt) -> Reply | None:
         return None
     if not text.strip() and reason not in REFUSALS:  # empty replies are never cached
         return None
-    latency, reasoning = attempt.latency_s or 0.0, attempt.reasoning
-    return Reply(text, reason, attempt.usage, latency_s=latency, reasoning=reasoning)
+    return Reply(
+        text,
+        reason,
+        attempt.usage,
+        latency_s=attempt.latency_s or 0.0,
+        reasoning=attempt.reasoning,
+        reasoning_state=attempt.reasoning_state or None,
+    )

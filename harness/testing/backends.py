@@ -23,7 +23,7 @@ from harness.testing.plugin_check import PlugInCheck, misfit
 FEATURES = {
     *ports.PARAMETERS,
     *ports.CONSTRAINTS,
-    *(ports.LOGPROBS, ports.PROMPT_LOGPROBS, ports.OWN_DRAWS),
+    *(ports.LOGPROBS, ports.PROMPT_LOGPROBS, ports.OWN_DRAWS, ports.SAMPLES_PER_CALL),
     *("max_tokens_required", "conversation", "by_instance", "free", "recorded", "simulated"),
 }
 

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
+from msgspec.structs import replace
 
 from harness.backends._cloud import vertex_url
 from harness.backends.anthropic_vertex import AnthropicVertexBackend
@@ -87,9 +88,11 @@ async def test_anthropic_models_on_vertex(account: Callable[[str], None]) -> Non
         MockServer(answers={"A colour?": "Blue."}) as m,
     ):
         account(tokens)
-        backend = AnthropicVertexBackend("p", base_url=f"{m.url}/v1", **LIMITS)
-        reply = await ask(backend)
-    assert (reply.text, reply.finish_reason, reply.model) == ("Blue.", "stop", MODEL)
+        streams = replace(REQUEST, decoding=Decoding(max_tokens=30_000))
+        for request in (REQUEST, streams):
+            backend = AnthropicVertexBackend("p", base_url=f"{m.url}/v1", **LIMITS)
+            reply = await ask(backend, request)
+            assert (reply.text, reply.finish_reason, reply.model) == ("Blue.", "stop", MODEL)
 
 
 async def test_credentials_that_are_refused_end_the_run(account: Callable[[str], None]) -> None:

@@ -25,7 +25,7 @@ from harness.errors import (
     SecretMissing,
 )
 from harness.mock import MockServer
-from harness.ports import CONSTRAINTS, LOGPROBS, PARAMETERS, PROMPT_LOGPROBS
+from harness.ports import CONSTRAINTS, LOGPROBS, PARAMETERS, PROMPT_LOGPROBS, SAMPLES_PER_CALL
 from harness.records import Decoding, DecodingConstraint, Message, Origin, Reply, Request, Usage
 from harness.testing import check_backend
 from tests.backends.answering import answering, transient
@@ -441,7 +441,7 @@ def test_a_preset_is_one_line_in_a_run_file(name: str) -> None:
     found, url, key = chosen(name, None if preset.url else preset.hint, None)
     assert (found, key) == (preset, preset.key)
     assert urlsplit(url).hostname
-    known = PARAMETERS | CONSTRAINTS | {"free", LOGPROBS, PROMPT_LOGPROBS}
+    known = PARAMETERS | CONSTRAINTS | {"free", LOGPROBS, PROMPT_LOGPROBS, SAMPLES_PER_CALL}
     assert preset.features("some-model") <= known
     local = preset.key is None and not preset.entra
     assert ("free" in preset.features("some-model")) == local

@@ -65,6 +65,7 @@ async def test_a_request_is_stateless_and_a_reply_has_answer_reasoning_and_usage
     head, _, sent = received[0].partition(b"\r\n\r\n")
     assert b"POST /v1/responses " in head
     assert json.loads(sent) == {
+        "include": ["reasoning.encrypted_content"],
         "model": "gpt-9-pro",
         "input": [
             {"role": "system", "content": "Be brief."},
@@ -169,3 +170,9 @@ def test_what_the_api_lacks_is_not_among_its_features() -> None:
     assert not {"seed", "stop", "regex", "prompt_logprobs"} & features
     assert "temperature" not in OpenAIResponsesBackend(model="o3-pro", **options).features
     assert "json_schema" not in OpenAIResponsesBackend("vllm", model="m", **options).features
+
+
+async def test_reasoning_that_is_not_encrypted_is_not_sent_back() -> None:
+    reasoning = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": None}
+    reply = await answered(COMPLETED | {"output": [reasoning, *COMPLETED["output"]]})
+    assert reply.reasoning_state is None

@@ -39,7 +39,7 @@ class Setting:
             self.backend.generate,
             self.budget,
             most=lambda read, written: float(written),
-            cost_of=lambda usage: float(usage.output_tokens),
+            cost_of=lambda usage, tier: float(usage.output_tokens),
             charge=charge,
         )
 

@@ -256,6 +256,19 @@ def test_one_call_that_always_fails_is_an_error_and_not_the_end(runs: Path, tmp_
     assert outcomes(runs) == {"ok": 19, "error": 1}
 
 
+def test_what_arrived_of_a_broken_stream_is_kept_beside_the_error(runs: Path) -> None:
+    options = ("model.backend=anthropic", "decoding={max_tokens: 30000}", "limits.attempts=1")
+    answer = lambda ask, index: "Snow fell on the town.\n" * 50  # noqa: E731
+    with MockServer(answers=answer, faults={"truncated_body": 1.0}) as server:
+        url = f"model.base_url={server.url}"
+        ended = harness(*at(server, *options, url, "limit=2"))
+        assert ended.returncode == 1, ended.stderr  # no call has an answer
+    found = list(attempts(runs, "gpt4_collie").values())
+    assert [attempt["outcome"] for attempt in found] == ["error"] * 2
+    assert all(attempt["partial"].startswith("Snow fell on the town.") for attempt in found)
+    assert all(attempt["text"] is None and "broke" in attempt["error"] for attempt in found)
+
+
 def test_a_budget_without_a_price_is_refused_before_any_call(runs: Path) -> None:
     with MockServer() as server:
         said = mistake(harness(*at(server, "budget.usd=1")))

@@ -218,7 +218,6 @@ async def test_what_the_current_api_takes_besides(connect: Connect) -> None:
         ({"messages": [{"role": "system", "content": "a"}]}, "messages.0.role: Input should be"),
         ({"messages": [{"role": "tool", "content": "a"}]}, "messages.0.role: Input should be"),
         ({"thinking": {"type": "much"}}, "thinking.type: Invalid enum value 'much'"),
-        ({"stream": True}, "The mock provider does not stream."),
     ],
 )
 async def test_senseless_request(change: dict[str, object], message: str) -> None:

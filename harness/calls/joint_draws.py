@@ -1,0 +1,120 @@
+"""The layer that draws several samples of a prompt with one call (``limits.samples_per_call``).
+
+Each sample keeps its own key, cache entry and payment. Only calls without a seed are joined: with
+one seed for all samples of a call, an answer would depend on the samples that it is drawn with.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from harness.calls.signals import Ask, NotSent
+from harness.records import Reply, Request, Usage, content_hash
+
+GATHERING_S = 0.05  # seconds that the first request for a prompt waits for others
+
+
+@dataclass(eq=False, slots=True)
+class _Group:
+    """Samples of one prompt that wait for the same call, by their number."""
+
+    waiting: dict[int, asyncio.Future[Reply | None]] = field(default_factory=dict)
+    full: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@dataclass(eq=False)
+class JointDraws:
+    """The layer that gathers requests for samples of one prompt, and sends one request for all.
+
+    The first request is sent, and its ``others`` names the samples that the reply is to include.
+    A sample that the reply lacks is asked for again.
+
+    Args:
+        ask: The layers below.
+        most: Maximum number of samples per call.
+        gathering_s: How many seconds the first request waits for others.
+    """
+
+    ask: Ask
+    most: int
+    gathering_s: float = GATHERING_S
+
+    def __post_init__(self) -> None:
+        self._open: dict[str, _Group] = {}
+
+    async def __call__(self, request: Request) -> Reply:
+        """Return the reply to a request, which may come from a call for several samples."""
+        if request.seed is not None or request.loglikelihoods:
+            return await self.ask(request)
+        given = request.decoding.given()
+        prompt = content_hash((request.model, request.messages, given, request.redraw))
+        while True:
+            group = self._open.get(prompt)
+            if group is None or request.sample in group.waiting:
+                return await self._lead(prompt, request)
+            answer: asyncio.Future[Reply | None] = asyncio.get_running_loop().create_future()
+            group.waiting[request.sample] = answer
+            if len(group.waiting) + 1 == self.most:
+                del self._open[prompt]
+                group.full.set()
+            if (reply := await answer) is not None:
+                return reply
+
+    async def _lead(self, prompt: str, request: Request) -> Reply:
+        """Gather other samples, draw all of them, and return the reply to this request."""
+        group = self._open[prompt] = _Group()
+        try:
+            try:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self.gathering_s):
+                        await group.full.wait()
+            finally:
+                if self._open.get(prompt) is group:
+                    del self._open[prompt]
+            drawn = await self.ask(replace(request, others=tuple(group.waiting)))
+        except (NotSent, asyncio.CancelledError):
+            _answer(group, {})  # they ask again
+            raise
+        except BaseException as error:
+            for waiting in group.waiting.values():
+                if not waiting.done():
+                    waiting.set_exception(error)
+                    waiting.exception()  # avoids "exception was never retrieved"
+            raise
+        if not drawn.others:
+            _answer(group, {})
+            return drawn
+        shares = divided(drawn.usage, 1 + len(drawn.others))
+        others = zip(drawn.others.items(), shares[1:], strict=True)
+        _answer(group, {number: replace(one, usage=usage) for (number, one), usage in others})
+        await asyncio.sleep(0)  # so that all of them are committed in one transaction
+        return replace(drawn, usage=shares[0], others={})
+
+
+def _answer(group: _Group, replies: dict[int, Reply]) -> None:
+    for number, waiting in group.waiting.items():
+        if not waiting.done():
+            waiting.set_result(replies.get(number))
+
+
+def divided(usage: Usage | None, parts: int) -> list[Usage | None]:
+    """Divide a call's token counts among its samples, so that the parts add up to the whole.
+
+    The first sample gets the input. The output, of which providers report only the sum, is divided
+    equally.
+    """
+    if usage is None:
+        return [None] * parts
+    found: list[Usage | None] = []
+    for number in range(parts):
+        output, reasoning = (
+            total // parts + (number < total % parts)
+            for total in (usage.output_tokens, usage.reasoning_tokens)
+        )
+        own = usage if number == 0 else Usage()
+        found.append(replace(own, output_tokens=output, reasoning_tokens=reasoning))
+    return found
