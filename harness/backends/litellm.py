@@ -1,0 +1,98 @@
+"""Providers that only LiteLLM supports. The provider's name is a part of the model's name.
+
+    model: {backend: litellm, name: replicate/meta/meta-llama-4}
+
+LiteLLM translates requests and replies, so this backend knows less about them than the others: use
+those where you can. LiteLLM's own retries, cache and telemetry are off.
+Source: https://docs.litellm.ai/docs/completion/input.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from harness.backends._http import UNREADABLE
+from harness.backends._responses import MASK, CallContext, from_sdk
+from harness.backends.openai import ChatReplies
+from harness.config.settings import handed_down
+from harness.errors import TransientError
+from harness.plugins import import_extra
+from harness.records import Reply, Request
+
+
+class LiteLLMBackend(ChatReplies):
+    """LiteLLM's chat completions, for providers without a backend of their own.
+
+    Args:
+        base_url: The base URL (default: the provider's).
+        api_key_env: The key's environment variable (default: LiteLLM reads the provider's own).
+    """
+
+    cacheable = True
+    features = frozenset({"temperature", "top_p", "max_tokens", "stop", "extra", "conversation"})
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        api_key_env: str | None = None,
+        *,
+        secret: Callable[[str], str],
+        timeout_s: float,
+    ) -> None:
+        with handed_down(LITELLM_LOCAL_MODEL_COST_MAP="True"):  # no download of prices
+            self._litellm = import_extra("litellm", "litellm")
+        self._litellm.telemetry = False
+        self._litellm.cache = None
+        self._litellm.suppress_debug_info = True
+        key = secret(api_key_env) if api_key_env else ""
+        self.endpoint = base_url or ""
+        self._asked = CallContext(base_url or "LiteLLM", "", api_key_env, key)
+        self._options = {"base_url": base_url, "api_key": key or None, "timeout": timeout_s}
+
+    async def generate(self, request: Request) -> Reply:
+        """Return the reply to a request.
+
+        Raises:
+            CallError: If the call fails.
+        """
+        decoding = request.decoding
+        sent: dict[str, Any] = {
+            "model": request.model,
+            "messages": [{"role": m.role, "content": m.content} for m in request.messages],
+            "temperature": decoding.temperature,
+            "top_p": decoding.top_p,
+            "max_tokens": decoding.max_tokens,
+            "stop": list(decoding.stop) or None,
+            **self._options,
+        }
+        given = {name: value for name, value in sent.items() if value is not None}
+        own = {"num_retries": 0, "max_retries": 0, "caching": False, "drop_params": False}
+        try:
+            answer = await self._litellm.acompletion(**given, **own, **decoding.extra)
+        except Exception as error:
+            if (found := from_sdk(_lost_connection(error) or error, self._asked)) is None:
+                raise
+            raise found from None
+        content: str = answer.model_dump_json()
+        if self._asked.key:
+            content = content.replace(self._asked.key, MASK)
+        try:
+            return self.reply(content.encode(), request)
+        except UNREADABLE as error:
+            said = f"LiteLLM's answer is malformed: {error}"
+            raise TransientError(said, kind="malformed") from None
+
+    async def aclose(self) -> None:
+        """Do nothing: other backends share LiteLLM's connections."""
+
+
+def _lost_connection(error: Exception) -> Exception | None:
+    """Return the exception about a lost connection that LiteLLM reports as an answer of 500."""
+    link: BaseException | None = error
+    while link is not None and type(link).__name__ != "APIConnectionError":
+        link = link.__cause__ or link.__context__
+    return link if isinstance(link, Exception) else None
+
+
+plugin = LiteLLMBackend
