@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -95,6 +98,11 @@ def test_what_the_model_thought_is_sent_back_word_for_word(tmp_path: Path, proto
         again = harness("run", file, env=environment)
         assert again.returncode == 0, again.stderr
         assert bodies(received)[2:] == [second]
-    shown = harness("report", "two", "--format", "md", env=environment)
-    assert "c2ln" not in shown.stdout
-    assert "gAAA" not in shown.stdout
+    page = tmp_path / "two.html"
+    shown = harness("report", "two", "-o", str(page), env=environment)
+    assert shown.returncode == 0, shown.stderr
+    blocks = re.findall(r">(H4sI[A-Za-z0-9+/=]+)<", page.read_text())  # compressed data
+    shows = b"".join(gzip.decompress(base64.b64decode(block)) for block in blocks).decode()
+    assert "Blue." in shows
+    assert "c2ln" not in shows
+    assert "gAAA" not in shows
