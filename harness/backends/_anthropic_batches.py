@@ -13,7 +13,8 @@ import msgspec
 
 from harness.backends._batches import SKEW_S
 from harness.backends._bodies import json_lines
-from harness.backends._http import HttpBackend, SDKClient, encode
+from harness.backends._http import HttpBackend, encode
+from harness.backends._sdk_client import SDKClient
 from harness.errors import CallError
 from harness.ports import BatchLimits, BatchState, BatchUnsure
 from harness.ports.batches import Outcome

@@ -19,10 +19,10 @@ from harness.backends._http import (
     FindCut,
     HttpBackend,
     HttpClient,
-    SDKClient,
     encode,
 )
 from harness.backends._responses import OnAllowances
+from harness.backends._sdk_client import SDKClient
 from harness.backends._streams import LONGEST_UNSTREAMED, streamed, text_so_far
 from harness.errors import TransientError
 from harness.records import DecodingConstraint, Message, PromptCut, Reply, Request, Usage

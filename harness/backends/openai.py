@@ -19,9 +19,10 @@ from msgspec import structs
 from harness.backends import _bodies
 from harness.backends._bodies import Count, Dialects
 from harness.backends._cloud import EntraClient
-from harness.backends._http import REPLY_MB, HttpClient, SDKClient
+from harness.backends._http import REPLY_MB, HttpClient
 from harness.backends._openai_batches import BatchRules, OpenAIBatching
 from harness.backends._responses import OnAllowances
+from harness.backends._sdk_client import SDKClient
 from harness.errors import ConfigError, nearest
 from harness.ports import (
     LOGLIKELIHOODS,

@@ -5,7 +5,8 @@ from typing import Any
 import openai
 import pytest
 
-from harness.backends._http import SDKClient, past_proxies
+from harness.backends._http import past_proxies
+from harness.backends._sdk_client import SDKClient
 from harness.errors import FailureKind, FatalCallError
 from harness.records import Allowance
 from tests.backends.answering import answering, transient
