@@ -406,7 +406,7 @@ def test_a_shape_reads_what_it_has_and_the_rows_asked_for(tmp_path: Path) -> Non
 
 def test_a_line_tells_all_that_an_attempt_does() -> None:
     own = {"request", "scores"}  # of the shapes made of it
-    left_out = {"v", "polish"}  # no page and no table shows them
+    left_out = {"v", "polish", "reasoning_state", "partial"}  # no page and no table shows them
     told = set(AttemptLine.__struct_fields__)
     assert told | own | left_out == set(Attempt.__struct_fields__)
     assert not told & (own | left_out)
