@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from harness.mock import MockServer
+from harness.mock.faults import draw
 from tests.cli.command import Begun, begun, harness, mistake
 from tests.cli.test_run import GPT4, attempts, metrics, runs, wait_until
 
@@ -331,6 +332,18 @@ def test_every_provider_answers_like_without_batches(runs: Path, provider: str) 
         live = [*command(server, provider, batch="null", **given), "--name", "live"]
         assert harness(*live, env=another_cache(runs)).returncode == 0
     assert comparable(runs, "batched") == comparable(runs, "live")
+
+
+@pytest.mark.parametrize("provider", ["openai", "mistral", "together", "gemini"])
+def test_a_batch_that_is_created_late_costs_nothing_twice(runs: Path, provider: str) -> None:
+    seed = next(seed for seed in range(100) if draw(seed, "late", 1)[0] < 0.5)
+    with MockServer(batch_faults={"late": 0.5}, batch_latency=1.5, seed=seed) as server:
+        ended = harness(*command(server, provider, samples=1))
+        assert ended.returncode == 0, ended.stderr
+        listed = json.loads(harness("batches", "--format", "json").stdout)
+        assert [one["status"] for one in listed].count("not created") >= 1
+        stats = server.stats()
+        assert (stats.answered, stats.batches) == (130, 1)
 
 
 @pytest.mark.parametrize("provider", ["mistral", "together", "gemini"])
