@@ -63,6 +63,7 @@ def validation_document(found: JudgeValidation) -> TableDocument:
                 one.yes.ci95,
             ]
             for one in found.calibration.bins
+            if one.n
         ]
         parts.append(table(["probability", "n", "mean", "reference yes ± s.e.", "95%"], bins))
     if found.parts:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from msgspec import Struct
+from msgspec.structs import replace as replaced
 
 from harness.analysis.panels import PanelFindings
 from harness.records import OUTCOMES
@@ -14,7 +15,7 @@ from harness.report.constraints import constraint_document, constraint_shares
 from harness.report.cross_table import suite_document
 from harness.report.figure import Figure
 from harness.report.judges import validation_document
-from harness.report.parts import NotePart, Part, figure_part, table_part
+from harness.report.parts import NotePart, Part, TablePart, figure_part, table_part
 from harness.report.provenance import by_key, prompts
 from harness.report.run_tables import (
     MOST_GROUPS,
@@ -61,7 +62,12 @@ def sections(reported: Reported, unit: ShownUnit, figures: Sequence[Figure]) -> 
         parts[figure.section].append(figure_part(figure))
     for name, found in _tables(reported):
         folded = bool(figures) and name not in ("scores", "cost")
-        parts[name].append(_part(found, unit, folded))
+        part = _part(found, unit, folded)
+        own = parts[name]
+        if folded and own and isinstance(part, NotePart) and isinstance(own[-1], TablePart):
+            own[-1] = replaced(own[-1], notes=[*own[-1].notes, part.text])
+        else:
+            own.append(part)
     return [PageSection(name, TITLES[name], own) for name, own in parts.items() if own]
 
 

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace as replaced
 
+from harness.analysis.constraints import ConstraintKind
 from harness.analysis.inputs import kept_labels
 from harness.analysis.judge_validation import PEOPLE
 from harness.analysis.metrics import JudgeFacts, SampleStatistic
@@ -242,6 +243,17 @@ def test_an_unfair_comparison_and_a_judge_of_the_models_family_are_warned_of(
     assert feedback.endswith("not a gain in unaided ability. First answers pass: after 0%.")
     first = Reported([before, after], compared([before, after], round_=1))
     assert feedback not in overview(first, "title", MADE_AT).warnings
+
+
+def test_the_notes_of_a_folded_table_are_folded_with_it(tmp_path: Path) -> None:
+    kind = ConstraintKind(kind="commas", n=4, mean=0.5, stderr=0.25)
+    run = reported_run(tmp_path, "run", [attempt("a")], constraints=[kind])
+    reported = Reported([run])
+    found = overview(reported, "title", MADE_AT, figures=[figure("results")])
+    (part,) = next(one.parts for one in found.sections if one.id == "constraints")
+    assert isinstance(part, TablePart)
+    assert part.folded
+    assert part.notes[0].startswith("Each sample's last round.")
 
 
 def test_a_judge_that_was_not_validated_is_named(tmp_path: Path) -> None:

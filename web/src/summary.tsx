@@ -126,7 +126,7 @@ export function Rates({ overview }: { overview: Overview }) {
             <Fact name="cost" title={run.cost_per_solved_usd === null ? undefined : `${dollars(run.cost_per_solved_usd)} per passed sample`}>
               {run.recorded ? "recorded" : run.cost_usd === null ? "unknown" : dollars(run.cost_usd)}
             </Fact>
-            <Fact name="median time per uncached call">{run.recorded || !run.latency_s ? "-" : seconds(run.latency_s.median)}</Fact>
+            <Fact name="median time per uncached call" title={run.latency_s ? `95th percentile: ${seconds(run.latency_s.p95)}` : undefined}>{run.recorded || !run.latency_s ? "-" : seconds(run.latency_s.median)}</Fact>
           </li>
         ))}
         <li class="heads" aria-hidden="true"><span /><Axis ticks={ticks} ends={axis} /></li>
