@@ -73,7 +73,7 @@ async def test_a_batch_answers_like_single_calls_and_is_counted_once(
     chat: openai.AsyncOpenAI,
 ) -> None:
     texts = [f"Question {number}" for number in range(30)]
-    with MockServer(batch_latency=0.05) as server:
+    with MockServer(batch_latency=1) as server:
         chat.base_url = server.base_url
         batch = await create(chat, lines(*texts), metadata={"tag": "a"})
         assert (batch.status, server.stats().open_batches) == ("in_progress", 1)
