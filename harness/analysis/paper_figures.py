@@ -73,7 +73,7 @@ def _levels_passed(level: NDArray[np.intp], passed: NDArray[np.generic], n: int)
 def averaged(
     samples: AttemptTable, score: str, label: str, *labels: str
 ) -> dict[Key, SampleStatistic]:
-    """Return a score's average over the groups of ``label``, equally weighted, by ``labels``."""
+    """Return the average of a score's means in the groups of ``label``, by group of ``labels``."""
     codes, _ = group_codes(samples.instances.groupings, (label,))
     bounds = _bounds(samples, score)
 

@@ -58,7 +58,8 @@ def describe(
 ) -> CriteriaDescription:
     """Return statistics of the criteria of tasks, each given with its groups by label.
 
-    The criteria are grouped by ``label``, and `verbs` are counted if the function is given.
+    The criteria are grouped by ``label``. If ``verbs`` is given, the verbs that it finds in the
+    criteria are counted.
     """
     by_count, by_group, texts = Counter[int](), Counter[str](), Counter[str]()
     groups_by_count = defaultdict[int, Counter[str]](Counter)

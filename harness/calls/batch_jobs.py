@@ -266,13 +266,14 @@ class BatchJobs:
     async def _search(self, batch: RecordedBatch) -> None:
         """Look for a batch whose id was lost.
 
-        A creation request may still be on its way. A batch that is not found therefore counts as
-        not created only when ``poll_s`` seconds have passed since the last such request, and its
-        uploaded file is deleted, so that the request can no longer succeed.
+        A creation request may still be on its way. If the batch is not found, it is therefore
+        searched for again until ``poll_s`` seconds have passed since the last such request. Then
+        its uploaded file is deleted, so that the request can no longer succeed. If the batch is
+        still not found, it counts as not created.
 
         Raises:
-            FatalCallError: If neither the batch nor its file is found. They may belong to another
-                account.
+            FatalCallError: If neither the batch nor its file is found, although the file was
+                uploaded. They may belong to another account.
         """
         began = self.clock()
         try:

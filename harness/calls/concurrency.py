@@ -159,7 +159,7 @@ class ConcurrencyLimiter:
 
     @property
     def load(self) -> Load:
-        """The numbers of calls in flight and waiting, and what the waiting calls wait for."""
+        """Counts of calls in flight, waiting and failed, and what the waiting calls wait for."""
         waiting, reason = len(self._waiting), ""
         if self._probing is not None:
             reason = "the provider, which is down"

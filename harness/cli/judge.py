@@ -131,8 +131,8 @@ def validate(
     """Measure how far a judge agrees with a reference.
 
     Shows accuracy, Cohen's kappa, the confusion matrix, calibration and, for several runs, how
-    similarly judge and reference rank them. Answers that only one side judged are excluded and
-    counted. An abstention does not count as no.
+    similarly the judge and the reference rank them. Answers that only one side judged are excluded,
+    and their number is shown. An abstention does not count as a no.
 
     Args:
         judge: The judge's name in the runs (default: the only one); repeatable, to compare judges.

@@ -75,7 +75,7 @@ class MockRequest(Struct, frozen=True):
 
 
 class TokenPosition(Struct, frozen=True):
-    """The token at a position of an answer, and the likeliest ones, the likeliest first."""
+    """The token at a position of an answer, and the likeliest tokens there in descending order."""
 
     token: str
     logprob: float

@@ -49,7 +49,7 @@ class TaskAnswers(Protocol):
         """Return an instance's reference answer, or None if none is known."""
 
     def extracted(self, instance: str, text: str) -> str | None:
-        """Return the scored part of a reply, or None if that is the whole reply or missing."""
+        """Return the scored part of a reply, or None if all or none of the reply is scored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

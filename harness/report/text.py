@@ -106,7 +106,8 @@ def percentage(share: float | None, digits: int = 1, sign: bool = False) -> str:
 def usd(cost: float | None) -> str:
     """Format an amount in US dollars, or ``unknown`` for None.
 
-    It has two decimals from $1, four decimals from $0.001, and two significant digits below that.
+    It has two decimals from $1 and for $0, four decimals from $0.001, and two significant digits
+    below that.
 
     >>> usd(1234.5), usd(0.0164), usd(0.0000172), usd(None)
     ('$1,234.50', '$0.0164', '$0.000017', 'unknown')

@@ -84,7 +84,7 @@ class DryRun:
 
 
 class _Calls:
-    """Sums over a model's calls: bounds of their number, tokens and cost."""
+    """Running totals for a model's calls: bounds on their number, tokens and cost."""
 
     def __init__(self, model: Model | None) -> None:
         price = model.usual_price if model else None

@@ -339,9 +339,7 @@ def build_shots(
     folder: RunFolder,
     siblings: Collection[str] = (),
 ) -> Shots:
-    """Choose the shots of a few-shot run.
-
-    Shots must not depend on mistakes in runs of the same file, which may still change.
+    """Return the shots of a few-shot run.
 
     Args:
         run: The run file.
@@ -349,6 +347,10 @@ def build_shots(
         settings: The settings, with the folders of data and runs.
         folder: The run's folder.
         siblings: The names of all runs of the run file.
+
+    Raises:
+        ConfigError: If the section ``task.shots`` is invalid, or names a run whose mistakes cannot
+            be used. Those of a run of the same file cannot, because they may still change.
     """
     section = run.task.shots
     if run.polish is not None and section.form != "turns":

@@ -82,7 +82,12 @@ class Manifest:
     def begin(
         self, retried: Sequence[str] = ("error",), rescored: Mapping[str, int] | None = None
     ) -> None:
-        """Record the start of a session, and the outcomes of attempts that it retries."""
+        """Record the start of a session.
+
+        Args:
+            retried: The outcomes of attempts that the session makes again.
+            rescored: The number of attempts that were scored again, and of changes, by name.
+        """
         session = {"started_at": self._clock(), "ended_at": None, "ended": "killed"}
         again = {"rescored": dict(rescored)} if rescored else {}
         self._sessions.append(session | {"retried": list(retried)} | again)

@@ -1,9 +1,9 @@
 """The live page of `harness view`: a server for one person, on this machine alone.
 
 - `runs`: the list of all runs in some folders, with their progress
-- `followed`: reads a run's attempts while the run is in progress
-- `cases`: selects cases by verdict, outcome, score, group, round and text
+- `followed`: a run's attempts, read while the run is in progress
+- `cases`: the selection of cases by verdict, outcome, score, group, round and text
 - `chosen`: the data that a page requests about some runs: overview, cases and entries
 - `timeline`: what happened during a session, per time bin
-- `app`: the requests that are answered, and the checks of who sent them
+- `app`: the server, which checks where each request comes from and answers it
 """

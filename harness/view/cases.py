@@ -313,7 +313,7 @@ class _Searched(msgspec.Struct, gc=False):
 class TextSearch:
     """A search for a string in the lines of a file, ignoring case.
 
-    Each call of `search_on` searches another part of the file.
+    Each call to `search_on` searches the next part of the file.
     """
 
     def __init__(self, path: Path, query: str) -> None:

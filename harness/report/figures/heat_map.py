@@ -38,7 +38,7 @@ Cells = Mapping[tuple[str, str, str], SampleStatistic | None]  # by row group, r
 
 
 def heat_map_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw the primary metric by runs and groups of a label, and by the groups of two labels."""
+    """Draw heat maps of the primary metric: by run and group, and by the groups of two labels."""
     found = by_label(runs)
     several = list(found)
     if several and len(runs.every) > 1:

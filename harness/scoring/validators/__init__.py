@@ -119,8 +119,8 @@ def validator(schema: Any, *, mode: Engine = "strict", draft: Draft = "2020-12")
 
     Raises:
         DataInvalid: If ``schema`` is not a schema. In mode ``strict``, also if it breaks the rules
-            of its draft or refers to something outside it. (In mode ``official``, all documents are
-            then invalid.)
+            of its draft or has a reference that leads outside the schema. (In mode ``official``,
+            all documents are then invalid.)
     """
     try:
         written = json.dumps(schema, default=lambda value: {"\0": repr(value)})

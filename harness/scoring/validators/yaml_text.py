@@ -315,6 +315,6 @@ _Dumper.add_implicit_resolver(_TAG + "float", _NUMBER_1_2, list("-+.0123456789")
 
 
 def write(value: Any) -> str:
-    """Return a value that `check_json` accepts as block-style YAML of versions 1.1 and 1.2."""
+    """Return block-style YAML, readable as 1.1 and as 1.2, of a value that `check_json` accepts."""
     options: Any = {"sort_keys": False, "allow_unicode": True, "default_flow_style": False}
     return str(yaml.dump(value, Dumper=_Dumper, width=math.inf, **options)).removesuffix("...\n")
