@@ -41,7 +41,7 @@ ROWS_IN_MEMORY = 256
 
 
 class FileLoader:
-    """Loads one document from a file or from each file below a folder, also if compressed."""
+    """Loads one document from a file, or from each file below a folder. Unpacks ``.gz`` files."""
 
     pattern = "**/*"  # used if the option ``files`` is not given
 
@@ -149,7 +149,7 @@ def _parser() -> MarkdownIt:
 
 
 class GutenbergLoader(FileLoader):
-    """Loads one document per book of Project Gutenberg, by language if metadata is there."""
+    """Loads one document per book of Project Gutenberg, in one language if metadata is there."""
 
     def __init__(
         self, path: str, language: str = "English", encoding: str = "utf-8", *, data: DataFolder
@@ -269,7 +269,11 @@ def json_rows(
 
 
 def json_object(line: bytes) -> dict[str, Any]:
-    """Decode a JSON object. Lone surrogates, such as half an emoji, become U+FFFD."""
+    """Decode a JSON object. Lone surrogates, such as half an emoji, become U+FFFD.
+
+    Raises:
+        msgspec.MsgspecError, RecursionError, ValueError: If the line is not a JSON object.
+    """
     try:
         return msgspec.json.decode(line, type=dict[str, Any])
     except msgspec.MsgspecError:

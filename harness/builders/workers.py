@@ -49,7 +49,7 @@ class Workers:
     def in_order(self, work: Callable[[T], R], pieces: Iterable[T]) -> Iterator[R]:
         """Yield ``work(piece)`` for each piece, in the order of the pieces.
 
-        ``work`` must be importable by name.
+        ``work`` and the pieces must be picklable if there are several processes.
 
         Raises:
             HarnessError: If a process ends unexpectedly.

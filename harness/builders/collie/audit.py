@@ -160,8 +160,8 @@ def audit(
 def audit_items(items: Iterable[CollieItem], nltk_data: Path, workers: Workers) -> list[Audited]:
     """Audit items of the task ``collie``, and return the findings on each, in order.
 
-    Reference answers of all items of the same level serve as the natural texts that measure an
-    item's difficulty.
+    A sample of the reference answers at the item's level serves as the natural texts that measure
+    its difficulty.
     """
     every = list(items)
     texts: dict[str, dict[str, None]] = defaultdict(dict)
@@ -221,12 +221,12 @@ def _audit_piece(
 def near_misses(
     specification: Specification, text: str, units: Splitter
 ) -> tuple[list[str], list[int]]:
-    """Search for near misses: small changes of a satisfying text that just make it fail.
+    """Search for near misses: slightly changed versions of a satisfying text that fail.
 
     Returns:
         The near misses, and the indices of the base constraints without a near miss. A base
-        constraint's near miss is the first change found that violates the constraint and makes the
-        text fail. Several constraints can share a near miss.
+        constraint's near miss is the first changed text found that violates the constraint and
+        fails. Several constraints can share a near miss.
     """
     unbroken = set(range(len(list(specification.bases()))))
     texts: list[str] = []

@@ -40,7 +40,10 @@ MOST_PROBLEMS = 10  # maximum unreadable documents to list
 
 
 class Candidate(Struct, frozen=True):
-    """A text that can become an instance, a specification that it satisfies, and its source."""
+    """A text that can become an instance, with a specification that it satisfies (``plain``).
+
+    ``document`` and ``about`` are the name of the text's document and facts about it.
+    """
 
     text: str
     plain: dict[str, Any]
@@ -66,7 +69,7 @@ class Yield(Struct):
 
 
 class Segmenter:
-    """A splitter of a source's documents into words, sentences, paragraphs and passages."""
+    """Cleans and filters a source's documents, and cuts them into words, sentences and so on."""
 
     def __init__(self, source: Source, units: Splitter, seed: int) -> None:
         self._source, self._units, self._seed = source, units, seed
@@ -151,7 +154,7 @@ class Segmenter:
         return kept, left_out
 
     def _runs(self, paragraphs: list[tuple[str, str]]) -> tuple[list[list[str]], Counter[str]]:
-        """Return the runs of paragraphs for passages, and how many each filter excluded."""
+        """Return the runs of paragraphs for passages, and counts of paragraphs by filter."""
         runs, left_out = [list[str]()], Counter[str]()
         for text, dropped in paragraphs:
             reason = "" if dropped else _filter(text, self._passage_filters)
@@ -215,7 +218,7 @@ class ExtractionPlan(Struct, frozen=True):
 
 
 def extract_batch(plan: ExtractionPlan, batch: tuple[str, Sequence[Document]]) -> Yield:
-    """Extract strings and candidates from a batch of documents. Return the merged result.
+    """Extract strings and candidates from a batch of documents, and return the merged result.
 
     Args:
         plan: The settings of the extraction.
@@ -262,7 +265,7 @@ def extract_batch(plan: ExtractionPlan, batch: tuple[str, Sequence[Document]]) -
 
 
 def extract(structure: Structure, text: str, units: Splitter, seed: int) -> Specification | None:
-    """Return a specification that a text satisfies, drawn with the seed, or None."""
+    """Draw a specification of the structure that a text satisfies. Return None if there is none."""
 
     @cache
     def draws() -> Draws:  # few texts yield a target, and only these need draws
@@ -279,7 +282,7 @@ def extract(structure: Structure, text: str, units: Splitter, seed: int) -> Spec
 
 
 def merge(found: Yield, part: Yield, plan: ExtractionPlan) -> None:
-    """Add what more documents yield to ``found``, but only what the build can still use."""
+    """Merge the yield of more documents into ``found``, and drop what the build cannot use."""
     for name in ("documents", "unreadable", "characters", "paragraphs", "sentences"):
         setattr(found, name, getattr(found, name) + getattr(part, name))
     found.problems = dict(sorted({**found.problems, **part.problems}.items())[:MOST_PROBLEMS])

@@ -38,7 +38,7 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class Paragraphs(Bounds):
-    """The lengths of passages. Longer runs of paragraphs are cut at random places."""
+    """The lengths of passages, in paragraphs. Longer runs are cut at random places."""
 
     low: Annotated[int, Field(alias="from", ge=2)] = 2
     high: Annotated[int, Field(alias="to", ge=2)] = 4
@@ -67,7 +67,10 @@ class Source(FilePart):
         return self.model_dump(mode="json", by_alias=True)
 
     def loader(self) -> tuple[str, dict[str, Any]]:
-        """Return the loader's name and options. ``path`` may be next to the source's file."""
+        """Return the loader's name and options.
+
+        A relative ``path`` is looked up in the folder of the source's file first.
+        """
         [(name, options)] = parts([self.load])
         path = options.get("path")
         if self._folder is not None and isinstance(path, str):
@@ -155,7 +158,7 @@ def _preset_of(path: Path) -> str:
 
 
 class Documents:
-    """The documents (``chosen`` of all that are ``available``) that a build draws from a source."""
+    """The documents that a build draws from a source: ``chosen`` of the ``available`` ones."""
 
     def __init__(self, source: Source, seed: int, data: DataFolder) -> None:
         name, options = source.loader()

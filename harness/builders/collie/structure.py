@@ -90,7 +90,11 @@ Options: TypeAlias = "list[Target] | tuple[Options, ...]"
 
 
 def read_rule(raw: object, where: str) -> Rule:
-    """Return the rule that parsed YAML defines. A plain target is a sweep with one value."""
+    """Return the rule that parsed YAML defines. A plain target is a sweep with one value.
+
+    Raises:
+        ConfigError, DataInvalid: If it is invalid. The message begins with ``where``.
+    """
     if not isinstance(raw, Mapping):
         return [grammar.read_targets(raw, where)]
     if "sweep" in raw:
@@ -152,8 +156,8 @@ def draw(found: Options, draws: Callable[[], Draws]) -> Target:
 def options(rule: Rule, base: Base, observed: Observed, draws: Callable[[], Draws]) -> list[Target]:
     """Return the targets of a base constraint that its rule allows and that a text satisfies.
 
-    ``observed`` are the values of the constraint in the text. ``draws`` returns the random draws
-    for a rule that takes a sample of them.
+    ``observed`` is what the constraint extracts from the text. ``draws`` returns the random draws
+    for a rule that takes a sample of it.
     """
     if isinstance(rule, list):
         return [value for value in rule if check.satisfied(base, observed, value)]
@@ -207,7 +211,11 @@ def suspicious(target: Target) -> bool:
 
 
 def specimen(rule: Rule, base: Base, where: str) -> Target:
-    """Return an example of a rule's targets, or raise DataInvalid if the rule does not fit."""
+    """Return an example of the targets that a rule can give.
+
+    Raises:
+        DataInvalid: If the rule does not fit the constraint. The message begins with ``where``.
+    """
     if isinstance(rule, list):
         return rule[0]
     shape = grammar.observed_shape(base, where)
@@ -301,7 +309,7 @@ def read_yaml(path: Path) -> Any:
     """Return the parsed content of a YAML file.
 
     Raises:
-        DataInvalid: If the file is not YAML.
+        DataInvalid: If the file is not YAML, or its content is too large or not valid as JSON.
         DataMissing: If the file cannot be read.
     """
     try:

@@ -46,7 +46,10 @@ class InstanceRow(Sample, frozen=True):
 def draw_instances(
     seed: int, schemas: Sequence[BuiltSchema], *, yes: int, no: int
 ) -> list[InstanceRow]:
-    """Draw distinct instances from the schemas in turn, and return them sorted by schema."""
+    """Draw up to ``yes`` valid and ``no`` invalid instances, from the schemas in turn.
+
+    The instances are sorted by schema. Those of a schema are distinct.
+    """
     found: dict[str, list[InstanceRow]] = {row.id: [] for row in schemas}
     seen = {row.id: set[str]() for row in schemas}
     wanted: dict[Label, int] = {"yes": yes, "no": no}
@@ -82,7 +85,10 @@ def _valid(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any, N
 
 
 def violating(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any, Violation]]:
-    """Yield instances that violate exactly one keyword, which take turns, and the violation."""
+    """Yield instances that each violate exactly one keyword, and the violation that ``by`` reports.
+
+    The keywords of the schema take turns.
+    """
     tried = Counter[str]()
     for value, _ in _valid(schema, draws, by):
         whole = {"": value}
@@ -197,6 +203,7 @@ def build(
     Raises:
         ConfigError: If there are not enough different schemas.
         RunConflict: If ``out`` contains anything but an unchanged earlier build.
+        StoreFailed: If ``out`` cannot be written.
     """
     folder.refuse_other(out, KIND, (SCHEMAS, VALIDATION))
     schemas = list(generate(seed, vocabulary=vocabulary, per_range=per_range))

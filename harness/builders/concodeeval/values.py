@@ -63,7 +63,7 @@ def number(value: int) -> int | float:
 
 
 def allowed(schema: Schema) -> range:
-    """Return the allowed numbers in hundredths, within an arbitrary bound if one is missing."""
+    """Return the numbers that a schema allows, in hundredths. A missing bound is chosen here."""
     step = 100 if schema.get("type") == "integer" else 1
     if "multipleOf" in schema:
         step = lcm(step, hundredths(schema["multipleOf"]))
@@ -81,10 +81,10 @@ def allowed(schema: Schema) -> range:
 
 
 def beyond(schema: Schema, keyword: str, draws: Draws) -> list[int | float]:
-    """Return numbers at and beyond a bound of a schema, which violate no other keyword.
+    """Return numbers at and beyond a bound of a schema, some of which may violate only this bound.
 
-    ``keyword`` names the bound, for example ``maximum``. The numbers comply with ``type`` and
-    ``multipleOf``.
+    ``keyword`` names the bound, for example ``maximum``. All numbers except, possibly, the bound
+    itself comply with ``type`` and ``multipleOf``.
     """
     step = allowed({key: schema[key] for key in schema if key in ("type", "multipleOf")}).step
     bound = hundredths(schema[keyword])
@@ -114,7 +114,7 @@ def form(name: str, draws: Draws) -> str:
 
 
 def measured(name: str, size: int, draws: Draws) -> str | None:
-    """Return a string of some length in a format such as ``email``, or None if none can be made."""
+    """Return a string of ``size`` characters in a format such as ``email``, or None."""
     long = LONG.get(name, "")
     left = size - len(long) + 1
     if not long or left < 1:

@@ -82,9 +82,11 @@ async def build(
 
     Raises:
         ConfigError: If a setting is invalid, or if a model's first replies cannot be read.
-        DataInvalid: If a stage drops all chats.
+        DataInvalid: If a stage drops all chats, or the model names no domains.
+        DataMissing: If a file cannot be read.
         RunConflict: If ``out`` contains anything but an unchanged earlier build.
         Stopping: If the build was stopped or its budget is spent.
+        StoreFailed: If ``out`` cannot be written.
     """
     folder.refuse_other(out, KIND, FILES)
     result = await curated(curation, prompts, asking, screened(sources, curation, stages, status))

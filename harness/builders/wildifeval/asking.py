@@ -1,7 +1,7 @@
 """What a build asks models: the questions, answers and prompts of its stages.
 
 The probability of a yes is computed from the log-probabilities of the first tokens. If the model
-returns none, it is the share of yes among the model's votes.
+returns none, or the settings ask for votes, it is the share of yes among the model's votes.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ def top_share(
 ) -> tuple[set[str], float]:
     """Return the names with the highest probabilities, and the lowest probability among them.
 
-    ``share`` (0 to 1) is the fraction of the names with a probability that is returned. At least
-    one name is returned. The seed breaks ties.
+    Names without a probability are left out. Of the others, the fraction ``share`` (0 to 1) is
+    returned, but at least one name, if there is any. The seed breaks ties.
 
     >>> top_share({"a": 0.9, "b": 0.1, "c": 0.4, "d": None}, 0.3, seed=0)
     ({'a'}, 0.9)
@@ -111,6 +111,7 @@ async def yes_probabilities(
 
     Raises:
         ConfigError: If none of the stage's first replies can be read.
+        Stopping: If the build was stopped or its budget is spent.
     """
     samples, decoding = times(by, asking.gives_logprobs(stage))
     read = _vote if decoding.logprobs is None else _by_tokens

@@ -111,7 +111,7 @@ class _ModelStages:
         return _split(chats, found, plain, "toxicity", "toxic")
 
     async def constrained(self, chats: Sequence[Chat]) -> tuple[list[Chat], Step, float]:
-        """Keep the chats most likely to contain constraints; also return the lowest probability."""
+        """Return the chats likeliest to have constraints, the step, and the lowest probability."""
         found = await self._probabilities("filter", "constrained", chats)
         top, mark = top_share(found, self._curation.filter.keep, self._curation.seed)
         return *_split(chats, found, top, "filter", "not among the likeliest"), mark
@@ -142,7 +142,7 @@ class _ModelStages:
         return tasks, step
 
     async def categories(self, tasks: Sequence[CuratedRow]) -> dict[str, tuple[str, str]]:
-        """Return the category and its title of each constraint, by the constraint's `sameness`."""
+        """Return each constraint's category and title, by the constraint's `sameness`."""
         texts: dict[str, str] = {}
         for one in (one for task in tasks for one in task.constraints):
             texts.setdefault(sameness(one.text), one.text)
@@ -253,8 +253,9 @@ def not_repeated(
 ) -> tuple[list[CuratedRow], Step]:
     """Drop tasks with too many constraints, or with a constraint that too many tasks share.
 
-    Logs contain templates, so the same constraint may be in hundreds of messages. In random order,
-    a task is dropped if ``by.most_tasks`` of the tasks kept have one of its constraints.
+    Logs contain templates, so the same constraint may be in hundreds of messages. Tasks are taken
+    in random order: one is dropped if ``by.most_tasks`` of those kept so far share one of its
+    constraints.
     """
     step = Step("constraints", len(tasks))
     few = list[CuratedRow]()

@@ -126,7 +126,10 @@ class ScreeningExample(Struct, frozen=True):
 
 
 class Step(Struct):
-    """Counts of the messages that a step dropped, by reason, and their number ``before`` it."""
+    """Counts and examples of the messages that a step dropped, by reason.
+
+    ``before`` is the number of messages before the step.
+    """
 
     name: str
     before: int
@@ -209,7 +212,11 @@ def _reason(chat: Chat, by: ScreenSection) -> tuple[str, str]:
 
 
 def other_language(text: str, kept: str, least: float, label: str = "") -> str:
-    """Return the language (by its label, or else classified) of a message, "" if it is kept."""
+    """Return the language of a message, or "" if the message is to be kept.
+
+    The language is the one that ``label`` names or, if it names none, the classifier's. A message
+    is kept if it is in the language ``kept`` or if the classifier's probability is below ``least``.
+    """
     if labelled := language_code(label):  # the log's label decides
         return "" if labelled == kept else label
     found, probability = _identifier().classify(text[:LONGEST_FOR_LANGUAGE])
