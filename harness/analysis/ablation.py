@@ -183,7 +183,7 @@ def _row(variant: Variant, baseline: Variant, over: str, member: Mapping[str, st
         same_groups=values.keys() == base.keys(),
         gain=_gain(values, base),
         difference=found.mean,
-        ci95=found.clipped_ci95(),
+        ci95=found.difference_ci95(),
         p_value=found.p_value,
         n_better=found.n_more,
         by={

@@ -117,7 +117,7 @@ class _Evidence:
                 n=gain.n,
                 n_better=gain.n_more,
                 difference=gain.mean,
-                ci95=gain.clipped_ci95(),
+                ci95=gain.difference_ci95(),
                 other_forms={name: two for name, two in forms.items() if two[0] != two[1]},
             ))  # fmt: skip
         order = list(dict.fromkeys(gain.field for gain in found))
@@ -157,7 +157,7 @@ class _Evidence:
             return "not tested", f"no {self._table.over} in common"
         result: ClaimResult = "does not hold" if found.mean <= 0 else "undecided"
         between = "no interval"
-        if interval := found.clipped_ci95(comparisons=comparisons):
+        if interval := found.difference_ci95(comparisons=comparisons):
             between = f"{100 * interval[0]:z.2f} to {100 * interval[1]:z.2f}"
             result = "holds" if interval[0] > 0 else result
         return result, (

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as with_fields
-from math import asin, ceil, fsum, sqrt
+from math import asin, ceil, fsum, inf, sqrt
 from typing import Literal
 
 import numpy as np
@@ -337,6 +337,11 @@ class Paired(Estimate):
     """The mean difference of paired values. Its error is None if all differences are equal."""
 
     n_more: int = 0  # pairs in which the first value is larger
+    limit: float = inf  # of a difference: 1 if all values are between 0 and 1
+
+    def difference_ci95(self, comparisons: int = 1) -> Interval | None:
+        """Return the 95% t interval, clipped to the differences that are possible."""
+        return self.clipped_ci95(-self.limit, self.limit, comparisons)
 
 
 def paired(first: Sequence[float], second: Sequence[float]) -> Paired:
@@ -347,7 +352,9 @@ def paired(first: Sequence[float], second: Sequence[float]) -> Paired:
     rounding = ROUNDING * max(1.0, *map(abs, [*first, *second, 0.0]))
     stderr = found.stderr if found.stderr is not None and found.stderr > rounding else None
     n_more = int((differences > ROUNDING).sum())
-    return Paired(found.mean, stderr, stderr, found.n, found.n_clusters, found.degrees, n_more)
+    limit = 1.0 if all(0 <= value <= 1 for value in (*first, *second)) else inf
+    size = (found.n, found.n_clusters, found.degrees)
+    return Paired(found.mean, stderr, stderr, *size, n_more, limit)
 
 
 def mcnemar(better: int, worse: int) -> float:

@@ -54,6 +54,15 @@ def test_a_row() -> None:
     assert less.p_holm == pytest.approx(max(2 * more.p_value, less.p_value))
 
 
+def test_an_interval_holds_no_impossible_difference() -> None:
+    low, high = variant("low", {"a": 0.0, "b": 0.3}), variant("high", {"a": 0.9, "b": 0.9})
+    assert ablate([low, high], AblationOptions()).rows[1].ci95 == (-1, 1)
+    beyond = variant("beyond", {"a": 9.0, "b": 1.0})
+    _, found = ablate([low, beyond], AblationOptions()).rows
+    assert found.ci95 is not None
+    assert found.ci95[1] > 1, "values of this score are not limited"
+
+
 def test_a_baseline_and_a_score_by_name() -> None:
     table = ablate(measured("pass_rate", BASE, MORE), AblationOptions(baseline="more"))
     assert [row.is_baseline for row in table.rows] == [False, True]

@@ -250,7 +250,12 @@ def round_figures(runs: Runs) -> Iterator[Figure]:
     """Draw the shares of samples that passed in any round so far, and in the round itself."""
     several = [run for run in runs.every if run.last_round > 1]
     stopping = ", ".join(runs.short[runs.shown(run)] for run in several if _stops(run))
-    only = f"From round 2 on, only samples that had failed so far: {stopping}." if stopping else ""
+    only = (
+        f"From round 2 on, only samples that had failed so far: {stopping}. n counts those of "
+        "round 1; the table has n for each round."
+        if stopping
+        else ""
+    )
     kinds: list[tuple[str, str, str, Callable[[AttemptTable, int], AttemptTable]]] = [
         ("rounds_any", "in this or an earlier round", "", any_of_first),
         ("rounds_each", "in each round", only, of_round),
