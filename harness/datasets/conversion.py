@@ -74,10 +74,11 @@ class _InertUnpickler(pickle._Unpickler):
 
 
 def read_pickle(path: Path) -> Any:
-    """Return the plain values and records in a pickle, without importing or calling anything.
+    """Return the value in a pickle, with `Record` objects, without importing or calling anything.
 
     Raises:
-        DataInvalid: If the file is too large, is damaged, or has objects of other classes.
+        DataInvalid: If the file is too large, is damaged, or has objects of classes that are not in
+            `CLASSES`.
         DataMissing: If the file cannot be read.
     """
     try:
@@ -209,7 +210,7 @@ def write_predictions(archive: Path, tasks: Collection[str]) -> Iterator[bytes]:
     """Yield the lines of ``gpt3_predictions.jsonl``: GPT-3's answers to the named tasks.
 
     Raises:
-        DataInvalid: If the archive cannot be read, or has no such answers.
+        DataInvalid: If the archive or a file of answers cannot be read, or there are no answers.
     """
 
     def described(name: str) -> re.Match[str] | None:
@@ -291,7 +292,7 @@ def member(archive: Path, name: str, limit: int = 2**26) -> Iterator[bytes]:
 def _members(
     archive: Path, suits: Callable[[str], object], limit: int = LARGEST
 ) -> Iterator[tuple[str, bytes]]:
-    """Yield the name and the content of each file in an archive whose name suits, by name."""
+    """Yield the name and content of each file whose name ``suits`` accepts, in order of names."""
     name = "it"
     try:
         with ZipFile(archive) as opened:
@@ -321,12 +322,13 @@ def prompt(
     Args:
         code: The Python file.
         fields: Maps parts of the prompt, such as ``{request}``, to their replacements in the
-            template. A variable that the code inserts is such a part, too.
-        words_sha256: The hash of the template's words, joined by spaces, or None if it is not
-            checked. White space does not affect it.
+            template. A variable ``x`` that the code inserts is the part ``{x}``.
+        words_sha256: The hash of the template's words, joined by single spaces, or None if it is
+            not checked.
 
     Raises:
-        DataInvalid: If no text in the file has all these parts, or the template has other words.
+        DataInvalid: If the file is not Python code or has no text with all these parts, or if the
+            hash differs.
     """
     try:
         nodes = ast.walk(ast.parse(code.read_text(encoding="utf-8")))  # outer expressions first
@@ -346,7 +348,11 @@ def prompt(
 def category_prompt(
     code: Path, categories: Path, fields: Mapping[str, str], words_sha256: str | None = None
 ) -> Iterator[bytes]:
-    """Yield a template as `prompt` does, with the categories of a JSON file filled in."""
+    """Yield a template as `prompt` does, with the categories in a JSON file filled in.
+
+    Raises:
+        DataInvalid: As in `prompt`, or if the file ``categories`` is not a list of categories.
+    """
     where = f"{categories}: not a list of categories"
     found = _decoded(categories.read_bytes(), list[_Category], where)
     listed = [
@@ -363,7 +369,7 @@ class _Category(msgspec.Struct):
 
 
 def _text(node: ast.AST) -> str | None:
-    """Return a text with ``{name}`` for each variable in it, or None for other expressions."""
+    """Return the text of a string expression, with ``{x}`` for a variable ``x``, or else None."""
     match node:
         case ast.Constant(value=str() as text):
             return text

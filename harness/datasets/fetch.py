@@ -87,7 +87,7 @@ CATALOGUE = {found.name: found for found in _DATA_SETS}
 
 
 def published(task: str, dataset: object) -> list[DataSet]:
-    """Return the data sets that a task with this option ``dataset`` reads, if any."""
+    """Return the data sets that a task reads if its option ``dataset`` has this value, or []."""
     found = CATALOGUE.get(task)
     if found is None or not found.option or found.option != dataset:
         return []
@@ -109,7 +109,7 @@ def prompt_files(name: str, root: Path) -> dict[str, Path]:
     """Return the files of a data set that consists of prompts, by the prompts' names.
 
     Raises:
-        DataMissing: If a file is not in the data folder ``root``.
+        DataMissing: If there is no such data set, or a file is not in the data folder ``root``.
     """
     found = {Path(product.path).stem: root / product.path for product in data_set(name).products}
     for path in found.values():
@@ -120,7 +120,13 @@ def prompt_files(name: str, root: Path) -> dict[str, Path]:
 
 
 def summary(found: DataSet, root: Path) -> str:
-    """Return how much of a data set is installed: "yes", "no", "in part" or "other content"."""
+    """Return how much of a data set is in the data folder ``root``: "yes", "no" or "in part".
+
+    If a file there is not the published one, the result is "other content".
+
+    Raises:
+        DataMissing: If a file cannot be read.
+    """
     present = [_is_there(product, root) for product in found.products]
     if None in present:
         return "other content"
@@ -128,7 +134,7 @@ def summary(found: DataSet, root: Path) -> str:
 
 
 def in_nltk_folder(found: DataSet) -> Path | None:
-    """Return another NLTK data folder that has all files of a data set, or None."""
+    """Return the first of NLTK's own folders that has all files of a data set, or None."""
     paths = [PurePath(product.path) for product in found.products]
     if found.folder != "nltk_data":
         return None
@@ -157,7 +163,7 @@ def fetch(
 
     Raises:
         DataInvalid: If an original or an existing product differs from the published file.
-        DataMissing: If an original cannot be downloaded, or a file cannot be written.
+        DataMissing: If an original cannot be downloaded, or a file cannot be read or written.
         UserError: If another process is fetching the data set.
     """
     states = [(product, _is_there(product, root)) for product in found.products]
@@ -253,11 +259,12 @@ def download(
         url: The URL to download it from.
         file: The path to write, in an existing folder.
         progress: Called with the numbers of bytes received and expected.
-        silence: Seconds to wait for the server before the download is abandoned.
+        silence: Seconds without a byte from the server after which the download is abandoned.
 
     Raises:
         DataInvalid: If the file's size or hash is wrong.
         DataMissing: If the server cannot be reached, or does not send the file.
+        OSError: If the file cannot be written.
     """
     import httpx2  # slow to import, and most commands do not need the network
 

@@ -49,7 +49,7 @@ class DataFolder:
         return self._found(names, os.path.isfile, "file")
 
     def place(self, name: str) -> Path:
-        """Return the path of a file or folder, which is looked up in the same places as by `file`.
+        """Return the path of a file or folder, searching the same places as `file`.
 
         Raises:
             ConfigError: If a file is next to the run file, and a different file is in another
@@ -162,11 +162,11 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def parquet_rows(path: Path, query: str, **values: Any) -> Iterator[dict[str, Any]]:
-    """Yield the rows of an SQL query about a Parquet file, which it calls ``$file``.
+    """Yield the rows that an SQL query selects from a Parquet file, as dicts by column.
 
     Args:
         path: The file.
-        query: The query, in DuckDB's dialect.
+        query: The query, in DuckDB's dialect. It refers to the file as ``$file``.
         values: The query's other parameters, by name.
 
     Raises:
@@ -190,7 +190,7 @@ UTF_16 = (BOM_UTF16_LE, BOM_UTF16_BE)
 
 
 def not_utf8(path: Path, content: bytes, line: int = 1) -> DataInvalid:
-    """Return the error for content that is not UTF-8. ``line`` is its first line's number."""
+    """Return the error for content that is not UTF-8 and begins at line number ``line``."""
     encoding, problem = "WINDOWS-1252", f"{path} is not UTF-8 text."
     if content.startswith(UTF_16):
         encoding, problem = "UTF-16", f"{path} is UTF-16 text, not UTF-8."

@@ -46,6 +46,9 @@ class Template:
     ``name``, for example ``task.prompt``, identifies it in error messages. ``names`` are the fields
     that it uses.
 
+    Raises:
+        ConfigError: If the text is not a valid template, or does more than templates may do.
+
     >>> Template("{{ q }}{% if hint is defined %} {{ hint }}{% endif %}", "").render({"q": "Why?"})
     'Why?'
     """
@@ -247,6 +250,10 @@ def conversation(template: Template, row: Mapping[str, Any]) -> tuple[Message, .
 
     In the template, a line such as ``== system ==`` begins each message. A template without such
     lines is one user message. The text of a row never begins a message.
+
+    Raises:
+        ConfigError: If a message by itself is not a valid template.
+        DataInvalid: As in `Template.render`.
     """
     first, *turns = re.split(r"(?m)^== (system|user|assistant) ==\n", template.text)
     parts: list[Any] = turns or ["user", first]
@@ -260,7 +267,7 @@ def read_file(path: Path, option: str) -> Template:
     ``option`` is the key in the run file that names the file, for error messages.
 
     Raises:
-        ConfigError: If the file cannot be read.
+        ConfigError: If the file cannot be read, or is not a valid template.
     """
     return Template(_text(path), option)
 
