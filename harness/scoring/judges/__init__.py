@@ -58,6 +58,9 @@ class JudgePrompt:
     fields. It may also use the other ``fields``, and ``asked``: what the task asks of the model. If
     the task does not say this (`harness.ports.Judged`), ``asked`` is the last message of the task's
     prompt if ``show_prompt`` is set, and is not available otherwise.
+
+    Raises:
+        ConfigError: If there is no such template, or it does not have the required fields.
     """
 
     def __init__(
@@ -95,7 +98,14 @@ class JudgePrompt:
     def render(
         self, instance: Instance[Any], judged: Mapping[str, str], **fields: Any
     ) -> tuple[Message, ...]:
-        """Return the message to the judge's model, with each judged answer between tags."""
+        """Return the prompt for the judge's model: one message, with judged answers between tags.
+
+        ``judged`` maps fields of the template to the judged answers, and ``fields`` are the values
+        of its other fields.
+
+        Raises:
+            DataInvalid: As in `Template.render`.
+        """
         if self._asked:
             fields["asked"] = tagged(self._asked(instance), "task")
         fields |= {name: fenced(text) for name, text in judged.items()}
@@ -103,7 +113,11 @@ class JudgePrompt:
 
 
 class PromptJudge:
-    """Base class of judges that ask about answers with a template and average several replies."""
+    """Base class of judges that ask about answers with a template and average several replies.
+
+    ``samples`` is the number of replies to each question. ``where`` restricts the judge to some
+    instances: it maps a label to a group or a list of groups.
+    """
 
     verdicts = True
 
@@ -126,7 +140,7 @@ class PromptJudge:
         }
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the hash of the prompt template, by name."""
+        """Return the hash of the prompt template, under the key ``prompt_sha256``."""
         return {"prompt_sha256": self.prompt.sha256}
 
     def judges(self, instance: Instance[Any]) -> bool:
@@ -204,7 +218,7 @@ _NO = re.compile(f"{_AROUND}no{_AROUND}", re.IGNORECASE)
 
 
 class YesProbability(NamedTuple):
-    """The probability of yes, and the ``position`` and likeliest tokens that express it."""
+    """The probability of yes, the ``position`` that decides it, and the likeliest tokens there."""
 
     probability: float
     position: int

@@ -81,10 +81,11 @@ class FollowBenchJudge(PublishedJudge):
     def parse(
         self, instance: Instance[Any], replies: Sequence[Reply], *, text: str | None = None
     ) -> Mapping[str, Score]:
-        """Return the scores ``hard`` and ``soft``.
+        """Return the scores ``hard`` and ``soft``, or {} if the judge was not asked.
 
         ``hard`` says whether all constraints are met, and ``soft`` is the share of constraints that
-        are met. If a rule decides, ``hard`` has no verdict and ``soft`` is omitted.
+        are met. If a rule decides on the answer (``text``), ``hard`` has no verdict and ``soft`` is
+        omitted; there are no scores if the reply is unclear.
 
         Raises:
             Unparseable: If the judge decides and the reply is unclear.

@@ -63,7 +63,10 @@ class Pairwise(PromptJudge):
         return {**super().fingerprint(), **self._others.fingerprint()}
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """Return a question for each order, or none if there is no different answer."""
+        """Return a question for each order.
+
+        There are none if the instance is skipped, or if the other answer is missing or equal.
+        """
         other = self._others.text(instance) if self.judges(instance) else None
         if other is None or other == text:
             return []
@@ -77,11 +80,13 @@ class Pairwise(PromptJudge):
     ) -> Mapping[str, Score]:
         """Return ``preferred``: 1 if the run's answer is better, 0 if worse, 0.5 for a tie.
 
-        Unless the two answers are equal, also return ``consistent``: the share of samples whose
-        verdict is the same in both orders.
+        ``text`` is the run's answer. Unless the two answers are equal, also return ``consistent``:
+        the share of samples whose verdict is the same in both orders. Return {} if the instance is
+        skipped.
 
         Raises:
-            Unparseable: If no reply contains a verdict.
+            Unparseable: If no sample has a verdict in both orders, or if the other answer is
+                missing or has changed since the questions were asked.
         """
         if not self.judges(instance):
             return {}

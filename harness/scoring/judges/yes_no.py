@@ -3,8 +3,8 @@
 This is for tasks with criteria (`harness.ports.Judged`), such as WildIFEval. If the judge's model
 returns log-probabilities, it decodes greedily and the probability of yes is read from its first
 tokens. Otherwise the model is sampled several times and the probability is the share of yes votes.
-A criterion is satisfied from a probability of 0.5. A reply that says neither yes nor no is an
-abstention, not a no. If a rule can decide a criterion (`harness.scoring.rules`), its verdict is
+A criterion is satisfied if the probability is at least 0.5. A reply that says neither yes nor no is
+an abstention, not a no. If a rule can decide a criterion (`harness.scoring.rules`), its verdict is
 recorded next to the judge's verdict or replaces it.
 """
 

@@ -89,7 +89,10 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A rule on the first or last words. After a last ``word``, punctuation is ignored."""
+    """A rule that the answer starts or ends with the text ``wanted``.
+
+    If ``word`` is set, punctuation at the end of the answer is ignored.
+    """
 
     name: str
     wanted: str

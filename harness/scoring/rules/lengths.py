@@ -132,7 +132,10 @@ def matched(rule: str, text: str) -> re.Match[str] | None:
 
 @dataclass(frozen=True, slots=True)
 class CountBounds:
-    """A minimum and a maximum. A ``bare`` amount, "9 words", may be exact or not."""
+    """A minimum and a maximum, None if there is none.
+
+    ``bare`` marks an amount without a comparison, such as "9 words", which may be exact or not.
+    """
 
     low: int | None
     high: int | None
@@ -151,7 +154,7 @@ class CountBounds:
 
 
 def bounds_of(found: re.Match[str]) -> tuple[CountBounds, str] | None:
-    """Return the bounds and the unit of a matched amount, or None for, say, "9 to 2 words"."""
+    """Return a matched amount's bounds and unit, or None if it is unclear, as in "9 to 2 words"."""
     group = found.groupdict()
     if group["b1"] or group["r1"]:
         low, high = number(group["b1"] or group["r1"]), number(group["b2"] or group["r2"])
