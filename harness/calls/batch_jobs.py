@@ -1,4 +1,4 @@
-"""The batches of one model: creating, polling, finding and cancelling them, and their outcomes.
+"""The batches of one model: creates, polls, finds and cancels them, and commits their outcomes.
 
 Each step is first recorded in the ledger, so that another process can continue if this one is
 killed. Only one process at a time works on a batch: the one that holds the claim on its tag.
@@ -82,7 +82,7 @@ class BatchJobs:
         self._failing_since: float | None = None
 
     def begin(self) -> str:
-        """Return a tag for a new batch, which is claimed for this process."""
+        """Claim a tag for a new batch for this process, and return the tag."""
         tag = uuid4().hex[:16]
         self.ledger.replies.claim(tag)
         self.ours[tag] = self.clock()
@@ -94,7 +94,10 @@ class BatchJobs:
             self.ledger.replies.release(tag)
 
     def fitting(self, requests: Mapping[str, Request]) -> tuple[list[str], int]:
-        """Return the keys of the first requests that fit into a batch, and their size in bytes."""
+        """Return the keys of the first requests that fit into a batch, and their size in bytes.
+
+        If no batch is open, the first request is included even if it exceeds the size limit.
+        """
         limits = self.backend.batch_limits
         assert limits is not None
         enqueued = sum(one.bytes for one in self.ledger.open())

@@ -92,7 +92,7 @@ class BatchLane:
 
     @property
     def load(self) -> Load:
-        """The numbers of calls in batches, and of calls that have not been submitted yet."""
+        """Counts of calls in batches (as in flight) and of calls not submitted yet (as waiting)."""
         waiting = len(self._queued) + len(self._elsewhere)
         return Load(len(self._attached), waiting, limited_by="batches" if self._attached else "")
 
@@ -109,10 +109,13 @@ class BatchLane:
         return bool(self._attached or self._queued or self._elsewhere)
 
     async def __call__(self, request: Request) -> Reply:
-        """Make a call, and return its reply.
+        """Make a call, and return its reply if it was made outside a batch or the reply is empty.
 
         Raises:
-            PaidElsewhere: If the reply is in the cache. The exception holds the reply.
+            PaidElsewhere: If the reply is in the cache, as every answer from a batch is. The
+                exception holds the reply.
+            Stopping: If the run stops while the call is waiting.
+            CallError: If the call fails.
         """
         key, tries, live = self.key(request), 0, not self.batching
         while True:

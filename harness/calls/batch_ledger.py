@@ -79,7 +79,10 @@ class Settled:
 
 
 class BatchLedger:
-    """The ledger of one model's batches at one endpoint. Each change is one transaction."""
+    """The ledger of one model's batches at one endpoint.
+
+    Each change is one transaction. Its method returns a future that completes after the commit.
+    """
 
     def __init__(self, replies: ReplyCache, backend: str, endpoint: str, model: str) -> None:
         self.replies, self.backend = replies, backend
@@ -156,7 +159,6 @@ class BatchLedger:
         """Commit the outcomes of calls: the replies, and what the run has paid for them.
 
         The payment for an empty reply is recorded, but the reply is not cached (see `PaidCalls`).
-        The returned future completes after the commit.
         """
         replies, payments = [], []
         statements: list[Statement] = []
@@ -198,7 +200,10 @@ def _insert(call: BatchedCall) -> Statement:
 
 
 def batched_calls(replies: ReplyCache, where: str, *values: Any) -> list[BatchedCall]:
-    """Return the calls in batches that an SQL condition (``where``) selects."""
+    """Return the calls in batches that meet an SQL condition.
+
+    ``where`` is the condition, and ``values`` are the values of its placeholders.
+    """
     query = f"SELECT key, tag, run, usd, logprobs FROM batch_calls WHERE {where}"  # noqa: S608
     decode: Callable[[bytes], Any] = msgspec.msgpack.Decoder(tuple[int | None, bool]).decode
     rows = replies.read(query, values)
@@ -206,6 +211,10 @@ def batched_calls(replies: ReplyCache, where: str, *values: Any) -> list[Batched
 
 
 def recorded_batches(replies: ReplyCache, where: str = "", *values: Any) -> list[RecordedBatch]:
-    """Return the batches that an SQL clause (``where``) selects, the oldest first."""
+    """Return the batches that an SQL clause selects, the oldest first.
+
+    ``where`` is a WHERE clause, or empty for all batches, and ``values`` are the values of its
+    placeholders.
+    """
     query = f"SELECT {_COLUMNS} FROM batches {where} ORDER BY created"  # noqa: S608
     return [RecordedBatch(*row) for row in replies.read(query, values)]

@@ -204,7 +204,10 @@ class Budget:
         self._status("")
 
     def break_off(self, problem: FatalCallError) -> None:
-        """End the run with an error, because the cap has been exceeded."""
+        """Stop the run because a call has cost more than its maximum, so the cap may be exceeded.
+
+        ``problem`` is the error to end the run with. Only the first one is kept.
+        """
         self.broken = self.broken or problem
         self._stop.request()
 

@@ -87,7 +87,7 @@ def provider_seed(
         run_seed: The run's seed.
         prompt: The hash of the request's messages.
         sample: The number of the sample.
-        redraw: The number of earlier answers that are not reused.
+        redraw: How many earlier answers to the same request were discarded to draw a new one.
         instance: An instance's id, or None to share the seed.
     """
     name = f"{run_seed}/{sample}/{prompt}" + (f"/{redraw}" if redraw else "")
@@ -133,7 +133,11 @@ class PaidCalls:
     settle: Callable[[Request, Reply], None] = lambda request, reply: None
 
     async def __call__(self, request: Request) -> Call:
-        """Return the call. Its reply may come from the cache or an identical call in flight."""
+        """Return the call. Its reply may come from the cache or an identical call in flight.
+
+        Raises:
+            ReplyUnsaved: If the reply was paid for but could not be cached.
+        """
         replies = self.claim.replies
         key, in_flight = self.claim.key(request), replies.in_flight
         while (same := in_flight.get(key)) is not None:

@@ -120,7 +120,13 @@ class Circuit:
         """Completes when the circuit closes again. None while the circuit is closed."""
 
     async def __call__(self, request: Request) -> Reply:
-        """Send the request. While the circuit is open, it waits for up to ``outage_s`` seconds."""
+        """Send the request as soon as the circuit is closed, and return the reply.
+
+        Raises:
+            FatalCallError: If the provider is down for longer than ``outage_s`` seconds, or has
+                never responded.
+            CallError: If the call fails otherwise.
+        """
         while True:
             while self._closed is not None:
                 await asyncio.shield(self._closed)

@@ -132,7 +132,7 @@ _opening = threading.Lock()
 
 
 def open_claims(folder: Path) -> Claims:
-    """Return this process's claims in a folder, which is created. The caller closes them."""
+    """Return this process's claims in a folder, created if needed. The caller must close them."""
     folder = folder.resolve()
     with _opening:
         claims = _open.get(folder) or Claims(folder)

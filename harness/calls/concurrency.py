@@ -83,7 +83,7 @@ class AdaptiveLimit:
         self._begin_round()
 
     def unrefused(self) -> None:
-        """Raise the limit by half, unless calls were refused since it was last adjusted.
+        """Raise the limit by half, unless it has been lowered or this round has a pushed-back call.
 
         To be called after calls have waited for `UNREFUSED_S` seconds while the limit was fully
         used.
@@ -117,7 +117,7 @@ class ConcurrencyLimiter:
         most: Maximum number of calls in flight.
         rates: The model's rate limits, which other limiters may share.
         start: Initial limit on the calls in flight. It is higher for servers that queue requests.
-        status: Receives messages about calls that wait for long.
+        status: Receives messages about long waits.
     """
 
     def __init__(
@@ -147,7 +147,7 @@ class ConcurrencyLimiter:
     def close(self, probing: Request) -> None:
         """Stop admitting calls because the provider is down, except for the request ``probing``.
 
-        All waiting calls raise CircuitOpen.
+        All other calls raise CircuitOpen, whether they are waiting or new.
         """
         self._probing = probing
         self._dismiss(CircuitOpen)

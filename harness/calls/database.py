@@ -1,8 +1,8 @@
 """Opens the SQLite file of paid replies, creates its tables, and recovers a damaged file.
 
 A damaged file is moved aside. A new file is filled with the replies recorded in the attempts of
-runs, and with the payments that SQLite can still read. Replies are not read from the damaged file,
-because a damaged page may look like a valid one.
+runs, and with the payments and batches that SQLite can still read. Replies are not read from the
+damaged file, because a damaged page may look like a valid one.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def journal_mode(file: sqlite3.Connection) -> str:
 
 
 def _refuse_foreign(file: sqlite3.Connection, path: Path) -> bool:
-    """Return whether a database has all tables. Refuse another program's, or a newer one."""
+    """Return whether a database is complete. Raise StoreFailed if it is foreign or newer."""
     version = file.execute("PRAGMA user_version").fetchone()[0]
     tables = {row[0] for row in file.execute("SELECT name FROM sqlite_master WHERE type='table'")}
     if version > FORMAT and "replies" in tables:
@@ -228,7 +228,7 @@ def recover(path: Path, restore: Restore) -> str:
 
 
 def _fill(new: Path, restore: Restore, damaged: Path) -> tuple[int, int]:
-    """Fill a new database with replies and payments, and return how many of each were restored."""
+    """Fill a new database, and return the numbers of replies and payments that were restored."""
     with contextlib.closing(sqlite3.connect(new, isolation_level=None)) as file:
         file.executescript(TABLES)
         file.execute("BEGIN")
@@ -248,7 +248,7 @@ def _fill(new: Path, restore: Restore, damaged: Path) -> tuple[int, int]:
 
 
 def _readable_payments(damaged: Path) -> Iterator[PaymentRow]:
-    """Yield the payments before the first unreadable page, except for reservations of sessions."""
+    """Yield the valid payments before the first unreadable page, without sessions' reservations."""
     for row in _readable_rows(damaged, "payments"):
         match row:
             case (str(), bytes(name), float(usd), float()) if 0 <= usd < math.inf:

@@ -39,7 +39,7 @@ class Beginning:
 
 
 class SharedBeginnings:
-    """The beginnings that a model's prompts share. The object can be called with a prompt."""
+    """The beginnings that a model's prompts share, found by comparing the prompts added so far."""
 
     def __init__(self) -> None:
         self._by_head: OrderedDict[str, Beginning] = OrderedDict()
@@ -126,7 +126,7 @@ def _head(messages: Sequence[Message]) -> str:
 
 
 class PromptCaching:
-    """A layer that sends one call ahead to write a shared beginning, before the others read it.
+    """The layer that sends one call ahead to write a shared beginning to the provider's cache.
 
     Args:
         ask: The layers below.

@@ -225,8 +225,8 @@ class RateLimits:
     def observe(self, allowances: Iterable[Allowance]) -> None:
         """Apply what the provider reports: its limits, and how much of each remains.
 
-        If less remains than expected, other users of the account have used the rest, which is
-        counted.
+        If less remains than expected, the difference is counted as used by other users of the
+        account.
         """
         now, margins, lower = self._clock(), self._margins(), dict(self._lower)
         for one in allowances:
@@ -422,9 +422,9 @@ class TokenEstimate:
         self._longest = max(self._longest, output)
 
     def margins(self, calls: int) -> tuple[float, float]:
-        """Return how many input and output tokens several calls may use beyond their estimates.
+        """Return the margins for the input and output tokens of several calls.
 
-        These are margins for the sum over a number of ``calls`` calls, not for each of them.
+        Together, ``calls`` calls may use this many tokens more than their estimates.
         """
         spread = SIGMAS * sqrt(calls)
         return spread * sqrt(self._per_character.error), spread * sqrt(self._output.error)

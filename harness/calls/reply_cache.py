@@ -66,6 +66,9 @@ class ReplyCache:
         patience_s: Seconds to keep trying while another process has locked the file.
         notice: Receives messages for the user, from any thread. "" clears the last message.
         restore: Yields replies that are recorded elsewhere, to refill a damaged cache.
+
+    Raises:
+        StoreFailed: If the file cannot be opened or recovered, or is not a cache of this version.
     """
 
     def __init__(
@@ -173,6 +176,7 @@ class ReplyCache:
 
         Raises:
             StoreBusy: If another process keeps the file locked for more than ``wait_s`` seconds.
+            StoreFailed: If the file cannot be read.
         """
         name = bytes.fromhex(key)
         rows = self._read("SELECT reply FROM replies WHERE key = ?", [name], wait_s)
@@ -193,7 +197,12 @@ class ReplyCache:
     async def find(
         self, key: str, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     ) -> Reply | None:
-        """Return the reply stored under a key, like `get`, without blocking the event loop."""
+        """Return the reply stored under a key, like `get`, but without blocking on a locked file.
+
+        Raises:
+            StoreBusy: If the file stays locked for ``patience_s`` seconds.
+            StoreFailed: If the file cannot be read.
+        """
         since = time.monotonic()
         while True:
             try:
@@ -258,7 +267,11 @@ class ReplyCache:
         return self._read(query, values, LOCKED_S)
 
     def booked(self, run: str) -> dict[bytes, float]:
-        """Return a run's payments in US dollars, by call key or the name given to `charge`."""
+        """Return a run's payments in US dollars, by call key or the name given to `charge`.
+
+        Raises:
+            StoreFailed: If the file cannot be read, or holds an invalid payment.
+        """
         rows = self._read("SELECT key, usd FROM payments WHERE run = ?", [encodable(run)], LOCKED_S)
         for key, usd in rows:
             if not (isinstance(key, bytes) and isinstance(usd, float) and -1e-9 < usd < inf):

@@ -40,7 +40,11 @@ class Timed:
     clock: Callable[[], float] = time.perf_counter
 
     async def __call__(self, request: Request) -> Reply:
-        """Return the backend's reply with its latency. A refusal of the prompt is a reply."""
+        """Return the backend's reply with its latency. A refused prompt also counts as a reply.
+
+        Raises:
+            TransientError: If there is no complete reply within ``timeout_s`` seconds.
+        """
         sent = self.clock()
         try:
             async with TimeLimit(self.timeout_s):
