@@ -88,11 +88,12 @@ def check_splitter(fingerprint: Mapping[str, str], *, simulated: bool) -> None:
     """Warn if real answers to published data are scored without NLTK's sentence parameters."""
     published = fingerprint.get("dataset") != "builtin"
     if published and not simulated and OWN_ABBREVIATIONS in fingerprint.get("splitter", ""):
-        _warn_of_splitter()
+        warn_of_splitter()
 
 
-@cache  # once per process
-def _warn_of_splitter() -> None:
+@cache
+def warn_of_splitter() -> None:
+    """Warn, once per process, that NLTK's sentence parameters are missing."""
     logger.warning(
         "NLTK's sentence parameters are missing, so a few verdicts differ from the published "
         "ones. To install them: harness data fetch punkt"

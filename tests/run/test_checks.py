@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from harness.run.checks import check_splitter
+from harness.run.checks import check_splitter, warn_of_splitter
 
 OWN = {"dataset": "public", "splitter": "nltk 3.10 punkt, own abbreviations"}
 
@@ -12,6 +12,7 @@ OWN = {"dataset": "public", "splitter": "nltk 3.10 punkt, own abbreviations"}
 def test_missing_sentence_parameters_are_reported_once_where_published_verdicts_are_expected(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    warn_of_splitter.cache_clear()  # a run of another test may have warned
     with caplog.at_level(logging.WARNING, logger="harness"):
         check_splitter(OWN, simulated=True)
         check_splitter(OWN | {"dataset": "builtin"}, simulated=False)

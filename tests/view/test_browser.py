@@ -23,6 +23,7 @@ pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
 ]
 
+expect.set_options(timeout=20_000)
 SCHEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
 HOSTILE = '</script><img src=x onerror="obeyed=1"><a href="http://evil.example/">x</a>\u202e'
 
