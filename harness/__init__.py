@@ -89,7 +89,7 @@ class RunPackage(ModuleType):
 
 
 def __getattr__(name: str) -> Any:
-    """Return a public name. It is imported on first use, so that ``import harness`` is instant."""
+    """Return a public object by name. It is imported only now to keep ``import harness`` fast."""
     if name == "__version__":
         from importlib.metadata import version
 

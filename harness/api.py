@@ -183,7 +183,7 @@ def run_all(
 
 
 def _finished(display: Display, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
-    """Return a coroutine's result, also inside a running event loop (notebook)."""
+    """Run a coroutine to its end, even in a notebook's running event loop. Return its result."""
     try:
         notebook = asyncio.get_running_loop().is_running()
     except RuntimeError:
@@ -268,8 +268,8 @@ def evaluate(
     this function again resumes it.
 
     Args:
-        tasks: A benchmark, or several; ``harness tasks`` lists them. Instead of a name, a file of
-            rows, or a run file's section: {"rows": rows, "checks": [function]}.
+        tasks: One or more benchmarks. Each is a name that ``harness tasks`` lists, a file of rows,
+            or a run file's section ``task``: {"rows": rows, "checks": [function]}.
         model: A model, or several: "BACKEND/NAME" or "PRESET/NAME".
         overrides: Values by dotted key, for all runs.
         limit: Maximum number of instances of each benchmark.
@@ -393,6 +393,8 @@ def compare(
 def checker(function: Callable[..., Any]) -> Callable[..., Any]:
     """Register a function as a checker under its name, and return it (docs/python.md).
 
+    Raises:
+        ConfigError: If it is a lambda, or a built-in or installed checker has this name.
     Examples:
         >>> import harness
         >>> @harness.checker  # doctest: +SKIP
@@ -408,6 +410,9 @@ def backend(plugin: P) -> P:
     """Register a class as a backend, and return it (docs/plugins.md).
 
     ``MyBackend`` gets the name ``my``.
+
+    Raises:
+        ConfigError: If a built-in or installed backend has this name.
     """
     register("backends", _snake(plugin.__name__, "Backend"), plugin)
     return plugin
@@ -417,6 +422,9 @@ def task(plugin: P) -> P:
     """Register a class as a task, and return it (docs/plugins.md).
 
     ``MyTask`` gets the name ``my``.
+
+    Raises:
+        ConfigError: If a built-in or installed task has this name.
     """
     register("tasks", _snake(plugin.__name__, "Task"), plugin)
     return plugin
@@ -426,6 +434,9 @@ def judge(plugin: P) -> P:
     """Register a class as a judge, and return it (docs/plugins.md).
 
     ``MyJudge`` gets the name ``my``.
+
+    Raises:
+        ConfigError: If a built-in or installed judge has this name.
     """
     register("judges", _snake(plugin.__name__, "Judge"), plugin)
     return plugin

@@ -1,9 +1,9 @@
 """All errors of the project, in one hierarchy.
 
-There are two families. A `UserError` ends the command and is shown to the user in one or two lines:
-what happened, where, and what to do next. A `CallError` is a failure of a call to a provider. A
-`TransientError` is retried, a `FatalCallError` ends the run, a `PromptRefused` counts as an answer,
-and any other `CallError` becomes an attempt with outcome ``error``.
+Most belong to one of two families. A `UserError` ends the command and is shown to the user in one
+or two lines: what happened, where, and what to do next. A `CallError` is a failure of a call to a
+provider. A `TransientError` is retried, a `FatalCallError` ends the run, a `PromptRefused` counts
+as an answer, and any other `CallError` becomes an attempt with outcome ``error``.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class CallError(HarnessError):
 
 
 class RequestRejected(CallError):
-    """The provider rejects this request, for example because it is too long. Others may succeed."""
+    """The provider rejects this request, perhaps as too long. Other requests may succeed."""
 
 
 class PromptRefused(RequestRejected):
@@ -137,7 +137,7 @@ class FatalCallError(CallError, UserError):
 def nearest(name: str, valid: Iterable[str], prefix: str = "") -> str:
     """Return a hint for a mistyped name: the closest valid name or, if none is close, all of them.
 
-    ``prefix`` is put in front of the closest name.
+    ``prefix`` is put in front of the closest name. Without valid names, the hint is "".
     """
     choices = sorted(valid)
     close = get_close_matches(name, choices, n=1, cutoff=0.6)

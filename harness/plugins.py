@@ -119,8 +119,7 @@ def _members(protocol: type) -> set[str]:
 
 
 def problems(kind_name: str, plugin: object) -> list[str]:
-    """Return a sentence for each member of a plug-in that is missing or misspelt.
-
+    """Return sentences that say which members of a plug-in are missing, misspelt or invalid.
     If a plug-in has some members of an optional Protocol, it must have all of them.
     """
     required, *optional = CAPABILITIES[kind_name]
@@ -246,7 +245,7 @@ class Kind:
         return getattr(plugin, "plugin", plugin)
 
     def origin(self, name: str) -> dict[str, str]:
-        """Return a plug-in's ``package``, ``version`` and ``sha256``, each "" if unknown."""
+        """Return a plug-in's ``package``, ``version`` and code's ``sha256``, each "" if unknown."""
         plugin = self.load(name)
         files: Sequence[Path] = ()
         if (self.name, name) in _registered:
@@ -274,8 +273,7 @@ class Kind:
         return [name for kind_name, name in _registered if kind_name == self.name]
 
     def options(self, name: str, options: Mapping[str, Any]) -> BaseModel:
-        """Validate the options in a run file, and return them with a plug-in's defaults filled in.
-
+        """Validate a plug-in's options in a run file, and return them with its defaults filled in.
         Raises:
             ConfigError: If an option is unknown or invalid.
         """
@@ -400,7 +398,7 @@ def _package(entry: EntryPoint) -> str:
 
 @contextlib.contextmanager
 def calling(what: str) -> Iterator[None]:
-    """Turn exceptions in a ``with`` block into a ConfigError about ``what``."""
+    """Turn exceptions other than HarnessError in the block into a ConfigError about ``what``."""
     try:
         yield
     except HarnessError:

@@ -1,7 +1,7 @@
 """The plain records that are used throughout the harness.
 
 A `Request` is made from an `Instance`. Its `Reply` is wrapped in a `Call`, which adds an id and
-times, and is scored by `Score` records. An `Attempt` combines all of these in one line of
+times. Scoring the reply gives `Score` records. An `Attempt` combines all of these in one line of
 ``attempts.jsonl``.
 
 Records are frozen, slotted and cheap, because a run creates hundreds of thousands of them. Their
@@ -127,7 +127,10 @@ class Origin(Struct, frozen=True):
 
 
 class PromptCut(NamedTuple):
-    """The end of a prompt's beginning: ``characters`` characters into the message ``message``."""
+    """The place in a prompt where its shared beginning ends.
+
+    This is ``characters`` characters into the message with the number ``message``.
+    """
 
     message: int  # from 0
     characters: int
@@ -149,7 +152,7 @@ class Request(Struct, frozen=True):
 
     @property
     def continuations(self) -> list[tuple[str, str]]:
-        """Each assistant message, behind the user message that precedes it (its context)."""
+        """For each assistant message: its context (the user message before it), and its text."""
         found, context = [], ""
         for message in self.messages:
             if message.role == "assistant":
@@ -160,7 +163,7 @@ class Request(Struct, frozen=True):
 
     @property
     def sent(self) -> tuple[Message, ...]:
-        """The texts that are sent: the messages or, for log-likelihoods, a text for each answer."""
+        """The messages sent. For log-likelihoods, each joins an answer to its context."""
         if not self.loglikelihoods:
             return self.messages
         return tuple(Message("user", context + text) for context, text in self.continuations)
@@ -281,7 +284,7 @@ class ObservedRun(Struct, frozen=True):
 
 
 class Rewriting(Struct, frozen=True):
-    """A second model's paraphrase, ``used`` only if it has kept all required values."""
+    """A record of a paraphrasing call. The paraphrase is ``used`` only if it kept all values."""
 
     of: Literal["instruction", "feedback"]
     used: bool

@@ -83,6 +83,8 @@ class RunResult:
         Returns:
             A pandas data frame, or polars if pandas is not installed. Unknown values are null.
 
+        Raises:
+            ConfigError: If neither is installed.
         Examples:
             >>> frame = run.to_frame()  # doctest: +SKIP
             >>> frame.groupby("group_structure")["passed"].mean()  # doctest: +SKIP
@@ -120,7 +122,7 @@ class RunResult:
             The decisions; the object is true if all bounds are kept.
 
         Raises:
-            ConfigError: If a score or the label is unknown.
+            ConfigError: If a score or the label is unknown, or there is no bound.
             RunConflict: If a run is unfinished, or the baseline cannot be compared.
 
         Examples:
@@ -229,7 +231,7 @@ class EvaluationResult(_TableResult):
                 returns them.
 
         Raises:
-            ConfigError: If there is no such kind of row.
+            ConfigError: If there is no such kind of row, or neither library is installed.
         """
         if rows in ("samples", "attempts"):
             runs = [exported_run(one.folder) for one in self.runs.values()]
@@ -264,7 +266,7 @@ class GateResult:
 
     @property
     def decisions(self) -> Sequence[Decision]:
-        """The decision on each bound, with the instances needed where there are too few to tell."""
+        """The decision on each bound, with the number of instances needed if there are too few."""
         return self.found.decisions
 
     def __bool__(self) -> bool:

@@ -1,4 +1,4 @@
-"""Code that users write: checkers that call a function, hashes of source, and files of Python."""
+"""Support for code that users write: makes functions checkers, hashes source, and loads files."""
 
 from __future__ import annotations
 
@@ -101,8 +101,8 @@ def _bytecode(value: object) -> object:
 class SourceLoader(SourceFileLoader):
     """A loader of Python files that neither reads nor writes bytecode.
 
-    Python takes bytecode for current if the file's size and its time in whole seconds are the same.
-    A file that was edited within a second would run as it was before.
+    Python considers bytecode current if the file's size and its modification time in whole seconds
+    have not changed. A file that is edited within the same second could run in its old version.
     """
 
     def get_code(self, fullname: str) -> CodeType:

@@ -71,7 +71,7 @@ def assess(task: Task[Any], instance: Instance[Any], reply: Reply) -> Assessment
 
     Refused, empty and unparseable replies fail. Truncated replies fail too, unless the task grades
     them. A reply that fails for one of these reasons gets the scores that the task defines for a
-    missing answer, if any.
+    missing answer (or for a refused decoding constraint), if any.
     """
     outcome = reply_outcome(reply)
     if reply.finish_reason == CONSTRAINT_REFUSED and isinstance(task, ScoresRefusedConstraint):

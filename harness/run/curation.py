@@ -81,7 +81,12 @@ def stage_names(curation: Curation) -> list[StageName]:
 def prepare_curation(
     curation: Curation, sources: Sequence[Path], out: Path, resources: Resources
 ) -> CurationJob:
-    """Check a curation and its source files, build its models, and return a job for `curate`."""
+    """Check a curation and its source files, build its models, and return a job for `curate`.
+
+    Raises:
+        DataMissing: If a source file does not exist.
+        ConfigError: If the data set cannot be built with this curation file.
+    """
     for source in sources:
         if not source.is_file():
             raise DataMissing(f"There is no file {source}.", "Check the path.")
@@ -116,7 +121,10 @@ def prepare_curation(
 
 
 def estimate_curation(job: CurationJob, status: Callable[[str], None]) -> list[StageEstimate]:
-    """Estimate the calls of each stage. This screens the chats but calls no model."""
+    """Estimate the calls of each stage. This screens the chats but calls no model.
+
+    ``status`` receives messages about the screening.
+    """
     with locked_stages(stages_folder(job.out), job.out) as stages:
         found = screened(job.sources, job.curation, stages, status)
     gives = {stage: "logprobs" in job.models[stage].backend.features for stage in job.models}

@@ -119,7 +119,7 @@ class _Calls:
             before: The number of rounds before this call, which lengthen its prompt.
             further: The maximum number of further tokens in the prompt.
             answer: The minimum number of tokens in the reply.
-            joint: Whether the call may be one with the call before, and share its prompt.
+            joint: Whether the call may be combined with the previous one, which has its prompt.
         """
         characters = sum(len(message.content) for message in messages)
         fewest, most = (characters / each for each in CHARACTERS_PER_TOKEN)
@@ -142,7 +142,7 @@ class _Calls:
             self.saved += saved
 
     def _saved(self, messages: Sequence[Message]) -> EstimateRange:
-        """Return how much a call saves (US dollars) by reading, not writing, its beginning."""
+        """Return how much a call saves (US dollars) by reading its beginning from the cache."""
         if self._beginnings is None or self._price is None:
             return EstimateRange()
         new = self._beginnings(messages) is None
@@ -183,7 +183,7 @@ def estimate_run(job: Job, before: Collection[str] = (), *, references: bool = T
 def estimate_waves(job: Job) -> EstimateRange | None:
     """Return how often a run waits for batches, or None if it uses none.
 
-    It waits once in each round, and once more if a judge's model uses batches as well.
+    In each round, it waits once for the run's model and once for the judges, if they use batches.
     """
     batched = job.model.limits.batch is not None
     judged = any(judge.model.limits.batch is not None for judge in job.judges)
@@ -194,7 +194,7 @@ def estimate_waves(job: Job) -> EstimateRange | None:
 
 
 def batch_hours(job: Job) -> int:
-    """Return the hours within which a batch should end, as stated by the providers of a run."""
+    """Return the longest time (hours) that a run's providers state for a batch (0: no batches)."""
     models = [job.model, *(judge.model for judge in job.judges)]
     stated = [
         limits.window_h

@@ -94,7 +94,7 @@ class Heartbeat:
         write_status(self._path, status)
 
     def _keep(self, moment: Moment) -> None:
-        """Keep a moment of the traffic: always the latest, and fewer in a longer session."""
+        """Add the latest moment of traffic, keeping earlier ones at ever longer intervals."""
         kept = self._status.traffic
         if kept and self._beats % self._every and not self._status.ended:
             kept[-1] = moment  # the latest one is always there

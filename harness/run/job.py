@@ -147,7 +147,8 @@ def prepare(
 
     Args:
         run: The run file.
-        name: The run's name. If a run of this name has attempts, the run file must match it.
+        name: The run's name. If a run of this name has attempts and does not match the run file,
+            RunConflict is raised.
         settings: The settings.
         resources: Resources shared with other runs of this process, or None to create new ones.
         retried: Outcomes to retry, in addition to failed calls.

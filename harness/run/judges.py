@@ -99,7 +99,11 @@ class JudgeModel:
     def parse(
         self, instance: Instance[Any], attempt: Attempt, calls: Sequence[Call]
     ) -> Mapping[str, Score]:
-        """Return the scores in the replies, or {} if the task does not let this judge score."""
+        """Return the scores in the replies, or {} if the task does not let this judge score.
+
+        Raises:
+            Unparseable: If the replies contain no verdict.
+        """
         if not self.scores(instance):
             return {}
         takes_text = "text" in inspect.signature(self.judge.parse).parameters
@@ -168,7 +172,11 @@ def published_prompts(sections: Iterable[JudgeSection]) -> list[str]:
 def build_judge(
     section: JudgeSection, task_name: str, task: Task[Any], builder: ModelBuilder
 ) -> JudgeModel:
-    """Build a judge and its model from its section in a run file."""
+    """Build a judge and its model from its section in a run file.
+
+    Raises:
+        ConfigError: If the section is invalid, or does not fit the task or the model.
+    """
     where, plugins = f"judges.{section.as_}", kind("judges")
     runs = builder.resources.settings.runs_dir
 

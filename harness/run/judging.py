@@ -48,7 +48,7 @@ Unjudged = tuple[Instance[Any], Attempt, Mapping[str, int]]
 
 
 class OwedJudgements:
-    """The attempts of which some judges' judgements are missing, failed or ``retried``."""
+    """The attempts that some judges must judge, or judge again after a ``retried`` outcome."""
 
     def __init__(
         self, path: Path, judges: Sequence[str], retried: Collection[JudgementOutcome] = ()
@@ -69,7 +69,7 @@ class OwedJudgements:
 
 
 class Judging:
-    """The part of a session that makes missing, failed and ``retried`` judgements."""
+    """The part of a session that judges attempts, again if an outcome is in ``retried``."""
 
     def __init__(
         self,
@@ -149,7 +149,11 @@ class Judging:
         return None if found.passed is not False and verdict.passed is None else by_rules
 
     def record(self, verdict: AnswerVerdict) -> None:
-        """Write an attempt's judgements. Call this only after writing the attempt's own line."""
+        """Write an attempt's judgements. Call this only after writing the attempt's own line.
+
+        Raises:
+            ReplyUnsaved: If a judge's reply could not be cached.
+        """
         for judgement in verdict.judgements:
             self._writer.append(judgement)
             if judgement.outcome == "error":

@@ -149,6 +149,7 @@ def prepare_judge(
         references: Whether to judge the reference answers instead of the run's answers.
 
     Raises:
+        DataMissing: If the run has no attempts.
         RunConflict: If the run has another judge of this name, or its data has changed.
         ConfigError: If the section is invalid, or simulated scores would mix with real answers.
     """
@@ -196,6 +197,7 @@ def prepare_panel(
         references: Whether to judge the reference answers instead of the run's answers.
 
     Raises:
+        DataMissing: If the run has no attempts.
         RunConflict: If the run has another judge of this name, or its data has changed.
         ConfigError: If the panel's members are unknown, or their scores cannot be combined.
     """
@@ -239,7 +241,16 @@ def _task_of(
 async def judge_later(
     job: LaterJudge, listener: Listener | None = None, retried: Collection[JudgementOutcome] = ()
 ) -> JudgingEnd:
-    """Make the missing, failed and ``retried`` judgements, and update the run's metrics."""
+    """Make the missing and failed judgements, and update the run's metrics.
+
+    Args:
+        job: The judge or panel, and the run.
+        listener: Shows the progress.
+        retried: Further outcomes of judgements to make again.
+
+    Raises:
+        DataMissing: If reference answers are to be judged, but there are none.
+    """
     folder, place = job.folder, job.folder
     models = [judge.model for judge in job.judges.models]
     async with open_session(

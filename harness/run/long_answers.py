@@ -93,8 +93,7 @@ class LongAnswers:
     def _run(
         self, function: Callable[..., R], instance: Instance[Any], reply: Reply, *more: object
     ) -> R:
-        """Call a function with the task: in the process, if the reply is long and it can be used.
-
+        """Call a function with the task, in the separate process if possible and the reply is long.
         Raises:
             TimeoutError: If the process takes too long.
         """

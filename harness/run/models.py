@@ -176,7 +176,7 @@ def worker_count(models: Collection[Model], owed: int = 0) -> int:
 def _answers(
     instances: Iterable[Instance[Any]], answer: Callable[[Instance[Any]], str | None] | None
 ) -> Callable[[str], str | None]:
-    """Return a function from an instance's id to its answer. It reads them when called."""
+    """Return a function from an instance's id to its answer. Its first call reads the instances."""
     found = cache(lambda: {one.id: answer(one) for one in instances} if answer else {})
     return lambda name: found().get(name)
 
@@ -206,6 +206,9 @@ class ModelBuilder:
             where: The section's key in the run file.
             reply: Returns a simulated model's reply to a request. By default, a simulated model
                 answers the task's instances.
+
+        Raises:
+            ConfigError: If the section is invalid, or asks for what the backend does not support.
         """
         resources, settings = self.resources, self.resources.settings
         data, limits = DataFolder(settings.data_dir, self.beside), self._limits(section)
@@ -334,8 +337,7 @@ def build_models(run: RunFile, builder: ModelBuilder) -> None:
 def refuse_other_address(
     tree: Mapping[str, Any], where: str, model: str, overrides: Sequence[str]
 ) -> None:
-    """Raise ConfigError if another model would be called at another server.
-
+    """Raise ConfigError if replacing the run file's model would send calls to another server.
     ``model`` is the model that the command line names. It is refused if the run file ``tree`` sets
     the URL of a server, unless ``overrides`` say which URL to use. ``where`` names the run file.
     """

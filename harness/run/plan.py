@@ -31,7 +31,10 @@ MAX_HELD = 20_000  # data sets of up to this many instances are kept in memory o
 
 
 class HeldInstances:
-    """A task's instances, kept in memory once read unless there are more than ``most``."""
+    """A task's instances, kept in memory once read unless there are more than ``most``.
+
+    Up to this number, reading them raises ConfigError if an id or group is invalid.
+    """
 
     def __init__(self, task: Task[Any], most: int = MAX_HELD) -> None:
         self._task = task
@@ -109,7 +112,7 @@ class LimitedInstances:
 
 
 def run_instances(run: RunFile, instances: Iterable[Instance[Any]]) -> Iterable[Instance[Any]]:
-    """Return a run's instances in order: round-robin over groups with a limit or budget."""
+    """Return a run's instances in order: round-robin over groups if it has a limit or budget."""
     limit = run.limit
     if limit is None and run.budget.usd is not None:
         limit = MOST

@@ -134,7 +134,7 @@ def record(study: Study, folders: Mapping[str, RunFolder], made_at: float) -> St
 
 
 def differences(path: Path, runs_dir: Path) -> Iterator[str]:
-    """Describe how a study's record (``path``) differs from its runs and our code now."""
+    """Yield each difference between a study's record (``path``) and its runs and code now."""
     kept = read_record(path)
     study = Study.model_validate(kept.study)
     folders = {name: RunFolder(runs_dir, run.folder) for name, run in kept.runs.items()}
@@ -182,7 +182,7 @@ def read_record(path: Path) -> StudyRecord:
 
 
 def cautions(made: StudyRecord) -> list[str]:
-    """Return what may have changed values on a study's page besides the answers."""
+    """Return warnings of what, besides the answers, may have changed values on a study's page."""
     simulated = {one.run for one in made.findings if one.why == "simulated"}
     splitters = {name: run.fingerprint.get("splitter", "") for name, run in made.runs.items()}
     own = {name for name, splitter in splitters.items() if OWN_ABBREVIATIONS in splitter}

@@ -57,6 +57,9 @@ def rescored(
         task: The task with the current checks.
         recorded: The index of the attempts.
         assess: Returns the assessment of a reply.
+
+    Raises:
+        DataMissing: If the data set has none of the run's instances.
     """
     left = np.ones(len(recorded), np.bool_)
     for instance in task.instances():
@@ -226,7 +229,7 @@ def _same_prompt(job: Job, instance: Instance[Any], opening: Opening, first: Att
 def _sample(
     job: Job, instance: Instance[Any], rounds: Sequence[Attempt], scores: Sequence[Rescored]
 ) -> list[Attempt]:
-    """Return a sample's attempts with new scores, up to the first with other feedback."""
+    """Return a sample's attempts with new scores, up to the first whose feedback would change."""
     found: list[Attempt] = []
     for attempt, scored in zip(rounds, scores, strict=True):
         now = replace(

@@ -89,7 +89,7 @@ def _found(file: str) -> Path:
 
 
 def _located(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """Add the run file's folder, and find the Python files of plug-ins that are in it."""
+    """Add the run file's folder, and look up plug-ins' Python files relative to it."""
     own, judges = DataFolder(folder, folder).own, tree.get("judges")
     named = [(one, "name") for one in (judges if isinstance(judges, list) else ())]
     for section, key in [(tree.get("task"), "name"), (tree.get("model"), "backend"), *named]:
@@ -122,7 +122,11 @@ def _plain(tree: Mapping[Any, Any], section: str = "") -> dict[str, Any]:
 
 
 def task_section(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a section ``task`` with functions replaced by their names, and rows by a path."""
+    """Return a section ``task`` with functions replaced by their names, and rows by a path.
+
+    Raises:
+        ConfigError: If it has neither a name nor rows, or the rows or a function are invalid.
+    """
     if not tree.keys() & {"name", "rows", "path"}:
         remedy = 'For a list of rows: {"rows": rows, "checks": "exact_match"}.'
         raise ConfigError("A task has neither a name nor rows.", remedy)

@@ -135,6 +135,10 @@ async def open_session(
         folder: The run's folder, or None if the caller holds a lock of its own.
         usd: Budget in US dollars, or None for no cap.
         sharing: Other runs that share the budget.
+
+    Raises:
+        RunConflict: If another process is working on the run.
+        StoreFailed: If the run's folder or the cache cannot be read or written.
     """
     stop, notices = Stop(), Notices()
     async with contextlib.AsyncExitStack() as stack:

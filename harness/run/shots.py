@@ -183,6 +183,7 @@ class Shots:
 
         Raises:
             ShotLeaks: If a shot shows the instance's answer.
+            ConfigError: If the task's prompts do not allow the form that the section sets.
         """
         shots, form = self.of(instance), self.section.form
         asked = self.task.messages(instance, ())
@@ -220,7 +221,7 @@ class Shots:
     def _shown(
         self, instance: Instance[Any], asked: Messages, shot: Instance[Any]
     ) -> tuple[Messages, str]:
-        """Return a shot's prompt and answer. Raise ShotLeaks if it reveals the instance's."""
+        """Return a shot's prompt and answer. Raise ShotLeaks if it shows the instance's answer."""
         source = self.source
         prompt, answer = source.messages(shot, ()), source.reference(shot)
         leaks = isinstance(self.task, LeakAware) and self.task.leaks(instance, shot)
@@ -323,7 +324,7 @@ def _without_system(prompt: Messages, system: Messages) -> Messages:
 
 
 def _one_text(shots: Sequence[tuple[Messages, str]], asked: Messages) -> str:
-    """Join the shots, each prompt with its answer, and the prompt asked."""
+    """Join the shots' prompts and answers, followed by the instance's own prompt, in one text."""
     prompts = [*(prompt for prompt, _ in shots), asked]
     if any(len(prompt) != 1 or prompt[0].role != "user" for prompt in prompts):
         problem = "task.shots: form 'message' cannot hold prompts of several turns."

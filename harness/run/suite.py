@@ -102,7 +102,7 @@ def _short(task: str | Mapping[str, Any]) -> str:
 
 
 def _split(tasks: Sequence[str | Mapping[str, Any]]) -> list[str | Mapping[str, Any]]:
-    """Return tasks, where names that follow ``lm_eval:NAME`` are names of lm-eval's tasks too."""
+    """Return the tasks, with ``lm_eval:`` also put before all names after the first that has it."""
     found: list[str | Mapping[str, Any]] = []
     prefix = ""
     for task in tasks:
@@ -188,7 +188,7 @@ def _check_task(name: str) -> None:
 
 
 def judge_of(task: str) -> str:
-    """Return the judge of the task's name, or ``yes_no`` for criteria, or "" if none."""
+    """Return the judge that a task needs: its namesake, ``yes_no`` for criteria, or "" for none."""
     plugin = kind("tasks").load(task)
     if task in kind("judges").names():
         return task
@@ -225,7 +225,7 @@ def eval_command(
     options: Mapping[str, Any],
     changes: Mapping[str, Any],
 ) -> str:
-    """Return the command that does what a call of ``harness.evaluate`` does, if there is one."""
+    """Return the command equivalent to a call of ``harness.evaluate``, or else name the call."""
     named = [task for task in tasks if isinstance(task, str)]
     if len(named) < len(tasks):
         return "harness.evaluate(...) in Python"
@@ -241,7 +241,7 @@ def write_suite(path: Path, tree: Mapping[str, Any], command: str) -> None:
     """Write a suite's run file, with the command that generated it as a comment.
 
     Raises:
-        ConfigError: If the path holds another file, or was edited since it was written.
+        ConfigError: If the path holds another file, or the file was edited since it was written.
     """
     body = yaml.safe_dump(tree, sort_keys=False, default_flow_style=None, width=100)
     if path.exists():
