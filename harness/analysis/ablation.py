@@ -37,7 +37,10 @@ class AblationOptions(Struct, frozen=True, kw_only=True):
 
 
 class Gain(Struct, frozen=True, kw_only=True):
-    """A variant's mean and its gain over the baseline. All shared groups have equal weight."""
+    """A variant's mean over the groups that the baseline also has, and its gain over the baseline.
+
+    Groups have equal weight.
+    """
 
     n: int  # groups that both have
     of: int  # groups of the baseline
@@ -81,8 +84,8 @@ def ablate(variants: Sequence[Variant], options: AblationOptions) -> Ablation:
     """Compare variants with a baseline, and return the table of means and gains.
 
     Raises:
-        ConfigError: If the baseline, the label or the score is unknown, or the baseline has no
-            attempts or no values to compare with.
+        ConfigError: If the baseline, the label or the score is unknown, the runs have no common
+            label, or the baseline has no attempts or no values to compare with.
         RunConflict: If the runs have different tasks, data sets or primary metrics.
     """
     begun = [variant for variant in variants if variant.begun]
@@ -136,7 +139,7 @@ def _label(variants: Sequence[Variant], wanted: str) -> str:
 
 
 def group_values(variant: Variant, over: str) -> dict[str, float]:
-    """Return a variant's value of its score in each group of a label that has one."""
+    """Return a variant's mean score by group of a label, without the groups that have no value."""
     values = {}
     for name, group in variant.metrics.groups.get(over, {}).items():
         found = group if variant.score == PASS_RATE else group.scores.get(variant.score)
@@ -146,7 +149,7 @@ def group_values(variant: Variant, over: str) -> dict[str, float]:
 
 
 def compare_groups(values: Mapping[str, float], base: Mapping[str, float]) -> Paired:
-    """Compare values with those of the baseline, on the groups that both have."""
+    """Compare a variant's values by group with the baseline's, on the groups that both have."""
     common = [name for name in base if name in values]
     return paired([values[name] for name in common], [base[name] for name in common])
 

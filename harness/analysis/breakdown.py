@@ -64,7 +64,10 @@ def are_fractions(samples: AttemptTable, score: str) -> bool:
 
 
 def explained(scores: str) -> list[str]:
-    """Return a list with a note on scores of k samples if ``scores`` contains any, otherwise []."""
+    """Return a list with a note on scores of k samples, or [] if there are none in ``scores``.
+
+    ``scores`` is a string of names joined by "and".
+    """
     note = (
         "pass@k, pass^k: probability that at least one, or all, of k samples pass (unbiased). "
         "any@k: whether one of the first k passes. Instances with fewer verdicts are excluded."
@@ -86,7 +89,7 @@ def scored(samples: AttemptTable, score: str) -> AttemptTable:
     """Return the rows that a score is averaged over: samples or, for ``pass@4``, instances.
 
     The values of a score such as ``pass@4`` are stored in ``passed``. If the samples have a
-    recorded score of this name, its values are used instead of computed ones.
+    recorded score of this name, the samples are returned with its values.
     """
     kind, k = of_k(score)
     if not k:
@@ -108,11 +111,14 @@ def scored(samples: AttemptTable, score: str) -> AttemptTable:
 def pass_at_k(
     drawn: NDArray[Any], passed: NDArray[Any], k_max: int
 ) -> Iterator[NDArray[np.float64]]:
-    """Yield each instance's probability that at least one of k samples passes, for k = 1 … k_max.
+    """Yield, for k = 1 … k_max, each instance's probability that at least one of k samples passes.
 
     This is the unbiased estimate 1 - C(n - c, k) / C(n, k) of Chen et al. 2021, "Evaluating Large
     Language Models Trained on Code" (arXiv 2107.03374), equation 1. ``drawn`` and ``passed`` hold
     each instance's number of samples, n ≥ k_max, and of passed samples, c. All arrays are (m,).
+
+    Raises:
+        ValueError: If an instance has fewer than k_max samples.
 
     >>> [float(at_k[0].round(3)) for at_k in pass_at_k(np.array([3]), np.array([1]), 3)]
     [0.333, 0.667, 1.0]
@@ -124,11 +130,11 @@ def pass_at_k(
 def pass_hat_k(
     drawn: NDArray[Any], passed: NDArray[Any], k_max: int
 ) -> Iterator[NDArray[np.float64]]:
-    """Yield each instance's probability that all k samples pass, for k = 1 … k_max.
+    """Yield, for k = 1 … k_max, each instance's probability that all k samples pass.
 
     This is C(c, k) / C(n, k), as in Yao et al. 2024, "τ-bench" (arXiv 2406.12045), section 3. The
-    symbols and arguments are those of `pass_at_k`. The result is computed as the product of the
-    probabilities of k draws without replacement, which cannot overflow.
+    symbols, arguments and errors are those of `pass_at_k`. The result is computed as the product of
+    the probabilities of k draws without replacement, which cannot overflow.
     """
     if len(drawn) and k_max > drawn.min():
         raise ValueError(f"k = {k_max} needs {k_max} samples of each instance")
@@ -140,7 +146,7 @@ def pass_hat_k(
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Instances grouped by labels. The unit of errors is the part of a cluster within a group."""
+    """Instances grouped by labels. A statistical unit is the part of a cluster in one group."""
 
     names: Sequence[Key]  # sorted
     of_instance: Ints  # (m,) index of each instance's group, -1 if it lacks a label
@@ -167,13 +173,13 @@ class Groups:
         return sizes
 
     def estimates(self, samples: AttemptTable, score: str) -> dict[int, Estimate]:
-        """Return the mean of a score (or `PASS_RATE`) by index of the groups that have values."""
+        """Return the mean of a score (or `PASS_RATE`) in each group with values, by group index."""
         known, values = values_of(samples, score)
         unit = self.unit[samples.instance[known]]
         return clustered_means(values[unit >= 0], unit[unit >= 0], self.of_unit)
 
     def cluster_rates(self, samples: AttemptTable) -> dict[int, Estimate]:
-        """Return the mean of the clusters' pass rates, equally weighted, by index of the group."""
+        """Return the unweighted mean of the clusters' pass rates in each group, by group index."""
         known, values = values_of(samples, PASS_RATE)
         unit = self.unit[samples.instance[known]]
         values, unit = values[unit >= 0], unit[unit >= 0]

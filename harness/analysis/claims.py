@@ -54,7 +54,11 @@ class AblationFindings(Struct, frozen=True):
 def findings(
     variants: Sequence[Variant], table: Ablation, task: Claiming | None
 ) -> AblationFindings:
-    """Test the claims of the task's paper, if it declares any, on the variants of an ablation."""
+    """Return an ablation with the gains from single prompt fields, and tests of the paper's claims.
+
+    ``table`` is the ablation of the ``variants``. If ``task`` is None, which stands for a task that
+    declares no claims, only the table is returned.
+    """
     if task is None:
         return AblationFindings(table)
     found = _Evidence(variants, table, task)
@@ -67,7 +71,7 @@ class _Evidence:
 
     A run's encoding is the list of fields that its prompts contain. If several runs have the same
     encoding, the run with the most groups is used or, if they tie, the run that shows the most
-    examples. ``silent`` names the variants that are not used: incomplete or simulated runs, and
+    examples. ``silent`` names the variants that cannot be used: incomplete or simulated runs, and
     runs that differ from the baseline in more than the task's options.
     """
 

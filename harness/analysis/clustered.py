@@ -94,13 +94,13 @@ class Estimate:
         )
 
     def over_samples(self, ci95: Interval | None, n_samples: int) -> SampleStatistic:
-        """Return the estimate as a statistic over samples, of which some may have no value."""
+        """Return the estimate as a statistic over ``n_samples``, some of which may lack a value."""
         found = structs.asdict(self.statistic(ci95))
         return SampleStatistic(**found, missing=n_samples - self.n)
 
 
 def clustered_mean(values: NDArray[Any], clusters: NDArray[Any]) -> Estimate:
-    """Estimate the mean of (n,) values, given the number of each value's cluster, from 0.
+    """Estimate the mean of (n,) values, given the (n,) indices of their clusters.
 
     The variance is that of a ratio of cluster totals to cluster sizes, linearised:
 
@@ -125,7 +125,7 @@ def clustered_means(
 
     Args:
         values: (n,) The values.
-        units: (n,) The number of each value's unit, which is the part of a cluster in one group.
+        units: (n,) The index of each value's unit, which is the part of a cluster in one group.
         group: (u,) The group index of each unit, in ascending order.
     """
     if not len(values):
@@ -174,7 +174,7 @@ def linearised(
     """Return a statistic with the standard error and interval that its linearisation implies.
 
     ``influence`` holds the influence of each of n observations on the value, and ``clusters`` the
-    numbers of their clusters, from 0. The 95% interval is clipped to [low, high].
+    indices of their clusters. The 95% interval is clipped to [low, high].
     """
     estimate = clustered_mean(influence, clusters)
     interval = estimate.clipped_ci95()

@@ -105,7 +105,10 @@ def read_run(folder: RunFolder, name: str = "", *, grouped: bool = False, score:
 
 
 def variant_of(folder: RunFolder, metrics: Metrics, name: str = "") -> Variant:
-    """Return a run as a variant called ``name``, including judges that were added after the run."""
+    """Return a run as a variant, including the settings of judges that were added after the run.
+
+    The variant is called ``name`` or, if that is empty, like the run's folder.
+    """
     run = folder.read_config()
     fingerprint: dict[str, str] = dict(folder.read_manifest().get("fingerprint", {}))
     later: dict[str, Any] = {}
@@ -158,7 +161,7 @@ def common_score(variants: Iterable[Variant]) -> tuple[str, str]:
 
 
 def scored_runs(runs: Sequence[Run], score: str, round_: int | None) -> tuple[list[Run], str, str]:
-    """Return runs with the rows that a score is averaged over, and the result of `common_score`.
+    """Return runs with the rows that a score is averaged over, and both results of `common_score`.
 
     Args:
         runs: The runs, with all their attempts.
@@ -194,7 +197,7 @@ def refuse_unknown_score(run: Variant, table: AttemptTable, score: str) -> None:
 
 
 def refuse_unknown_round(tables: Sequence[AttemptTable], round_: int | None) -> None:
-    """Raise ConfigError if no run has reached a round (None: no limit)."""
+    """Raise ConfigError if a round is given (not None) that no run has reached."""
     last = max((int(table.round.max()) for table in tables if len(table)), default=1)
     if round_ is not None and round_ > last:
         problem = f"None of the runs has a round {round_}: the last one is round {last}."
@@ -204,9 +207,10 @@ def refuse_unknown_round(tables: Sequence[AttemptTable], round_: int | None) -> 
 def refuse_unknown_label(
     option: str, label: str, tables: Mapping[str, AttemptTable], others: Sequence[str] = ()
 ) -> None:
-    """Raise ConfigError about an option if a run lacks its label, unless it is empty.
+    """Raise ConfigError if an option's ``label`` is not empty and a run lacks it.
 
-    The remedy suggests a label of the run, or one of the ``others``.
+    ``tables`` holds the runs' attempts by the names of the runs. The remedy suggests a label of the
+    run, or one of the ``others``.
     """
     for name, table in tables.items():
         if label and label not in table.labels():
@@ -319,7 +323,7 @@ def changed(baseline: Variant, variant: Variant) -> list[str]:
 
 
 def _values(key: str, variants: Sequence[Variant]) -> Iterator[str]:
-    """Yield "KEY (A, B)" for a setting whose values differ, or for each key within mappings."""
+    """Yield "KEY (A, B)" for a setting, or for each key in its mappings, if the values differ."""
     values = [variant.settings.get(key, variant.later.get(key)) for variant in variants]
     by_key = {key: values}
     if all(isinstance(value, dict) for value in values):
@@ -333,7 +337,7 @@ def _values(key: str, variants: Sequence[Variant]) -> Iterator[str]:
 
 
 def distinguishing(one: Variant, other: Variant) -> list[str]:
-    """Return the keys of the settings, or within mappings, that distinguish two runs in a table."""
+    """Return the keys of settings, or of their parts, that distinguish two runs in a table."""
     found = []
     for key in changed(one, other):
         ours, theirs = (_section(key, run) for run in (one, other))

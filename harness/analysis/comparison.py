@@ -86,12 +86,15 @@ class Pairs:
         return self.digest[self.difference > 0].tolist(), self.digest[self.difference < 0].tolist()
 
     def group(self, label: str) -> Mapping[str, Ints]:
-        """Return the row numbers of the pairs in each group of a label. Some may be in none."""
+        """Return the row numbers of the pairs in each group of a label, without ungrouped pairs."""
         code, names = self.codes(label)
         return {names[place]: rows for place, rows in rows_by(code, len(names))}
 
     def clustered_by(self, label: str) -> Pairs:
-        """Return pairs clustered by a label (if not ""), merging groups that share a cluster."""
+        """Return the pairs with a label's groups as clusters; "" leaves the clusters as they are.
+
+        Groups that share one of the previous clusters are merged.
+        """
         if not label:
             return self
         code, names = self.codes(label)
@@ -146,7 +149,7 @@ def _by_instance(table: AttemptTable, score: str) -> tuple[Floats, NDArray[np.in
 
 
 def _merged_units(first: Ints, second: Ints) -> Ints:
-    """Return (n,) merged units. Pairs that share a unit in either assignment share one."""
+    """Return (n,) merged units: pairs that share a unit in ``first`` or ``second`` share one."""
     if len(first) == 0:
         return first
     unit, before = first.copy(), second
@@ -269,7 +272,8 @@ def needed_instances(
         units: Their number of clusters.
         degrees: The degrees of freedom of t.
         error: The standard error, divided by the difference.
-        at_bound: The same if there is no difference (default: equal).
+        at_bound: The standard error if the true difference is 0, divided by the observed
+            difference (default: ``error``).
         comparisons: The number of comparisons for which the test is corrected (Bonferroni).
     """
     equal = degrees >= units - 1
@@ -389,7 +393,11 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
-    """Return p values that control the false discovery rate (Benjamini and Hochberg 1995)."""
+    """Return p values adjusted to control the false discovery rate.
+
+    The method is that of Benjamini and Hochberg (1995). Values that are None remain None and are
+    not counted.
+    """
     known = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
     adjusted: list[float | None] = [None] * len(p_values)
     smallest = 1.0

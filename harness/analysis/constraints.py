@@ -63,7 +63,7 @@ class _Details(Struct, gc=False):
 
 
 class ScoreDetails(Struct, gc=False):
-    """The part of a score that lists its constraints."""
+    """A score. Its details, which may list constraints, are not decoded yet."""
 
     value: Any = None
     passed: bool | None = None
@@ -125,7 +125,7 @@ class ConstraintFindings:
     without: int  # number of samples without constraints: refused, empty or failed
 
     def instances(self, names: Iterable[str]) -> dict[int, str]:
-        """Map the digests of the table's rows to their instances, which ``names`` must contain."""
+        """Map the digests of the table's rows to their instances, for those in ``names``."""
         return {
             name_digest(_row_name(name, score, place)): name
             for name in names

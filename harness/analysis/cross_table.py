@@ -303,7 +303,7 @@ def _fill(
 
 
 def _row_settings(runs: Sequence[FilledRun], plan: Layout) -> list[dict[str, str]]:
-    """Return, for each run, what sets it apart from other runs of its model, if only its name."""
+    """Return, for each run, the settings or name that set it apart from runs of the same model."""
     # Cells over all columns count only if the table has no others.
     places = [
         {place for place in run.cells if place.column is not None or not plan.columns}
@@ -370,7 +370,7 @@ def _rows(
 
 
 def _marks(variants: Sequence[comparable.Variant]) -> list[str]:
-    """Return the marks of a row's runs, naming the run of those that only some have."""
+    """Return the marks of a row's runs, with the run's name if only some of the runs have it."""
     marks = [
         mark if all(mark in other.marks for other in variants) else f"{variant.name}: {mark}"
         for variant in variants

@@ -55,7 +55,14 @@ class _Failed(Struct, gc=False):
 
 
 def draw(run: str, attempts: Path, n: int, label: str = "", seed: int = 0) -> list[Failure]:
-    """Draw up to ``n`` failed last answers for people to label, from each group of ``label``."""
+    """Draw up to ``n`` failed last answers for people to label, from each group of ``label``.
+
+    If ``label`` is empty, they are drawn from the whole run.
+
+    Raises:
+        ConfigError: If the run has no such label.
+        DataMissing: If the run has no verdicts, or no answer failed.
+    """
     index = AttemptIndex(attempts)
     last = index.last_rounds()
     verdicts = index.attempts.passed[last]
@@ -99,6 +106,7 @@ def read_sheet(path: Path) -> list[Failure]:
 
     Raises:
         DataInvalid: If the file is not such a sheet.
+        DataMissing: If the file cannot be read.
     """
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -123,7 +131,11 @@ class ErrorTally(Struct, frozen=True, kw_only=True):
 
 
 def tally(first: Sequence[Failure], second: Sequence[Failure] | None = None) -> ErrorTally:
-    """Return the counts of a sheet's labels and, given a second sheet, the agreement of both."""
+    """Return the counts of a sheet's labels and, given a second sheet, the agreement of both.
+
+    Raises:
+        ConfigError: If there is a second sheet, but no failure is labelled in both.
+    """
     labels: dict[str, Counter[str]] = defaultdict(Counter)
     for failure in first:
         if kind := _kind(failure):

@@ -79,7 +79,7 @@ class Decision(Struct, frozen=True, kw_only=True):
 
 
 class Unjudged(Struct, frozen=True, kw_only=True):
-    """The samples of a run that have no verdict, by their last round."""
+    """Counts of the samples whose last round lacks a verdict, or a score that it should have."""
 
     run: str
     n_samples: int  # all samples of the run
@@ -109,9 +109,9 @@ class Gate:
 
     @property
     def result(self) -> Outcome:
-        """The outcome. ``too_few`` says whether "too few to tell" counts as passed or failed.
+        """The outcome, but "too few to tell" becomes passed or failed if ``too_few`` says so.
 
-        Too many samples without a verdict never count as passed.
+        With too many samples without a verdict, it never becomes passed.
         """
         if self.outcome != "too few to tell" or self.too_few is None:
             return self.outcome
@@ -139,7 +139,8 @@ def check_runs(asked: Sequence[tuple[RunFolder, CheckSection]], runs: Path) -> l
         runs: The folder with the baselines' run folders.
 
     Raises:
-        ConfigError: If a score, a label or the cost of a call is unknown.
+        ConfigError: If a score, a label or the cost of a call is unknown, or if a run has no
+            instance in common with its baseline.
         DataMissing: If there is no such baseline.
         RunConflict: If a run is unfinished, or cannot be compared with its baseline.
     """
@@ -232,8 +233,8 @@ def _same_answers(one: RunFolder, other: RunFolder) -> bool:
 def _latency(folder: RunFolder, table: AttemptTable, percentile: int, most: float) -> ToDecide:
     """Return the decision on a percentile of the durations of a run's calls.
 
-    The percentile q is at most the bound exactly if a share q of the calls or more takes no longer
-    than the bound. The decision is therefore made on this share. The interval in seconds is
+    The percentile q is at most the bound if and only if a share of at least q of the calls takes no
+    longer than the bound. The decision is therefore made on this share. The interval in seconds is
     computed from order statistics, with the same effective number of calls.
     """
     timed = list(timed_calls(AttemptIndex(folder.attempts)))
@@ -351,10 +352,10 @@ def _changes(baseline: Run, run: Run, score: str, least: float, by: str) -> Iter
 
 
 def decided(one: Decision, decisions: int) -> Decision:
-    """Return a decision with its outcome, and with its interval widened (Bonferroni).
+    """Return a decision with its outcome, a widened interval and, if undecided, ``needed``.
 
-    A decision without a value or an interval is returned unchanged. ``decisions`` is the number of
-    decisions on the run.
+    The interval is widened (Bonferroni) for the number of ``decisions`` that are made together. A
+    decision without a value or an interval is returned unchanged.
     """
     if one.value is None or one.ci95 is None:
         return one

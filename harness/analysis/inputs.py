@@ -49,6 +49,7 @@ def read_labels(path: Path) -> list[Label]:
     Raises:
         DataInvalid: If a line is not a label, a criterion is labelled twice, or the file has no
             labels.
+        DataMissing: If the file cannot be read.
     """
     found: dict[Label, int] = {}
     labels = []
@@ -71,7 +72,10 @@ def kept_labels(run: Path, judge: str) -> Path:
 
 
 def keep_labels(run: Path, judge: str, labels: Sequence[Label]) -> None:
-    """Keep the labels of a run's answers in its folder, so that reports can show the agreement."""
+    """Keep the labels of a run's answers in its folder, so that reports can show the agreement.
+
+    Labels of other runs are left out.
+    """
     path = kept_labels(run, judge)
     own = [replace(label, run=None) for label in labels if label.run in (None, run.name)]
     make_folder(path.parent)
@@ -82,8 +86,9 @@ def read_model_scores(path: Path) -> dict[str, dict[str, float]]:
     """Return the published scores in a CSV or JSONL file, by benchmark and then by model.
 
     Raises:
-        DataInvalid: If a row names no model, a model has several rows, a score is not a number, or
-            there are no scores.
+        DataInvalid: If the file is malformed, a row names no model, a model has several rows, a
+            score is not a number, or there are no scores.
+        DataMissing: If the file cannot be read.
     """
     found: dict[str, dict[str, float]] = {}
     seen = set[str]()

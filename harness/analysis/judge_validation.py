@@ -180,7 +180,8 @@ def validate(
         pairs: The verdicts of both.
         judge: The judge's name.
         reference: A description of the reference.
-        runs: The names of the runs. With several, their rankings are compared as well.
+        runs: The names of the runs. With several, the rankings of the runs by the judge and by the
+            reference are compared as well.
         label: Label by whose groups to break down the agreement; empty for none.
         marks: Warnings to show next to the result.
         notes: Notes on the result.

@@ -125,7 +125,11 @@ def read_judged(
 
 
 def judges_with_verdicts(path: Path, *, of_criteria: bool = False) -> list[str]:
-    """Return the judges that gave verdicts (``of_criteria``: on criteria), as registered."""
+    """Return the judges that gave verdicts on the answers in a run's file of attempts, ``path``.
+
+    The judges are in the order of their registration. If ``of_criteria`` is true, only verdicts on
+    criteria count.
+    """
     found = set[str]()
     for _, _, line in decoded(path.with_name(JUDGEMENTS), _Judgement, JUDGEMENT):
         if line.judge not in found:
@@ -165,7 +169,7 @@ Side = Mapping[Key, bool | None]
 
 
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
-    """The numbers of criteria and labels that are excluded from all figures, by reason."""
+    """Counts of the criteria and labels that are excluded from all figures, by reason."""
 
     only_judge: int = 0  # criteria without a judgement by the reference
     only_reference: int = 0  # criteria without a judgement by the judge
@@ -214,6 +218,10 @@ def pair_verdicts(
         reference: `JUDGE` if the reference is the judge whose verdicts are the second in each
             answer, `RULES` if it is the rule checkers' verdicts on the judge's criteria, otherwise
             people's labels.
+
+    Raises:
+        ConfigError: If a criterion has two labels, or a label of several runs does not name its
+            run.
     """
     labels = {} if isinstance(reference, str) else _by_answer(reference, list(runs))
     kinds = {"judge": "b", "reference": "b", "probability": "d", "reference_probability": "d"}
@@ -281,7 +289,7 @@ def _by_answer(
 def _labelled(
     answer: JudgedAnswer, labels: Sequence[Label], keys: Sequence[Key]
 ) -> tuple[Side, Counter[str]]:
-    """Return the labels by criterion, and how many are excluded by the fields of `LeftOut`."""
+    """Return the labels by criterion, and the number of excluded labels by field of `LeftOut`."""
     found: dict[Key, bool | None] = {}
     excluded = Counter[str]()
     for label in labels:
@@ -300,7 +308,7 @@ def _labelled(
 
 
 def _matched(criterion: int | str | None, keys: Sequence[Key]) -> list[Key]:
-    """Return the keys of the criteria that a label refers to, or a new key if there are none."""
+    """Return the keys to which a label refers, or a new key if the judge gave no verdicts."""
     if not keys:
         return [("" if criterion is None else str(criterion), 0)]
     if criterion is None:

@@ -40,7 +40,7 @@ class _Judged(Struct, gc=False):
 
 
 def read_panels(index: AttemptIndex) -> list[PanelFindings]:
-    """Return the findings on each score of a run's panels whose judges give verdicts."""
+    """Return the findings on each score of a run's panels for which judges gave verdicts."""
     register = {} if index.judgements is None else index.judgements.register.judges
     panels = tuple(f"{name}." for name, judge in register.items() if judge.members)
     if not panels:
@@ -77,7 +77,7 @@ def _findings(score: str, tables: Mapping[tuple[str, str], TableBuilder]) -> Pan
 
 
 def _votes(score: Score) -> Iterator[tuple[bool | None, dict[str, bool | None]]]:
-    """Yield each verdict, on a criterion or the whole answer, with those of the judges."""
+    """Yield the panel's verdicts, on criteria or the whole answer, each with its judges' votes."""
     criteria = score.details.get("constraints", [])
     for one in criteria if isinstance(criteria, list) else ():
         if isinstance(one, dict) and isinstance(votes := one.get("panel"), dict):

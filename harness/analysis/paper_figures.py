@@ -41,8 +41,8 @@ def consecutive(samples: AttemptTable, label: str) -> AttemptTable:
     """Return one row per cluster and sample, with the number of consecutive levels that pass.
 
     Levels are the groups of ``label`` in numerical order, starting at the lowest. A cluster has one
-    instance per level. The score `CONSECUTIVE` is missing if a level before the first failure has
-    no verdict.
+    instance per level. The score `CONSECUTIVE` is missing if a level before the first failure is
+    absent or has no verdict.
     """
     codes, names = group_codes(samples.instances.groupings, (label,))
     order = sorted(range(len(names)), key=lambda n: (len(names[n][0]), names[n]))
@@ -90,7 +90,10 @@ def averaged(
 
 
 def ratio(samples: AttemptTable, score: str, per: str, *labels: str) -> dict[Key, SampleStatistic]:
-    """Return the sum of ``score`` over that of ``per``, by group, of samples that have both."""
+    """Return the sum of ``score`` divided by the sum of ``per``, by group of ``labels``.
+
+    Only samples that have both scores count.
+    """
 
     def figure(rows: AttemptTable) -> SampleStatistic:
         taken, upper, lower = _both(rows, score, per)
@@ -132,9 +135,10 @@ def macro_f1(
     arXiv 1911.03347), which they recommend over the F1 of averaged precision and recall.
 
     An answer predicts its instance's class if the score is true, and the other class if the score
-    is false. An answer without a verdict (refused, empty, unreadable) predicts neither: it is a
-    miss of its class, but no false alarm for the other. Failed calls are excluded. If a class does
-    not occur in a group, the value is None: the other class's F1 alone is a different statistic.
+    is false. A judged answer without the score (refused, empty, unreadable) predicts neither: it
+    is a miss of its class, but no false alarm for the other. Failed calls are excluded. If a class
+    does not occur in a group, the value is None: the other class's F1 alone is a different
+    statistic.
 
     Raises:
         ConfigError: If there are more than two classes.

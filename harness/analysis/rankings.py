@@ -210,7 +210,7 @@ def induced_rankings(
 
     Args:
         runs: The runs.
-        score: The score to rank by.
+        score: The score to rank by. If empty, each run's primary metric.
         label: Rank the runs in each group of this label as well; empty for none.
         judged: A judge's verdicts on constraints. If given, the groups are groups of constraints
             and not of instances.

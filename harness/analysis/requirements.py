@@ -24,7 +24,7 @@ MODAL = "VM0"  # The tag of must, should, …; not counted as verbs, as in the P
 
 
 class Together(Struct, frozen=True):
-    """Two groups of criteria: tasks with both, and their mutual information in nats (None: -∞)."""
+    """Two groups of criteria: the number of tasks with both, and the groups' `pmi`."""
 
     first: str
     second: str

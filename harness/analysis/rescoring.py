@@ -55,7 +55,10 @@ class VerdictChanges:
     def record(
         self, attempt: Attempt, scored: Rescored, verdicts: VerdictPair
     ) -> VerdictChange | None:
-        """Count an attempt with its verdicts (of judges too), and return the change, if any."""
+        """Count an attempt by its verdicts before and now, and return the change, if any.
+
+        The verdicts combine rules and judges; ``attempt`` and ``scored`` are those of rules only.
+        """
         if attempt.outcome == "error":
             self.left += 1
             return None
@@ -92,6 +95,6 @@ def _reason(found: Attempt | Rescored) -> str:
 
 
 def first_reason(scores: Mapping[str, Score]) -> str:
-    """Return the first check that did not pass, with its reason, or "" if none gives a reason."""
+    """Return "CHECK: REASON" of the first check without a pass that gives a reason, or ""."""
     failed = (f"{n}: {one.reason}" for n, one in scores.items() if not one.passed and one.reason)
     return next(failed, "")

@@ -68,7 +68,7 @@ def families(name: str) -> frozenset[str]:
 
 
 def common_family(judge: str, model: str) -> str | None:
-    """Return the families of both models, or the judge's name if it is the same model, or None."""
+    """Return the families that the models share, or else their name if it is one model, or None."""
     common = families(judge) & families(model)
     if common:
         return ", ".join(sorted(common))

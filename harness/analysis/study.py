@@ -56,7 +56,7 @@ Cell = tuple[str, str, Lookup, float | None]  # row, column, what to look up, pu
 
 
 class StudyRun(Section):
-    """The run files of a study: one replays recorded answers, the other asks a model."""
+    """A run of a study, as two run files: one replays recorded answers, the other asks a model."""
 
     model: str = Field("", description="The model whose values were published.")
     needs: dict[str, Any] = Field({}, description="Keys of the run file, and the paper's values.")
@@ -83,7 +83,12 @@ class Exhibit(Section):
     not_comparable: str = Field("", description="Why no cell can be compared.")
 
     def cells(self) -> Iterator[Cell]:
-        """Yield the row, column, lookup and published value (or None) of each cell."""
+        """Yield the row, column, lookup and published value (or None) of each cell.
+
+        Raises:
+            ConfigError: If a row is unknown or has too few or too many values, or a lookup is
+                invalid.
+        """
         columns = self.columns or {"value": {}}
         for row, published in self.published.items():
             values = published or [None] * len(columns)
@@ -143,7 +148,7 @@ def read_study(path: Path) -> Study:
 
 
 def findings(study: Study, runs: Mapping[str, Run]) -> list[Finding]:
-    """Compare each cell of a study with the value from ``runs``, by the study's names of runs."""
+    """Compare each cell of a study with the value from ``runs``, by their names in the study."""
     return [
         _finding(study, exhibit, cell, runs)
         for exhibit in study.exhibits

@@ -159,7 +159,7 @@ def _ranks(
 
 
 def _cluster_totals(runs: Sequence[Run]) -> tuple[Floats, NDArray[np.integer]]:
-    """Return sums by cluster, (g, runs), and sizes, (g,), over instances with all runs' values."""
+    """Return clusters' sums, (g, runs), and sizes, (g,), over instances with values in all runs."""
     runs, _, score = scored_runs(runs, "", None)
     first, *others = (attempts for _, attempts in runs)
     pairs = [pair(first, other, score=score) for other in others]
