@@ -55,7 +55,7 @@ def headline_of(reported: Reported, overviews: Sequence[RunOverview], unit: Show
 
 
 def different_models(runs: Sequence[ReportedRun]) -> Iterator[str]:
-    """Yield a sentence on which run uses which model, if they use different ones."""
+    """Yield a sentence that says which runs use which model, if they use different models."""
     using: dict[str, list[str]] = {}
     for run in runs:
         model = printable(run.metrics.model or "an unknown model")
@@ -66,7 +66,7 @@ def different_models(runs: Sequence[ReportedRun]) -> Iterator[str]:
 
 
 def unaided(runs: Sequence[ReportedRun], unit: ShownUnit) -> Iterator[str]:
-    """Yield a sentence on what a gain over rounds of feedback does not show, if there are any."""
+    """Yield a warning about gains over rounds of feedback, if any run has several rounds."""
     rounds = [run for run in runs if run.last_round > 1]
     if not rounds:
         return
@@ -83,7 +83,7 @@ def unaided(runs: Sequence[ReportedRun], unit: ShownUnit) -> Iterator[str]:
 
 
 def _warning(reported: Reported) -> str:
-    """Return the runs' marks, to put in front of the headline, such as ``SIMULATED (weak): ``."""
+    """Return the runs' marks as a prefix of the headline, such as ``SIMULATED (weak): ``, or ""."""
     marks = {run.name: list(run.marks) for run in reported.runs}
     for one in reported.comparison.others if reported.comparison else ():
         marks.setdefault(one.run, []).extend(one.marks)
@@ -212,14 +212,14 @@ def _best(comparison: RunComparison, matrix: PairMatrix, unit: ShownUnit) -> str
 
 
 def _ranked(matrix: PairMatrix) -> list[int]:
-    """Return the rows of a matrix that have a value, the best one first."""
+    """Return the indices of a matrix's rows that have a value, from the highest value down."""
     known = [(row.value.mean, place) for place, row in enumerate(matrix.rows)]
     falling = sorted((-mean, place) for mean, place in known if mean is not None)
     return [place for _, place in falling]
 
 
 def _compared(matrix: PairMatrix, base: int, run: int) -> Comparison:
-    """Return the comparison of a run with another one, ``base``. Both are rows of the matrix."""
+    """Return the comparison of the matrix's row ``run`` with its row ``base``: run minus base."""
     pair = next(one for one in matrix.pairs if {one.first, one.second} == {base, run})
     found = pair.comparison
     if pair.first == base:
@@ -288,7 +288,7 @@ def _judging(run: ReportedRun) -> str:
 
 
 def _adjusted(matrix: PairMatrix, baseline: str, unit: ShownUnit) -> Iterator[str]:
-    """Yield sentences on how the best run differs from the next best run, and from all others."""
+    """Yield sentences on the best run: its difference from the next best, and its p values."""
     ranked, names = _ranked(matrix), [printable(row.run) for row in matrix.rows]
     if not ranked:
         return

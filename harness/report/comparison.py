@@ -49,7 +49,10 @@ def _columns(first: str, adjustment: str) -> list[Column | str | None]:
 
 
 def comparison_document(found: RunComparison, *, brief: bool = False) -> TableDocument:
-    """Build the document of runs against a baseline, if ``brief`` without each run's details."""
+    """Build the document that compares runs with a baseline.
+
+    If ``brief``, each run's details and its tables by group and constraint are omitted.
+    """
     last = found.asked.round
     rows = [Row(_cells(one.run, one.overall, one.run, last), one.marks) for one in found.others]
     parts: list[Table | Note] = [table(_columns("run", "Holm" if len(rows) > 1 else ""), rows)]
@@ -84,7 +87,7 @@ def tables_within(one: Against, found: RunComparison) -> Iterator[Table]:
 def _cells(
     name: str, found: Comparison, run: str = "", round_: int | None = None, label: str = ""
 ) -> list[object]:
-    """Return the cells of a row. Given a run, its numbers of instances link to these instances."""
+    """Return a row's cells. If ``run`` is given, the counts of better and worse are links."""
     within = f"&{_quoted(f'in.{label}')}={_quoted(name)}" if label else ""
     within += f"&round={round_}" if round_ else ""
     counts = [
@@ -100,7 +103,7 @@ def _quoted(text: str) -> str:
 
 
 def details(one: Against, comparison: RunComparison) -> Iterator[str]:
-    """Yield sentences on excluded instances, uncertainty, effect size, power and rankings."""
+    """Yield sentences on a comparison's exclusions, uncertainty, effect, power and rankings."""
     found, ranking = one.overall, one.ranking
     of_k = bool(explained(comparison.asked.score))
     counts = {

@@ -23,7 +23,14 @@ MOST_ROWS = 20  # maximum rows in the tables on criteria; JSON has all
 def constraint_document(
     kinds: Sequence[ConstraintKind], without: int = 0, label: str = LABEL, unlabelled: int = 0
 ) -> TableDocument:
-    """Build the document on constraints by kind or label. Notes say how many are left out."""
+    """Build the document on a run's constraints by kind or by another label.
+
+    Args:
+        kinds: The constraints, one entry per kind or group of the label.
+        without: Number of samples without a checked constraint, which a note states.
+        label: The label that the constraints are grouped by.
+        unlabelled: Number of constraints without the label, which a note states.
+    """
     of_kinds = label == LABEL
     # If only failed constraints have the label, rates would be 0: show counts only.
     rated = any(one.n_failed < one.n for one in kinds)
@@ -56,7 +63,7 @@ def constraint_document(
 def constraint_shares(
     runs: Mapping[str, Sequence[ConstraintKind]], label: str = LABEL
 ) -> TableDocument:
-    """Build the document on the constraints that several runs fail, by kind or another label."""
+    """Build the document that compares which constraints runs fail, by kind or another label."""
     totals = {name: sum(one.n_failed for one in own) for name, own in runs.items()}
     failed = Counter[str]()
     for own in runs.values():
@@ -110,7 +117,11 @@ def rejection_document(found: Rejections) -> TableDocument:
 
 
 def criteria_document(task: str, found: CriteriaDescription) -> TableDocument:
-    """Build the document on a data set's criteria: groups, numbers per task, verbs and pairs."""
+    """Build the document on a data set's criteria.
+
+    It shows their groups, their number per task, repeated criteria, verbs, and how often two groups
+    occur in the same task.
+    """
     mean = "" if found.mean is None else f", {found.mean:.2f} a task"
     summary = f"{found.n_tasks:,} tasks, {found.n_criteria:,} criteria{mean}; "
     summary += f"{found.n_distinct:,} different ones"

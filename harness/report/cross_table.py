@@ -181,7 +181,7 @@ def _records(found: CrossTable) -> Iterator[dict[str, object]]:
 
 
 def suite_document(found: Suite, *, brief: bool = False) -> TableDocument:
-    """Build the document of a suite, if ``brief`` only the table of models and benchmarks."""
+    """Build the document of a suite. ``brief`` omits average ranks, differences and tau-b."""
     parts: list[Table | Note] = [_models(found, brief), *map(Note, _model_notes(found, brief))]
     if found.comparisons and not brief:
         methods = dict.fromkeys(TESTS[one.comparison.method] for one in found.comparisons)

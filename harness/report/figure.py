@@ -108,6 +108,7 @@ def image(figure: Figure, form: str, subtitle: str = "") -> bytes:
 
     Raises:
         ValueError: If the chart contains a URL.
+        ExtraMissing: If the library that draws images is not installed.
     """
     if _addresses(figure.chart):
         # The drawing library refuses to load external data, but not external images.

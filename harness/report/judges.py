@@ -20,7 +20,7 @@ REFERENCE_COLUMNS = (
 
 
 def reference_cells(found: ReferenceScore) -> list[object]:
-    """Return the cells of `REFERENCE_COLUMNS`."""
+    """Return a judge's score of reference answers as the cells of `REFERENCE_COLUMNS`."""
     difference = Statistic(mean=found.difference, stderr=found.difference_stderr)
     return [found.n, found, found.n_pairs, difference, found.difference_ci95]
 

@@ -49,7 +49,11 @@ class Card:
 
 
 def describe(plugin: Callable[..., Any]) -> Card:
-    """Return a plug-in's summary and options, read from its docstring and signature."""
+    """Return a plug-in's summary and options, read from its docstring and signature.
+
+    Raises:
+        NameError, TypeError, ValueError: If the signature cannot be read.
+    """
     text = inspect.getdoc(plugin) or ""
     meanings = _meanings(text)
     options = []
@@ -108,7 +112,10 @@ _SAMPLES = {"text": "TEXT", "whole number": "3", "number": "0.5", "mapping": "{â
 
 
 def example(name: str, card: Card, *, judge: bool = False) -> str:
-    """Return an example of a checker, or a judge, in a run file, with its required options."""
+    """Return an example of a checker (or, if ``judge``, a judge) in a run file.
+
+    It has the required options. A checker without any has its first option that is null by default.
+    """
     given = [one for one in card.options if one.default is None and one.name not in FROM_ROW]
     if not judge and not any(one.default is None for one in card.options):
         given = [one for one in card.options if one.default == "null"][:1]

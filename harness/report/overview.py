@@ -271,7 +271,7 @@ def _scores(run: ReportedRun) -> Iterator[ScoreMean]:
 
 
 def _validated(runs: Sequence[ReportedRun]) -> Iterator[tuple[str, str]]:
-    """Yield each judge with a note on how it agrees with human labels, if it was validated."""
+    """Yield each judge with a note: how it agrees with human labels, or "not validated"."""
     for name in dict.fromkeys(name for run in runs for name in run.metrics.judges):
         known = [
             (run.name, found.agreement)

@@ -89,7 +89,7 @@ def prompts(runs: Sequence[ReportedRun]) -> list[str]:
 
 
 def _nested(key: str, value: Any) -> Any:
-    """Return the settings in a section without the section's name, ``key``, in their names."""
+    """Remove the prefix ``key.`` from the names of a section's settings; keep any other value."""
     if not isinstance(value, dict):
         return value
     return {name.removeprefix(f"{key}."): each for name, each in value.items()}
@@ -146,7 +146,7 @@ def packages(runs: Sequence[ReportedRun]) -> Table:
 def by_key(
     title: str, heading: str, runs: Sequence[ReportedRun], told: Sequence[Mapping[str, Any]]
 ) -> Table:
-    """Build a table with a row for each key and a column for each run, from their values by key."""
+    """Build a table with a row per key and a column per run; ``told`` has each run's values."""
     keys = dict.fromkeys(key for one in told for key in one)
     rows = [[key, *(_shown(one.get(key)) for one in told)] for key in keys]
     shown = [row for row in rows if any(row[1:])]

@@ -139,6 +139,10 @@ def report_on(
         texts: Whether to read the attempts' texts, which takes long for large runs. If False,
             reasons, constraints, panels and costs are omitted.
         quick: Whether to omit groups and comparisons as well.
+
+    Raises:
+        ConfigError: If the baseline, score, round or a label is unknown.
+        RunConflict: If compared runs have different tasks, data sets or primary metrics.
     """
     variants, runs, findings = [], [], {}
     texts = texts and not quick

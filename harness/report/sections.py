@@ -120,7 +120,7 @@ def _titled(parts: Sequence[Table | Note], title: str) -> Iterator[Table | Note]
 
 
 def _by_model(runs: Sequence[ReportedRun]) -> Table | None:
-    """Build a table of several settings and models, with a row per setting; otherwise, None."""
+    """Build a table of settings by model, or None unless there are several of both."""
     models = list(dict.fromkeys(run.metrics.model or "" for run in runs))
     told = prompts(runs)
     cells = {(label, run.metrics.model or ""): run for label, run in zip(told, runs, strict=True)}

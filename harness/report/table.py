@@ -96,7 +96,7 @@ class ShownUnit(Struct, frozen=True):
         return "%" if self.percent else ""
 
     def show(self, value: object, column: Column) -> str:
-        """Format a value: a number, an interval or a value with its error."""
+        """Format a number, interval or value with its error, in this unit for a `rate` column."""
         if not (self.percent and column.rate):
             return column.show(value)
         sign = "" if column.sign else "%"
@@ -341,7 +341,7 @@ def _latex_row(texts: Sequence[str], columns: Sequence[Column]) -> str:
 
 
 def _latex_cell(text: str) -> str:
-    """Return a cell's text for LaTeX: an interval or signed number has minus signs and dashes."""
+    """Return a cell's text for LaTeX, with minus signs in numbers and en dashes in intervals."""
     if not _FIGURES.fullmatch(text):
         return escaped_latex(text)
     signed = re.sub(r"(?<!\d)-(?=\d)", "$-$", text)

@@ -1,4 +1,4 @@
-"""Shows attempts in full, and the verdicts that changed when a run was re-scored.
+"""Shows attempts in full, failures, answers side by side, and verdicts changed by re-scoring.
 
 Control characters are escaped.
 """
@@ -104,7 +104,10 @@ def _facts(attempt: Attempt) -> str:
 
 
 def failed_document(failed: Sequence[FailedAttempt], n: int, run: str) -> TableDocument:
-    """Build the list of a run's failed attempts, with reasons and shortened answers."""
+    """Build the list of a run's failed attempts, with reasons and shortened answers.
+
+    ``n`` is the number of all attempts of the run.
+    """
     rows = [
         [one.instance, one.sample, one.round, one.outcome, _cut(one.reason), _cut(one.answer or "")]
         for one in failed

@@ -22,7 +22,10 @@ OffBy = Mapping[str, Mapping[float, int]]  # by run: misses (observed minus want
 
 
 def constraint_figures(runs: Runs, comparison: RunComparison | None) -> Iterator[Figure]:
-    """Draw the share of satisfied constraints by kind, and histograms of the largest misses."""
+    """Draw the satisfied share of each kind of constraint, and histograms of numeric misses.
+
+    Only the `MOST_KINDS` kinds with the most misses have a histogram.
+    """
     found: dict[str, dict[str, ConstraintKind]] = {}
     for run in runs.every:
         for one in run.constraints:
@@ -97,7 +100,7 @@ def _misses(runs: Runs, kind: str, off_by: OffBy, rounds: str) -> Figure:
 
 @dataclass(frozen=True, slots=True)
 class Bins:
-    """Bins of differences. Bin 0 holds only 0; those at both ends hold all beyond them."""
+    """Bins of differences. Bin 0 holds only 0; outliers are in ``first`` - 1 and ``last`` + 1."""
 
     width: float
     first: int
@@ -106,7 +109,7 @@ class Bins:
 
     @classmethod
     def of(cls, off_by: OffBy) -> Bins:
-        """Return at most `BINS` bins, of the least width that is 1, 2 or 5 times a power of 10."""
+        """Build at most `BINS` bins of the smallest width that is 1, 2 or 5 times a power of 10."""
         total = Counter[float]()
         for misses in off_by.values():
             total.update(misses)

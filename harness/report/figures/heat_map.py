@@ -1,4 +1,4 @@
-"""Heat maps of runs by groups, and of the groups of two labels; maps of texts."""
+"""Heat maps of groups, of pairs of runs and of rankings, and maps of texts."""
 
 from __future__ import annotations
 
@@ -211,7 +211,10 @@ def _chart(
 def map_figure(
     task: str, texts: Mapping[str, str], positions: NDArray[np.float64], label: str
 ) -> Figure:
-    """Draw texts, each with its group of a label, as points at their (n, 2) positions."""
+    """Draw a task's texts as points at their (n, 2) positions.
+
+    ``texts`` maps each text to its group of ``label``, which the point's colour and shape show.
+    """
     sheet = Sheet(Runs.of([]), "text", printable(label))
     for (text, group), (x, y) in zip(texts.items(), positions.tolist(), strict=True):
         sheet.add("", [printable(text[:200]), printable(group)], x=x, y=y, group=printable(group))

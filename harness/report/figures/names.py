@@ -13,7 +13,7 @@ LINE = 34  # maximum characters per line of a name in axes and legends
 
 
 def shown(names: Iterable[str]) -> dict[str, str]:
-    """Map names to distinct display names, each on one line of about `LONGEST` characters."""
+    """Map names to distinct display names, each on one line, cut to about `LONGEST` characters."""
     every = list(dict.fromkeys(names))
     texts = (printable(name[:LONGEST]).strip()[:LONGEST] or "(empty)" for name in every)
     return dict(zip(every, distinct(texts), strict=True))
@@ -41,7 +41,7 @@ def _cut(name: str, start: int) -> str:
 
 
 def distinct(texts: Iterable[str], form: str = "{} ({})") -> list[str]:
-    """Return the texts, made distinct by numbers in the format ``form``."""
+    """Return texts made distinct: ``form`` combines a repeated text with a number from 2 up."""
     found: dict[str, None] = {}
     for text in texts:
         candidate, number = text, 2
@@ -67,7 +67,10 @@ NUMBER = ShownUnit(percent=False)
 
 
 def number(value: float | None, sign: bool = False, unit: ShownUnit = NUMBER) -> str:
-    """Format a percentage, or a number with 3 decimals (if extreme, 3 significant digits)."""
+    """Format a value as a percentage or a number, as ``unit`` says, or as ``n/a`` for None.
+
+    A number has 3 decimals, or 3 significant digits if it is below 0.001 or from 1000 up.
+    """
     if value is None:
         return UNKNOWN
     if unit.percent:

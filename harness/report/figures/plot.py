@@ -96,7 +96,7 @@ class Runs:
     def measured(
         self, run: ReportedRun, *labels: str, last: bool = False
     ) -> Mapping[tuple[str, ...], SampleStatistic]:
-        """Return a run's primary metric by group of labels, over first answers or ``last`` ones."""
+        """Return a run's primary metric by group of the labels, over first or ``last`` answers."""
         first = self.several_rounds and not last
         answers = scored(run.attempts.last_rounds(1 if first else None), self.measure or "")
         return values_by(answers, self.measure or PASS_RATE, *labels)
@@ -281,7 +281,7 @@ def interval_layers(
         title: The title of the axis of the values.
         unit: The unit of the values.
         upright: Whether the values are on the y axis.
-        joined: Whether a line joins the points.
+        joined: Whether a line joins the points, and an area their intervals.
         signed: Whether the values are differences, which are drawn with signs and a line at 0.
     """
     values = [one["value"] for one in sheet.data if one["value"] is not None]
@@ -380,7 +380,10 @@ def name_axis(**options: Any) -> alt.Axis:
 
 
 def number_x(values: Sequence[float], title: str, ticks: Sequence[float] | None = None) -> alt.X:
-    """Return an x channel for the field ``at``, logarithmic if its values cover a wide range."""
+    """Return an x channel for the field ``at``, logarithmic if its values cover a wide range.
+
+    Without ``ticks``, the axis has grid lines and, unless it is logarithmic, includes 0.
+    """
     low, high = min(values, default=0.0), max(values, default=0.0)
     scale = alt.Scale(zero=ticks is None, nice=False, padding=PADDING)
     axis = alt.Axis(title=title, format="~g", grid=ticks is None)

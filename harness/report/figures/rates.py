@@ -32,13 +32,16 @@ Measure = Callable[[ReportedRun, str], Mapping[Key, SampleStatistic]]  # of a ru
 
 
 def by_group(runs: Runs, label: str, measure: Measure | None = None) -> Measured:
-    """Map each run with a label to its values (of the primary metric) by group of the label."""
+    """Map each run that has a label to its primary metric (or ``measure``) by group."""
     found = {runs.shown(run): (measure or runs.measured)(run, label) for run in runs.every}
     return {run: {group: part for (group,), part in of.items()} for run, of in found.items() if of}
 
 
 def by_label(runs: Runs, measure: Measure | None = None) -> dict[str, Measured]:
-    """Return the result of `by_group` for each label with several groups; one is a setting."""
+    """Map each label with several groups in some run to its result of `by_group`.
+
+    A label with one group is merely a setting of the run.
+    """
     labels = dict.fromkeys(label for run in runs.every for label in run.attempts.labels())
     found = {label: by_group(runs, label, measure) for label in labels}
     return {label: of for label, of in found.items() if any(len(own) > 1 for own in of.values())}

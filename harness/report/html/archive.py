@@ -44,7 +44,7 @@ def select(runs: Sequence[AttemptIndex], most: int | None) -> Selection:
 
     They are sorted by instance, in order of first appearance. At most ``most`` attempts of each run
     are included (None: all), but at least one instance. All runs show the same pseudo-random sample
-    of instances, in which every group is fairly represented.
+    of instances, which favours no group.
     """
     digests = [run.attempts.instances.digest[run.attempts.instance] for run in runs]
     # In the order in which the instances first appear in the runs' files.

@@ -53,7 +53,7 @@ def visible(text: str) -> str:
 
 
 def marked(text: str) -> Markup:
-    """Return text as HTML in which escapes such as ``⟨U+202E⟩`` differ from such a text."""
+    """Return text as HTML, with each escape in a span to tell it from a literal ``⟨U+202E⟩``."""
     return Markup("").join(
         Markup('<span class="escape">{}</span>').format(_escape(part)) if at % 2 else escape(part)
         for at, part in enumerate(_HIDDEN.split(text))  # every second part is a separator
@@ -61,7 +61,7 @@ def marked(text: str) -> Markup:
 
 
 def all_visible(value: Any) -> Any:
-    """Return a JSON value with `visible` applied to all strings and keys, as charts use keys."""
+    """Return a JSON value with `visible` applied to all strings, including keys."""
     return _each_text(value, visible)
 
 

@@ -45,6 +45,9 @@ def write_page(
     """Write the page. An existing file is replaced only when the new one is complete.
 
     ``on_progress`` is called with the number of attempts written so far.
+
+    Raises:
+        StoreFailed: If the file cannot be written.
     """
     remedy = "Free some space, fix the permissions, or name another file with -o."
     with (
@@ -104,7 +107,7 @@ _HEAD = """\
 
 
 def drawable(told: Overview) -> Overview:
-    """Return the overview with hidden characters in charts, which Vega draws, made visible."""
+    """Return the overview with invisible characters in its charts replaced by visible escapes."""
     sections = [
         replace(one, parts=[
             replace(part, chart=all_visible(part.chart)) if isinstance(part, FigurePart) else part
