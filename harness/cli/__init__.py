@@ -248,7 +248,7 @@ class _LazyGroup(CommandGroup):
         return _Verb(cmd_name, help=VERBS[cmd_name]) if cmd_name in VERBS else None
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a verb. Typer would only print "Aborted!" for an EOFError."""
+        """Run a verb. Raise another error for an EOFError: Typer would only print "Aborted!"."""
         try:
             return super().invoke(ctx)
         except EOFError as error:

@@ -15,7 +15,10 @@ def run_names(incomplete: str) -> list[str]:
 
 
 def run_files(incomplete: str) -> list[str]:
-    """Return the paths of YAML files, here and in configs/, that start with ``incomplete``."""
+    """Return the paths of YAML files that start with ``incomplete``.
+
+    They are in this folder, in configs/, or in the folder that ``incomplete`` names.
+    """
     folders = {"", "configs/", incomplete[: incomplete.rfind("/") + 1]}
     files = (f"{place}{path.name}" for place in folders for path in Path(place).glob("*.y*ml"))
     return _starting(incomplete, files)
@@ -33,7 +36,7 @@ def _starting(incomplete: str, names: Iterable[str]) -> list[str]:
 
 
 def _runs_dir() -> Path:
-    """Return the runs folder. Loading the settings takes 0.3 s, so it is avoided."""
+    """Return the runs folder, without loading the settings (0.3 s) unless ``.env`` names it."""
     dotenv = Path(".env")
     if dotenv.is_file() and "HARNESS_RUNS_DIR" in dotenv.read_text(errors="replace").upper():
         from harness.config.settings import Settings

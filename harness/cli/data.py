@@ -60,7 +60,21 @@ def fetch_one(
 
 
 def install(found: DataSet, root: Path, mirror: str | None = None) -> list[str]:
-    """Fetch a data set and show a progress bar. Return the names of the files that were missing."""
+    """Fetch a data set, and show a progress bar for each file.
+
+    Args:
+        found: The data set.
+        root: The data folder.
+        mirror: URL of a folder with the original files as NAME/FILE (default: their own URLs).
+
+    Returns:
+        The paths of the created files, relative to the data folder.
+
+    Raises:
+        DataInvalid: If a file differs from the published one.
+        DataMissing: If a file cannot be downloaded or written.
+        UserError: If another process is fetching the data set.
+    """
     columns = TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn()
     with Progress(*columns, console=messages, disable=not messages.is_terminal) as bars:
 

@@ -50,7 +50,7 @@ def ls(form: Format = "table") -> None:
 
 
 def run_metrics(folder: RunFolder) -> Metrics | None:
-    """Return a run's saved metrics with its current progress, or None if unreadable."""
+    """Return a run's saved metrics with its current progress, or None if missing or unreadable."""
     try:
         metrics = from_json(folder.metrics.read_bytes(), folder.metrics)
         # The run may have grown, or been killed, since its metrics were written.

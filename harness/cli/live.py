@@ -40,7 +40,10 @@ BUSY = 0.9  # share of a core from which the CPU limits a run
 
 
 class Display:
-    """A display of the progress of ``runs``, which maps the runs' names to their titles."""
+    """A display of the progress of ``runs``, which maps the runs' names to their titles.
+
+    If ``shown`` is false, it prints nothing, but still handles Ctrl-C.
+    """
 
     def __init__(self, runs: Mapping[str, str], *, shown: bool = True) -> None:
         self.tallies: dict[str, Tally] = {}  # of the runs that have started
@@ -174,7 +177,7 @@ def early_end(ended: Ending, budget: Budget | None, key: str, again: str) -> int
 
 @contextlib.contextmanager
 def _signals(stop: Callable[[], None]) -> Iterator[None]:
-    """At the first signal within the block, call ``stop``; then cancel the current task."""
+    """Call ``stop`` at the first signal within the block, and cancel the task at any later one."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
     actions = iter([stop])

@@ -29,6 +29,9 @@ def fetch_published(runs: Mapping[str, RunFile], base: str, resources: Resources
         runs: The runs by variant.
         base: The first part of the runs' names.
         resources: Resources for building the models.
+
+    Raises:
+        DataMissing: If a data set or prompt that a run needs cannot be downloaded.
     """
     settings = resources.settings
     asked = {(run.task.name, run.task.options.get("dataset", "builtin")) for run in runs.values()}
@@ -71,7 +74,11 @@ def fetch_published(runs: Mapping[str, RunFile], base: str, resources: Resources
 
 
 def fetch_prompts(names: Iterable[str], settings: Settings) -> None:
-    """Download missing data sets of published prompts, unless HARNESS_FETCH is false."""
+    """Download missing data sets of published prompts, unless HARNESS_FETCH is false.
+
+    Raises:
+        DataMissing: If one cannot be downloaded.
+    """
     if not settings.fetch:
         return
     from harness.cli.data import install

@@ -99,12 +99,17 @@ def report(
 
 
 def page_path(folders: Sequence[RunFolder]) -> Path:
-    """Return a report's default path, in the run's folder or else in the working folder."""
+    """Return a report's default path: in the folder of a single run, else in the working folder."""
     return (folders[0].path if len(folders) == 1 else Path()) / REPORT
 
 
 def write_image(path: Path, picture: Figure, subtitle: str) -> None:
-    """Write a figure to a file, in the format of the file's suffix. A missing folder is created."""
+    """Write a figure to a file, in the format of the file's suffix. A missing folder is created.
+
+    Raises:
+        ExtraMissing: If the library that draws images is not installed.
+        StoreFailed: If the file cannot be written.
+    """
     drawn = image(picture, path.suffix.removeprefix("."), subtitle)
     remedy = "Free some space, fix the permissions, or name another place."
     with replacing(path, remedy) as temporary:

@@ -130,7 +130,7 @@ async def _backend(
 
 
 def _variants(backend: ports.Backend, request: Request) -> Iterator[tuple[str, Request, Request]]:
-    """Yield a name, and two requests that differ in this part and must be sent differently."""
+    """Yield each part of a request that must be sent, with two requests that differ in it."""
     first, other = Message("user", "Hello."), Message("assistant", "Hello.")
     variants: dict[str, list[dict[str, Any]]] = {
         "message texts": [{"messages": (Message("user", text),)} for text in ("a", "b")]

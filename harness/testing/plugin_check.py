@@ -118,7 +118,11 @@ class PlugInCheck:
             self.add(member, f"raises {type(error).__name__}{where}: {str(error)[:200]}")
 
     def call(self, member: str, *arguments: Any, where: str = "", **named: Any) -> Any:
-        """Call a method twice, add any problem found, and return the first valid result."""
+        """Call a method twice, add any problem found, and return the first result.
+
+        The result is None if it is invalid, or if the method is too slow or raises an unexpected
+        exception. ``where`` says in a problem which call it was.
+        """
         if member in self._slow:
             return None
         before = _copied(arguments)

@@ -94,7 +94,7 @@ def check_task(
 def _failing_targets(
     check: PlugInCheck, instances: Sequence[Instance[Any]], references: Sequence[str | None]
 ) -> None:
-    """Add a problem if the data's answer to an instance fails, while answers to others pass."""
+    """Add a problem if an instance's expected answer fails, while others have references."""
     for instance, reference in zip(instances, references, strict=True):
         text = None if reference else check.optional("expected_answer", instance)
         if text is not None and any(references) and not _passes(check, instance, text):
@@ -150,7 +150,7 @@ def _instances(check: PlugInCheck, task: ports.Task[Any], limit: int) -> list[In
 
 
 def _ids_elsewhere(task: ports.Task[Any], limit: int) -> list[str] | None:
-    """Return the instances' ids in another process, or None if it cannot run there."""
+    """Return the instances' ids in another process, or None if the task cannot run there."""
     # Python orders sets of texts differently in each process.
     code = (
         "import itertools, json, pickle, sys; sys.path[:] = json.loads(sys.argv[1]);"
