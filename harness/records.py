@@ -284,7 +284,7 @@ class ObservedRun(Struct, frozen=True):
 
 
 class Rewriting(Struct, frozen=True):
-    """A record of a paraphrasing call. The paraphrase is ``used`` only if it kept all values."""
+    """The record of a paraphrase. It is ``used`` only if it has kept all required values."""
 
     of: Literal["instruction", "feedback"]
     used: bool

@@ -49,7 +49,7 @@ class Prices(BaseModel):
     batch_output: Usd | None = None
 
     def share_in_batches(self, factor: float) -> dict[str, float]:
-        """Return the missing prices in a batch by key, which are a share of the ordinary ones."""
+        """Return each batch price that is not set, by key: the ordinary price times ``factor``."""
         found = {"batch_input": self.input * factor, "batch_output": self.output * factor}
         return {name: usd for name, usd in found.items() if getattr(self, name) is None}
 
@@ -102,7 +102,7 @@ class Price(Prices):
         return Price(long_context=above, **self._batch())
 
     def in_batches(self, factor: float) -> Price:
-        """Return the price, with missing prices in a batch set to a share of the others."""
+        """Return a copy whose unset batch prices are the ordinary prices times ``factor``."""
         long = self.long_context
         above = long.model_copy(update=long.share_in_batches(factor)) if long else None
         return self.model_copy(update={**self.share_in_batches(factor), "long_context": above})
@@ -215,7 +215,11 @@ class _Provider(Section):
 
 
 def load_prices(path: Path | None, *, today: date | None = None) -> PriceList:
-    """Load the built-in prices and the user's (``path``) that are valid on the day ``today``."""
+    """Load the built-in prices and the user's (``path``) that are valid on the day ``today``.
+
+    Raises:
+        ConfigError: If the user's file is invalid.
+    """
     entries = list(_builtin())
     if path is not None:
         entries += _own(path)

@@ -36,7 +36,7 @@ MOST_SAMPLES = 100_000  # per instance; a run's plan iterates over all of them
 
 
 def of_k(score: str) -> tuple[str, int]:
-    """Split a metric over k samples, as in ("pass@", 4). Any other name becomes ("", 0)."""
+    """Split the name of a metric over k samples: "pass@4" gives ("pass@", 4), others ("", 0)."""
     found = re.fullmatch(r"(pass@|pass\^|any@)([1-9][0-9]{0,5})", score)
     return (found[1], int(found[2])) if found else ("", 0)
 

@@ -71,7 +71,7 @@ def visible_gpus() -> tuple[str, ...] | None:
 
 
 def nltk_folders() -> list[Path]:
-    """Return the folders in which NLTK looks for data. Importing NLTK to ask it is slow."""
+    """Return the folders in which NLTK looks for data, without importing NLTK, which is slow."""
     named = [Path(name) for name in os.environ.get("NLTK_DATA", "").split(":") if name]
     own = [Path(sys.prefix, folder, "nltk_data") for folder in ("", "share", "lib")]
     shared = [Path("/usr", folder, "nltk_data") for folder in ("share", "local/share", "lib")]

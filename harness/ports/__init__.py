@@ -276,7 +276,7 @@ class Targeted(Protocol[D]):
     """A task whose data gives expected answers, some of which may not pass its own checks."""
 
     def expected_answer(self, instance: Instance[D]) -> str | None:
-        """Return the data's answer, whether it passes or not, or None without one."""
+        """Return the answer in the data, whether it passes or not, or None if there is none."""
 
 
 @runtime_checkable

@@ -31,7 +31,7 @@ class Requesting(Protocol[D]):
 
 
 class GivenAnswer(NamedTuple):
-    """An answer to an instance, given by its id and the number of the sample."""
+    """An answer, with the id of its instance and the number of its sample."""
 
     instance: str
     sample: int  # from 0

@@ -3,8 +3,10 @@
 - `run_folder`: paths, the lock, and whether a run may continue
 - `manifest`: what produced the results
 - `json_lines`, `files`: appending lines, and atomic writes
-- `index`, on `columns`: which attempts count, and where a sample continues
+- `index`, on `attempt_lines` and `columns`: which attempts count, and where a sample continues
 - `judgements`, `judgement_index`: judges' scores, and which of them count
 - `references`: reference answers scored by judges
 - `calls`: what a run's calls cost
+- `aggregates`: metrics that a task computes from all answers
+- `run_status`: a session's progress, and requests to stop it
 """

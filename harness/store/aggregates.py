@@ -1,4 +1,4 @@
-"""Metrics that a task computes from all answers of a run, in ``aggregates.json``.
+"""Metrics that a task computes from all round-1 answers of a run, in ``aggregates.json``.
 
 They are saved because only a session of the run has the task: later readers may lack its packages
 or data.
@@ -30,7 +30,7 @@ class _Line(msgspec.Struct):
 
 
 def write_aggregates(attempts: Path, task: Task[object]) -> None:
-    """Compute and save a task's metrics of the first answers in a file of attempts.
+    """Compute and save a task's metrics of the round-1 answers in a file of attempts.
 
     Nothing is written if the task has no such metrics.
     """

@@ -146,7 +146,11 @@ class AttemptLines:
         return self._kind != ""
 
     def read_on(self, most: int | None = None) -> bool:
-        """Read added lines, at most about ``most`` bytes. Return whether there were any."""
+        """Read added lines, at most about ``most`` bytes. Return whether there were any.
+
+        Raises:
+            DataInvalid: If a line is damaged or has an unknown schema version.
+        """
         begun, before, shape = self.size, self.number, _BY_KIND[self._kind][0]
         for number, offset, line in decoded(self.path, shape, ATTEMPT, begun, before):
             if most is not None and offset - begun > most:

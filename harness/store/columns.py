@@ -139,7 +139,7 @@ def rows_by(codes: NDArray[np.integer], n: int) -> Iterator[tuple[int, Ints]]:
 
 
 class Rows:
-    """A growing table of numbers. ``fields``: each column's type, as `struct` writes it."""
+    """A growing table of numbers. ``fields``: each column's format character, as in `struct`."""
 
     def __init__(self, **fields: str) -> None:
         packing = struct.Struct("=" + "".join(fields.values()))
@@ -218,8 +218,8 @@ ScoreKinds = tuple[tuple[str, bool], ...]
 class TableBuilder:
     """A builder of an `AttemptTable`, line by line.
 
-    It can be saved: a new builder with the same ``groupings`` and ``kinds`` has the same `rows`,
-    which take the saved numbers.
+    To restore a saved builder, construct one with the same ``groupings`` and ``kinds``. It then has
+    the same tables (`rows`), which are filled with the saved numbers (`Rows.restore`).
     """
 
     def __init__(self, groupings: Iterable[bytes] = (), kinds: Iterable[ScoreKinds] = ()) -> None:
@@ -248,6 +248,7 @@ class TableBuilder:
 
         Raises:
             MsgspecError: If the line's groups are not a mapping of strings to strings.
+            OverflowError: If the run has too many names of scores.
         """
         groups = bytes(line.groups)
         if groups not in self._groupings:

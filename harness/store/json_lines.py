@@ -93,7 +93,11 @@ def decoded(
 def decoded_at(
     path: Path, offsets: Iterable[int], decode: Callable[[bytes], S], kind: LineKind
 ) -> Iterator[S]:
-    """Yield the decoded lines that begin at the given byte offsets, in the same order."""
+    """Yield the decoded lines that begin at the given byte offsets, in the same order.
+
+    Raises:
+        DataInvalid: If a line is damaged.
+    """
     with reading(path), path.open("rb") as file:  # not mapped: its pages would count as memory
         for offset in offsets:
             file.seek(offset)
@@ -148,7 +152,7 @@ def encode(record: object, *, order: Literal["deterministic"] | None = None) -> 
 
 
 class JsonLinesWriter:
-    """A writer that appends records to a file, one per line. The run's lock keeps out others.
+    """A writer that appends records to a file, one per line. The run's lock excludes other writers.
 
     Opening the file removes an incomplete last line. If a line cannot be written, StoreFailed is
     raised, and the file still ends with the last complete line.

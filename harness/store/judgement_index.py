@@ -64,8 +64,8 @@ class _Line(LineName, gc=False):
     def verdict(self) -> int:
         """Return the line's verdict as a number.
 
-        It is 1 if all verdicts are true, 0 if one is false, `NOT_JUDGED` if a score is missing, and
-        `NO_VERDICT` if there are no verdicts.
+        It is `NOT_JUDGED` if the outcome is not ``ok`` or a score has no value, `NO_VERDICT` if
+        there are no verdicts, 1 if all of them are true, and 0 if one is false.
         """
         if self.outcome != "ok" or any(score.value is None for score in self.scores.values()):
             return NOT_JUDGED
@@ -106,7 +106,7 @@ class JudgementIndex:
         self._of = {name: np.flatnonzero(judge == code) for name, code in codes.items()}
 
     def match(self, judge: str, keys: NDArray[np.int64]) -> NDArray[np.intp]:
-        """Return the rows of a judge's last judgements by `judged_key`, `NONE` if missing."""
+        """Return the row of a judge's last judgement for each `judged_key` (`NONE`: missing)."""
         own = self._of.get(judge, _NO_ROWS)
         at = np.searchsorted(self._key[own], keys, side="right") - 1
         found = np.append(own, NONE)[at]

@@ -69,7 +69,7 @@ class JudgedAttempt(Attempt, frozen=True):
 
 
 def text_hash(text: str) -> str:
-    """Hash a judged text to 32 hex digits. Writing the text to a file does not change its hash."""
+    """Hash a judged text to 32 hex digits. The text read back from a file has the same hash."""
     return blake2b(encodable(text).encode(), digest_size=16).hexdigest()
 
 

@@ -158,7 +158,7 @@ class RunFolder:
                 raise StoreFailed(problem, "Fix its permissions, then delete the rest.") from None
 
     def remove_unbegun(self) -> None:
-        """Delete the folder of a run that has no attempt, payment or log of a server."""
+        """Delete the run's folder, unless it contains an attempt, a payment or a server's log."""
         if not (self.begun() or self.spending.exists() or self.servers.exists()):
             self.remove()
 
@@ -168,7 +168,9 @@ class RunFolder:
         Amounts already paid stay attributed to the run.
 
         Raises:
+            ConfigError: If the name is invalid.
             RunConflict: If the run is in progress, or the name is taken.
+            StoreFailed: If the folder cannot be renamed.
         """
         new = RunFolder(self.path.parent, name)
         with self.hold():
@@ -265,7 +267,7 @@ _HASHED |= dict.fromkeys(("prompt", "template"), "the prompts")
 
 
 def change(key: str, old: object, new: object) -> str:
-    """Describe a value's change. If the values are long, hashes or sections, name its key."""
+    """Describe a value's change. If the values are long, hashes or sections, give only the key."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
         return key
     shown = f"{key} ({old}, now {new})"
@@ -339,7 +341,7 @@ def find_run(root: Path, name: str) -> RunFolder:
 
 
 def run_name(base: str, variant: str) -> str:
-    """Return the name of a variant's run: ``BASE.VARIANT``, or ``BASE`` without a name."""
+    """Return the name of a variant's run: ``BASE.VARIANT``, or ``BASE`` if ``variant`` is empty."""
     return f"{base}.{variant}" if variant else base
 
 
@@ -353,7 +355,7 @@ def in_run_name(text: str) -> str:
 
 
 def fresh_base(root: Path, base: str, variants: Sequence[str] = ("",)) -> str:
-    """Return the first of BASE, BASE-2, … that no run of the ``variants`` has."""
+    """Return the first of BASE, BASE-2, … under which no run of any of the ``variants`` exists."""
     number, free = 1, base
     while any(RunFolder(root, run_name(free, variant)).path.exists() for variant in variants):
         number += 1

@@ -23,7 +23,7 @@ MOST_EVENTS = 50  # latest messages kept
 
 
 class Moment(msgspec.Struct, array_like=True):
-    """A session's traffic: totals since it began, except for the calls now in progress."""
+    """A session's traffic: totals since it began, and the calls now in flight and waiting."""
 
     at: float
     in_flight: int  # calls
