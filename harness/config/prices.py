@@ -91,7 +91,7 @@ class Price(Prices):
     tiers: dict[str, Price] = Field(default_factory=dict)  # in service tiers, by name
 
     def tier(self, name: str | None) -> Price | None:
-        """Return the prices in a service tier, or None if they are unknown."""
+        """Return the prices in a service tier (None: the standard tier), or None if unknown."""
         return self if name is None else self.tiers.get(name)
 
     @functools.cached_property

@@ -136,7 +136,11 @@ async def curate(
     listener: StageListener | None = None,
     status: Callable[[str], None] = lambda _: None,
 ) -> CurationEnd:
-    """Build or resume a data set. ``status`` receives messages, ``listener`` shows progress."""
+    """Build or resume a data set. ``status`` receives messages, ``listener`` shows progress.
+
+    Raises:
+        HarnessError: If some calls failed. Only these are repeated in the next session.
+    """
     with locked_stages(stages_folder(job.out), job.out) as stages:
         name = stages.result("name", key_of(), str, lambda: uuid4().hex)
         models, usd = list(job.models.values()), job.curation.budget.usd

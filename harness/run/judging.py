@@ -48,7 +48,7 @@ Unjudged = tuple[Instance[Any], Attempt, Mapping[str, int]]
 
 
 class OwedJudgements:
-    """The attempts that some judges must judge, or judge again after a ``retried`` outcome."""
+    """Attempts that lack a judgement, or whose judgement failed or has a ``retried`` outcome."""
 
     def __init__(
         self, path: Path, judges: Sequence[str], retried: Collection[JudgementOutcome] = ()
@@ -69,7 +69,7 @@ class OwedJudgements:
 
 
 class Judging:
-    """The part of a session that judges attempts, again if an outcome is in ``retried``."""
+    """The part of a session that judges attempts. ``retried``: outcomes of judgements to repeat."""
 
     def __init__(
         self,

@@ -49,7 +49,11 @@ class Paraphraser:
         instance: Instance[Any],
         origin: Origin,
     ) -> tuple[str, Rewriting]:
-        """Return a usable paraphrase, or the original text, and a record of the call."""
+        """Return the paraphrase if usable, or else the original text, and a record of the call.
+
+        Raises:
+            FatalCallError: If the failure of the call ends the run.
+        """
         messages = conversation(self._prompt, {"text": text})
         request = Request(self._bound.model.section.name, messages, self._decoding, 0, origin)
         try:

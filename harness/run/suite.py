@@ -51,6 +51,9 @@ def suite_tree(
         budget: Budget in US dollars for all runs together.
         published: Whether to use each benchmark's published data if it can be fetched, instead of
             the default.
+
+    Raises:
+        ConfigError: If a model is unknown, or two tasks or models have the same name in runs.
     """
     sections = [named_model(model) for model in models]
     data = {name: found.option for name, found in CATALOGUE.items() if found.option and published}

@@ -144,7 +144,7 @@ class AttemptIndex:
         return None
 
     def answers(self, instance: str, sample: int, round_: int) -> int:
-        """Return how often a round was answered after earlier rounds were last repeated."""
+        """Return how often a round was answered since the sample's earlier rounds last changed."""
         row = self._row(instance, sample, round_)
         return 0 if row is None else int(self._answers[row])
 

@@ -76,8 +76,8 @@ class _Line(LineName, gc=False):
 class JudgementIndex:
     """The judgements of a run's registered judges, as rows sorted by `judged_key`.
 
-    Each column has one element more than there are judgements. It stands for a missing judgement,
-    and the row number `NONE` (-1) selects it.
+    Each column ends with an additional element, which stands for a missing judgement. The row
+    number `NONE` (-1) selects it.
     """
 
     def __init__(self, folder: Path) -> None:

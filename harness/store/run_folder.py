@@ -232,7 +232,7 @@ class RunFolder:
         return id_
 
     def read_spending(self) -> Spending:
-        """Read the maximum amount that the run may have cost (US dollars), or 0."""
+        """Read the maximum that the run may have cost (0 if unrecorded), and by which session."""
         remedy = "Remove it: the cost is then taken from the run's attempts and the cache."
         return read_json(self.spending, Spending, remedy)
 
