@@ -101,7 +101,10 @@ def field_of(value: object) -> str | None:
 
 
 def located(checks: object, own: Callable[[str], str]) -> object:
-    """Return a list of checks with the paths of the files in it as ``own`` gives them."""
+    """Return a list of checks in which ``own`` has converted the path of each file.
+
+    Anything but a list is returned unchanged.
+    """
     if not isinstance(checks, list):
         return checks
 
@@ -127,7 +130,7 @@ def is_file(checker: object) -> bool:
 
 
 def from_row(row: Mapping[str, Any], name: str, check: str) -> Any:
-    """Return a field that a check needs of a row, or raise DataInvalid if the row lacks it."""
+    """Return the field ``name`` of a row for a check, or raise DataInvalid if there is none."""
     if name not in row:
         raise DataInvalid(
             f"the check {check!r} needs the field {name!r:.60}, which the row does not have.",
@@ -252,7 +255,11 @@ class Rules:
         return tuple(found)
 
     def checker(self, rule: Check) -> Checker:
-        """Return the checker for a check. Checks with equal options share a checker."""
+        """Return the checker for a check. Checks with equal options share a checker.
+
+        Raises:
+            ConfigError: If the options are wrong.
+        """
         key = rule.checker, msgspec.json.encode(rule.options, order="sorted", enc_hook=repr)
         if key not in self._checkers:
             if len(self._checkers) == MOST_CACHED:
@@ -295,7 +302,7 @@ def target_fields(check: Check) -> list[str]:
 
 @lru_cache
 def _parameters(checker: str) -> tuple[list[str], str, list[str]]:
-    """Return a checker's options, its main option, and its required ones of `FROM_ROW`."""
+    """Return a checker's options, its main option, and the options in `FROM_ROW` it requires."""
     parameters = inspect.signature(kind("checkers").load(checker)).parameters.values()
     own = {one.name: one.default for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD}
     principal = next((name for name in (*FROM_ROW, *own) if name in own), "")

@@ -35,7 +35,11 @@ class NoAnswerBlock(Unparseable):
 
 
 class BlockExtraction:
-    """An extraction of a named kind of block from a reply, such as ``last_fence``."""
+    """An extraction of a named kind of block from a reply, such as ``last_fence``.
+
+    Raises:
+        ConfigError: If there is no such kind, or the name of a tag is missing.
+    """
 
     expects: tuple[str, ...] = ()
 
@@ -158,7 +162,10 @@ class Found(NamedTuple):
 
 
 def answer_in(match: Any) -> str:
-    """Return the first group of a match, or the whole match if the pattern has no groups."""
+    """Return the first group that took part in a match, or "" if none did.
+
+    If the pattern has no groups, return the whole match.
+    """
     groups = match.groups() or (match[0],)
     return str(next((group for group in groups if group is not None), ""))
 
@@ -201,6 +208,7 @@ class RegexExtraction:
 
         Raises:
             Unparseable: If there is no answer, or it is empty.
+            PatternTooSlow, ConfigError: As in `Pattern.search`.
         """
         if (found := self.find(text)) and found.answer:
             return found.answer
@@ -215,7 +223,7 @@ class RegexExtraction:
         return text if found is not None and found.answer == answer.strip() else None
 
     def filled(self, answer: str) -> str | None:
-        """Return the first pattern's literal text around the answer, or None if it has none."""
+        """Return the answer within the first pattern's literal text, or None if there is none."""
         around = around_group(self.patterns[0].pattern)
         return answer.join(around) if around else None
 
@@ -253,8 +261,8 @@ class JsonExtraction:
         """Return the value of the key: a string unchanged, any other value as JSON.
 
         Raises:
-            Unparseable: If the reply has no JSON object, if the key is missing, or if the value is
-                too large.
+            Unparseable: As in `json_object`, or if the key is missing, or if the value is too large
+                or nested too deeply.
         """
         found: Any = json_object(text)
         for key in self._path:

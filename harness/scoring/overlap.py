@@ -48,7 +48,7 @@ def exact_match(answer: str, references: Iterable[str]) -> bool:
 
 
 def token_f1(answer: str, references: Iterable[str]) -> float:
-    """Return the highest F1 of the answer's words, as in SQuAD (Rajpurkar et al. 2016)."""
+    """Return the highest F1 of words over the references, as in SQuAD (Rajpurkar et al. 2016)."""
     return max((_f1(answer, reference) for reference in references), default=0.0)
 
 
@@ -61,7 +61,10 @@ def _f1(answer: str, reference: str) -> float:
 
 
 def named_label(answer: str, labels: Collection[str]) -> str | None:
-    """Return the longest label (already `bare`) that the answer is or begins with, or None."""
+    """Return the longest label that the answer equals or begins with, or None.
+
+    `bare` is applied to the answer, and must already have been applied to the labels.
+    """
     own = bare(answer)
 
     def begins(label: str) -> bool:
@@ -83,13 +86,16 @@ def rouge_l(answer: str, references: Iterable[str]) -> float:
 
 
 def covered(text: str, source: str) -> tuple[int, int]:
-    """Return how many words ``text`` has, and how many ``source`` has in the same order."""
+    """Return the number of words in ``text``, and how many of them ``source`` has in order."""
     words = tokens(text)
     return len(words), _common(words, tokens(source))
 
 
 def tokens(text: str) -> tuple[str, ...]:
-    """Return the words (ASCII letters and digits), in lower case; long ones as stems."""
+    """Return the words (runs of ASCII letters and digits) in lower case.
+
+    Words of four or more characters are stemmed.
+    """
     return _cached_tokens(text) if len(text) <= MEMORABLE else _tokens(text)
 
 

@@ -139,7 +139,11 @@ def own() -> Punkt:
 
 @cache
 def best(folder: Path | None = None) -> Punkt:
-    """Return NLTK's English sentence splitter (`english`), or `own` without its data."""
+    """Return the sentence splitter of `english` or, if NLTK's data is not installed, of `own`.
+
+    Raises:
+        DataInvalid: As in `english`.
+    """
     return english(folder) or own()
 
 
@@ -149,6 +153,10 @@ earlier_word_tokens: Callable[[str], list[str]] = EarlierWordTokenizer().tokeniz
 
 @cache
 def earlier(folder: Path | None = None) -> Punkt:
-    """Return the same sentence splitter as `best`, but with the settings of NLTK 3.9."""
+    """Return the same sentence splitter as `best`, but with the settings of NLTK 3.9.
+
+    Raises:
+        DataInvalid: As in `english`.
+    """
     found = best(folder)
     return Punkt(found._params, f"{found.name}, as in nltk 3.9", EarlierVariables)

@@ -70,7 +70,11 @@ def _bared(units: Iterable[str]) -> tuple[str, ...]:
 
 @cache
 def splitter(nltk_data: Path | None = None) -> Splitter:
-    """Return a splitter that uses `punkt.best`, also with data in the folder ``nltk_data``."""
+    """Return a splitter that uses `punkt.best`, which also searches the folder ``nltk_data``.
+
+    Raises:
+        DataInvalid: As in `punkt.english`.
+    """
     from harness.scoring import punkt  # the import of NLTK takes 0.4 s
 
     return Splitter(punkt.best(nltk_data), punkt.word_tokens)
@@ -210,7 +214,11 @@ def satisfied(base: Base, observed: Observed, target: Target) -> bool:
 
 
 def outcomes(base: Base, observed: Observed, target: Target) -> list[bool] | None:
-    """Return which observed items meet their target, or None if there is not one for each."""
+    """Return whether each observed item meets its target.
+
+    A single target applies to all items. The result is None if the value is missing, or if there
+    are more or fewer targets than items.
+    """
     if not isinstance(observed, tuple):  # a missing value
         return None
     targets = target if isinstance(target, tuple) else (target,) * len(observed)

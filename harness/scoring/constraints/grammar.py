@@ -140,7 +140,11 @@ def _paired(constraint: Constraint, targets: Target) -> Iterator[tuple[Base, Tar
 
 @cache
 def measure(name: str) -> ports.Measure:
-    """Return the measure plug-in called ``name``, created on first use."""
+    """Return the measure plug-in called ``name``, created on first use.
+
+    Raises:
+        ConfigError: If it is not installed, or cannot be loaded.
+    """
     with calling(f"The measure {name!r}"):
         found: ports.Measure = kind("measures").build(name, {})
     return found
@@ -201,7 +205,11 @@ def _converted(raw: object, form: type[_Form], where: str) -> _Form:
 
 
 def read_constraint(raw: object, where: str) -> Constraint:
-    """Parse a constraint from dicts and lists, without the checks of `refuse_misfits`."""
+    """Parse a constraint from dicts and lists, without the checks of `refuse_misfits`.
+
+    Raises:
+        DataInvalid: If it is not in the grammar. The message begins with ``where``.
+    """
     if not (isinstance(raw, Mapping) and "logic" in raw):
         return _converted(raw, Base, where)
     tree = _converted(raw, _PlainTree, where)

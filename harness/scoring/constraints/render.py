@@ -86,7 +86,7 @@ def _asked(base: Base, target: Target) -> str:
 
 
 def _asked_phrase(base: Base, measured: Transformation, nouns: Nouns, target: Target) -> str | None:
-    """Return a phrase like "exactly 6 sentences", or None unless it is a count or position."""
+    """Return a phrase for a count or position, such as "exactly 6 sentences", or else None."""
     if isinstance(measured, Count) and base.relation in AMOUNT:
         number = sole(target)
         plural = not isinstance(number, int) or number > 1
@@ -330,7 +330,7 @@ def _reason(finding: ConstraintFinding) -> str:
 
 @lru_cache(maxsize=4096)  # few kinds per data set, needed for every answer
 def _kind(base: Base, left_out: Target) -> str:
-    """Return a constraint's clause without its targets, which groups similar constraints."""
+    """Return a constraint's clause without its targets, so that similar constraints share it."""
     return clause(base, left_out).replace(str(_NUMBER), "N")
 
 

@@ -76,6 +76,8 @@ class VerifiableInstruction(Struct, frozen=True):
 
         Raises:
             PatternTooSlow: If a keyword is a pattern whose search takes too long.
+            ConfigError: If a keyword is not a valid pattern, or has been too slow too often.
+            DataMissing: If the check needs data that is not installed.
         """
         if not text.strip():
             return BLANK
@@ -147,7 +149,11 @@ def _arguments(check: Check) -> type[Struct]:
 
 
 def versions(ids: Collection[str]) -> dict[str, str]:
-    """Return the versions of packages and hashes of data on which instructions depend, by name."""
+    """Return the versions of packages and hashes of data on which instructions depend, by name.
+
+    Raises:
+        DataMissing: If the data is not installed.
+    """
     found = {}
     for library in sorted({LIBRARIES[name] for name in LIBRARIES.keys() & ids}):
         if library == "syllapy":
@@ -160,7 +166,11 @@ def versions(ids: Collection[str]) -> dict[str, str]:
 
 
 def judge(asked: Sequence[VerifiableInstruction], text: str) -> list[Verdict]:
-    """Return a verdict on the text for each of a prompt's instructions."""
+    """Return a verdict on the text for each of a prompt's instructions.
+
+    Raises:
+        PatternTooSlow, ConfigError, DataMissing: As in `VerifiableInstruction.check`.
+    """
     loosened = list(variants(text))[1:]
     found = []
     for one in asked:
@@ -171,7 +181,10 @@ def judge(asked: Sequence[VerifiableInstruction], text: str) -> list[Verdict]:
 
 
 def variants(text: str) -> Iterator[str]:
-    """Yield the text, also without its first line, last line or both, each also without ``*``."""
+    """Yield the text, then the text without its first line, its last line and both.
+
+    The same four follow without asterisks. Repeated variants are omitted.
+    """
     lines = text.split("\n")
     cut = ("\n".join(part).strip() for part in (lines[1:], lines[:-1], lines[1:-1]))
     whole = [text, *cut]

@@ -278,8 +278,8 @@ def repeat_span(
 ) -> None:
     """Check that the text copies a part of ``prompt_to_repeat``, ignoring case.
 
-    The part is from character ``n_start`` to ``n_end``, inclusive and counted from 0. In the
-    corrected check, these are numbers of words.
+    The part is from character ``n_start`` to ``n_end``, inclusive and counted from 0. The corrected
+    check counts words instead of characters.
     """
     wanted = prompt_to_repeat[n_start : n_end + 1]
     if corrected:

@@ -327,7 +327,8 @@ def keyword_specific_position(
 ) -> None:
     """Check that the keyword is word ``m`` of sentence ``n``, both counted from 1.
 
-    Punctuation marks count as words; in the corrected check, they do not.
+    Punctuation marks count as words; in the corrected check, they do not. If ``keyword`` is a list,
+    only its first item is used.
     """
     found = _sentences(text)
     require_relation(len(found), "at least", n, "sentences")
@@ -340,7 +341,10 @@ def keyword_specific_position(
 
 @training("keywords:start_end")
 def start_end(text: str) -> None:
-    """Check that the text begins and ends with the same word, ignoring case."""
+    """Check that the text begins and ends with the same word, ignoring case.
+
+    Punctuation marks count as words, even at the end.
+    """
     found = tokens(text)
     require_relation(len(found), "at least", 2, "words")
     same = found[0].lower() == found[-1].lower()

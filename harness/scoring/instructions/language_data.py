@@ -93,7 +93,8 @@ def first_tag(words: list[str]) -> str:
     """Return the Penn Treebank tag of the first word, such as ``VB`` for a verb.
 
     Raises:
-        DataMissing: If NLTK's tagger is not installed.
+        DataInvalid: If NLTK's tagger cannot be read.
+        DataMissing: If it is not installed.
     """
     # The tagger goes from left to right, and looks at most two words ahead.
     (_, tag), *_ = _tagger().tag(words[:3])

@@ -129,7 +129,10 @@ def require_count(
 def require_relation(
     count: int, relation: Relation, wanted: int, what: str, where: str = ""
 ) -> None:
-    """Raise NotFollowed unless ``count`` is "less than" or "at least" ``wanted``."""
+    """Raise NotFollowed unless ``count`` is "less than" or "at least" ``wanted``.
+
+    ``relation`` says which. ``what`` and ``where`` are the same as in `require_count`.
+    """
     holds = count < wanted if relation == "less than" else count >= wanted
     said = f"{relation.replace('less', 'fewer')} {wanted:,}"
     require(holds, where + counted(count, what, said))
