@@ -77,14 +77,21 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant,
 
 
 def write(value: Any, indent: int | None = 4) -> str:
-    """Return a value that `check_json` accepts as JSON, on one line if ``indent`` is None."""
+    """Return JSON, on one line if ``indent`` is None, of a value that `check_json` accepts."""
     mark = uuid4().hex  # json cannot write Decimals: each is first written as a marked string
     text = json.dumps(value, ensure_ascii=False, indent=indent, default=lambda n: f"{mark}{n}")
     return re.sub(f'"{mark}([^"]*)"', r"\1", text) if mark in text else text
 
 
 def tree(text: str, *, paper: bool) -> Node:
-    """Return the root node of a JSON document. Of repeated keys, the last one counts."""
+    """Return the root node of a JSON document. Of repeated keys, the last one counts.
+
+    ``paper`` makes no difference.
+
+    Raises:
+        ValueError: If the text is not JSON.
+        UnparseableDocument: If the document is nested too deeply.
+    """
     json.loads(text)
     tokens = _TOKEN.finditer(text)
     return _node(next(tokens), tokens, 0)

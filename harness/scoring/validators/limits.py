@@ -173,7 +173,11 @@ def exact(text: str) -> float | Decimal:
 
 
 def json_number(text: str) -> Number | None:
-    """Return the value of the text if it is a JSON number, otherwise None."""
+    """Return the value of the text if it is a JSON number, otherwise None.
+
+    Raises:
+        UnparseableDocument: As in `whole` and `exact`.
+    """
     if not (found := _JSON_NUMBER.fullmatch(text)):
         return None
     return exact(text) if found[1] or found[2] else whole(text)
@@ -224,7 +228,7 @@ def follow(value: Any, path: Sequence[Any], missing: Any = None) -> Any:
 
 
 def resolve(fragment: str, schema: Any) -> tuple[tuple[str | int, ...], Any] | None:
-    """Return what a fragment such as ``/definitions/a`` points to, and its path, or None."""
+    """Return the path and value that a fragment such as ``/definitions/a`` points to, or None."""
     path: list[str | int] = []
     for token in map(_unescaped, unquote(fragment).split("/")[1:]):
         if isinstance(schema, dict) and token in schema:

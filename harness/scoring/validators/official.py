@@ -1,9 +1,9 @@
 """Reproduces the official verdicts of JSONSchemaBench: lm-eval 0.4.13 (`jsonschema_bench`).
 
-lm-eval validates with Python's `jsonschema` and format checks, always under Draft 2020-12. An
-invalid schema or an exception makes every document invalid. Correct values of ``ipv4``, ``ipv6``
-and ``uuid`` are refused, because lm-eval's checks of these formats return nothing. Unlike in
-lm-eval, no reference is fetched, and work that may never end is stopped (`Undecided`).
+lm-eval validates with Python's `jsonschema` and format checks, always under Draft 2020-12. A
+document is invalid if its schema is, or if an exception is raised. Correct values of ``ipv4``,
+``ipv6`` and ``uuid`` are refused, because lm-eval's checks of these formats return nothing. Unlike
+in lm-eval, no reference is fetched, and work that may never end is stopped (`Undecided`).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def read(text: str) -> Any:
     """Return the value that lm-eval validates.
 
     Raises:
-        UnparseableDocument: If there is none.
+        UnparseableDocument: If the answer is not JSON, or exceeds a limit.
     """
     limits.check_length(text)
     value = json_text.read_as_paper(json_in(text))
@@ -93,7 +93,11 @@ class OfficialValidator(PaperValidator):
             self._refused = _exception(error, "$schema")
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
-        """Return up to 20 violations in a value, or () if lm-eval accepts the value."""
+        """Return up to 20 violations in a value, or () if lm-eval accepts the value.
+
+        Raises:
+            Undecided: If validation takes too long, or the engine crashes.
+        """
         if self._refused:
             return (self._refused,)
         CLOCK.start(self._seconds)

@@ -249,7 +249,7 @@ class PaperValidator:
 
         Raises:
             Undecided: If validation takes too long, or the engine fails.
-            DataInvalid: If the schema has a wrong reference or pattern.
+            DataInvalid: If a reference of the schema leads nowhere, or a pattern is invalid.
         """
         schemas.check_work(self._values, value, MOST_WORK)
         CLOCK.start(self._seconds)

@@ -54,7 +54,11 @@ class StrictValidator:
         self._engine, self._small_patterns = _compiled(schema, draft)
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
-        """Return the violations in a value, or only one if listing all of them takes too long."""
+        """Return the violations in a value, or only one if listing all would take too long.
+
+        Raises:
+            Undecided: If even that takes too much work, or the engine fails.
+        """
         schemas.check_work(self._values, value, MOST_WORK)
         if self._refers or not self._small_patterns:
             self._check_routes(value)
@@ -173,7 +177,7 @@ _MEMBERS = ("properties", *_OTHER_MEMBERS, "patternProperties")
 
 
 def _inside(schema: dict[str, Any], words: Sequence[str]) -> tuple[list[Any], list[Any]]:
-    """Return the subschemas in lists and in ``properties``, and the others, of some keywords."""
+    """Return the subschemas of keywords: those in lists and ``properties``, and all others."""
     one_of: list[Any] = []
     others: list[Any] = []
     for word in words:

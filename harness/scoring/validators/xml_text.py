@@ -101,7 +101,11 @@ def _parse(text: str, *, doctype: bool) -> _Element:
 
 
 def read(text: str, schema: Any = True) -> Any:
-    """Return the value of XML. ``schema`` gives the types of elements without ``type``."""
+    """Return the value of XML. ``schema`` gives the types of elements without ``type``.
+
+    Raises:
+        UnparseableDocument: If the text is not XML in the form of json2xml, or exceeds a limit.
+    """
     return _value(_parse(text, doctype=False), Expected([schema], schema))
 
 
@@ -207,7 +211,7 @@ class Expected:
 
     @property
     def types(self) -> frozenset[str]:
-        """The types that all subschemas allow or, if there are none, that any subschema allows."""
+        """The types that all subschemas allow or, if they have none in common, that any allows."""
         named = [types for schema in self.schemas if (types := _types(schema))] or [ALL]
         return frozenset.intersection(*named) or frozenset().union(*named)  # none common: all
 
@@ -292,6 +296,9 @@ def tree(text: str, *, paper: bool) -> Node:
 
     This is the root element or, if ``paper`` is set, an object that holds it. Offsets are bytes of
     the stripped text, from an element's first ``<`` to its last ``>``.
+
+    Raises:
+        UnparseableDocument: If the text is not XML, or exceeds a limit.
     """
     root = _parse(text, doctype=paper)
     if not paper:
@@ -338,7 +345,11 @@ _ESCAPES = str.maketrans(
 
 
 def write(value: Any) -> str:
-    """Return a value that `check_json` accepts as XML that `read` can read without a schema."""
+    """Return XML, readable by `read` without a schema, of a value that `check_json` accepts.
+
+    Raises:
+        UnparseableDocument: If a string has a character that XML cannot contain.
+    """
     # The paper's root has no type; it gets one if it would otherwise be misread.
     clear = isinstance(value, dict) and value and list(value) != ["item"]
     kind = "" if clear else f' type="{_type(value)}"'

@@ -70,7 +70,11 @@ def read_as_paper(text: str) -> Any:
 
 
 def tree(text: str, *, paper: bool) -> Node:
-    """Return the root node of a YAML document, with offsets that include tags and anchors."""
+    """Return the root node of a YAML document, with offsets that include tags and anchors.
+
+    Raises:
+        UnparseableDocument: If the text is not a single document, or exceeds a limit.
+    """
     return _Reader(text, paper=paper).document()
 
 
