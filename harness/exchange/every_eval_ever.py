@@ -47,8 +47,8 @@ def write_every_eval_ever(
     ``fields`` are the values of `FIELDS` that the user sets.
 
     Returns:
-        The path of the results, and the numbers of samples written and skipped. A sample
-        is skipped if no result has a value for it.
+        The path of the results, the number of samples written, and the number skipped because no
+        result has a value for them.
 
     Raises:
         ConfigError: If a field is unknown, missing or not one of its choices.

@@ -233,7 +233,7 @@ class ExportedRows:
 
 
 def _unused(name: str, taken: Mapping[str, Kind]) -> str:
-    """Return a column name that is not taken, in upper or lower case, such as ``name_2``."""
+    """Return the name or, if it is taken in upper or lower case, a variant such as ``name_2``."""
     name = name.replace("\0", "\ufffd")
     lowered = {other.lower() for other in taken}
     number, unused = 1, name

@@ -22,12 +22,15 @@ FROM_THE_RUN = ("value",)  # fields that cannot be set by hand
 def write_hf_results(run: ExportedRun, path: Path, fields: Mapping[str, str]) -> float:
     """Write a run's primary metric as a YAML list with one entry, and return the metric's value.
 
-    ``fields`` are those of `huggingface_hub.EvalResultEntry`. Two are required, ``dataset_id`` and
-    ``task_id``, which say to which benchmark of the Hub the result belongs.
+    ``fields`` are those of `huggingface_hub.EvalResultEntry`, except ``value``. Two are required:
+    ``dataset_id`` and ``task_id``, which identify the benchmark on the Hub.
 
     Raises:
-        ConfigError: If a field is unknown or missing, or if the run's answers are simulated.
+        ConfigError: If a field is unknown, missing or invalid, or if the run's answers are
+            simulated.
         DataMissing: If the primary metric was not measured.
+        ExtraMissing: If huggingface_hub is not installed.
+        StoreFailed: If the file cannot be written.
     """
     hub = import_extra("huggingface_hub", "exchange")
     known = {field.name for field in fields_of(hub.EvalResultEntry)} - set(FROM_THE_RUN)

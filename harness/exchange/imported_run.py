@@ -90,7 +90,7 @@ def number(value: Any, where: str) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class FoundScore:
-    """A score in an imported file. If it is ``graded`` (correct or incorrect), it is a verdict."""
+    """A score in an imported file. It is ``graded`` if it says that an answer is right or wrong."""
 
     value: float | None
     graded: bool = False
@@ -107,7 +107,7 @@ def judged(
     """Decide which scores are verdicts, and which score decides whether an answer passed.
 
     A score is a verdict if all its values in the file are grades. It is also a verdict if all its
-    values are 0 or 1, and either ``is_accuracy`` says so or the user names it. The deciding score
+    values are grades, 0 or 1, and ``is_accuracy`` says so or the user names it. The deciding score
     is the one that the user ``wanted``, else the tool's ``headline``, else the first verdict or, if
     there is none, the first score with a value.
 
@@ -171,7 +171,11 @@ def config(task: str, model: str, samples: int, decoding: Mapping[str, Any]) -> 
 def manifest(
     task: str, model: str, data: Mapping[str, str], measure: str | None, **others: Any
 ) -> dict[str, Any]:
-    """Return a manifest for results. ``data`` maps each instance to a hash of its data."""
+    """Return a manifest for another tool's results.
+
+    ``data`` maps each instance to a hash of its data. ``measure`` is the primary metric (None for
+    the pass rate). ``others`` are further entries, which may replace the manifest's own.
+    """
     whole = "\n".join(f"{name}={data[name]}" for name in sorted(data))
     hashed = hashlib.sha256(whole.encode(errors="replace")).hexdigest()
     fingerprint = {"dataset_sha256": hashed}

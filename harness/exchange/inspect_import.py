@@ -115,9 +115,10 @@ def read_inspect(path: Path, task: str = "", score: str = "") -> Imported:
 
     Raises:
         ConfigError: If the log has no such score.
-        DataInvalid: If the log cannot be read, or is too large.
+        DataInvalid: If the log is malformed or too large.
         DataMissing: If there is no such file.
         ExtraMissing: If Inspect is not installed.
+        StoreFailed: If the file cannot be read.
     """
     log = _read_log(path)
     spec, samples = log.eval, _samples(path, log)
@@ -189,7 +190,7 @@ def _exported(
 
 
 def _with_groups(attempts: list[Placed]) -> list[Placed]:
-    """Return the attempts with only those labels that have few distinct values."""
+    """Return the attempts with only those labels whose values are few and short."""
     values: dict[str, set[Any]] = {}
     for _, attempt in attempts:
         for label, value in attempt.groups.items():

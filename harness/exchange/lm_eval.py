@@ -1,8 +1,8 @@
 """Reads lm-eval's samples (``--log_samples``) as a run, and writes a run in the same format.
 
-When read, a document becomes an instance with one sample. If a file has several extractions
-(filters) of the document's answer, their metrics become scores of one attempt, named
-``METRIC,FILTER``.
+When read, a document becomes an instance with one sample, or with several if the harness wrote
+them. If a file has several extractions (filters) of the document's answer, their metrics become
+scores of one attempt, named ``METRIC,FILTER``.
 
 When written, each of several samples of an instance is a filter: ``sample-0``, ``sample-1`` and so
 on. Only a sample's last round is written, with the earlier rounds as part of its prompt.
@@ -63,6 +63,7 @@ def read_lm_eval(path: Path, task: str = "", score: str = "") -> Imported:
         ConfigError: If the file has no such score.
         DataInvalid: If the file is malformed.
         DataMissing: If there is no such file.
+        StoreFailed: If the file cannot be read.
     """
     named = NAME.fullmatch(path.name)
     task = task or (encodable(named[1]) if named else "imported")
@@ -283,8 +284,8 @@ def write_lm_eval(run: ExportedRun, path: Path) -> tuple[int, int]:
     """Write a run's samples in lm-eval's format, atomically.
 
     Returns:
-        The numbers of samples written and skipped. A sample with neither a verdict nor a score is
-        skipped.
+        The number of samples written, and the number skipped because they have neither a verdict
+        nor a score.
 
     Raises:
         StoreFailed: If the file cannot be written.

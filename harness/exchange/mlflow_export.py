@@ -25,7 +25,7 @@ def log_mlflow(run: ExportedRun, rows: ExportedRows, experiment: str = "") -> st
     MLflow's parameters cannot change. If the run file has changed since the export (to have more
     samples, for example), the run is therefore logged as another run.
 
-    Without a name, the experiment is ``MLFLOW_EXPERIMENT_NAME``.
+    If ``experiment`` is empty, MLflow chooses it, for example by ``MLFLOW_EXPERIMENT_NAME``.
 
     Returns:
         The tracking URI, the experiment and the id of the logged run, in one sentence.

@@ -13,7 +13,8 @@ from harness.records import content_hash
 def log_wandb(run: ExportedRun, rows: ExportedRows, project: str = "") -> str:
     """Log a run to Weights & Biases, or update its earlier export.
 
-    ``project`` is ``PROJECT`` or ``ENTITY/PROJECT``; empty for ``WANDB_PROJECT``.
+    ``project`` has the form ``PROJECT`` or ``ENTITY/PROJECT``. If it is empty, wandb chooses the
+    project, for example by the environment variable ``WANDB_PROJECT``.
 
     Returns:
         The URL of the logged run or, if wandb is offline, the command that uploads it.
