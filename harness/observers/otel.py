@@ -22,7 +22,8 @@ class OpenTelemetry:
     """Sends each session of a run as an OpenTelemetry trace.
 
     If the program has set OpenTelemetry's global tracer provider, this provider receives the spans.
-    Otherwise they are sent by OTLP over HTTP, to ``OTEL_EXPORTER_OTLP_ENDPOINT``.
+    Otherwise they are sent by OTLP over HTTP, to ``OTEL_EXPORTER_OTLP_ENDPOINT``. Prompts, answers
+    and the reasons of scores are included only if ``content`` is true.
     """
 
     def __init__(self, *, content: bool = False) -> None:
@@ -72,7 +73,10 @@ class OpenTelemetry:
         span.end(ended)
 
     def run_ended(self, ended: str, metrics: Mapping[str, Any]) -> None:
-        """End the session's span with the run's totals, and send all spans."""
+        """End the session's span with the run's totals.
+
+        All spans are then sent, unless the program has set its own provider, which sends them.
+        """
         overall = metrics.get("overall", {})
         found = {
             "harness.ended": ended,

@@ -1,9 +1,9 @@
 """The server of the live page, as an ASGI application on this machine's loopback address.
 
 Model output and other web pages are treated as hostile. Every request needs the token, which is in
-the printed URL and is then kept in a cookie. The request's Host must be this server's own, against
-DNS rebinding, and so must its Origin if it has one. The only request that changes anything is the
-one that stops a run (`request_stop`), and it must have an Origin.
+the printed URL and is then kept in a cookie. To prevent DNS rebinding, the request's Host must be
+this server's own, and so must its Origin if it has one. The only request that changes anything is
+the one that stops a run (`request_stop`), and it must have an Origin.
 """
 
 from __future__ import annotations
@@ -86,8 +86,9 @@ class Refused(Exception):
 class LiveView:
     """The ASGI application of the live page.
 
-    ``port`` is the server's port, which the Host of every request must name. ``answers_of`` returns
-    the facts that a run's task knows about answers.
+    ``roots`` are the folders that contain the runs. ``port`` is the server's port, which the Host
+    of every request must name. ``answers_of`` returns the facts that a run's task knows about
+    answers, or None.
     """
 
     def __init__(

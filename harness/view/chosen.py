@@ -238,9 +238,10 @@ class Chosen:
         }
 
     async def cases(self, asked: CaseFilter, start: int, end: int) -> dict[str, object]:
-        """Return the cases ``start`` to ``end`` that a filter selects, and their total number.
+        """Return the cases ``start`` to ``end`` (exclusive) that a filter selects, at most 1,000.
 
-        At most 1,000 cases are returned.
+        The result also has the numbers of all selected cases and of their instances, and the share
+        of the files that has been searched for the filter's text.
         """
         table = await self._cases()
         known = self._computed.findings if self._computed else Findings()

@@ -61,7 +61,7 @@ class RunList:
         self.revision = 0
 
     def look(self) -> None:
-        """Look for changes in all folders, at most once in `SCAN_S` seconds. Thread-safe."""
+        """Look for changes in all folders, at most once every `SCAN_S` seconds. Thread-safe."""
         with self._lock:
             self._look()
 
@@ -111,6 +111,10 @@ def summary(
         status: The status of the latest session, or None if there is none.
         line_at: When the last attempt was written (epoch seconds), or None if unknown.
         revision: The revision of the list in which this entry is new.
+
+    Raises:
+        DataInvalid: If the run's metrics cannot be decoded.
+        StoreFailed: If the run's manifest cannot be read.
     """
     manifest = folder.read_manifest()
     metrics: Metrics | None = None
