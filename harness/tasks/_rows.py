@@ -50,6 +50,7 @@ def rows(path: Path) -> Iterator[tuple[str, Row]]:
 
     Raises:
         DataInvalid: If the file is malformed, has no rows, or nests values too deeply.
+        DataMissing: If the file cannot be read.
     """
     suffix = path.suffix.lower()
     if suffix in (".yaml", ".yml", ".json"):
@@ -74,7 +75,12 @@ class _Turn(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def turns_of(row: Row) -> tuple[Message, ...]:
-    """Return the conversation in a row's ``messages``, or its ``prompt`` as one user message."""
+    """Return the conversation in a row's ``messages``, or its ``prompt`` as one user message.
+
+    Raises:
+        DataInvalid: If the row has neither, or ``messages`` is malformed or does not end with the
+            user's turn.
+    """
     if isinstance(row.get("prompt"), str) and "messages" not in row:
         return (Message("user", row["prompt"]),)
     if "messages" not in row:
@@ -95,7 +101,8 @@ def read_all(path: Path, item: Callable[[Row, str], T]) -> Iterator[T]:
     """Yield ``item(row, location)`` for each row of a file.
 
     Raises:
-        DataInvalid: If two items have the same id.
+        DataInvalid: If the file is malformed or has no rows, or two items have the same id.
+        DataMissing: If the file cannot be read.
     """
     return unique((where, item(row, where)) for where, row in rows(path))
 
@@ -116,7 +123,12 @@ def unique(found: Iterable[tuple[str, T]]) -> Iterator[T]:
 
 
 def text_id(row: Row, default: int | str, where: str) -> str:
-    """Return a row's ``id`` (or ``default``) as text. Error messages begin with ``where``."""
+    """Return a row's ``id`` (or ``default``) as text.
+
+    Raises:
+        DataInvalid: If it is empty, or neither text nor an integer. The message begins with
+            ``where``.
+    """
     name = row.get("id", default)
     if isinstance(name, bool) or not isinstance(name, str | int) or name == "":
         raise DataInvalid(f"{where}'id' must be text or an integer.")
@@ -223,7 +235,7 @@ SUMMARY = ("n", "mean", "s.d.", "min", "median", "max")
 
 
 def summary(numbers: Sequence[float]) -> tuple[float | None, ...]:
-    """Return the statistics that `SUMMARY` lists, None for those of too few numbers."""
+    """Return the statistics that `SUMMARY` lists. Those that need more numbers are None."""
     if not numbers:
         return (0, *[None] * 5)
     deviation = stdev(numbers) if len(numbers) > 1 else None

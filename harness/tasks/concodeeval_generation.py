@@ -128,6 +128,10 @@ class ConCodeEvalGeneration(ConCodeEval):
           paper's RTV%). Integers and floats are both numbers.
 
         The details of ``valid`` list the `Constraints` that apply to the sample.
+
+        Raises:
+            NoAnswerBlock, UnparseableDocument: If the sample cannot be found or read. The error has
+                the scores.
         """
         item = instance.data
         try:

@@ -1,9 +1,10 @@
 """ConCodeEval's validation task: decide whether a sample satisfies a schema written as code.
 
-Kammakomati et al. 2024, arXiv 2407.03387. The answer is the yes or no that is a reply's first word.
-Otherwise it is the reply's last line or the last "answer is …". If there is none of these, it is
-the yes or no that stands alone anywhere in the reply, which must not contain both. A "no" before a
-noun ("no errors", 'no "required" member') does not count, nor does "Yes/No".
+Kammakomati et al. 2024, arXiv 2407.03387. The answer is a reply's first word, if that is yes or no.
+Otherwise it is the last line, if that is only yes or no, or else the one in the last "answer is …".
+Without any of these, it is the yes or no that stands alone anywhere in the reply, which must not
+contain both. A "no" before a noun ("no errors", 'no "required" member') does not count, nor does
+"Yes/No".
 """
 
 from __future__ import annotations
@@ -85,6 +86,9 @@ class ConCodeEvalValidation(ConCodeEval):
         """Yield each sample in each output format. Samples of equal schemas form one cluster.
 
         An invalid sample also has the groups ``keyword``, ``sample_third`` and ``schema_third``.
+
+        Raises:
+            DataInvalid: If the validator contradicts a sample's label.
         """
         for row, text, constraints in self.schemas:
             for found in self.benchmark.samples[row.id]:
@@ -120,7 +124,11 @@ class ConCodeEvalValidation(ConCodeEval):
         return self.conversation(fields, shown)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return the score ``correct``: whether the answer (yes or no) is right."""
+        """Return the score ``correct``: whether the answer (yes or no) is right.
+
+        Raises:
+            Unparseable: If the reply has neither yes nor no, or both.
+        """
         answer, item = yes_or_no(text), instance.data
         if answer == item.label:
             return {"correct": Score(True, True, details={"said": answer})}

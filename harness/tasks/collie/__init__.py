@@ -142,7 +142,11 @@ class CollieTask:
         return found
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return one user message, with shots in the form of the published one-shot prompts."""
+        """Return one user message, with shots in the form of the published one-shot prompts.
+
+        Raises:
+            ConfigError: If a shot has no example.
+        """
         shown = []
         for shot in shots:
             if shot.data.example is None:

@@ -60,9 +60,9 @@ def rendered(
 ) -> tuple[str, Spans]:
     """Return a schema in a representation, and the position of each keyword in the text.
 
-    Positions are the start and end by JSON Pointer: of the keyword's name, of pydantic's equivalent
-    (the first required field for ``required``, the type in brackets for ``items``), or of the
-    clause in English. Errors are those of `render`.
+    Positions are (start, end) by the keyword's JSON Pointer. They are those of the keyword's name,
+    of pydantic's equivalent (the first required field for ``required``, the type in brackets for
+    ``items``), or of the clause in English. Errors are those of `render`.
     """
     if RESERVED.search(json.dumps(schema, ensure_ascii=False)):
         raise DataInvalid("A schema cannot contain the noncharacters U+FDD0 to U+FDD2.")

@@ -156,7 +156,10 @@ _APPLIES_TO = {keyword: types for types, words in _TYPES.items() for keyword in 
 
 
 def sample_third(sample: str, output: Format, path: str, mode: Mode) -> str:
-    """Return the third of a sample that has the value at a path, or "whole" or "unknown"."""
+    """Return the third of a sample that has the value at a path.
+
+    The result is "whole" if the path is the root, and "unknown" if the value cannot be located.
+    """
     if not path:
         return "whole"
     found = locate(sample, output, path, mode=mode)

@@ -122,7 +122,7 @@ class FollowBenchTask:
         return (Message("user", instance.data.instruction),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return the score ``rule`` on all constraints, or none if a judge decides."""
+        """Return ``rule``: whether an answer meets all constraints; no score if a judge decides."""
         if (rule := instance.data.rule) is None:
             return {}
         reason = rule.violation(text)

@@ -27,7 +27,11 @@ MOST_SHOWN = 80  # maximum characters of a target that a reason shows
 
 
 class FollowBenchRule(NamedTuple):
-    """A check of answers, its key in `TARGETS` or `CHECKS`, and an answer that should pass it."""
+    """A check of answers, and an answer that should pass it.
+
+    ``source`` is the check's key in `TARGETS` or `CHECKS` or, for the category ``example``, the
+    row's source.
+    """
 
     violation: Check
     source: str
@@ -38,6 +42,9 @@ def rule_for(
     category: str, kind: str, source: str, example_id: int, level: int, target: str
 ) -> FollowBenchRule | None:
     """Return the rule for a row of the data set, or None if a judge decides.
+
+    The arguments are fields of the row: ``category`` is its ``constraint_type``, and ``kind`` is
+    its ``category`` or, if that is empty, also its ``constraint_type``.
 
     Raises:
         ValueError: If the target is not in the form that the rule needs.
@@ -228,7 +235,7 @@ def _points_are_short(text: str) -> bool:
 
 
 def _levels(*checks: Check) -> tuple[Check, ...]:
-    """Return a check for each level: those of this level and of all lower ones."""
+    """Return a check for each level, which combines the checks of this and all lower levels."""
     return tuple(_all(*checks[:level]) for level in range(1, len(checks) + 1))
 
 

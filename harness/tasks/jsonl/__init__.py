@@ -202,7 +202,11 @@ class JsonlTask:
         return instance.data.messages
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return the score of each rule, without a value if extracting takes too long."""
+        """Return the score of each rule, without a value if extracting takes too long.
+
+        Raises:
+            Unparseable: If a reply has no answer that the option ``extract`` or a rule can read.
+        """
         checks, of = instance.data.rules, {"text": text, "answer": text}
         if self._extraction is not None and checks:
             try:
@@ -213,7 +217,10 @@ class JsonlTask:
         return {rule.name: checker(rule).check(of[rule.of], instance) for rule in checks}
 
     def score_parsed(self, instance: One, answer: str) -> Mapping[str, Score]:
-        """Return scores without verdicts by the rules that check the extracted answer."""
+        """Return the scores of an answer that a judge found in a reply, without verdicts.
+
+        Only the rules that check the extracted answer, not the whole reply, give a score.
+        """
         return {
             rule.name: replace(self._rules.checker(rule).check(answer, instance), passed=None)
             for rule in instance.data.rules
@@ -261,7 +268,7 @@ class JsonlTask:
         return next((text for text in found if self._passes(instance, text)), None)
 
     def expected_answer(self, instance: One) -> str | None:
-        """Return the reference answer or, if none passes, one that can be scored."""
+        """Return the reference answer or, if none passes, a target, preferably a readable one."""
         found = list(self._candidates(instance.data.row))
         readable = [text for text in found if self._scores(instance, text) is not None]
         return self.reference(instance) or next(iter(readable or found), None)

@@ -1,4 +1,4 @@
-"""Turns rows into conversations, groups and criteria for judges, and defines the presets.
+"""Reads groups and criteria for judges from rows, and defines the presets.
 
 A row is judged by the judges named in its checks (``- judge: NAME``; a panel's name stands for all
 of its judges), and by judges that no check of any row names. A judge that is named in a check is
@@ -133,7 +133,10 @@ class JudgeChecks:
         return judge in found or judge not in self._named
 
     def criteria(self, row: Row, found: ByJudge, judge: str | None) -> tuple[str, ...]:
-        """Return the criteria of a row and its checks for one judge, or for all (None)."""
+        """Return the criteria of a row for one judge, or for all judges (None).
+
+        ``found`` has the criteria in the row's checks, by judge.
+        """
         if own := found.get(judge or ""):
             return own
         others = [] if judge in found else [text for own in found.values() for text in own]

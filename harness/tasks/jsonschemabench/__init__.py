@@ -133,6 +133,10 @@ class JSONSchemaBenchTask:
         """Yield the schemas in file order or, for the prompt ``copy``, their labelled instances.
 
         Labelled instances have the group ``label`` (valid or invalid) and one cluster per schema.
+
+        Raises:
+            ConfigError: If a data set to use does not exist.
+            DataInvalid: If the file is malformed.
         """
         for item in self._items():
             groups = {"dataset": item.dataset}
@@ -230,14 +234,14 @@ class JSONSchemaBenchTask:
         return _first_block(text) if self._verdicts == "strict" else None
 
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
-        """Return the scores of an answer that is not JSON; of a copy, none that decides."""
+        """Return the scores of an answer that is not JSON. For a copy, none of them decides."""
         found = _accepted(json=False)
         if instance.data.asked is None:
             found[COMPLIANT] = Score(False, False, "not JSON")
         return found
 
     def score_of_refused_constraint(self, instance: One) -> Mapping[str, Score]:
-        """Return ``declared`` as False: the provider does not accept the schema."""
+        """Return ``declared`` and, unless an instance is to be copied, ``compliant`` as False."""
         found = {DECLARED: Score(False)}
         if instance.data.asked is None:
             found[COMPLIANT] = Score(False, False, "the provider refuses the schema")
@@ -369,7 +373,11 @@ class _Row(Struct):
 
 
 def read_items(path: Path) -> Iterator[SchemaItem]:
-    """Yield the schemas of a file in order. Unknown keys of a row are ignored."""
+    """Yield the schemas of a file in order. Unknown keys of a row are ignored.
+
+    Raises:
+        DataInvalid: If the file is malformed, or two schemas have the same name.
+    """
     found = ((where, converted(row, _Row, where)) for where, row in rows(path))
     return unique(
         (where, SchemaItem(row.name, row.dataset or "none", row.schema, row.instances))

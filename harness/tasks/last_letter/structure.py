@@ -207,7 +207,7 @@ def of_words(name: str, *words: str) -> LetterQuestion:
 
 
 def fresh(n: int, seed: int) -> Iterator[LetterQuestion]:
-    """Yield n distinct random questions. For a smaller n, they are the first of the same."""
+    """Yield n distinct random questions. A smaller n gives the first of the same questions."""
     drawn = {shot.words for shot in SHOTS}
     for number in range(n):
         chance = random.Random(f"last_letter/{seed}/{number}")

@@ -112,8 +112,9 @@ class LmEvalTask:
         }
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return lm-eval's prompt or, for given answers, each of them behind its context.
+        """Return lm-eval's prompt or, if answers are given, the answers with their contexts.
 
+        A context is a user message. The answers to it follow as assistant messages.
         ``shots`` are not used: lm-eval puts few-shot examples into the prompt.
         """
         document = instance.data
@@ -179,11 +180,14 @@ class LmEvalTask:
         return self.score(instance, "") if instance.data.generates else {}
 
     def aggregate_answers(self, answers: Iterable[GivenAnswer]) -> Aggregates:
-        """Return lm-eval's metrics of tasks and groups, as ``METRIC,FILTER``."""
+        """Return lm-eval's metrics (``METRIC,FILTER``) of tasks and groups, by their names."""
         return scoring.aggregated(self._loaded, answers)
 
     def extracted(self, instance: One, text: str) -> str | None:
-        """Return what the task's first filter leaves of an answer."""
+        """Return what the task's first filter leaves of an answer, or None if it changes nothing.
+
+        The result is also None if answers are given, or if it would not be text.
+        """
         if not instance.data.generates:
             return None
         found = scoring.filtered(self._loaded.tasks[instance.data.task], instance.data, text)

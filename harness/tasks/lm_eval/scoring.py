@@ -29,7 +29,7 @@ _decode = msgspec.json.Decoder(list[tuple[float, bool]]).decode
 
 
 class FilteredMetric(NamedTuple):
-    """The name of a metric, and of the filter of the answers that it measures."""
+    """The names of a metric and of the filter through which it reads the answers."""
 
     name: str
     filter: str
@@ -67,8 +67,8 @@ def values(
 
     Args:
         task: The task.
-        answered: Documents, each with the responses to each of its requests, which are several if
-            the task repeats its requests.
+        answered: Documents, each with the responses to each of its requests: one response, or
+            several if the task repeats its requests.
     """
     asked = [
         [
@@ -92,7 +92,11 @@ def scores(task: Any, document: LmDocument, text: str) -> dict[str, Score]:
     """Return the scores of one answer: the metrics that are numbers, by name.
 
     The name includes the filter if there are several. The first accuracy decides whether the answer
-    passes.
+    passes. If the task's code fails, there is only ``score``, without a value. If log-likelihoods
+    give no metric of a single document, ``loglikelihood`` is their sum.
+
+    Raises:
+        Unparseable: If the text does not hold log-likelihoods for all requests.
     """
     found = responses(document, text)
     try:

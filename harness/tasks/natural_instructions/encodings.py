@@ -110,7 +110,10 @@ def paper(
 def chat(
     instruction: Instruction, fields: Sequence[str], text: str, positives: Sequence[Example] = ()
 ) -> str:
-    """Return a prompt for a chat model that shows examples and asks for the output alone."""
+    """Return a chat model's prompt for the input ``text``, which asks for the output alone.
+
+    ``positives`` are the positive examples to show.
+    """
     parts: list[str] = []
     for field in fields:
         if field in loading.TEXT_FIELDS:
@@ -261,7 +264,11 @@ class Showing:
     token_budget: int = GPT3_PROMPT
 
     def items(self, task: NaturalTask, category: str) -> Iterator[InstructionItem]:
-        """Yield the instances of a task, with labels if it is a classification."""
+        """Yield the instances of a task, with labels if it is a classification.
+
+        Raises:
+            ConfigError: If the task has fewer examples than are to be shown.
+        """
         chosen = dict.fromkeys(evaluated(len(task.entries), self.instances))
         positives = self._positives(task, chosen)
         answers = [output for entry in task.entries for output in entry.outputs]

@@ -1,10 +1,10 @@
 """Reads tasks in the authors' two JSON forms and in YAML, and files of task categories.
 
 Texts are kept exactly, because the authors' prompts depend on every space. The first JSON form
-(natural-instructions-v1) has its examples under ``Examples``. The second has them next to the other
-fields, a list of definitions, and instances with ids. The first form has no categories, so a YAML
-file maps task names or patterns of names to categories. If several patterns match a name, the first
-decides.
+(natural-instructions-v1) has its examples under ``Examples``. In the second, the examples are next
+to the other fields, the definition is a list, and instances have ids. The first form has no
+categories, so a YAML file maps task names or patterns of names to categories. If several patterns
+match a name, the first decides.
 """
 
 from __future__ import annotations
@@ -129,6 +129,7 @@ def task_files(path: Path) -> dict[str, Path]:
 
     Raises:
         DataInvalid: If there is no task, or two tasks have the same name.
+        DataMissing: If the folder cannot be read.
     """
     try:
         files = [path] if path.is_file() else sorted(f for f in path.iterdir() if f.is_file())
@@ -150,7 +151,8 @@ def read_task(path: Path) -> NaturalTask:
     """Read a task from a JSON or YAML file.
 
     Raises:
-        DataInvalid: If the file is malformed.
+        DataInvalid, DataMissing: If the file is malformed or cannot be read, or two of its
+            instances have the same id.
     """
     tree = _from_json(path) if path.suffix == ".json" else _from_yaml(path)
     raw = converted(tree, _Task, str(path))
@@ -202,7 +204,11 @@ def _from_yaml(path: Path) -> dict[str, Any]:
 
 
 def read_categories(path: Path) -> dict[str, str]:
-    """Return a file's mapping of task names, or patterns of names, to categories."""
+    """Return a file's mapping of task names, or patterns of names, to categories.
+
+    Raises:
+        DataInvalid: If the file is not such a mapping.
+    """
     raw = _yaml(path, "list of categories", "Write 'TASK: CATEGORY', one per line.")
     for pattern, category in raw.items():
         if not isinstance(category, str) or not category.strip():

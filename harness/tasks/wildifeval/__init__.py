@@ -303,6 +303,10 @@ def join(
 
     Returns:
         The tasks whose chat was found, and the ids of the missing chats.
+
+    Raises:
+        DataInvalid: If a file is malformed, or a conversation occurs twice in the data set.
+        DataMissing: If a file is missing or a folder has no data file.
     """
     wanted: dict[str, tuple[str, ...]] = {}
     for where, raw in _records(decompositions, "decomposition"):
@@ -348,7 +352,7 @@ class _Chat(Struct):
 def _records(
     place: Path, column: str, only: Collection[str] | None = None
 ) -> Iterator[tuple[str, Row]]:
-    """Yield (location, row) for each row or, if ``only`` is given, those of these conversations."""
+    """Yield (location, row) for each row, or only for rows of the conversations ``only``."""
     for path in _files(place):
         parquet = path.suffix == ".parquet"
         found = _parquet(path, column, only) if parquet else read_jsonl(path)
