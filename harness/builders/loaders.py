@@ -58,7 +58,12 @@ class FileLoader:
             ) from None
 
     def names(self) -> Iterator[str]:
-        """Yield the matching files' relative paths, sorted. Hidden files are skipped."""
+        """Yield the matching files' relative paths, sorted. Hidden files are skipped.
+
+        Raises:
+            ConfigError: If the file pattern is invalid.
+            DataMissing: If no file matches.
+        """
         if self._root.is_file():
             yield self._root.name
             return

@@ -45,7 +45,13 @@ def stages_folder(out: Path) -> Path:
 def screened(
     sources: Sequence[Path], curation: Curation, stages: Stages, status: Callable[[str], None]
 ) -> Screened:
-    """Screen the chats in some files, or return the saved result if nothing has changed."""
+    """Screen the chats in some files, or return the saved result if nothing has changed.
+
+    Raises:
+        ConfigError: If the language to keep is unknown, or a classifier is not installed.
+        DataInvalid: If none of the chats can be read.
+        DataMissing: If a file cannot be read.
+    """
     status("Reading the chats")
     hashes = [of["sha256"] for of in _source_facts(sources)]
     key = key_of(VERSION, curation.screen.model_dump(mode="json"), hashes)
@@ -143,7 +149,10 @@ def about(facts: Mapping[str, Any]) -> str:
 
 
 def report(curated: Curated) -> str:
-    """Return the build's report in Markdown: dropped chats, constraints, domains and examples."""
+    """Return the build's report in Markdown.
+
+    It has the dropped chats, constraints, domains, replies without a known label, and examples.
+    """
     rows = curated.rows
     constraints = [one for row in rows for one in row.constraints]
     kinds = Counter(one.category or UNNAMED for one in constraints)

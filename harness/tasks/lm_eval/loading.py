@@ -73,7 +73,11 @@ def _as_json(turns: Sequence[Mapping[str, str]], add_generation_prompt: bool = T
 
 
 class ChatTemplate:
-    """A chat template in a file, as in a model's ``chat_template.jinja``."""
+    """A chat template in a file, as in a model's ``chat_template.jinja``.
+
+    Raises:
+        ConfigError: If the file is not a template, or rendering it fails.
+    """
 
     def __init__(self, path: Path) -> None:
         settings: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True}
