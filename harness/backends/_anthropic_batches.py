@@ -95,11 +95,11 @@ class AnthropicBatching(HttpBackend):
     ) -> str | None:
         """Return the id of the batch whose results contain the tag, or None if there is none.
 
-        Only batches are considered that are new enough, have this number of requests, and are not
-        among ``others``.
+        Batches that were created more than two days before ``since`` (Unix time), have another
+        number of requests, or are among ``others`` are ignored.
 
         Raises:
-            BatchUnsure: If such a batch has not ended, and so has no results yet.
+            BatchUnsure: If one of the remaining batches has not ended, and so has no results yet.
         """
         unsure = False
         with self.client.converting():
@@ -131,7 +131,7 @@ class AnthropicBatching(HttpBackend):
     async def batch_outcomes(
         self, batch: str, request: Callable[[str], Request]
     ) -> AsyncIterator[tuple[str, Outcome]]:
-        """Yield the name and the outcome of each request in the batch's results."""
+        """Yield each request's name and outcome (None if not executed) from the batch's results."""
         with self.client.converting():
             async for result in self._results(batch):
                 yield result.custom_id, self._outcome(result.result, request(result.custom_id))

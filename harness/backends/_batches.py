@@ -35,21 +35,21 @@ class FileBatching(HttpBackend):
 
     @abstractmethod
     def line(self, name: str, request: Request) -> Mapping[str, Any]:
-        """Return a request as an object of the file."""
+        """Return the JSON object for a request's line of the file."""
 
     def batch_bytes(self, request: Request) -> int:
         """Return the size of a request's line in the batch's file, in bytes."""
         return len(self.content([("x" * 64, request)]))
 
     def content(self, entries: Sequence[tuple[str, Request]]) -> bytes:
-        """Return the file of the given requests."""
+        """Return the content of a file with a line for each named request."""
         lines = [msgspec.json.encode(self.line(name, request)) for name, request in entries]
         return b"".join(line + b"\n" for line in lines)
 
     async def json(
         self, method: str, url: str, read: Callable[[Any], T] = lambda found: found, **parts: Any
     ) -> T:
-        """Send a request, and return what ``read`` makes of the JSON value that answers it.
+        """Send a request, and return what ``read`` makes of the JSON value in the response.
 
         ``parts`` are those of `HttpClient.opened`.
 
@@ -66,7 +66,11 @@ class FileBatching(HttpBackend):
     async def results(
         self, url: str, shape: type[T], read: Callable[[T], tuple[str, Outcome]]
     ) -> AsyncIterator[tuple[str, Outcome]]:
-        """Yield what ``read`` makes of each line of a file of results."""
+        """Yield what ``read`` makes of each line of a file of results, decoded as ``shape``.
+
+        Raises:
+            CallError: If the file cannot be downloaded, or a line is malformed.
+        """
         decoder = msgspec.json.Decoder(shape)
         async with self.client.opened("GET", url, elsewhere=True) as response:
             async for line in json_lines(response.aiter_bytes()):
@@ -77,7 +81,7 @@ class FileBatching(HttpBackend):
                 yield read(result)
 
     def outcome(self, body: bytes, request: Request) -> Outcome:
-        """Return the reply in the body of a successful answer, or why there is none."""
+        """Return the reply in the body of a successful response, or the error if it has none."""
         try:
             return self.decoded(body, request)
         except CallError as failed:
@@ -94,17 +98,18 @@ class FileBatching(HttpBackend):
 
 
 def older(page: Sequence[float | None], since: float) -> bool:
-    """Return whether a page of a list ends before a Unix time, and so do all later pages.
+    """Return whether a page of a list ends with an object created before a Unix time.
 
-    ``page`` has the times at which the objects of the page were created. The latest must be the
-    first; if the provider lists them in another order, the result is False.
+    All objects on later pages are then older, too. The provider's clock may differ by two days.
+    ``page`` has the creation times of the page's objects, the latest first. If the provider lists
+    them in another order, the result is False.
     """
     first, last = (page[at] if page else None for at in (0, -1))
     return first is not None and last is not None and first > last and last < since - SKEW_S
 
 
 def moment(created: Any) -> float | None:
-    """Return the Unix time that a provider gives as such or as text, or None if there is none."""
+    """Convert a time given as a Unix time or in ISO format to a Unix time (None if missing)."""
     if isinstance(created, str):
         return datetime.fromisoformat(created).timestamp()
     return created if isinstance(created, int | float) else None

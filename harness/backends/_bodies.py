@@ -30,7 +30,12 @@ LEAST_LOGPROB = -9999.0  # sent for an impossible token: JSON has no minus infin
 
 
 def read(content: bytes, decoder: msgspec.json.Decoder[T], shape: type[T]) -> T:
-    """Decode a JSON body as an object of type ``shape``. Invalid Unicode is replaced."""
+    """Decode a JSON body as an object of type ``shape``. Invalid Unicode is replaced.
+
+    Raises:
+        ValueError, RecursionError: If the body is not JSON.
+        MsgspecError: If the body has another shape.
+    """
     try:
         return decoder.decode(content)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -102,11 +107,11 @@ def state_in(content: bytes, marks: tuple[bytes, ...], *path: str | int) -> str 
 
     Args:
         content: The body.
-        marks: Parts of the body, without any of which there is no such reasoning.
+        marks: Byte strings. A body with such reasoning contains at least one of them.
         path: The keys and indices that lead to the answer, a list of objects.
 
     Returns:
-        The answer as the provider returned it, or None without a mark.
+        The answer as the provider returned it, or None if the body contains no mark.
     """
     if not any(mark in content for mark in marks):
         return None
@@ -119,7 +124,7 @@ def state_in(content: bytes, marks: tuple[bytes, ...], *path: str | int) -> str 
 def with_others(
     first: records.Reply, more: Iterable[records.Reply], request: records.Request
 ) -> records.Reply:
-    """Return a reply that holds the replies to the request's other samples."""
+    """Return the first reply, with ``more`` as the replies to the request's other samples."""
     return replace(first, others=dict(zip(request.others, more, strict=False)))
 
 
@@ -214,7 +219,7 @@ def prompt_logprobs_in(given: object) -> records.PromptLogprobs | None:
 def likeliest(positions: Iterable[Pairs]) -> records.Logprobs:
     """Return the most likely tokens at each position, starting with the most likely.
 
-    Positions after the first `MOST_POSITIONS` are left out.
+    At most `MOST_LOGPROBS` + 1 tokens per position and `MOST_POSITIONS` positions are returned.
     """
     ranked = (sorted(tokens(pairs), key=lambda one: -one.logprob) for pairs in positions)
     return tuple(

@@ -145,7 +145,7 @@ class AwsClient(HttpClient):
     Args:
         url: The server's base URL.
         region: The AWS region.
-        profile: A profile in the user's AWS configuration (default: the chain of AWS).
+        profile: A profile in the user's AWS configuration (default: AWS's credential chain).
         options: The options of `HttpClient`.
     """
 

@@ -44,12 +44,12 @@ _error_decoder = msgspec.json.Decoder(_Error)
 
 
 class GeminiBatching(FileBatching):
-    """Mixin for a backend that makes its calls in such batches (`harness.ports.Batched`)."""
+    """Mixin for a backend that makes its calls in Gemini's batches (`harness.ports.Batched`)."""
 
     batch_limits: BatchLimits | None
 
     async def upload_batch(self, tag: str, entries: Sequence[tuple[str, Request]]) -> str:
-        """Upload the requests of a batch as a file, and return its name."""
+        """Upload the requests of a batch as a file, and return the file's name."""
         content = self.content(entries)
         begin = {
             "x-goog-upload-protocol": "resumable",
@@ -78,7 +78,7 @@ class GeminiBatching(FileBatching):
     async def find_batch(
         self, tag: str, since: float, requests: int, others: Collection[str]
     ) -> str | None:
-        """Return the name of the batch with this display name, or None if there is none."""
+        """Return the name of the batch whose display name is the tag, or None if there is none."""
         async for page in self._listed("/batches", "operations", _Batch):
             for batch in page:
                 if batch.tag == tag:
@@ -114,7 +114,7 @@ class GeminiBatching(FileBatching):
     async def batch_outcomes(
         self, batch: str, request: Callable[[str], Request]
     ) -> AsyncIterator[tuple[str, Outcome]]:
-        """Yield the name and the outcome of each request in the batch's file of results."""
+        """Yield each request's name and outcome (None if not executed) from the file of results."""
 
         def read(result: _Result) -> tuple[str, Outcome]:
             return result.key, self._outcome(result, request(result.key))
@@ -130,11 +130,11 @@ class GeminiBatching(FileBatching):
         await self.json("POST", f"/{batch}:cancel")
 
     def line(self, name: str, request: Request) -> Mapping[str, Any]:
-        """Return a request as an object of the batch's file."""
+        """Return the JSON object for a request's line of the batch's file."""
         return {"key": name, "request": self.body(request)}
 
     def _url(self, service: str, path: str) -> str:
-        """Return the URL of a path of the services for files: ``/upload`` and ``/download``."""
+        """Return the URL of a path of a service for files (``upload`` or ``download``)."""
         base = urlsplit(self.client.url)
         return f"{base.scheme}://{base.netloc}/{service}{base.path}{path}"
 

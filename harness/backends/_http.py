@@ -94,7 +94,7 @@ class HttpClient:
         return AsyncClient(**self.options())
 
     def options(self) -> dict[str, Any]:
-        """Return keyword arguments for an httpx2 client: limits, timeouts and proxies."""
+        """Return keyword arguments for an httpx2 client: limits, timeouts, proxies and TLS."""
         from httpx2 import Limits, Timeout
 
         most = self._concurrency
@@ -118,8 +118,8 @@ class HttpClient:
             path: The path.
             body: The body to post.
             model: The model, for error messages.
-            text_so_far: Returns the part of an answer that is in the beginning of a body, to keep
-                it if the connection breaks.
+            text_so_far: Returns the answer's text in the part of a body that has arrived. The
+                text is attached to the error if the connection breaks.
 
         Raises:
             CallError: If the call fails.
@@ -149,7 +149,10 @@ class HttpClient:
 
     @contextlib.contextmanager
     def converting(self, model: str = "") -> Iterator[None]:
-        """Convert exceptions of the transport, or of an SDK, to CallErrors that name ``model``."""
+        """In a ``with`` block, convert exceptions of the transport or an SDK to CallErrors.
+
+        ``model`` is the model that error messages name.
+        """
         try:
             yield
         except Exception as error:
@@ -229,7 +232,7 @@ class HttpClient:
         raise FatalCallError(f"{self.url} redirects in a loop.", "Check model.base_url.")
 
     async def _content(self, response: Response) -> bytes:
-        """Return the body of a response, as `_parts` does."""
+        """Return the body of a response as a whole, with the same size limits as `_parts`."""
         return b"".join([part async for part in self._parts(response)])
 
     async def _parts(self, response: Response) -> AsyncIterator[bytes]:

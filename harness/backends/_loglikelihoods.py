@@ -27,6 +27,9 @@ def body(request: Request) -> Mapping[str, Any]:
 def read(request: Request, echoes: Sequence[object]) -> str:
     """Return the text of a reply, given the field ``logprobs`` of each choice, in order.
 
+    The text is a JSON list with a pair for each answer: the sum of its log-probabilities, and
+    whether each of its tokens is the likeliest.
+
     Raises:
         RequestRejected: If the tokens do not spell the text, or one has no log-probability.
         ValueError, LookupError, MsgspecError: If a field is missing or malformed.
@@ -45,18 +48,18 @@ def windows(
 ) -> list[tuple[list[int], int]]:
     """Split a long text into windows, as lm-evaluation-harness does for a ``max_length``.
 
-    Each token of the text is scored in one window, behind at least one other token.
+    Each token of the text is scored in one window, after at least one other token.
 
     Args:
-        prefix: Tokens before the text, of which the last one counts.
+        prefix: Tokens before the text, of which only the last one is used.
         tokens: The text's tokens.
-        length: The maximum number of tokens in a window, plus one that is generated.
+        length: The maximum number of tokens in a window, including one that is generated.
 
     Returns:
-        The tokens of each window, with the number of those at its end that are scored.
+        The tokens of each window, and how many of its last tokens are scored.
 
     Raises:
-        RequestRejected: If there is nothing to score, or nothing before it.
+        RequestRejected: If the prefix or the text is empty, or ``length`` is less than 3.
     """
     if not prefix or not tokens or length < 3:
         problem = "A text is scored in windows of 3 tokens or more, behind a prefix."
@@ -70,17 +73,26 @@ def windows(
 
 
 def logprobs(echoes: Sequence[object]) -> str:
-    """Return the log-probabilities of all tokens in each field ``logprobs``, as JSON."""
+    """Return the log-probabilities in each field ``logprobs``, as JSON.
+
+    That of the last token, which is generated, is left out.
+
+    Raises:
+        MsgspecError: If a field is malformed.
+    """
     found = [msgspec.convert(one, _Echo).token_logprobs[:-1] for one in echoes]
     return msgspec.json.encode(found).decode()
 
 
 def total(text: str, counts: Sequence[int]) -> str:
-    """Return the text of a reply: the sum over windows of their last tokens' log-probabilities.
+    """Return the text of a reply, as `read` does, with the sum of all scored log-probabilities.
 
     Args:
         text: The log-probabilities, as returned by `logprobs`.
-        counts: The number of each window's last tokens that are scored.
+        counts: For each window, how many of its last tokens are scored.
+
+    Raises:
+        RequestRejected: If a scored token has no log-probability.
     """
     found = msgspec.json.decode(text, type=list[list[float | None]])
     scored = [window[-n:] for window, n in zip(found, counts, strict=False)]
@@ -97,7 +109,7 @@ class _Echo(msgspec.Struct):
 
 
 def _sum(context: str, continuation: str, echo: _Echo) -> tuple[float, bool]:
-    """Return the sum of a continuation's log-probabilities, and whether its tokens are likeliest.
+    """Return a continuation's summed log-probabilities, and whether each token is the likeliest.
 
     Tokens that begin before the end of the context, without its trailing spaces, do not count. In
     all but rare cases, these are the tokens that lm-evaluation-harness leaves out.

@@ -35,7 +35,7 @@ class Hashes:
         self._memory = memory
 
     def of(self, paths: Sequence[Path]) -> list[str]:
-        """Return the SHA-256 hashes (hex digits) of files, in the order of their paths.
+        """Return the SHA-256 hashes (hex digits) of files, in the order of ``paths``.
 
         Raises:
             OSError: If a file cannot be read.
@@ -80,6 +80,9 @@ def files_identity(place: Path, hashes: Hashes) -> str:
     """Return a hash of a file's content, or of the names and contents of the files in a folder.
 
     Subfolders are ignored.
+
+    Raises:
+        DataInvalid: If a file cannot be read.
     """
     digest = hashlib.blake2b(digest_size=16)
     try:

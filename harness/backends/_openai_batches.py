@@ -39,7 +39,7 @@ class BatchRules:
         requests, bytes: The maximum of one batch.
         window_h: The hours within which a batch should end.
         urls: For each path of the API that batches serve, the URL in the file's lines.
-        keep_days: After how many days the provider shall delete the file of requests.
+        keep_days: After how many days the provider should delete the file of requests, if ever.
     """
 
     form: Literal["openai", "mistral", "together"] = "openai"
@@ -76,18 +76,18 @@ class _Result(msgspec.Struct):
 
 
 class OpenAIBatching(FileBatching):
-    """Mixin for a backend that makes its calls in such batches (`harness.ports.Batched`)."""
+    """Mixin for a backend that makes its calls in OpenAI's batches (`harness.ports.Batched`)."""
 
     batches: BatchRules | None
 
     @property
     def batch_limits(self) -> BatchLimits | None:
-        """The limits of a batch, or None if the provider is not known to have batches."""
+        """The limits of a batch, or None if the provider is not known to batch such calls."""
         known = self.batches is not None and self.path in self.batches.urls
         return self._rules.limits if known else None
 
     async def upload_batch(self, tag: str, entries: Sequence[tuple[str, Request]]) -> str:
-        """Upload the requests of a batch as a file, and return its id."""
+        """Upload the requests of a batch as a file, and return the file's id."""
         name, rules = f"{tag}.jsonl", self._rules
         files = {"file": (name, self.content(entries), "application/jsonl")}
         form = {"purpose": "batch"}
@@ -118,7 +118,10 @@ class OpenAIBatching(FileBatching):
     async def find_batch(
         self, tag: str, since: float, requests: int, others: Collection[str]
     ) -> str | None:
-        """Return the id of the batch with this tag in its metadata, or None if there is none."""
+        """Return the id of the batch with this tag, or None if there is none.
+
+        The tag is in the batch's metadata or, for Together, in the name of its file.
+        """
         named = self._rules.form != "together"
         file = None if named else await self.batch_file(tag)
         if not named and file is None:
@@ -159,7 +162,7 @@ class OpenAIBatching(FileBatching):
     async def batch_outcomes(
         self, batch: str, request: Callable[[str], Request]
     ) -> AsyncIterator[tuple[str, Outcome]]:
-        """Yield the name and the outcome of each request in the batch's result files."""
+        """Yield each request's name and outcome (None if not executed) from the result files."""
 
         def read(result: _Result) -> tuple[str, Outcome]:
             return result.custom_id, self._outcome(result, request(result.custom_id))
@@ -174,7 +177,7 @@ class OpenAIBatching(FileBatching):
         await self.json("POST", f"{self._batches_path}/{batch}/cancel")
 
     def line(self, name: str, request: Request) -> Mapping[str, Any]:
-        """Return a request as an object of the batch's file."""
+        """Return the JSON object for a request's line of the batch's file."""
         line = {"custom_id": name, "body": self.body(request)}
         if self._rules.form == "openai":
             line |= {"method": "POST", "url": self._rules.urls[self.path]}
@@ -224,7 +227,7 @@ def _file(given: Any) -> UploadedFile:
 
 
 class _Batch:
-    """What is read from a batch: OpenAI's field names, Mistral's, or Together's."""
+    """What is read from a batch, under OpenAI's, Mistral's or Together's field names."""
 
     def __init__(self, given: dict[str, Any]) -> None:
         given = given.get("job") or given  # Together's answer to its creation

@@ -25,6 +25,13 @@ class SDKClient(HttpClient):
     The SDK builds one request for each path. The client sends copies of this request with other
     bodies. This takes half the CPU time of the SDK's `post` method, and a quarter of the time of
     its typed methods (scripts/bench_calls.py).
+
+    Args:
+        vendor: The SDK's package.
+        url: The server's base URL.
+        key_variable: The environment variable that holds the API key, or None to send none.
+        secret: Returns the value of an environment variable.
+        options: The options of `HttpClient`.
     """
 
     def __init__(
@@ -50,7 +57,7 @@ class SDKClient(HttpClient):
 
     @cached_property
     def sdk(self) -> Any:
-        """The SDK's own client, for endpoints other than that of the samples."""
+        """The SDK's own client, for endpoints other than the one that generates answers."""
         return self._client(self.http)
 
     def _client(self, http: AsyncClient) -> Any:

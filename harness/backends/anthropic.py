@@ -88,7 +88,7 @@ class MessagesBackend(HttpBackend):
     Args:
         client: The client of the server.
         features: The supported features.
-        prompt_cut: Where the shared beginning of a prompt ends, or None without prompt caching.
+        prompt_cut: Returns where the shared beginning of a prompt ends. None: no prompt caching.
     """
 
     may_change = frozenset({"prompt_caching"})
@@ -127,7 +127,11 @@ class MessagesBackend(HttpBackend):
         return {k: value for k, value in body.items() if value is not None} | dict(decoding.extra)
 
     async def generate(self, request: Request) -> Reply:
-        """Return the reply to a request, which is streamed if it may take ten minutes."""
+        """Return the reply to a request. It is streamed if it may take ten minutes or more.
+
+        Raises:
+            CallError: If the call fails. If a stream breaks off, the error holds the text so far.
+        """
         if (request.decoding.max_tokens or 0) <= LONGEST_UNSTREAMED:
             return await super().generate(request)
         body, path = {**self.body(request), "stream": True}, self.path_for(request, stream=True)

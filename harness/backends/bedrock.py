@@ -83,7 +83,7 @@ class BedrockBackend(HttpBackend):
 
     Args:
         region: The AWS region, such as ``eu-central-1``.
-        profile: A profile in the user's AWS configuration (default: the chain of AWS).
+        profile: A profile in the user's AWS configuration (default: AWS's credential chain).
         base_url: Base URL of another endpoint, such as a VPC's.
         api_key_env: The environment variable with a Bedrock API key, to use it instead of
             credentials.

@@ -88,7 +88,7 @@ class LiteLLMBackend(ChatReplies):
 
 
 def _lost_connection(error: Exception) -> Exception | None:
-    """Return the exception about a lost connection that LiteLLM reports as an answer of 500."""
+    """Return the connection error that LiteLLM reports as status 500, or None if there is none."""
     link: BaseException | None = error
     while link is not None and type(link).__name__ != "APIConnectionError":
         link = link.__cause__ or link.__context__

@@ -70,7 +70,7 @@ class OpenAICompletionsBackend(OpenAIBackend):
         return _loglikelihoods.read(request, echoes), "stop", None
 
     async def generate(self, request: Request) -> Reply:
-        """Return the reply to a request. A text in windows is first split by the server."""
+        """Return the reply to a request. For windows, the server first tokenises the text."""
         if not request.window:
             return await super().generate(request)
         [(prefix, text)] = request.continuations
@@ -83,7 +83,7 @@ class OpenAICompletionsBackend(OpenAIBackend):
         return structs.replace(reply, text=found)
 
     async def _tokens(self, text: str, model: str) -> list[int]:
-        """Return the numbers of a text's tokens, from the endpoint of vLLM's tokenizer."""
+        """Return the ids of a text's tokens, as given by the endpoint of vLLM's tokenizer."""
         body = {"model": model, "prompt": text, "add_special_tokens": False}
         content = await self.client.post("/../tokenize", body, model)
         try:

@@ -193,7 +193,7 @@ def _finish(response: _Response) -> str:
 
 
 def _items(message: Message) -> Iterable[object]:
-    """Return a message's items: with encrypted reasoning, the whole output of the model."""
+    """Return the message itself or, if it has encrypted reasoning, the model's whole output."""
     return (message,) if message.reasoning_state is None else json.loads(message.reasoning_state)
 
 

@@ -138,7 +138,11 @@ class ReplayBackend:
         return {**row, "rounds": [answer]}
 
     async def generate(self, request: Request) -> Reply:
-        """Return the recorded answer for the request's sample and round."""
+        """Return the recorded answer for the request's sample and round.
+
+        Raises:
+            ReplayMissing: If there is none (with ``missing: error``, RequestRejected).
+        """
         origin = request.origin
         # Each later round adds one user message.
         said = [message.content for message in request.messages if message.role == "user"]
