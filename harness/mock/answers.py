@@ -191,7 +191,7 @@ def endless(request: wire.MockRequest) -> wire.ReplyChoice:
 
 
 def inline(choice: wire.ReplyChoice) -> str:
-    """Return the text after its reasoning in ``<think>`` tags, not closed if it was cut off."""
+    """Return the reasoning in ``<think>`` tags (unclosed if it was cut off), then the text."""
     if not choice.reasoning:
         return choice.text
     cut_off = choice.finish == "length" and not choice.text

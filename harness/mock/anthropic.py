@@ -260,7 +260,7 @@ class AnthropicMessages(wire.WireFormat):
         return self.invalid(f"{parameter}: Extra inputs are not permitted")
 
     def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
-        """Return the error (429) for exceeding a rate limit, which it names if given."""
+        """Return the error (429) for exceeding a rate limit (``level``, if known)."""
         message = "This request would exceed your organization's rate limit"
         if level:
             message += f" of {level.limit:,} {level.unit} per minute (org: mock, model: {model})"

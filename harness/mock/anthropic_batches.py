@@ -45,7 +45,7 @@ class AnthropicBatches(VendorBatches):
         self.wire = self._messages = AnthropicMessages()
 
     def create(self, headers: Headers, body: bytes) -> MockBatch:
-        """Create a batch. Its requests are not checked before they are processed."""
+        """Create a batch. The bodies of its requests are not checked before they are processed."""
         if len(body) > MOST_BYTES:
             raise self._messages.fail(413, "Request exceeds the maximum size")
         asked = self._messages.decode(body, _Create).requests
@@ -89,7 +89,11 @@ class AnthropicBatches(VendorBatches):
         }
 
     def other(self, method: str, rest: str) -> bytes | None:
-        """Return the results of a batch that has ended."""
+        """Return the results of a batch that has ended, or None for any other path.
+
+        Raises:
+            ApiError: If the batch does not exist or has not ended.
+        """
         name, _, what = rest.partition("/")
         if (method, what) != ("GET", "results"):
             return None

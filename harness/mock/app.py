@@ -6,7 +6,7 @@ latency, the answer is sent or the drawn fault happens.
 
 Control requests use paths that no real provider has, and are not counted: ``GET /stats``,
 ``GET /stats/bodies``, ``POST /stats/reset``, ``GET /faults``, ``POST /faults`` (see `Conditions`).
-So do the endpoints of vLLM's tokenizer: ``/tokenize``, ``/detokenize`` and ``/tokenizer_info``.
+Nor are the endpoints of vLLM's tokenizer: ``/tokenize``, ``/detokenize`` and ``/tokenizer_info``.
 `batches` serves the endpoints of batches, whose requests take the same steps.
 """
 
@@ -142,7 +142,11 @@ class Provider:
         self._batches = BatchEndpoints(vendors, api_key)
 
     def change(self, conditions: Conditions) -> None:
-        """Apply new settings to all future requests. A setting that is None stays as it is."""
+        """Apply new settings to all future requests. A setting that is None stays as it is.
+
+        Raises:
+            MockError: If a setting is invalid.
+        """
         faults = self._faults if conditions.faults is None else FaultMix(conditions.faults)
         if conditions.latency is not None:
             self._latency = Latency(conditions.latency)
@@ -257,7 +261,7 @@ class Provider:
         return found
 
     def _process(self, path: str, body: bytes, headers: Headers) -> Answered:
-        """Answer a request in a batch. A drawn fault with an HTTP status fails it."""
+        """Answer a request in a batch. If the drawn fault has an HTTP status, the request fails."""
         vendor, model = self._found(path)
         digest = blake2b(model.encode() + body, digest_size=8).hexdigest()
         count = self.stats.arrive(digest, vendor.path)

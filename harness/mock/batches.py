@@ -85,7 +85,7 @@ class MockBatch:
 
 
 class BatchSettings:
-    """The faults and the latency of all vendors' batches, and the random draws of these."""
+    """The faults and latency of all vendors' batches, which are drawn at random here."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -98,6 +98,9 @@ class BatchSettings:
         """Set the probabilities of faults and the latency.
 
         A setting that is None stays as it is.
+
+        Raises:
+            MockError: If a setting is invalid. Both then stay as they are.
         """
         for name, share in (faults or {}).items():
             if name not in BATCH_FAULTS:
@@ -182,10 +185,12 @@ class VendorBatches(ABC):
         return bool(re.match(rf"{self.root}(?:/|$)|{self.files}(?:/|$)", path))
 
     def created(self, headers: Headers, body: bytes) -> MockBatch:
-        """Create a batch, unless a fault happens.
+        """Create a batch and return it, unless a fault hides its id from the client.
 
         Raises:
-            Reset: If the id of the batch is to be lost.
+            ApiError: If the body is invalid.
+            Reset: If the fault ``lost_id`` or ``late`` happens. The batch is still created, with
+                ``late`` a second later.
         """
         if self.settings.happens("late"):
             late = suppressed(ApiError, self.create)
@@ -201,7 +206,7 @@ class VendorBatches(ABC):
         return None
 
     def cancel(self, batch: MockBatch) -> MockBatch:
-        """Cancel a batch that has not ended."""
+        """Cancel a batch if it has not ended, and return it."""
         if batch.ended is None:
             self.end(batch, "cancelled")
         return batch

@@ -44,7 +44,11 @@ ANSWERS: tuple[Fault, ...] = (*get_args(FaultyAnswer), *get_args(FalseAnswer))
 
 
 class FaultMix:
-    """Faults with their probabilities (``shares``), of which each request has at most one."""
+    """A mix of faults with their probabilities (``shares``). A request gets at most one fault.
+
+    Raises:
+        MockError: If a fault is unknown, or a probability or their sum is not in 0..1.
+    """
 
     def __init__(self, shares: Mapping[str, float]) -> None:
         self.shares = dict(shares)
@@ -90,7 +94,11 @@ def _fault(name: str) -> Fault:
 
 
 class Latency:
-    """A distribution of seconds, written in one of `LATENCY_FORMS`: ``uniform:0.1:0.5``."""
+    """A distribution of seconds, written in one of `LATENCY_FORMS`, such as ``uniform:0.1:0.5``.
+
+    Raises:
+        MockError: If it is written in another form.
+    """
 
     def __init__(self, spec: float | str) -> None:
         self.spec = str(spec)

@@ -132,7 +132,10 @@ class GeminiBatches(VendorBatches):
         return self.begin(entries, headers, {"tag": asked.display_name, "model": model})
 
     def view(self, batch: MockBatch, headers: Headers) -> dict[str, Any]:
-        """Return a batch as a JSON object, a long-running operation."""
+        """Return a batch as a JSON object, a long-running operation.
+
+        When the batch has ended, the first call writes the file of its results.
+        """
         counts, ended, about = batch.counts, batch.ended, batch.about
         state = {"in_progress": "RUNNING", "completed": "SUCCEEDED"}.get(batch.status)
         facts: dict[str, Any] = {

@@ -124,7 +124,7 @@ class OpenAI(wire.WireFormat):
         return self.fail(400, message, "unsupported_parameter", parameter)
 
     def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
-        """Return the error (429) for exceeding a rate limit, with its usage if given."""
+        """Return the error (429) for exceeding a rate limit (``level``, if known)."""
         unit = "tokens" if level and level.unit != "requests" else "requests"
         message = f"Rate limit reached for {model} on {unit} per min ({unit[0].upper()}PM)"
         if level:

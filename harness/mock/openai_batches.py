@@ -1,7 +1,7 @@
 """OpenAI's files and batches (``/v1/files``, ``/v1/batches``), and how those of others differ.
 
-Azure's URLs have no ``/v1``, and it processes a file before a batch can be created from it. Groq's
-batches are OpenAI's. Mistral's are at ``/v1/batch/jobs``. Files that are uploaded to
+Azure's URLs have no ``/v1``, and a batch can be created only from a file that Azure has processed.
+Groq's batches are like OpenAI's. Mistral's are at ``/v1/batch/jobs``. Files that are uploaded to
 ``/v1/files/upload`` are Together's, and so are the batches that are created from them.
 """
 
@@ -125,7 +125,17 @@ class OpenAIBatches(VendorBatches):
     def begin_file(
         self, name: str, endpoint: str, metadata: dict[str, str], headers: Headers
     ) -> MockBatch:
-        """Create a batch from an input file."""
+        """Create a batch from an input file. If the file is invalid, the batch fails at once.
+
+        Args:
+            name: Id of the file.
+            endpoint: The path that serves the batch's requests.
+            metadata: The metadata of the batch.
+            headers: The headers of the request that creates it.
+
+        Raises:
+            ApiError: If the metadata is too long, or the file is missing or not yet processed.
+        """
         if len(metadata) > 16 or any(len(k) > 64 or len(v) > 512 for k, v in metadata.items()):
             raise self._chat.invalid("metadata has too many or too long entries.")
         file = self._file(name)

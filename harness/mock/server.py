@@ -73,7 +73,11 @@ class MockServer:
 
     @property
     def url(self) -> str:
-        """The server's root URL, which an Anthropic client takes as its ``base_url``."""
+        """The server's root URL, which an Anthropic client takes as its ``base_url``.
+
+        Raises:
+            MockError: If the server is not running.
+        """
         if self._thread is None:
             raise MockError("The mock server is not running.")
         return self._url
@@ -92,7 +96,11 @@ class MockServer:
         return self._provider.stats.by_body()
 
     def change(self, **settings: Any) -> None:
-        """Change settings for future requests. The settings are the fields of `app.Conditions`."""
+        """Change settings for future requests. The settings are the fields of `app.Conditions`.
+
+        Raises:
+            MockError: If a setting is invalid.
+        """
         self._provider.change(Conditions(**settings))
 
 

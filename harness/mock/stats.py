@@ -26,7 +26,7 @@ class BodyCount(Struct):
 
 
 class PerMinute(Struct, frozen=True):
-    """The maximum requests and tokens in any 60 seconds, which may be different windows."""
+    """The most requests, and the most tokens, in any 60 seconds (each in a window of its own)."""
 
     requests: int = 0
     tokens: int = 0
@@ -203,7 +203,7 @@ class MockRateLimits:
         )
 
     def admit(self, model: str, input_tokens: int, output_tokens: int) -> Level | None:
-        """Count a request within all limits of its model, or return the limit it breaks."""
+        """Count a request and return None, or return the limit of its model that it exceeds."""
         now, windows = self._clock(), self._models[model]
         amounts = _amounts(input_tokens, output_tokens)
         for window in windows:
