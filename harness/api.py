@@ -395,6 +395,7 @@ def checker(function: Callable[..., Any]) -> Callable[..., Any]:
 
     Raises:
         ConfigError: If it is a lambda, or a built-in or installed checker has this name.
+
     Examples:
         >>> import harness
         >>> @harness.checker  # doctest: +SKIP

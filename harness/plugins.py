@@ -120,6 +120,7 @@ def _members(protocol: type) -> set[str]:
 
 def problems(kind_name: str, plugin: object) -> list[str]:
     """Return sentences that say which members of a plug-in are missing, misspelt or invalid.
+
     If a plug-in has some members of an optional Protocol, it must have all of them.
     """
     required, *optional = CAPABILITIES[kind_name]
@@ -245,7 +246,7 @@ class Kind:
         return getattr(plugin, "plugin", plugin)
 
     def origin(self, name: str) -> dict[str, str]:
-        """Return a plug-in's ``package``, ``version`` and code's ``sha256``, each "" if unknown."""
+        """Return the ``package``, ``version`` and code ``sha256`` of a plug-in ("" if unknown)."""
         plugin = self.load(name)
         files: Sequence[Path] = ()
         if (self.name, name) in _registered:
@@ -274,6 +275,7 @@ class Kind:
 
     def options(self, name: str, options: Mapping[str, Any]) -> BaseModel:
         """Validate a plug-in's options in a run file, and return them with its defaults filled in.
+
         Raises:
             ConfigError: If an option is unknown or invalid.
         """

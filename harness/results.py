@@ -85,6 +85,7 @@ class RunResult:
 
         Raises:
             ConfigError: If neither is installed.
+
         Examples:
             >>> frame = run.to_frame()  # doctest: +SKIP
             >>> frame.groupby("group_structure")["passed"].mean()  # doctest: +SKIP

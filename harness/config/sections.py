@@ -199,7 +199,7 @@ class LimitsSection(Section):
 
 
 class SecondModelSection(ModelSection):
-    """A model besides the evaluated one. By default, all limits but rate limits are the run's."""
+    """A model besides the evaluated one. By default it has the run's limits, except rate limits."""
 
     limits: LimitsSection | None = None  # its own limits
 

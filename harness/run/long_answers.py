@@ -93,7 +93,8 @@ class LongAnswers:
     def _run(
         self, function: Callable[..., R], instance: Instance[Any], reply: Reply, *more: object
     ) -> R:
-        """Call a function with the task, in the separate process if possible and the reply is long.
+        """Call a function with the task: for a long reply in the process, if possible, else here.
+
         Raises:
             TimeoutError: If the process takes too long.
         """

@@ -338,6 +338,7 @@ def refuse_other_address(
     tree: Mapping[str, Any], where: str, model: str, overrides: Sequence[str]
 ) -> None:
     """Raise ConfigError if replacing the run file's model would send calls to another server.
+
     ``model`` is the model that the command line names. It is refused if the run file ``tree`` sets
     the URL of a server, unless ``overrides`` say which URL to use. ``where`` names the run file.
     """

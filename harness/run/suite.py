@@ -228,7 +228,7 @@ def eval_command(
     options: Mapping[str, Any],
     changes: Mapping[str, Any],
 ) -> str:
-    """Return the command equivalent to a call of ``harness.evaluate``, or else name the call."""
+    """Return the command for a call of ``harness.evaluate``, or a note that it needs Python."""
     named = [task for task in tasks if isinstance(task, str)]
     if len(named) < len(tasks):
         return "harness.evaluate(...) in Python"

@@ -7,6 +7,6 @@
 - `judgements`, `judgement_index`: judges' scores, and which of them count
 - `references`: reference answers scored by judges
 - `calls`: what a run's calls cost
-- `aggregates`: metrics that a task computes from all answers
+- `aggregates`: metrics that a task computes from all round-1 answers
 - `run_status`: a session's progress, and requests to stop it
 """
