@@ -60,7 +60,10 @@ class OpenAICompletionsBackend(OpenAIBackend):
     def answer(
         self, choices: Sequence[CompletionChoice], request: Request
     ) -> tuple[str, str, str | None]:
-        """Return the text, the finish reason and the reasoning (or None) of a completion."""
+        """Return the text, the finish reason and the reasoning (or None) of a completion.
+
+        Log-likelihoods are returned as a text in JSON.
+        """
         if not request.loglikelihoods:
             return super().answer(choices, request)
         ordered = sorted(choices, key=lambda one: one.index if isinstance(one.index, int) else 0)

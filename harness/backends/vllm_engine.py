@@ -190,7 +190,8 @@ class VLLMEngineBackend:
         """Return the engine's reply.
 
         Raises:
-            TransientError: If the engine has died and is being reloaded.
+            TransientError: If the engine has died or is being reloaded.
+            RequestRejected: If vLLM rejects the request, or the prompt has crashed it repeatedly.
         """
         async with self._prompts.turn(request) as alone:
             if (thread := self._thread) is None or thread.ended():

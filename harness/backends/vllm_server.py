@@ -225,6 +225,7 @@ class VLLMServerBackend:
 
         Raises:
             TransientError: If the call fails, or the server has died and is being restarted.
+            RequestRejected: If vLLM rejects the request, or the prompt has crashed it repeatedly.
         """
         if self._lease is None:
             return await self._clients[0].generate(request)

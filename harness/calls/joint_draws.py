@@ -105,7 +105,7 @@ def divided(usage: Usage | None, parts: int) -> list[Usage | None]:
     """Divide a call's token counts among its samples, so that the parts add up to the whole.
 
     The first sample gets the input. The output, of which providers report only the sum, is divided
-    equally.
+    equally. If the counts are unknown, each part is None.
     """
     if usage is None:
         return [None] * parts

@@ -101,6 +101,9 @@ class Provider:
         batch_latency: Time until a batch has ended, like ``latency``.
         enqueued_tokens: Maximum number of input tokens in OpenAI's unfinished batches.
         limits: Rate limits per model, as the fields of `Limits`. They do not apply to batches.
+
+    Raises:
+        MockError: If an option is invalid.
     """
 
     def __init__(

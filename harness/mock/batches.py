@@ -257,7 +257,7 @@ class VendorBatches(ABC):
     def lines(self, batch: MockBatch, line: Callable[..., Any], kinds: Iterable[str]) -> bytes:
         """Return the results whose outcome is one of ``kinds``, as JSON lines.
 
-        ``line`` builds the JSON object of a result.
+        ``line`` builds the JSON object of a result from its place, custom id, outcome and answer.
         """
         lines = []
         for place, (custom_id, kind, answered) in enumerate(batch.outcomes):
