@@ -188,26 +188,34 @@ def _best(comparison: RunComparison, matrix: PairMatrix, unit: ShownUnit) -> str
         every = "both" if len(ranked) == 2 else "all"
         return f"{_listed([names[place] for place in sorted(ranked)])} {every} {verb}"
     base = next(place for place, row in enumerate(rows) if row.run == comparison.baseline)
+    tied = [place for place in ranked if rows[place].value.mean == rows[best].value.mean]
+    others = [place for place in others if place not in tied]
     alike = [place for place in others if not _is_sure(_compared(matrix, place, best))]
     shown = {place: f"{names[place]} ({_shown(rows[place].value.mean, unit)})" for place in ranked}
     name = f"{names[best]}, the baseline," if best == base else names[best]
     verb = _verb(comparison.asked.score, rows[best].value.mean, unit)
-    if alike or not others:
+    if len(tied) > 1:
+        each = [names[place] + " (the baseline)" * (place == base) for place in tied]
+        value = verb.partition(" ")[2]
+        said = f"{_listed(each)} tie at {value}, the most of {len(rows):,} runs"
+    elif alike or not others:
         said = f"{name} {verb}, the most of {len(rows):,} runs"
     else:
         said = f"{name} is the best of {len(rows):,} runs: it {verb}"
     if base in others:
-        found = _compared(matrix, base, best)
-        change = f"{_change(found, unit)}, {counted(found.n, 'instance')}{_of_rounds(comparison)}"
+        of = f"{names[best]} " if len(tied) > 1 else ""
+        change = f"{of}{_change(found := _compared(matrix, base, best), unit)}"
+        change += f", {counted(found.n, 'instance')}{_of_rounds(comparison)}"
         if base in alike:
             said += f"; no sure difference from {shown[base]}, the baseline: {change}"
         else:
             value = _shown(rows[base].value.mean, unit)
-            said += f"{'; ' if alike else ', '}{names[base]} (the baseline) {value}: {change}"
-    elif best == base and others:
+            said += f"{'; ' if alike or of else ', '}{names[base]} (the baseline) {value}: {change}"
+    elif tied == [base] and others:
         said += f"; next is {shown[ranked[1]]}"
     if rest := [shown[place] for place in alike if place != base]:
-        said += f"; {_listed(rest)} cannot be told apart from it"
+        it = "it" if len(tied) == 1 else names[best]
+        said += f"; {_listed(rest)} cannot be told apart from {it}"
     return said
 
 

@@ -176,6 +176,31 @@ def test_runs_that_tie_have_no_best(runs_passing: Runs) -> None:
     assert answer(runs).sentence == "zero, few and feedback all pass 8%."
 
 
+@pytest.mark.parametrize(
+    ("passing", "sentence"),
+    [
+        (
+            {"base": 18, "weak": 2, "good": 18, "worse": 1},
+            "base (the baseline) and good tie at 90%, the most of 4 runs.",
+        ),
+        (
+            {"base": 17, "good": 18, "best": 18},
+            "good and best tie at 90%, the most of 3 runs; no sure difference from base (85%), the "
+            "baseline: good +5 points (-11 to +20), 20 instances.",
+        ),
+        (
+            {"base": 2, "near": 17, "good": 18, "best": 18},
+            "good and best tie at 90%, the most of 4 runs; base (the baseline) 10%: good +80 "
+            "points (50 to 95), 20 instances; near (85%) cannot be told apart from good.",
+        ),
+    ],
+)
+def test_runs_that_tie_for_the_most(
+    runs_passing: Runs, passing: dict[str, int], sentence: str
+) -> None:
+    assert answer(runs_passing(passing)).sentence == sentence
+
+
 def test_the_best_may_not_differ_from_the_baseline(runs_passing: Runs) -> None:
     sentence = answer(runs_passing({"base": 17, "weak": 2, "best": 18})).sentence
     assert sentence == (
