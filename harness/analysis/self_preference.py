@@ -68,7 +68,7 @@ def families(name: str) -> frozenset[str]:
 
 
 def common_family(judge: str, model: str) -> str | None:
-    """Return the families that the models share, or else their name if it is one model, or None."""
+    """Return the families that both models share, else the judge's name if they are one model."""
     common = families(judge) & families(model)
     if common:
         return ", ".join(sorted(common))

@@ -1,7 +1,7 @@
 """Reads log-likelihoods of given answers from text completions that echo their prompts.
 
-Each answer is sent behind its context. The server returns the prompt's tokens, each with its
-log-probability and with the likeliest token at its place, and then one token that it generates.
+Each answer is sent after its context. The server returns the prompt's tokens, each with its
+log-probability and with the likeliest token at its position, and then one token that it generates.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def windows(
         RequestRejected: If the prefix or the text is empty, or ``length`` is less than 3.
     """
     if not prefix or not tokens or length < 3:
-        problem = "A text is scored in windows of 3 tokens or more, behind a prefix."
+        problem = "A text is scored in windows of 3 tokens or more, after a prefix."
         raise RequestRejected(problem, "Set task.prefix_token and task.max_length.")
     step = length - 2
     found = [([prefix[-1], *tokens[:step]], len(tokens[:step]))]

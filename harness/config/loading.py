@@ -19,7 +19,7 @@ from harness.errors import ConfigError, nearest
 
 
 class _Refused(yaml.MarkedYAMLError):
-    """Raised for YAML that is valid but not accepted. The message never quotes a value."""
+    """Raised for YAML that is valid but not accepted. Only its ``problem`` never quotes a value."""
 
     def __init__(self, problem: str, node: yaml.Node | None, remedy: str) -> None:
         super().__init__(problem=problem, problem_mark=node.start_mark if node else None)
@@ -114,7 +114,8 @@ def read(
         form: What it must contain, for error messages.
 
     Raises:
-        ConfigError: If the file cannot be read or is invalid. The error names the file and line.
+        ConfigError: If the file cannot be read or is invalid. The error names the file and, for
+            invalid YAML, the line if known.
     """
     try:
         raw = parse_yaml(path.read_text(encoding="utf-8"))

@@ -75,7 +75,8 @@ class Backend(Protocol):
         """The supported features, by name.
 
         - Decoding parameters: ``temperature``, ``top_p``, ``max_tokens``, ``stop``, ``extra``,
-          ``seed``. A run file that sets an unlisted parameter is refused before any call.
+          ``seed``. A run file that sets an unlisted parameter, except ``seed``, is refused before
+          any call.
         - ``max_tokens_required``: the provider insists on ``max_tokens``.
         - ``json_schema``, ``regex``, ``choices``, ``grammar``: constrained decoding.
         - ``logprobs``, ``prompt_logprobs``: can return log-probabilities of the most likely tokens
@@ -85,7 +86,7 @@ class Backend(Protocol):
         - ``by_instance``: answers depend on the instance, not only on the prompt.
         - ``own_draws``: sampling is cheap, so instances that share a prompt are sampled separately.
         - ``samples_per_call``: can draw further samples of a prompt with the same call
-          (`Request.others`), whose prompt is paid for once.
+          (`Request.others`), so that the prompt is paid for once.
         - ``free``: calls cost no money (a local server).
         - ``recorded``: answers were recorded earlier, and decoding parameters are ignored.
         - ``simulated``: answers come from a simulated model, and every table says so.

@@ -305,7 +305,7 @@ def score_kind(run: ReportedRun, score: str) -> ScoreKind:
 
 
 def _failed(run: ReportedRun) -> list[int]:
-    """Return the row numbers of the last answers that failed."""
+    """Return the row numbers of the samples' last attempts, where these failed."""
     failures = run.failures.of
     return [row for row in run.index.last_rounds().tolist() if row in failures] if failures else []
 

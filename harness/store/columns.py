@@ -27,7 +27,7 @@ Value = bool | float | None  # a score's value in an attempt's line; None if mis
 
 NOT_JUDGED = -1  # a missing verdict, which is not a failure
 BLOCK_BYTES = 1 << 14  # per block of rows: few enough to fit into gaps of fragmented memory
-MOST_SCORES = 200  # maximum names of scores in a run: each has a column as long as the run
+MOST_SCORES = 200  # maximum number of score names in a run: each has a column as long as the run
 
 _OUTCOME_CODE = {outcome: code for code, outcome in enumerate(OUTCOMES)}
 
@@ -248,7 +248,7 @@ class TableBuilder:
 
         Raises:
             MsgspecError: If the line's groups are not a mapping of strings to strings.
-            OverflowError: If the run has too many names of scores.
+            OverflowError: If the run has too many distinct score names.
         """
         groups = bytes(line.groups)
         if groups not in self._groupings:
@@ -339,7 +339,7 @@ class ScoreColumns:
             first, has_numbers = self._names.get(name, (place, number))
             self._names[name] = min(first, place), has_numbers or number
         if len(self._names) > MOST_SCORES:
-            raise OverflowError(f"more than {MOST_SCORES} names of scores")
+            raise OverflowError(f"more than {MOST_SCORES} score names")
         codes = {str(place): "d" if number else "b" for place, (_, number) in enumerate(kinds)}
         found = self._tables[kinds] = len(self._tables), Rows(**codes)
         return found
@@ -348,7 +348,7 @@ class ScoreColumns:
         """Add the scores of a line, and return the line's number.
 
         Raises:
-            OverflowError: If the run has too many names of scores.
+            OverflowError: If the run has too many distinct score names.
         """
         kinds = tuple(
             (name, value is not None and not isinstance(value, bool))

@@ -1,4 +1,4 @@
-"""Draws values that a schema allows: numbers, strings, arrays, objects.
+"""Draws values that a schema allows, and numbers and strings that violate one of its keywords.
 
 As in the paper, bounds and multiples have at most two decimals. Numbers are therefore drawn as
 whole hundredths, so that multiples of 5.88, for example, are exact. The formats of strings are

@@ -43,8 +43,8 @@ def read(text: str) -> Any:
     """Return the value of the only document in YAML text.
 
     Raises:
-        UnparseableDocument: If the text is not such a document. For a syntax error, the message
-            gives the line and column.
+        UnparseableDocument: If the text is not one valid YAML document, or exceeds a limit. For a
+            syntax error, the message gives the line and column.
     """
     limits.check_length(text)
     return _Reader(text).document().value
