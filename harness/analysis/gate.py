@@ -40,6 +40,7 @@ from harness.analysis.comparison import ALPHA, Method, compare, needed_instances
 from harness.analysis.distributions import normal_quantile, t_quantile
 from harness.analysis.metrics import PASS_RATE, Interval
 from harness.analysis.paper_figures import weighted_means, weights_of
+from harness.analysis.summary import only_numbers
 from harness.config.run_file import of_k
 from harness.config.sections import CheckSection
 from harness.errors import ConfigError, RunConflict, nearest
@@ -47,7 +48,7 @@ from harness.records import OUTCOMES
 from harness.store.calls import answers, read_calls, timed_calls
 from harness.store.columns import AttemptTable, Bools
 from harness.store.index import AttemptIndex
-from harness.store.judgements import FAILED, Judgement
+from harness.store.judgements import FAILED, Judgement, read_register
 from harness.store.run_folder import RunFolder, find_run
 
 Outcome = Literal["failed", "too few to tell", "passed"]  # worst first
@@ -168,6 +169,8 @@ def _measure(folder: RunFolder, asked: CheckSection, runs: Path) -> tuple[Gate, 
             said = f"The run {variant.name!r} is not finished: {variant.metrics.progress} samples."
             raise RunConflict(said, "Run its run file again.")
     refuse_unknown_label("--by", asked.by, {run[0].name: run[1]})
+    compared = [asked.score] if base and asked.max_drop is not None else []
+    _refuse_without_verdicts(folder, run, [*asked.min, *asked.max, *compared])
     scores, exact = list(asked.min), []
     figures = [
         one for name, least in asked.min.items() for one in _means(run, name, least, asked.by)
@@ -196,6 +199,16 @@ def _measure(folder: RunFolder, asked: CheckSection, runs: Path) -> tuple[Gate, 
     unjudged = [one for one in lacking if one.failed_calls or one.no_judgement]
     gate = Gate(run[0], before[0] if before else None, exact, unjudged, asked.too_few)
     return gate, [*(partial(decided, one) for one in figures), *latencies]
+
+
+def _refuse_without_verdicts(folder: RunFolder, run: Run, names: Collection[str]) -> None:
+    """Raise ConfigError if a rate is among the names, and the run only has numeric scores."""
+    variant, table = run
+    rates = [one for one in names if (one == PASS_RATE or of_k(one)[1]) and one not in table.scores]
+    decide = any(one.decides and one.verdicts for one in read_register(folder.path).judges.values())
+    if rates and not decide and only_numbers(table):
+        said = f"The run {variant.name!r} has no {rates[0].replace(PASS_RATE, 'pass rate')}."
+        raise ConfigError(said, f"Its scores: {', '.join(table.scores)}.")
 
 
 def _refuse_unknown_figure(run: Run, name: str) -> None:

@@ -89,7 +89,7 @@ def measure(
     calls = read_calls(folder.attempts) if calls is None else calls
     attempts = read_attempts(folder.attempts) if attempts is None else attempts
     judges = read_register(folder.path).judges
-    score = score or manifest.get("measure") or ("" if judges else _only_numbers(attempts))
+    score = score or manifest.get("measure") or ("" if judges else only_numbers(attempts))
     facts = RunFacts(
         run=folder.name,
         task=manifest.get("task", ""),
@@ -108,7 +108,7 @@ def measure(
     return replace(metrics, aggregates=aggregates) if aggregates else metrics
 
 
-def _only_numbers(attempts: AttemptTable) -> str:
+def only_numbers(attempts: AttemptTable) -> str:
     """Return the first numeric score, or "" if there is none or an answer has a verdict."""
     answers = attempts.take(attempts.outcome == OUTCOMES.index("ok"))
     if answers.judged.any():  # not of a refusal, which fails without a check

@@ -275,6 +275,23 @@ def test_mistakes(runs: Path, asked: list[str], said: str) -> None:
     assert said in mistake(harness("check", "quickstart", *asked, env=on(runs)))
 
 
+def test_a_run_with_numbers_only_has_no_pass_rate(tmp_path: Path) -> None:
+    (tmp_path / "words.py").write_text(
+        "def check(text: str) -> float:\n    return float(len(text.split()))\n"
+    )
+    (tmp_path / "rows.jsonl").write_text('{"id": "a", "prompt": "Say so."}')
+    task = {"name": "jsonl", "path": "rows.jsonl", "checks": ["./words.py"]}
+    file = tmp_path / "numbers.yaml"
+    file.write_text(json.dumps({"task": task, "model": {"backend": "simulated"}}))
+    ended = harness("run", file, env=on(tmp_path))
+    assert ended.returncode == 0, ended.stderr
+    for asked in ("pass_rate=0.5", "pass@1=0.5"):
+        said = mistake(harness("check", "numbers", "--min", asked, env=on(tmp_path)))
+        assert "Its scores: words." in said
+    ended = harness("check", "numbers", "--min", "words=0", env=on(tmp_path))
+    assert ended.returncode != 1, ended.stderr
+
+
 def test_an_unfinished_run_is_not_decided(runs: Path, tmp_path: Path) -> None:
     started = tmp_path / "quickstart"
     started.mkdir()
