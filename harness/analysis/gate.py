@@ -85,7 +85,8 @@ class Unjudged(Struct, frozen=True, kw_only=True):
     run: str
     n_samples: int  # all samples of the run
     failed_calls: int
-    no_judgement: int  # answers whose judgement failed or is missing
+    no_judgement: int  # answers whose judgement failed or is missing, which a repeat judges
+    final: int = 0  # answers that were judged without a verdict, which a repeat does not retry
     allowed: bool  # whether their share is at most ``max_unjudged``
 
 
@@ -196,7 +197,7 @@ def _measure(folder: RunFolder, asked: CheckSection, runs: Path) -> tuple[Gate, 
     lacking = [_unjudged(folder, run, scores, asked.max_unjudged)]
     if base and before:
         lacking.append(_unjudged(base, before, [asked.score], asked.max_unjudged))
-    unjudged = [one for one in lacking if one.failed_calls or one.no_judgement]
+    unjudged = [one for one in lacking if one.failed_calls or one.no_judgement or one.final]
     gate = Gate(run[0], before[0] if before else None, exact, unjudged, asked.too_few)
     return gate, [*(partial(decided, one) for one in figures), *latencies]
 
@@ -282,18 +283,33 @@ def _latency(folder: RunFolder, table: AttemptTable, percentile: int, most: floa
 
 def _unjudged(folder: RunFolder, run: Run, scores: Sequence[str], allowed: float) -> Unjudged:
     table, last = run[1], run[1].is_last_round()
-    lacking = np.zeros(len(table), np.bool_)
+    lacking, owed = np.zeros(len(table), np.bool_), set[int]()
     for score in scores:
-        lacking |= last & _lacks(folder, table, score)
+        absent = last & _lacks(folder, table, score)
+        lacking |= absent
+        if absent.any():
+            owed |= _owed(folder, score).intersection(np.flatnonzero(absent).tolist())
     n = int(lacking.sum())
     failed = int((table.outcome[lacking] == OUTCOMES.index("error")).sum())
     return Unjudged(
         run=run[0].name,
         n_samples=int(last.sum()),
         failed_calls=failed,
-        no_judgement=n - failed,
+        no_judgement=len(owed),
+        final=n - failed - len(owed),
         allowed=n <= allowed * int(last.sum()),
     )
+
+
+def _owed(folder: RunFolder, score: str) -> set[int]:
+    """Return the rows of the attempts that the judges of a score, or of the verdict, have to judge.
+
+    Their judgement failed or is missing.
+    """
+    known, judge = read_register(folder.path).judges, score.partition(".")[0]
+    deciding = [name for name, one in known.items() if one.decides]
+    judges = [judge, *known[judge].members] if judge in known else deciding
+    return {*AttemptIndex(folder.attempts).owed_judgements(judges, FAILED)}
 
 
 def _lacks(folder: RunFolder, table: AttemptTable, score: str) -> Bools:

@@ -19,7 +19,7 @@ from harness.analysis.self_preference import notes
 from harness.cli.completion import judge_words
 from harness.cli.confirm import confirm_judging
 from harness.cli.console import RUN, By, JsonFormat, Runs, outcomes, say, show
-from harness.cli.live import Display, attended, early_end
+from harness.cli.live import Display, attended, early_end, say_verdictless
 from harness.cli.published import fetch_prompts
 from harness.config.loading import read, refuse_secrets
 from harness.config.sections import JudgeSection, PanelSection
@@ -96,6 +96,7 @@ def judge(
         say(f"{judged.waiting:,} are waiting for judges of the panel. {remedy}")
     if code := early_end(judged.ended, judged.tally.budget, "--budget", with_retry):
         raise typer.Exit(code)
+    say_verdictless(folder.name, judged.tally, "and give it another name (as: NAME).")
     failed = judged.tally.failed_judgements
     if failed:
         say(f"{failed:,} judgements failed; the last error: {judged.tally.last_error}.")

@@ -28,6 +28,7 @@ from harness.cli.console import messages, say
 from harness.errors import HarnessError
 from harness.report.text import inert, inert_text, percent, usd
 from harness.run.pool import Ending, Tally
+from harness.scoring import cut
 
 T = TypeVar("T")
 
@@ -36,6 +37,8 @@ INTERRUPTED = 130  # exit code after Ctrl-C
 PLAIN_SECONDS = 10.0  # between lines of progress if there is no terminal
 NARROW = 60  # columns of a terminal in which only names and samples of runs have room
 _GAP = "   "  # between two facts
+MANY = 10  # a warning, if one in this many replies cannot be used
+REASONING = "for a reasoning model, such as 2000, and votes: 5 in yes_no"
 BUSY = 0.9  # share of a core from which the CPU limits a run
 
 
@@ -173,6 +176,20 @@ def early_end(ended: Ending, budget: Budget | None, key: str, again: str) -> int
         say(f"Interrupted. To continue: {again}")
         return INTERRUPTED
     return 0
+
+
+def say_verdictless(run: str, tally: Tally, remedy: str) -> None:
+    """Print how many of a session's judgements have no verdict, and why, if they are many.
+
+    ``remedy`` says how to judge the answers with a changed judge.
+    """
+    for (judge, outcome), n in tally.verdictless.items():
+        if n * MANY >= (of := tally.judgements[judge]):
+            reason = cut(tally.reasons[judge, outcome], 200)
+            told = f"{n:,} of {of:,} judgements are {outcome} and have no verdict"
+            say(f"{run}: judge {judge}: {told}. {reason}".rstrip(), "yellow")
+            if outcome == "empty" and reason:
+                say(f"Set the judge's max_tokens higher ({REASONING}), {remedy}")
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from harness.analysis.metrics import Metrics
 from harness.cli.completion import run_files
 from harness.cli.confirm import confirm_cost, cost_text
 from harness.cli.console import Limit, Overrides, outcomes, output, say, show, show_facts
-from harness.cli.live import INTERRUPTED, Display, attended, early_end
+from harness.cli.live import INTERRUPTED, MANY, Display, attended, early_end, say_verdictless
 from harness.cli.published import fetch_published
 from harness.config.loading import parse_override
 from harness.config.run_file import RunFile
@@ -214,7 +214,6 @@ def _carry_out(
 
 
 DETACHED = 4  # exit code of a run that has left while its batches are at work
-_MANY = 10  # a warning, if one in this many answers was truncated or unparseable
 
 
 def _run_all(jobs: Sequence[Job], base: str, again: str, table: bool) -> int:
@@ -255,7 +254,7 @@ def _run(job: Job, again: str, display: Display) -> tuple[Metrics, int]:
     if code := early_end(result.ended, tally.budget, "budget.usd", again):
         return metrics, code
     attempts = metrics.n_attempts
-    if 0 < attempts <= _MANY * (unread := metrics.outcomes["unparseable"]):
+    if 0 < attempts <= MANY * (unread := metrics.outcomes["unparseable"]):
         how_many = "No answer" if unread == attempts else f"{unread:,} of {attempts:,} answers"
         could = "could be parsed" if unread == attempts else "could not be parsed"
         say(f"{name}: {how_many} {could}. To read them: harness show {name} --failed", "yellow")
@@ -263,9 +262,10 @@ def _run(job: Job, again: str, display: Display) -> tuple[Metrics, int]:
             from harness.analysis.failures import FENCE_HINT  # not needed before the last call
 
             say(FENCE_HINT)
-    if 0 < attempts <= _MANY * (cut := metrics.outcomes["truncated"]):
+    if 0 < attempts <= MANY * (cut := metrics.outcomes["truncated"]):
         told = f"{cut:,} of {attempts:,} answers reached the token limit: see decoding.max_tokens."
         say(f"{name}: {told}", "yellow")
+    say_verdictless(name, tally, "and run again with --fresh.")
     if failed := metrics.outcomes["error"]:
         say(f"{name}: {failed:,} attempts failed:")
         for error, count in tally.errors.most_common(5):

@@ -149,13 +149,23 @@ def unjudged_line(one: Unjudged, gate: Gate, named: bool = False) -> str:
 
     The line names the run if there is a baseline, or if ``named`` is true.
     """
-    kinds = {"failed call": one.failed_calls, "failed or missing judgement": one.no_judgement}
+    retried = one.failed_calls + one.no_judgement
+    kinds = {
+        "failed call": one.failed_calls,
+        "failed or missing judgement": one.no_judgement,
+        "inconclusive judgement": one.final,
+    }
     why = ", ".join(f"{n:,} {kind}{'s' * (n != 1)}" for kind, n in kinds.items() if n)
     of = f" of {one.run}" if gate.baseline or named else ""
-    remedy = "run the run file again to retry them, or allow a share with --max-unjudged"
+    them = "the failed or missing ones" if one.final else "them"
+    remedies = [f"run the run file again to retry {them}"] if retried else []
+    if one.final:
+        final = "inconclusive judgements are final"
+        remedies.append(f"{final}: to judge differently, change the judge and run with --fresh")
+    remedy = f"{'; '.join(remedies)}, or allow a share with --max-unjudged"
     if one.allowed:
         remedy = "allowed by max_unjudged"
-    n = one.failed_calls + one.no_judgement
+    n = retried + one.final
     have = "has" if n == 1 else "have"
     return f"{n:,} of {one.n_samples:,} samples{of} {have} no verdict ({why}): {remedy}."
 

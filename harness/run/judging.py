@@ -159,6 +159,12 @@ class Judging:
             if judgement.outcome == "error":
                 self._tally.failed_judgements += 1
                 self._tally.last_error = f"judge {judgement.judge}: {judgement.error}"
+            if judgement.call_ids:
+                self._tally.judgements[judgement.judge] += 1
+                if judgement.outcome not in ("ok", *FAILED):
+                    kind = judgement.judge, judgement.outcome
+                    self._tally.verdictless[kind] += 1
+                    self._tally.reasons[kind] = judgement.error or ""
             for _, call in judgement.each_call():
                 self._tally.count_call(call.usage, call.cost_usd, cached=call.cached)
         if self._unsaved is not None:
@@ -227,6 +233,7 @@ class Judging:
         calls: list[Call] = []
         errors: list[Exception] = []
         requests = judge.requests(instance, attempt, redraw=redraw)
+        limit = requests[0].decoding.max_tokens if requests else None
         while requests:
             ended = await asyncio.gather(*map(call, requests))
             calls += [one for one in ended if isinstance(one, Call)]
@@ -243,6 +250,8 @@ class Judging:
             outcome, problem = "error", f"{type(errors[0]).__name__}: {errors[0]}"
         elif outcomes and outcomes <= UNANSWERED:
             outcome = "refused" if "refused" in outcomes else "empty"
+            if limit and all(call.reply.finish_reason == "length" for call in calls):
+                problem = f"Cut off before any text, at the judge's max_tokens: {limit}."
         else:
             try:
                 scores = judge.parse(instance, attempt, calls)

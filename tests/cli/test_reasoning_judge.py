@@ -1,0 +1,72 @@
+"""A reasoning model as judge, whose reasoning uses up the judge's tokens."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from harness.mock import MockServer
+from tests.cli.command import harness
+
+ROWS = 4
+
+
+def test_judgements_that_are_cut_off_are_reported_with_a_remedy_that_works(tmp_path: Path) -> None:
+    on = os.environ | {"HARNESS_RUNS_DIR": str(tmp_path), "COLUMNS": "300"}
+    rows = [{"id": f"r{n}", "prompt": f"{n}?", "criteria": ["It is polite."]} for n in range(ROWS)]
+    (tmp_path / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    file, later = tmp_path / "polite.yaml", tmp_path / "later.yaml"
+    with MockServer(reasoning="field") as server:
+        model = {"backend": "openai", "name": "model", "base_url": server.base_url}
+        judge = {"name": "yes_no", "as": "nice", "model": model | {"name": "judge"}}
+        task = {"name": "jsonl", "path": "rows.jsonl", "checks": [{"judge": "nice"}]}
+        content = {"task": task, "model": model, "decoding": {"max_tokens": 500}}
+        file.write_text(json.dumps(content | {"judges": [judge]}))
+        ended = harness("run", file, env=on)
+        assert ended.returncode == 0, ended.stderr
+        said = f"judge nice: {ROWS} of {ROWS} judgements are empty and have no verdict. Cut off"
+        assert said in ended.stderr
+        assert "max_tokens: 5." in ended.stderr
+        assert "votes: 5 in yes_no), and run again with --fresh" in ended.stderr
+
+        calls = server.stats().answered
+        checked = harness("check", "polite", "--min", "pass_rate=0.5", env=on)
+        assert checked.returncode == 5
+        assert f"{ROWS} inconclusive judgements" in checked.stdout
+        assert "run the run file again" not in checked.stdout
+        assert harness("run", file, env=on).returncode == 0
+        assert server.stats().answered == calls  # as they are final
+
+        later.write_text(json.dumps(judge | {"as": "late"}))
+        ended = harness("judge", "polite", "--judge", later, env=on)
+        assert "judge late: " in ended.stderr
+        assert "give it another name (as: NAME)" in ended.stderr
+
+        higher = ("-o", "judges.nice.max_tokens=2000", "-o", "judges.nice.votes=5")
+        ended = harness("run", file, "--fresh", *higher, env=on)
+        assert "no verdict" not in ended.stderr
+    metrics = json.loads((tmp_path / "polite-2" / "metrics.json").read_text())
+    assert metrics["overall"]["n"] == ROWS
+
+
+def test_failed_and_inconclusive_judgements_are_told_apart(tmp_path: Path) -> None:
+    on = os.environ | {"HARNESS_RUNS_DIR": str(tmp_path), "COLUMNS": "300"}
+    rows = [{"id": f"r{n}", "prompt": f"{n}?", "criteria": ["It is polite."]} for n in range(40)]
+    (tmp_path / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    file = tmp_path / "polite.yaml"
+    with MockServer() as server, MockServer(reasoning="field", faults={"400": 0.3}) as judging:
+        model = {"backend": "openai", "name": "model", "base_url": server.base_url}
+        judge = {"name": "yes_no", "model": model | {"base_url": judging.base_url}}
+        task = {"name": "jsonl", "path": "rows.jsonl"}
+        content = {"task": task | {"checks": [{"judge": "yes_no"}]}, "model": model}
+        file.write_text(json.dumps(content | {"judges": [judge]}))
+        assert harness("run", file, env=on).returncode == 1
+    asked = ("check", "polite", "--min", "pass_rate=0.5")
+    checked = harness(*asked, "--format", "json", env=on)
+    [lacking] = json.loads(checked.stdout)["runs"][0]["unjudged"]
+    lines = (tmp_path / "polite" / "judgements.jsonl").read_text().splitlines()
+    outcomes = [json.loads(line)["outcome"] for line in lines]
+    assert lacking["no_judgement"] == outcomes.count("error") > 0
+    assert lacking["final"] == outcomes.count("empty") > 0
+    assert "to retry the failed or missing ones" in harness(*asked, env=on).stdout
