@@ -237,8 +237,9 @@ def expand(
     for name, changes in base.combinations().items():
         where = f"{path}, variant {name!r}"
         models = [k for k, v in changes.items() if isinstance(v, str) and _MODEL.fullmatch(k)]
+        of_names = [f"{k}.{part}" for k in models if named for part in named(changes[k])]
         # An option of the model, such as its server, also applies to a model given by its name.
-        own = [(k, v) for k, v in fixed if k not in models and is_below(k, models)]
+        own = [(k, v) for k, v in fixed if is_below(k, models) and k not in (*models, *of_names)]
         others = {k: v for k, v in fixed if (k, v) not in own}
         if lost := [key for key in flatten(others) if is_below(key, changes)]:
             problem = f"{where}: it sets {', '.join(lost)}, so an override has no effect."

@@ -60,6 +60,20 @@ def test_a_malformed_run_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    "axis", ["matrix: {model: [openai/a, openai/b]}", "variants: {a: {model: openai/a}, b: {}}"]
+)
+def test_a_key_of_a_model_that_a_variant_gives_by_name(tmp_path: Path, axis: str) -> None:
+    file, env = tmp_path / "w.yaml", os.environ | {"OPENAI_API_KEY": "k"}
+    file.write_text(f"task: {{name: collie, dataset: builtin}}\nmodel: openai/c\n{axis}\n")
+    for key, value in {"model.name": "foo", "model.backend": "simulated"}.items():
+        said = mistake(harness("run", file, "--dry-run", "-o", f"{key}={value}", env=env))
+        assert f"a': it sets {key}, so an override has no effect." in said, said
+    url = "model.base_url=http://127.0.0.1:9/v1"
+    ended = harness("run", file, "--dry-run", "-o", url, env=env)
+    assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.parametrize(
     ("option", "nearest"),
     [
         ("model.backend=simulate", "simulated"),
