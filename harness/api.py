@@ -312,7 +312,8 @@ async def _evaluate(
 ) -> EvaluationResult:
     settings, changes = Settings(), dict(options.get("overrides", {}))
     given = [tasks] if isinstance(tasks, str | Mapping) else tasks
-    named = [task if isinstance(task, str) else task_section(task) for task in given]
+    own: dict[str, Callable[..., Any]] = {}
+    named = [task if isinstance(task, str) else task_section(task, own) for task in given]
     models = [model] if isinstance(model, str) else list(model)
     asked = evaluation(
         named,
@@ -394,7 +395,8 @@ def checker(function: Callable[..., Any]) -> Callable[..., Any]:
     """Register a function as a checker under its name, and return it (docs/python.md).
 
     Raises:
-        ConfigError: If it is a lambda, or a built-in or installed checker has this name.
+        ConfigError: If it is not a function made by ``def``, or a built-in or installed checker has
+            its name.
 
     Examples:
         >>> import harness

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any
 import harness
 from harness.errors import ConfigError, ExtraMissing, HarnessError, nearest
 from harness.ports import CAPABILITIES, PARAMETERS
-from harness.user_code import SourceLoader, checker_of, source_sha256
+from harness.user_code import SourceLoader, checker_of, source_sha256, with_references
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -265,9 +265,15 @@ class Kind:
         return {"package": package, "version": release, "sha256": digest}
 
     def own_sha256(self, name: str) -> str:
-        """Return a hash of a plug-in that is registered or in a Python file ("" for any other)."""
+        """Return a hash of a plug-in that is registered or in a Python file ("" for any other).
+
+        A checker's depends on the values and the user's code that it refers to, too.
+        """
         own = name.endswith(FILE) or (self.name, name) in _registered
-        return self.origin(name)["sha256"] if own else ""
+        digest = self.origin(name)["sha256"] if own else ""
+        if own and self.name == "checkers":
+            return with_references(digest, self.load(name))
+        return digest
 
     def registered(self) -> list[str]:
         """Return the names of the plug-ins that this process has registered."""

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import dis
+import functools
 import hashlib
 import inspect
+import re
+import sys
+import sysconfig
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.machinery import SourceFileLoader
+from itertools import chain
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
 from harness.errors import ConfigError, HarnessError, option
@@ -47,6 +54,8 @@ def checker_of(function: Callable[..., Any], name: str) -> Callable[..., Any]:
                 raise ConfigError(problem, f"{remedy} {again}") from error
             if isinstance(found, Score):
                 return found
+            if (numpy := sys.modules.get("numpy")) and isinstance(found, numpy.generic):
+                found = found.item()
             if isinstance(found, bool):
                 return Score(found, found)
             if isinstance(found, str):
@@ -81,14 +90,143 @@ def source_sha256(plugin: Callable[..., Any]) -> str:
     If a function's source is not available, its bytecode is hashed. If a class's source is not
     available, the result is "".
     """
-    plugin = inspect.unwrap(plugin)
+    return _source_sha256(inspect.unwrap(plugin))
+
+
+def _source_sha256(code: Any) -> str:
+    code = getattr(code, "__code__", code)
     try:
-        source = inspect.getsource(plugin)
+        source = inspect.getsource(code)
     except (OSError, TypeError):  # defined in a program from standard input, for example
-        if not inspect.isfunction(plugin):
+        if not isinstance(code, CodeType):
             return ""
-        source = repr(_bytecode(plugin.__code__))
+        source = repr(_bytecode(code))
     return hashlib.sha256(source.encode()).hexdigest()
+
+
+def with_references(digest: str, check: Callable[..., Any]) -> str:
+    """Return a hash of a check's hash and of what the check refers to.
+
+    This includes plain values and compiled patterns in global variables, closures and defaults, and
+    the source of functions, classes and modules that are in neither the standard library nor
+    installed. Other values are left out, and so are variables that the check itself assigns. If
+    the check refers to nothing, the result is ``digest``.
+    """
+    check = getattr(check, "__wrapped__", check)  # the function in a factory of `checker_of`
+    if isinstance(check, FunctionType | type):
+        found = "\n".join(_references(check, {id(check)}))
+    else:
+        found = "\n".join(_described(check, set()))
+    return hashlib.sha256(f"{digest}\n{found}".encode()).hexdigest() if found else digest
+
+
+def _references(code: Any, seen: set[int]) -> Iterator[str]:
+    """Yield descriptions of what a function, or the methods of a class, refer to."""
+    if isinstance(code, type):
+        for base in code.__mro__[1:]:
+            yield from _described(base, seen)
+        for name, member in vars(code).items():
+            member = getattr(member, "fget", getattr(member, "__func__", member))
+            own = isinstance(member, FunctionType) and _is_local(_file(member))
+            if own and id(member) not in seen:
+                seen.add(id(member))
+                yield from (f"{name} {one}" for one in _references(member, seen))
+        return
+    if hasattr(code, "__wrapped__") and _is_local(_file(code)):  # the function of a decorator
+        yield _source_sha256(code)
+    loaded, attributes = _names(code.__code__)
+    cells = dict(zip(code.__code__.co_freevars, code.__closure__ or (), strict=True))
+    for name in sorted(loaded):
+        try:
+            value = cells[name].cell_contents if name in cells else code.__globals__[name]
+        except (KeyError, ValueError):  # a built-in, or not yet assigned
+            continue
+        yield from (f"{name} {one}" for one in _described(value, seen, attributes))
+    for value in (code.__defaults__, code.__kwdefaults__):
+        if value:
+            yield from _described(value, seen)
+
+
+def _names(code: CodeType) -> tuple[set[str], set[str]]:
+    """Return the outer variables that code reads and does not assign, and its attributes."""
+    loaded, assigned, attributes = set[str](), set[str](), set[str]()
+    for step in dis.get_instructions(code):
+        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            loaded.add(step.argval)
+        elif step.opname in ("STORE_GLOBAL", "STORE_DEREF"):
+            assigned.add(step.argval)
+        elif step.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+            attributes.add(step.argval)
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            names, inner_attributes = _names(inner)
+            loaded |= names - {*code.co_cellvars}
+            attributes |= inner_attributes
+    loaded = {name for name in loaded | {*code.co_freevars} if not name.startswith("__")}
+    return loaded - assigned, attributes
+
+
+def _described(
+    value: Any, seen: set[int], attributes: set[str] | frozenset[str] = frozenset()
+) -> Iterator[str]:
+    """Yield the same text in every process for values that are equal; nothing for other objects.
+
+    ``attributes`` are those that are read of a module.
+    """
+    if value is None or isinstance(value, bool | int | float | complex | str | bytes):
+        yield repr(value)
+    elif isinstance(value, re.Pattern):
+        yield repr((value.pattern, value.flags))
+    elif isinstance(value, functools.partial):
+        yield from _described((value.func, value.args, value.keywords), seen)
+    elif isinstance(value, MethodType):
+        yield from _described(value.__func__, seen)
+    elif isinstance(value, functools._lru_cache_wrapper):
+        yield from _described(value.__wrapped__, seen)
+    elif id(value) in seen:
+        return
+    elif isinstance(value, list | tuple | set | frozenset | dict):
+        seen.add(id(value))
+        parts = chain(*value.items()) if isinstance(value, dict) else value
+        texts = [" ".join(_described(part, seen)) for part in parts]
+        if isinstance(value, set | frozenset):
+            texts.sort()
+        yield f"{type(value).__name__} {hashlib.sha256(repr(texts).encode()).hexdigest()}"
+        seen.discard(id(value))
+    elif isinstance(value, ModuleType) and _is_local(getattr(value, "__file__", None)):
+        seen.add(id(value))
+        with contextlib.suppress(OSError):  # in a ZIP file, or deleted
+            yield hashlib.sha256(Path(str(value.__file__)).read_bytes()).hexdigest()
+        for name in sorted(attributes & vars(value).keys()):
+            yield from _described(vars(value)[name], seen, attributes)
+    elif isinstance(value, FunctionType | type) and _is_local(_file(value)):
+        seen.add(id(value))
+        yield _source_sha256(value)
+        yield from _references(value, seen)
+
+
+def _file(code: Any) -> str | None:
+    if isinstance(code, FunctionType):
+        return code.__code__.co_filename
+    module = sys.modules.get(code.__module__)
+    if module is None or code.__module__ == "__main__":  # of a check's file, or of a notebook
+        return str(code.__module__)
+    file: str | None = getattr(module, "__file__", None)
+    return file
+
+
+@functools.cache
+def _is_local(file: str | None) -> bool:
+    """Whether a file is the user's: of neither the standard library nor an installed package."""
+    if file is None or file.startswith("<frozen"):
+        return False
+    path = Path(file).absolute()
+    libraries = [
+        *(Path(sysconfig.get_path(one)) for one in ("stdlib", "platstdlib")),
+        Path(__file__).parent,
+    ]
+    inside = any(path.is_relative_to(one) for one in libraries)
+    return not inside and not {"site-packages", "dist-packages"} & {*path.parts}
 
 
 def _bytecode(value: object) -> object:

@@ -9,9 +9,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import harness
@@ -388,6 +390,67 @@ def test_an_edited_checker_does_not_continue_a_run(rows_name_it: bool) -> None:
     assert harness.run(tree, progress=False).metrics.pass_rate == 0
 
 
+def at_most(most: int) -> Callable[[str], bool]:
+    def short(text: str) -> bool:
+        return len(text) <= most
+
+    return short
+
+
+def test_two_functions_of_one_name_are_refused_in_one_call() -> None:
+    row = {"rows": [{"prompt": "a", "target": "yes"}]}
+    one, two = at_most(50), at_most(1)
+    with pytest.raises(ConfigError, match=r"named 'short'.*__name__ = 'short_2'"):
+        harness.run(file([one, two]), progress=False)
+    with pytest.raises(ConfigError, match="named 'short'"):
+        harness.evaluate(
+            [{**row, "checks": [one]}, {**row, "checks": [two]}], "simulated", progress=False
+        )
+    two.__name__ = "short_2"
+    scores = harness.run(file([one, two]), progress=False).metrics.scores
+    assert (scores["short"].mean, scores["short_2"].mean) == (1, 0)
+
+
+LIMITS = {"most": 50}
+
+
+def within(text: str) -> bool:
+    return len(text) <= LIMITS["most"]
+
+
+def outer(text: str) -> bool:
+    return all(within(part) for part in [text])
+
+
+def test_a_check_that_reads_another_value_does_not_continue_a_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("global", "closure", "function"):
+        checks = {"closure": at_most(50), "global": within, "function": outer}
+        with monkeypatch.context() as patch:
+            run = harness.run(file([checks[name]]), name=name, progress=False)
+            assert run.metrics.pass_rate == 1
+            again = file([at_most(50) if name == "closure" else checks[name]])
+            harness.run(again, name=name, progress=False)
+            patch.setitem(LIMITS, "most", 1)
+            again = file([at_most(1) if name == "closure" else checks[name]])
+            with pytest.raises(RunConflict, match="another version of"):
+                harness.run(again, name=name, progress=False)
+            rescored = harness.run(again, name=name, progress=False, rescore=True)
+            assert rescored.metrics.pass_rate == 0
+
+
+def test_a_check_may_return_a_numpy_value() -> None:
+    def agrees(text: str) -> Any:
+        return np.bool_(text == "yes")
+
+    def share(text: str) -> Any:
+        return np.float32(0.5)
+
+    scores = harness.run(file([agrees, share]), progress=False).metrics.scores
+    assert (scores["agrees"].mean, scores["share"].mean) == (0.5, 0.5)
+
+
 def test_a_checker_without_source_is_known_by_its_code() -> None:
     tree = file(["mine"])
     for code in ("text in {'yes', 'no'}", "text in {'yes', 'no'}"):
@@ -482,6 +545,7 @@ def test_rows_and_functions_are_given_directly_and_kept_with_the_run(tmp_path: P
         ({"rows": ["a"]}, "task.rows, item 1: not a mapping"),
         ({"rows": [], "path": "rows.jsonl"}, "task.rows and task.path are both given"),
         ({"rows": [{"prompt": "a"}], "checks": [lambda text: True]}, "is a lambda"),
+        ({"rows": [{"prompt": "a"}], "checks": [partial(max, 1)]}, "not a function.*'partial'"),
     ],
 )
 def test_wrong_rows_and_functions_are_named(task: dict[str, Any], problem: str) -> None:

@@ -1,3 +1,4 @@
+import importlib
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.errors import ConfigError, DataInvalid, ExtraMissing
-from harness.plugins import PACKAGES, calling, import_extra, kind
+from harness.plugins import PACKAGES, _from_file, calling, import_extra, kind
 
 Install = Callable[..., None]
 
@@ -283,6 +284,32 @@ def test_what_a_plug_in_raises_is_told_as_its_own() -> None:
         {}["a"]
     with pytest.raises(DataInvalid, match=r"^no column$"), calling("The filter 'x'"):
         raise DataInvalid("no column")
+
+
+def test_a_checks_file_is_known_by_the_local_modules_that_it_imports(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "limits_of_mine.py").write_text("MOST = 3\n\ndef f(text):\n    return MOST\n")
+    found = {}
+    for name, imported, used in [
+        ("value", "from limits_of_mine import MOST", "MOST"),
+        ("function", "from limits_of_mine import f", "f(text)"),
+        ("module", "import limits_of_mine", "limits_of_mine.MOST"),
+        ("library", "import json", "len(json.dumps(text))"),
+    ]:
+        file = tmp_path / f"{name}.py"
+        file.write_text(f"{imported}\n\ndef short(text):\n    return len(text) <= {used}\n")
+        found[file] = kind("checkers").own_sha256(str(file))
+        assert kind("checkers").own_sha256(str(file)) == found[file]
+    (tmp_path / "limits_of_mine.py").write_text("MOST = 30\n\ndef f(text):\n    return MOST\n")
+    monkeypatch.delitem(sys.modules, "limits_of_mine")
+    importlib.invalidate_caches()
+    _from_file.cache_clear()
+    same = {
+        file.stem for file, sha in found.items() if kind("checkers").own_sha256(str(file)) == sha
+    }
+    assert same == {"library"}
 
 
 def test_a_python_file_is_a_plugin_by_its_path(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,8 @@ from harness.store.files import make_folder, write_whole
 from harness.store.json_lines import encode
 from harness.store.run_folder import ROWS, RunFolder, in_run_name
 from harness.user_code import checker_of
+
+Functions = dict[str, Callable[..., Any]]  # those given as checks in one call, by name
 
 KEPT = "rows"  # subfolder of the cache folder for rows that were given in a run file
 
@@ -51,12 +53,13 @@ def read_runs(
         ConfigError: If there is no such file, or it is invalid.
     """
     changes = [f"model={json.dumps(models.named_model(model))}"] if model else []
-    further = {**_plain(further or {}), **({} if limit is None else {"limit": limit})}
+    own: Functions = {}
+    further = {**_plain(further or {}, own), **({} if limit is None else {"limit": limit})}
     if isinstance(file, Mapping):
-        base, where, tree = "run", "the run file", _plain(file)
+        base, where, tree = "run", "the run file", _plain(file, own)
     else:
         path = _found(str(file))
-        base, where, tree = path.stem, str(path), _plain(read(path))
+        base, where, tree = path.stem, str(path), _plain(read(path), own)
         if path == Path(file):  # a shipped file has no files next to it
             tree = _located(tree, path.parent.absolute())
     matrix = tree.get("matrix")
@@ -99,11 +102,11 @@ def _located(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
     return {**tree, "folder": str(folder / str(tree.get("folder") or "."))}
 
 
-def _plain(tree: Mapping[Any, Any], section: str = "") -> dict[str, Any]:
+def _plain(tree: Mapping[Any, Any], own: Functions, section: str = "") -> dict[str, Any]:
     """Return a run file's content with functions replaced by their names, and rows by a path."""
     found: dict[str, Any] = {}
     for key, value in tree.items():
-        name = registered(key)
+        name = registered(key, own)
         if section == "task" and name == "rows":
             if "path" in tree:
                 raise ConfigError("task.rows and task.path are both given.", "Keep one of them.")
@@ -111,18 +114,21 @@ def _plain(tree: Mapping[Any, Any], section: str = "") -> dict[str, Any]:
         elif name == "task.rows":
             found["task.path"] = _written(value)
         elif isinstance(value, Mapping):
-            found[name] = _plain(value, f"{section}.{name}".lstrip("."))
+            found[name] = _plain(value, own, f"{section}.{name}".lstrip("."))
         elif isinstance(value, list | tuple):
             found[name] = [
-                _plain(one) if isinstance(one, Mapping) else registered(one) for one in value
+                _plain(one, own) if isinstance(one, Mapping) else registered(one, own)
+                for one in value
             ]
         else:
             found[name] = value
     return found
 
 
-def task_section(tree: Mapping[str, Any]) -> dict[str, Any]:
+def task_section(tree: Mapping[str, Any], own: Functions) -> dict[str, Any]:
     """Return a section ``task`` with functions replaced by their names, and rows by a path.
+
+    ``own`` holds the functions of the call's other sections. Those of this section are added.
 
     Raises:
         ConfigError: If it has neither a name nor rows, or the rows or a function are invalid.
@@ -130,22 +136,31 @@ def task_section(tree: Mapping[str, Any]) -> dict[str, Any]:
     if not tree.keys() & {"name", "rows", "path"}:
         remedy = 'For a list of rows: {"rows": rows, "checks": "exact_match"}.'
         raise ConfigError("A task has neither a name nor rows.", remedy)
-    return {"name": "jsonl", **_plain(tree, "task")}
+    return {"name": "jsonl", **_plain(tree, own, "task")}
 
 
-def registered(checker: Any) -> Any:
+def registered(checker: Any, own: Functions | None = None) -> Any:
     """Register a function as a checker under its name, and return the name.
 
-    A value that is not a function is returned unchanged.
+    A value that cannot be called is returned unchanged. ``own`` holds the functions registered by
+    the same call.
 
     Raises:
-        ConfigError: If the function is a lambda, or a built-in or installed checker has its name.
+        ConfigError: If it is not a function made by ``def``, or if another function in ``own``, or
+            a built-in or installed checker, has its name.
     """
-    if not inspect.isfunction(checker):
+    if not callable(checker):
         return checker
+    if not inspect.isfunction(checker):
+        problem = f"A check is not a function, but of the type {type(checker).__name__!r}."
+        remedy = "Define it with def. Give options as {function: {option: value}}."
+        raise ConfigError(problem, remedy)
     name = checker.__name__
     if name == "<lambda>":
         raise ConfigError("A check is a lambda, which has no name.", "Define it with def.")
+    if own is not None and own.setdefault(name, checker) is not checker:
+        remedy = f"Give one of them a name of its own: function.__name__ = '{name}_2'."
+        raise ConfigError(f"Two functions among the checks are named {name!r}.", remedy)
     register("checkers", name, checker_of(checker, name))
     return name
 
