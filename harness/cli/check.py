@@ -18,7 +18,7 @@ from harness.config.validation import validated
 from harness.errors import ConfigError
 from harness.report.gate import decision_line, gate_document, unjudged_line
 from harness.report.text import printable
-from harness.store.run_folder import find_runs
+from harness.run.run_files import find_runs_and_files
 
 CODES: Mapping[Outcome, int] = {"passed": 0, "failed": 4, "too few to tell": 5}
 EXAMPLES = {"min": "pass_rate=0.9", "max": "latency_p95=2"}
@@ -62,9 +62,11 @@ def check(
         raise ConfigError("--baseline and --max-drop need each other.", "Give both, or neither.")
     given |= {"baseline": baseline, "max_drop": max_drop, "score": score, "by": by}
     given |= {"max_unjudged": max_unjudged, "too_few": too_few}
-    root = Settings().runs_dir
-    folders = find_runs(root, runs)
-    gates = check_runs([(one, section(one.read_config().check, given)) for one in folders], root)
+    settings = Settings()
+    asked = [(one, section(run.check, given)) for one, run in find_runs_and_files(runs, settings)]
+    if baseline:
+        find_runs_and_files([baseline], settings)  # refuses another file of its name
+    gates = check_runs(asked, settings.runs_dir)
     if not any(gate.decisions for gate in gates):
         raise ConfigError("The baseline is compared with itself.", "Name another run.")
     if form == "junit":

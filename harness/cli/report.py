@@ -18,9 +18,10 @@ from harness.plugins import import_extra
 from harness.report.figure import Figure, image
 from harness.report.runs import report_on, run_title
 from harness.report.text import printable
+from harness.run.run_files import find_runs_and_files
 from harness.run.task_answers import task_of
 from harness.store.files import check_output, replacing
-from harness.store.run_folder import REPORT, RunFolder, find_runs, run_path
+from harness.store.run_folder import REPORT, RunFolder, run_path
 
 
 def report(
@@ -49,7 +50,7 @@ def report(
     from harness.report.html.page import ReportPage, write_page
 
     root = Settings().runs_dir
-    folders = find_runs(root, runs)
+    folders = [folder for folder, _ in find_runs_and_files(runs, Settings())]
     path = output or page_path(folders)
     check_output(path)
     if path.exists() and path.read_bytes()[:15].lower() != b"<!doctype html>":

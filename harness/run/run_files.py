@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,20 @@ from harness.config.run_file import RunFile
 from harness.config.sections import TaskSection
 from harness.config.settings import Settings
 from harness.datasets.folder import DataFolder
-from harness.errors import ConfigError
+from harness.errors import ConfigError, RunConflict
 from harness.plugins import FILE, kind, register
 from harness.run import models
 from harness.store.files import make_folder, write_whole
 from harness.store.json_lines import encode
-from harness.store.run_folder import ROWS, RunFolder, in_run_name
+from harness.store.run_folder import (
+    ROWS,
+    RunFolder,
+    change,
+    find_runs,
+    in_run_name,
+    run_name,
+    run_path,
+)
 from harness.user_code import checker_of
 
 Functions = dict[str, Callable[..., Any]]  # those given as checks in one call, by name
@@ -191,10 +199,63 @@ def with_own_rows(run: RunFile, folder: RunFolder, settings: Settings) -> RunFil
     Rows that the run file contains are copied into this folder. The recorded path of the copy is
     relative to the folder, which may be renamed.
     """
-    path = Path(str(run.task.options.get("path", "")))
-    if not path.is_relative_to(settings.cache_dir.absolute() / KEPT):
+    path = _own_rows(run, settings)
+    if path is None:
         return run
     write_whole(folder.path / ROWS, path.read_bytes())
     options = {**run.task.options, "path": ROWS}
     task = TaskSection(name=run.task.name, shots=run.task.shots, **options)
     return run.model_copy(update={"task": task, "folder": Path()})
+
+
+def _own_rows(run: RunFile, settings: Settings) -> Path | None:
+    path = Path(str(run.task.options.get("path", "")))
+    return path if path.is_relative_to(settings.cache_dir.absolute() / KEPT) else None
+
+
+def find_runs_and_files(
+    names: Iterable[str], settings: Settings
+) -> list[tuple[RunFolder, RunFile]]:
+    """Return the named runs with their run files, like `harness.store.run_folder.find_runs`.
+
+    For a run that is named by its run file, this is the file as it is now, else the recorded one.
+    Neither data nor keys are read.
+
+    Raises:
+        ConfigError: If a run is named twice, or a run file is missing or invalid.
+        DataMissing: If there is no such run.
+        RunConflict: If a run differs from the run file that names it (`harness.config.identity`).
+    """
+    names, root = list(names), settings.runs_dir
+    found = {folder.name: (folder, folder.read_config()) for folder in find_runs(root, names)}
+    for name in filter(_is_run_file, names):
+        if run_path(root, name) != root / Path(name).stem:  # a file in a run's folder
+            continue
+        base, runs = read_runs(name)
+        of_file = {run_name(base, variant): run for variant, run in runs.items()}
+        for folder in find_runs(root, [name]):
+            _refuse_other(folder, of_file.get(folder.name), name, settings)
+            found[folder.name] = folder, of_file[folder.name]
+    return list(found.values())
+
+
+def _is_run_file(name: str) -> bool:
+    path = Path(name)
+    # A missing file without a folder may be meant as the name of a run.
+    return path.suffix in (".yaml", ".yml") and (path.exists() or bool(path.parent.name))
+
+
+def _refuse_other(folder: RunFolder, run: RunFile | None, file: str, settings: Settings) -> None:
+    problem = f"The run {folder.name!r} is not a run of {file}"
+    if run is not None:
+        found = folder.differences(models.resolved(run), {}, models.resolved).settings
+        # A smaller limit is served from the answers to a larger one.
+        differing = [change(key, *values) for key, values in found.items() if key != "limit"]
+        rows, recorded = _own_rows(run, settings), folder.path / ROWS
+        if rows and recorded.exists() and rows.read_bytes() != recorded.read_bytes():
+            differing.append("task.rows")
+        if not differing:
+            return
+        problem += f" as it is now: it was started with different values: {', '.join(differing)}"
+    remedy = f"To use that run, name it: {folder.name}. To run the file: harness run {file}"
+    raise RunConflict(f"{problem}.", f"{remedy} --name NEW.")

@@ -302,3 +302,50 @@ def test_an_unfinished_run_is_not_decided(runs: Path, tmp_path: Path) -> None:
     (started / "manifest.json").write_text(json.dumps(manifest))
     ended = harness("check", "quickstart", "--min", "pass_rate=0.5", env=on(tmp_path))
     assert "is not finished" in mistake(ended)
+
+
+def test_a_run_file_that_has_changed_or_is_another_is_not_decided_by_its_name(
+    tmp_path: Path,
+) -> None:
+    rows, env = tmp_path / "rows.jsonl", on(tmp_path / "runs")
+    rows.write_text('{"id": "a", "q": "Say a.", "target": "a"}\n')
+    text = (
+        "{task: {name: jsonl, path: rows.jsonl, prompt: '{{ q }}', checks: [exact_match]}, "
+        "model: {backend: simulated, accuracy: 1}, check: {max: {cost: 1}}}"
+    )
+    file, other = tmp_path / "num.yaml", tmp_path / "other/num.yaml"
+    file.write_text(text)
+    other.parent.mkdir()
+    other.write_text(text.replace("{{ q }}", "Other: {{ q }}"))
+    ended = harness("run", file, env=env)
+    assert ended.returncode == 0, ended.stderr
+    rows.unlink()  # neither data nor keys are needed
+    assert harness("check", file, env=env).returncode == 0
+    for command in ("check", "show", "report"):
+        said = mistake(harness(command, other, env=env))
+        assert "task.prompt" in said
+        assert "name it: num." in said
+    assert harness("check", "num", env=env).returncode == 0
+    asked = ("--baseline", str(other), "--max-drop", "0.1")
+    assert "task.prompt" in mistake(harness("check", "num", *asked, env=env))
+    missing = tmp_path / "missing/num.yaml"
+    assert "Cannot read" in mistake(harness("check", missing, env=env))
+    file.write_text(text.replace("cost: 1", "cost: 2"))
+    told = harness("check", file, "--format", "json", env=env)
+    [decision] = json.loads(told.stdout)["runs"][0]["decisions"]
+    assert (decision["bound"], decision["at_most"]) == (2, True)
+    file.write_text(text.replace("check:", "variants: {b: {samples: 2}}, check:"))
+    assert "'num' is not a run of" in mistake(harness("check", file, env=env))
+
+
+def test_rows_that_have_changed_in_a_run_file_are_not_decided(tmp_path: Path) -> None:
+    text = (
+        "{task: {rows: [{q: Say a., target: a}], prompt: '{{ q }}', checks: [exact_match]}, "
+        "model: {backend: simulated, accuracy: 1}, check: {max: {cost: 1}}}"
+    )
+    file, env = tmp_path / "rows.yaml", on(tmp_path / "runs")
+    file.write_text(text)
+    assert harness("run", file, env=env).returncode == 0
+    assert harness("check", file, env=env).returncode == 0
+    file.write_text(text.replace("Say a.", "Say b."))
+    assert "task.rows" in mistake(harness("check", file, env=env))

@@ -191,12 +191,12 @@ def test_truncated_and_unparseable_answers_are_left_out_of_scores_with_a_note(
         ended = harness("run", file, "-o", f"model.base_url={server.base_url}", env=env)
     assert "1 of 4 answers reached the token limit" in ended.stderr
     assert "Scores leave out answers" in ended.stdout
-    told = harness("check", file, "--min", "json_schema=0", env=env).stdout
+    told = harness("check", file.stem, "--min", "json_schema=0", env=env).stdout
     assert "Scores leave out answers" in told
     for listing in ("--failed", "--side-by-side"):
-        listed = harness("show", file, listing, env=env | {"COLUMNS": "200"}).stdout
+        listed = harness("show", file.stem, listing, env=env | {"COLUMNS": "200"}).stdout
         assert "token limit (decoding.max_tokens)" in listed
-    failed = harness("show", file, "--failed", env=env).stdout
+    failed = harness("show", file.stem, "--failed", env=env).stdout
     [line] = [line for line in failed.splitlines() if line.startswith("     2")]
     assert "[N]" in line or "not of type" in line
 
