@@ -105,7 +105,7 @@ def _short(task: str | Mapping[str, Any]) -> str:
 
 
 def _split(tasks: Sequence[str | Mapping[str, Any]]) -> list[str | Mapping[str, Any]]:
-    """Return the tasks, with ``lm_eval:`` also put before all names after the first that has it."""
+    """Return the tasks. After the first with the prefix ``lm_eval:``, all names get it."""
     found: list[str | Mapping[str, Any]] = []
     prefix = ""
     for task in tasks:
