@@ -231,15 +231,24 @@ def expand(
     ``named`` returns the section of a model that is given by its name.
     """
     fixed = [*map(parse_override, overrides), *(further or {}).items()]
-    base = validated(RunFile, _changed(raw, fixed, path, named), path)
+    whole = _changed(raw, fixed, path, named)
+    own_models = "model" not in raw and (whole.get("variants") or whole.get("matrix"))
+    if own_models and isinstance(options := whole.get("model", {}), dict):
+        whole["model"] = {"backend": "", **options}  # each variant is validated with its own
+    base = validated(RunFile, whole, path)
     runs: dict[str, RunFile] = {}
     same: dict[str, str] = {}
     for name, changes in base.combinations().items():
         where = f"{path}, variant {name!r}"
-        models = [k for k, v in changes.items() if isinstance(v, str) and _MODEL.fullmatch(k)]
-        of_names = [f"{k}.{part}" for k in models if named for part in named(changes[k])]
-        # An option of the model, such as its server, also applies to a model given by its name.
-        own = [(k, v) for k, v in fixed if is_below(k, models) and k not in (*models, *of_names)]
+        models = {k: v for k, v in changes.items() if _MODEL.fullmatch(k)}
+        sections = {k: named(v) if named and isinstance(v, str) else v for k, v in models.items()}
+        taken = flatten(sections)
+        # An option of the model, such as its server, also applies to a variant's model without it.
+        own = [
+            (k, v)
+            for k, v in fixed
+            if is_below(k, models) and not any(is_below(k, [t]) or is_below(t, [k]) for t in taken)
+        ]
         others = {k: v for k, v in fixed if (k, v) not in own}
         if lost := [key for key in flatten(others) if is_below(key, changes)]:
             problem = f"{where}: it sets {', '.join(lost)}, so an override has no effect."

@@ -165,7 +165,8 @@ def expand_matrix(matrix: Mapping[str, Axis]) -> dict[str, dict[str, Any]]:
     """Return the variants that a matrix describes, by name. Each maps dotted keys to values.
 
     An axis of the matrix is either a dotted key with a list or a mapping of named values, or any
-    name with named sets of changes. The values of the last axis change fastest.
+    name with named sets of changes. A value may be a section. The values of the last axis change
+    fastest.
 
     Raises:
         ValueError: If there are too many variants, or two have the same name or set the same key.
@@ -194,8 +195,7 @@ def _named(key: str, axis: Axis) -> Mapping[str, Mapping[str, Any]]:
         raise ValueError(f"matrix.{key} is empty")
     if isinstance(axis, Mapping):
         return {
-            name: value if isinstance(value, Mapping) else {key: value}
-            for name, value in axis.items()
+            name: value if _is_changes(key, value) else {key: value} for name, value in axis.items()
         }
     if names_a_secret(key.rpartition(".")[2]):  # before a value becomes a variant's name
         raise ValueError(f"matrix: {key!r} would contain a secret: put it into the environment")
@@ -203,6 +203,14 @@ def _named(key: str, axis: Axis) -> Mapping[str, Mapping[str, Any]]:
     if len(named) < len(axis):
         raise ValueError(f"matrix.{key} has a value twice")
     return named
+
+
+def _is_changes(key: str, value: Any) -> bool:
+    """Whether a named value is a set of changes, not a section such as ``{backend: openai}``."""
+    if not isinstance(value, Mapping) or not value:
+        return isinstance(value, Mapping)
+    keys = RunFile.model_fields
+    return key.split(".")[0] not in keys or any("." in one or one in keys for one in value)
 
 
 def _name(key: str, value: Any) -> str:

@@ -70,9 +70,6 @@ def read_runs(
         base, where, tree = path.stem, str(path), _plain(read(path), own)
         if path == Path(file):  # a shipped file has no files next to it
             tree = _located(tree, path.parent.absolute())
-    matrix = tree.get("matrix")
-    if isinstance(matrix, dict) and (axis := matrix.get("model")) and "model" not in tree:
-        tree["model"] = next(iter(axis.values() if isinstance(axis, dict) else axis))
     suffix = f".{in_run_name(model)}" if model else ""
     if model:
         models.refuse_other_address(

@@ -251,6 +251,26 @@ def test_rows_prompts_and_models_in_one_file_and_their_answers_side_by_side(
     assert alone == []
 
 
+def test_models_with_names_and_options(tmp_path: Path, environment: dict[str, str]) -> None:
+    file = tmp_path / "named.yaml"
+    with MockServer(models=["same"]) as server:
+        file.write_text(f"""
+task: {{rows: [{{prompt: 'The sea?', target: Caspian}}], checks: contains}}
+matrix:
+  model:
+    local: {{backend: openai, base_url: '{server.base_url}', name: same}}
+    slow: {{backend: openai, base_url: '{server.base_url}', name: same, service_tier: flex}}
+    weak: simulated/0
+""")
+        ended = harness("run", file, env=environment | {"OPENAI_API_KEY": "key"})
+    assert ended.returncode == 0, ended.stderr
+    rows = [line.split() for line in ended.stdout.splitlines()[2:5]]
+    assert [row[0] for row in rows] == ["local", "slow", "weak"]
+    assert {"named.local", "named.slow", "named.weak"} == {
+        one.name for one in (tmp_path / "runs").iterdir()
+    }
+
+
 def test_rows_in_a_run_file_are_a_list(tmp_path: Path, environment: dict[str, str]) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("task: {rows: mine.csv, checks: contains}\nmodel: simulated\n")

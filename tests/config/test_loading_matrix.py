@@ -85,3 +85,30 @@ def test_an_axis_is_not_overridden(tmp_path: Path) -> None:
     for override in ("samples=3", "rounds.max=4"):
         with pytest.raises(ConfigError, match="so an override has no effect"):
             load(path, [override])
+
+
+def test_values_with_names_may_be_sections() -> None:
+    local = {"backend": "openai", "base_url": "http://localhost/v1", "name": "x"}
+    assert expand_matrix({"model": {"local": local, "other": {"model.backend": "simulated"}}}) == {
+        "local": {"model": local},
+        "other": {"model.backend": "simulated"},
+    }
+    hot = {"decoding": {"hot": {"temperature": 1}, "as_is": {}}}
+    assert expand_matrix(hot) == {"hot": {"decoding": {"temperature": 1}}, "as_is": {}}
+
+
+MODELS = "{weak: {model: {backend: simulated, accuracy: 0.2}}, strong: {model.backend: simulated}}"
+
+
+def test_models_of_variants_need_no_other(tmp_path: Path) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text(f"task: {{name: collie}}\nvariants: {MODELS}\n")
+    runs = load(file, ["model.gain=0.5", "model.price.input=1", "model.price.output=2"])
+    assert [run.model.options.get("accuracy") for run in runs.values()] == [0.2, None]
+    assert [run.model.options["gain"] for run in runs.values()] == [0.5, 0.5]
+    for lost in ("model.accuracy=1", "model={backend: openai}"):
+        with pytest.raises(ConfigError, match="an override has no effect"):
+            load(file, [lost])
+    file.write_text("task: {name: collie}\nvariants: {a: {model: {backend: simulated}}, b: {}}\n")
+    with pytest.raises(ConfigError, match="variant 'b': model is missing"):
+        load(file)
