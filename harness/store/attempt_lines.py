@@ -154,7 +154,7 @@ class AttemptLines:
         begun, before, shape = self.size, self.number, _BY_KIND[self._kind][0]
         for number, offset, line in decoded(self.path, shape, ATTEMPT, begun, before):
             if most is not None and offset - begun > most:
-                self.size = offset
+                self.size, self._counted = offset, None
                 return True
             try:
                 self.builder.add(line)
