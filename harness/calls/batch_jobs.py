@@ -33,7 +33,7 @@ from harness.ports.batches import Outcome
 from harness.records import Reply, Request, Usage, encodable
 
 COMMITTED_TOGETHER = 500  # outcomes per transaction
-LEAST_BYTES = 1_000_000  # a batch of this size is not made smaller when the provider has no room
+LEAST_BYTES = 1_000_000  # batches are not made smaller than this when a provider refuses one
 
 
 class MadeLive:
@@ -42,7 +42,7 @@ class MadeLive:
 
 LIVE = MadeLive()
 Delivered = Outcome | MadeLive
-"""The outcome of a call. None if it is owed again."""
+"""The outcome of a call, or None if the call must be made again."""
 
 
 @dataclass(eq=False)
@@ -73,11 +73,11 @@ class BatchJobs:
 
     def __post_init__(self) -> None:
         self.deliver: Callable[[str, Delivered], None] = lambda key, outcome: None
-        """Called with each call's key and outcome, when that is committed."""
+        """Called with a call's key and outcome, once the outcome is committed."""
         self.ours: dict[str, float] = {}
-        """The tags of the batches that this object works on, with the time of their creation."""
+        """When this object created or claimed each of its batches (time of ``clock``), by tag."""
         self.running: set[str] = set()
-        """The tags of batches that have been seen at work."""
+        """The tags of batches that the provider, as far as is known, is working on."""
         self._most_bytes: int | None = None  # of unfinished batches, if the provider has said so
         self._failing_since: float | None = None
 
@@ -96,7 +96,8 @@ class BatchJobs:
     def fitting(self, requests: Mapping[str, Request]) -> tuple[list[str], int]:
         """Return the keys of the first requests that fit into a batch, and their size in bytes.
 
-        If no batch is open, the first request is included even if it exceeds the size limit.
+        There are none if open batches leave no room. If no batch is open, the first request is
+        included even if it exceeds the size limit.
         """
         limits = self.backend.batch_limits
         assert limits is not None
@@ -116,7 +117,11 @@ class BatchJobs:
         return keys, size
 
     async def reserve(self, key: str, request: Request) -> None:
-        """Wait until a call's maximum cost fits into the budget, and reserve it."""
+        """Wait until a call's maximum cost fits into the budget, if there is one, and reserve it.
+
+        Raises:
+            Stopping: If the cost can never fit, or the run is stopping.
+        """
         if self.budget is not None and self.price is not None:
             await self.budget.reserve(self.price.batch.most(*bounds(request)), key)
 
@@ -131,12 +136,9 @@ class BatchJobs:
             self.budget.release(key, paid)
 
     async def create(self, tag: str, requests: Mapping[str, Request], size: int) -> None:
-        """Record a batch and create it. If its id is lost, `_search` finds it later.
+        """Record a batch and create it. If the provider's answer is lost, `look` searches for it.
 
-        Args:
-            tag: The batch's tag.
-            requests: Its requests by key.
-            size: Its size in bytes.
+        ``requests`` are the batch's requests by key, and ``size`` is its size in bytes.
 
         Raises:
             FatalCallError: If the provider refuses the batch, or requests have failed for too long.
@@ -200,8 +202,8 @@ class BatchJobs:
         """Advance each open batch that no other process works on.
 
         Raises:
-            FatalCallError: If a batch has failed, or requests about batches have failed for too
-                long.
+            CallError: If a batch has failed, the provider rejects a request about one, or such
+                requests have failed for too long.
         """
         for tag in [one.tag for one in self.ledger.open()]:
             if tag not in self.ours:
@@ -235,7 +237,7 @@ class BatchJobs:
             )
 
     async def _advance(self, batch: RecordedBatch) -> None:
-        """Query a batch's state. Take its outcomes if it has ended; cancel it if it is late."""
+        """Take a batch's next step: search for it, poll it, collect its outcomes or cancel it."""
         if batch.status == PREPARING:
             return await self._abandon(batch.tag, "not created")
         if batch.id is None:
@@ -386,13 +388,12 @@ class BatchJobs:
 
 
 def _cost(reply: Reply, price: Price | None) -> float | None:
-    """Return the cost of a batch's reply, or None if its usage or the price is unknown."""
     usage = counted(reply)
     return None if usage is None or price is None else price.batch.cost(usage)
 
 
 def _price(batch: RecordedBatch) -> Price | None:
-    """Return the price that is recorded with a batch. Earlier versions recorded few prices."""
+    """Return the price that is recorded with a batch, or None. Earlier versions recorded few."""
     given = json.loads(batch.section).get("price")
     return None if given is None else Price(**given)
 

@@ -21,7 +21,7 @@ from harness.errors import CallError, TransientError
 from harness.records import Reply, Request
 
 QUIET_S = 1.0
-"""Seconds without a further call after which a wave is complete. At most a poll's interval."""
+"""Seconds without a further call after which a wave is complete, at most ``poll_s``."""
 
 
 @dataclass(eq=False, slots=True)
@@ -83,7 +83,7 @@ class BatchLane:
             self._ensure_working()
 
     async def aclose(self) -> None:
-        """Stop working. If a batch is being created, wait until it is."""
+        """Finish the current step, such as creating a batch, and release the claims on batches."""
         self._closing = True
         self._wake.set()
         if self._task is not None:
@@ -98,14 +98,14 @@ class BatchLane:
 
     @property
     def settled(self) -> bool:
-        """Whether all calls are in batches that the provider is working on."""
+        """Whether there is nothing to do but wait for batches. True if no call is waiting."""
         if self._queued or self._elsewhere or not self._is_quiet():
             return False
         return {waiting.tag for waiting in self._attached.values()} <= self.jobs.running
 
     @property
     def waits(self) -> bool:
-        """Whether any call waits for a batch."""
+        """Whether any call is waiting: in a batch, to be submitted, or for another process."""
         return bool(self._attached or self._queued or self._elsewhere)
 
     async def __call__(self, request: Request) -> Reply:

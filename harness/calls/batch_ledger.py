@@ -21,11 +21,11 @@ from harness.calls.reply_cache import Payment, ReplyCache, payment_row, reply_ro
 from harness.records import Decoding, Origin, Reply, Request, encodable
 
 PREPARING, CREATING, CANCELLING = "preparing", "creating", "cancelling"
-"""Statuses of a batch: its creation has not been requested; it has been, from an uploaded file."""
+"""Statuses of a batch: not requested yet, requested with an uploaded file, being cancelled."""
 UPLOADING = "uploading"
 """The status of a batch whose creation may have been requested, and whose file may not exist.
 
-Earlier versions, and providers without such files, have no other status before the creation.
+Earlier versions, and providers without such files, use no other status until the id is known.
 """
 _COLUMNS = (
     "tag, id, backend, endpoint, model, section, run, created, ended, status, requests, bytes, "
@@ -71,7 +71,7 @@ class BatchedCall(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """A call of a batch whose outcome is known. A call without a reply must be made again."""
+    """A call of a batch whose outcome is known. It has no ``reply`` if it failed."""
 
     call: BatchedCall
     reply: Reply | None = None
@@ -81,7 +81,8 @@ class Settled:
 class BatchLedger:
     """The ledger of one model's batches at one endpoint.
 
-    Each change is one transaction. Its method returns a future that completes after the commit.
+    A method that changes it does so in one transaction, and returns a future that completes after
+    the commit.
     """
 
     def __init__(self, replies: ReplyCache, backend: str, endpoint: str, model: str) -> None:
@@ -101,17 +102,17 @@ class BatchLedger:
         return recorded_batches(self.replies, where, *self._place)
 
     def find(self, tag: str) -> RecordedBatch | None:
-        """Return the batch with a tag, or None if it has ended."""
+        """Return the open batch with a tag, or None if it has ended or is unknown."""
         found = recorded_batches(self.replies, "WHERE tag = ? AND ended IS NULL", tag)
         return found[0] if found else None
 
     def ids(self) -> set[str]:
-        """Return the ids of all batches at this endpoint."""
+        """Return the provider's ids of all recorded batches at this endpoint, for any model."""
         query = "SELECT id FROM batches WHERE id IS NOT NULL AND backend = ? AND endpoint = ?"
         return {row[0] for row in self.replies.read(query, self._place[:2])}
 
     def calls(self, tag: str) -> list[BatchedCall]:
-        """Return the calls of a batch whose outcomes are not known yet."""
+        """Return a batch's calls whose outcomes are not known yet."""
         return batched_calls(self.replies, "tag = ?", tag)
 
     def keys(self, tag: str) -> set[str]:
@@ -120,7 +121,7 @@ class BatchLedger:
         return {key.hex() for (key,) in rows}
 
     def paid(self, key: str, run: str) -> float:
-        """Return what a run has paid for a call, in US dollars."""
+        """Return what a run has paid for a call, in US dollars (0 if nothing)."""
         query = "SELECT usd FROM payments WHERE run = ? AND key = ?"
         rows = self.replies.read(query, [encodable(run), bytes.fromhex(key)])
         return float(rows[0][0]) if rows else 0.0
@@ -128,14 +129,10 @@ class BatchLedger:
     def intend(
         self, tag: str, calls: Sequence[BatchedCall], size: int, run: str, section: bytes
     ) -> asyncio.Future[None]:
-        """Record a batch with its calls before it is created.
+        """Record a batch before it is created, with those of its calls that are in no other batch.
 
-        Args:
-            tag: The batch's tag.
-            calls: Its calls.
-            size: Its size in bytes.
-            run: Id of the run that creates it.
-            section: JSON of the model's section in the run file.
+        ``size`` is the batch's size in bytes, ``run`` the id of the run that creates it, and
+        ``section`` the JSON of the model's section in the run file.
         """
         about = (*self._place, section, encodable(run), time.time(), PREPARING, len(calls), size)
         begin = (
@@ -158,7 +155,7 @@ class BatchLedger:
     def settle(self, settled: Iterable[Settled]) -> asyncio.Future[None]:
         """Commit the outcomes of calls: the replies, and what the run has paid for them.
 
-        The payment for an empty reply is recorded, but the reply is not cached (see `PaidCalls`).
+        The payment for an empty reply is recorded, but the reply is not cached.
         """
         replies, payments = [], []
         statements: list[Statement] = []
@@ -189,7 +186,7 @@ class BatchLedger:
 
 
 def mark(tag: str, status: str) -> Statement:
-    """Return the SQL statement that records a batch's status."""
+    """Return the SQL statement that records the status of a batch, unless it has ended."""
     return "UPDATE batches SET status = ? WHERE tag = ? AND ended IS NULL", (status, tag)
 
 
@@ -200,7 +197,7 @@ def _insert(call: BatchedCall) -> Statement:
 
 
 def batched_calls(replies: ReplyCache, where: str, *values: Any) -> list[BatchedCall]:
-    """Return the calls in batches that meet an SQL condition.
+    """Return the batched calls that an SQL condition selects.
 
     ``where`` is the condition, and ``values`` are the values of its placeholders.
     """

@@ -29,8 +29,8 @@ ROUNDING = 1e-9  # tolerance in US dollars: sums of prices are not exact
 Record = Callable[[float, float], Awaitable[None]]
 """Saves to disk what a session has reserved.
 
-Takes two amounts in US dollars: the increase of the reservations since the last record, and an
-upper bound on the run's cost so far.
+Takes two amounts in US dollars: the change in the reservations since the last record, and an upper
+bound on the run's cost so far.
 """
 
 
@@ -88,7 +88,7 @@ class Budget:
         self._held[key] = most
 
     def held(self, key: str) -> float:
-        """Return the amount reserved for a call in a batch."""
+        """Return the amount reserved for a call in a batch (0 if none is)."""
         return self._held.get(key, 0.0)
 
     def release(self, key: str, cost: float = 0.0, *, unsure: bool = False) -> None:
@@ -225,7 +225,7 @@ class Budgeted:
     ``most`` returns the maximum cost of a call, given its maximum input and output tokens.
     ``cost_of`` returns the cost of a call, given its usage and service tier, or None if unknown.
     ``charge`` saves the cost of a call without a reply that may be billed. If a call returns a
-    reply, the caller must `settle` it once the reply and its payment are saved.
+    reply, the caller must call `settle` once the reply and its payment are saved.
     """
 
     ask: Ask
@@ -239,6 +239,9 @@ class Budgeted:
         """Make a call as soon as the budget allows it.
 
         The caller must `settle` the reply, and each of the replies to the request's other samples.
+
+        Raises:
+            Stopping: If the maximum cost can never fit, or the run is stopping.
         """
         each = self.most(*bounds(request))
         most = each * (1 + len(request.others))
@@ -266,9 +269,9 @@ class Budgeted:
             raise
 
     def cost(self, request: Request, reply: Reply) -> float:
-        """Return the cost of a reply. If it is unknown, return the maximum cost of the call.
+        """Return the cost of a reply in US dollars, or the call's maximum cost if it is unknown.
 
-        If the cost turns out to exceed the maximum, the run is ended.
+        If the cost exceeds the maximum, the run is stopped.
         """
         usage, known, most = counted(reply), self._known(reply), self.most(*bounds(request))
         cost = most if known is None else known
@@ -309,7 +312,7 @@ def bounds(request: Request) -> tuple[int, int]:
     """Return upper bounds on a request's input and output tokens.
 
     The input bound counts one token per byte of UTF-8, since no tokeniser uses more. It includes
-    extra parameters such as tools.
+    extra parameters such as tools. The output bound covers all answers of the call.
 
     Raises:
         ConfigError: If the output is unlimited.

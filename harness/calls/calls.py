@@ -97,7 +97,7 @@ def provider_seed(
 
 
 class ReplyUnsaved(StoreFailed):
-    """A reply was paid for but could not be cached. The run can still record its ``call``."""
+    """A paid reply, or its payment, could not be saved. The run can still record the ``call``."""
 
     def __init__(self, cause: StoreFailed, call: Call) -> None:
         super().__init__(cause.message, cause.remedy)
@@ -106,7 +106,7 @@ class ReplyUnsaved(StoreFailed):
 
 @dataclass(eq=False)
 class PaidCalls:
-    """The top layer for backends whose replies are cached, which include local models.
+    """The top layer for backends whose replies are cached, including local models.
 
     It takes a call's reply from the cache, or makes the call and saves its reply.
 
@@ -116,7 +116,7 @@ class PaidCalls:
         backend: The backend's name, recorded with each reply.
         run: Id of the run, recorded with each reply as its payer.
         was_paid: Takes a key, and returns whether this run has paid for the reply without using
-            it for an attempt.
+            it for an attempt. None if that is never the case.
         used: Called with the key of each reply that this run pays for and uses at once.
         pays: Returns the payment to record with a reply, or None without a budget.
         settle: Called when a reply and its payment are committed, or the commit has failed.
@@ -136,7 +136,9 @@ class PaidCalls:
         """Return the call. Its reply may come from the cache or an identical call in flight.
 
         Raises:
-            ReplyUnsaved: If the reply was paid for but could not be cached.
+            ReplyUnsaved: If the reply or its payment could not be saved.
+            Stopping: If the run stops before the call is made.
+            CallError: If the call fails.
         """
         replies = self.claim.replies
         key, in_flight = self.claim.key(request), replies.in_flight

@@ -1,9 +1,9 @@
 """Retries of failed calls, a circuit breaker for outages, and the startup of local servers.
 
-No other layer retries, and the SDKs' retries are off. While the circuit is open, all calls wait
-except one, which is retried at growing intervals. Outages therefore use up no retries, and do not
-flood the provider. After ``outage_s`` seconds, the run ends and can be resumed. (Nygard, "Release
-It!", 2007, "Circuit Breaker".)
+Outside of batches, no other layer retries, and the SDKs' retries are off. While the circuit is
+open, all calls wait except one, which is retried at growing intervals. Outages therefore use up no
+retries, and do not flood the provider. After ``outage_s`` seconds, the run ends and can be resumed.
+(Nygard, "Release It!", 2007, "Circuit Breaker".)
 """
 
 from __future__ import annotations
@@ -96,9 +96,10 @@ class Retry:
 class Circuit:
     """The circuit breaker: passes calls on while the provider responds.
 
-    The circuit opens before a call would use the last of its ``attempts`` tries. It then retries a
-    single request, which it passes to ``opened``. Until ``restored`` is called, the layers below
-    must raise `CircuitOpen` in all other waiting calls.
+    The circuit opens after several failures in a row, if possible before a call has used all of its
+    ``attempts`` tries. While it is open, it retries one request, which it passes to ``opened``, for
+    up to ``outage_s`` seconds. Until it calls ``restored``, the layers below must raise
+    `CircuitOpen` in all other waiting calls.
     """
 
     ask: Ask
@@ -180,7 +181,7 @@ class Circuit:
         return (self._several or provider_wide) and self._failures >= self._most_failures
 
     async def _outlast(self, request: Request, error: TransientError) -> Reply:
-        """Open the circuit, and retry the request for up to ``outage_s`` seconds."""
+        """Open the circuit, retry the request until it succeeds or time is up, and close it."""
         self._closed = asyncio.get_running_loop().create_future()
         self.opened(request)
         began, step = self.clock(), 0.5
@@ -237,7 +238,12 @@ class Startup:
         self.stop.on_stop(self._cancel)
 
     async def __call__(self, request: Request) -> Reply:
-        """Send the request once the backend is ready, and return the reply."""
+        """Send the request once the backend is ready, and return the reply.
+
+        Raises:
+            Stopping: If the run stops first.
+            CallError: If the backend cannot be started, or the call fails.
+        """
         if not self.backend.ready:
             if self.stop.requested:
                 raise Stopping

@@ -94,9 +94,9 @@ class Claims:
         self._lock(IN_USE, exclusive=False)
 
     def alone(self) -> bool:
-        """Return whether this object is the only user of the database, in this and other processes.
+        """Return whether the caller is the only user of the database, in this and other processes.
 
-        If it is, other processes are also kept out until `use` is called.
+        If so, other processes are kept out until `use` is called.
         """
         return self.users == 1 and self._lock(IN_USE, exclusive=True)
 
@@ -142,7 +142,7 @@ def open_claims(folder: Path) -> Claims:
 
 
 class PaidElsewhere(NotSent):
-    """Another process has paid for this call (``reply``), or is paying for it (None)."""
+    """Another process has paid for this call, or is paying for it (``reply`` is then None)."""
 
     def __init__(self, reply: Reply | None = None) -> None:
         self.reply = reply
@@ -216,7 +216,7 @@ class ClaimedCalls:
             self.replies.release(key)
 
     async def wait(self, key: str) -> Reply | None:
-        """Wait until no other process is paying for a call. Return its reply, or None."""
+        """Wait until no other process is paying for a call. Return the saved reply, or None."""
         waited, pause = 0.0, FIRST_PAUSE_S
         try:
             while not self.replies.claim(key):

@@ -63,7 +63,7 @@ class AdaptiveLimit:
         Args:
             sent: When the call was sent (seconds on any clock).
             now: The current time on the same clock.
-            pushed_back: Whether the call timed out or was refused because of load.
+            pushed_back: Whether the call failed in one of the ways in `PUSHED_BACK`.
             full: Whether as many calls are in flight as the limit allows. Only then is it raised.
         """
         if full and self._limit < self._most:
@@ -83,7 +83,7 @@ class AdaptiveLimit:
         self._begin_round()
 
     def unrefused(self) -> None:
-        """Raise the limit by half, unless it has been lowered or this round has a pushed-back call.
+        """Raise the limit by half, unless it was lowered or a call of this round was pushed back.
 
         To be called after calls have waited for `UNREFUSED_S` seconds while the limit was fully
         used.
@@ -175,7 +175,8 @@ class ConcurrencyLimiter:
         """Send the request when its turn comes, and return its reply.
 
         Raises:
-            NotSent: If the run stops, the circuit opens, or another process is making the call.
+            NotSent: If the call is not sent, for example because the run stops.
+            CallError: If the call fails.
         """
         ticket = await self._enter(request)
         sent = time.perf_counter()

@@ -121,6 +121,7 @@ def open_database(path: Path, *, wal: bool) -> sqlite3.Connection:
 
     Raises:
         StoreFailed: If the file is another program's, or was written by a newer version.
+        sqlite3.Error: If the file is damaged, locked or inaccessible.
     """
     # No implicit transactions: a batch takes the lock before its first row.
     file = sqlite3.connect(path, timeout=LOCKED_S, check_same_thread=False, isolation_level=None)

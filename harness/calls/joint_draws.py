@@ -31,7 +31,7 @@ class JointDraws:
     """The layer that gathers requests for samples of one prompt, and sends one request for all.
 
     The first request is sent, and its ``others`` names the samples that the reply is to include.
-    A sample that the reply lacks is asked for again.
+    A sample that the reply lacks is requested again.
 
     Args:
         ask: The layers below.
@@ -105,7 +105,7 @@ def divided(usage: Usage | None, parts: int) -> list[Usage | None]:
     """Divide a call's token counts among its samples, so that the parts add up to the whole.
 
     The first sample gets the input. The output, of which providers report only the sum, is divided
-    equally. If the counts are unknown, each part is None.
+    as equally as possible. If the counts are unknown, each part is None.
     """
     if usage is None:
         return [None] * parts

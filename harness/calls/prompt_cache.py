@@ -30,8 +30,8 @@ MOST = 256  # beginnings that are remembered
 class Beginning:
     """A beginning that prompts share."""
 
-    messages: Sequence[Message]
-    cut: PromptCut | None = None  # where it ends; None while that is unknown
+    messages: Sequence[Message]  # of the first prompt that was added
+    cut: PromptCut | None = None  # where it ends; None if unknown, or if too little is shared
     written: PromptCut | None = None  # the cut up to which the provider keeps it
     used_at: float = 0.0
     writer: asyncio.Future[None] | None = None
@@ -48,7 +48,7 @@ class SharedBeginnings:
         self.saved_usd = 0.0  # by this session, compared with a price without a prompt cache
 
     def __call__(self, messages: Sequence[Message]) -> PromptCut | None:
-        """Return where the shared beginning of a prompt ends, or None if it shares too little."""
+        """Return where the shared beginning of a prompt ends, or None if none is known."""
         found = self._by_head.get(_head(messages))
         return found.cut if found else None
 
@@ -75,11 +75,10 @@ class SharedBeginnings:
 
 
 def shared_cut(first: Sequence[Message], second: Sequence[Message]) -> PromptCut | None:
-    """Return where two prompts begin to differ, or None if they share too little.
+    """Return where the shared beginning of two prompts ends, or None if it is shorter than `LEAST`.
 
-    The end of the shared beginning is moved back to the end of a line, or at least of a word, so
-    that the split does not change how the text is divided into tokens. Prompts that are equal
-    share all but the last line.
+    The beginning ends at the end of a line, or at least of a word, so that the split does not
+    change how the text is divided into tokens. Of equal prompts, the last line is not included.
     """
     index = size = 0
     for one, other in zip(first, second, strict=False):
@@ -105,7 +104,6 @@ def _continues(one: Sequence[Message], other: Sequence[Message]) -> bool:
 
 
 def _common(one: str, other: str) -> str:
-    """Return the beginning that two strings share."""
     low, high = 0, min(len(one), len(other))
     while low < high:  # by bisection: comparing slices is faster than comparing characters
         middle = (low + high + 1) // 2
@@ -131,7 +129,8 @@ class PromptCaching:
     Args:
         ask: The layers below.
         beginnings: The beginnings of the model's prompts.
-        saved: Returns how much less a call costs than without the prompt cache, in US dollars.
+        saved: Returns how much less a call costs than without the prompt cache, in US dollars
+            (negative if it costs more).
         clock: Returns the time in seconds.
         sibling_s: How many seconds the first call waits for a second one.
     """
@@ -148,7 +147,7 @@ class PromptCaching:
         self._clock, self._sibling_s = clock, sibling_s
 
     async def __call__(self, request: Request) -> Reply:
-        """Send a request. If another call is writing its beginning, wait for that call first."""
+        """Return the reply. The request is sent once no other call is writing its beginning."""
         found = self._beginnings.add(request.messages)
         if found is not None and not found.sibling.is_set() and self._beginnings.alone < ALONE:
             await self._wait_for_sibling(found)

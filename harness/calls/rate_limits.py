@@ -91,12 +91,13 @@ class RateLimits:
     Args:
         stated: The user's limits (units per minute). If the provider's limit is lower, it applies.
         share: File in which the processes of this machine count their use of the user's limits.
+            None: each process counts only its own.
         clock: Returns the current time in seconds.
 
     Attributes:
         limiters: The limiters that share these limits. When a call ends, all may admit new calls.
         reason: What the last call that could not be sent is waiting for.
-        report: Called if the provider allows less than the user's limits, or currently nothing.
+        report: Receives a message if the provider allows less than the user's limits, or nothing.
     """
 
     def __init__(
@@ -138,9 +139,9 @@ class RateLimits:
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[bool]:
-        """Lock the shared windows for this process within a ``with`` block.
+        """Lock the shared windows, if any, for this process within a ``with`` block.
 
-        Yield False if another process holds the lock.
+        Yield whether this succeeded: False if another process holds the lock.
         """
         file = self._file
         if file is None or not self._stated:
@@ -182,7 +183,7 @@ class RateLimits:
         return longest
 
     def take(self, request: Request) -> Reservation | None:
-        """Return a reservation for a request about to be sent, or None if nothing is limited."""
+        """Reserve a request's expected use. Return the reservation (None if nothing is limited)."""
         if not self._windows:
             return None
         now = self._clock()
@@ -202,7 +203,8 @@ class RateLimits:
     ) -> None:
         """Replace a request's reservation with its actual use.
 
-        If ``usage`` is None, ``used`` says what counts as the request's use.
+        If ``usage`` is None, ``used`` says what counts as the request's use. Other limiters that
+        share the limits then admit the calls for which there is room.
         """
         if reservation is None:
             return

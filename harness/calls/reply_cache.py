@@ -1,8 +1,9 @@
 """The cache of paid replies: one SQLite database shared by all runs and processes.
 
 Replies are read in the caller's thread and written by a background thread, which commits all queued
-writes in one transaction. A `put` completes after its commit. The database also contains the
-payments of runs with a budget. Claims on calls that are being paid for are in files next to it.
+writes in one transaction. A `put` completes after its commit. The database also contains batches,
+and the payments of runs with a budget. Claims on calls that are being paid for are in files next to
+it.
 """
 
 from __future__ import annotations
@@ -62,13 +63,14 @@ class ReplyCache:
     Args:
         path: The database file.
         shared_memory: Whether to use a write-ahead log, which needs memory that processes share.
-            None detects whether it works.
+            None: yes, unless it cannot work on the file system.
         patience_s: Seconds to keep trying while another process has locked the file.
         notice: Receives messages for the user, from any thread. "" clears the last message.
         restore: Yields replies that are recorded elsewhere, to refill a damaged cache.
 
     Raises:
-        StoreFailed: If the file cannot be opened or recovered, or is not a cache of this version.
+        StoreFailed: If the file cannot be opened or recovered, or is no cache that this version
+            can read.
     """
 
     def __init__(
@@ -244,14 +246,15 @@ class ReplyCache:
         payment: Payment | None = None,
         run: str = "",
     ) -> asyncio.Future[None]:
-        """Queue a reply and its payment to be committed (see `write`)."""
+        """Queue a reply, paid for by ``run``, and its payment to be committed, as by `write`."""
         paid = [payment_row(key, payment)] if payment else []
         return self.write(database.Write([reply_row(key, reply, backend, model, run)], paid))
 
     def charge(self, name: str | bytes, payment: Payment) -> asyncio.Future[None]:
-        """Queue a payment without a reply, under a call's key (bytes) or another name (string).
+        """Queue a payment without a reply, as by `write`.
 
-        The amounts that a run records under one name are added up.
+        ``name`` is a call's key (bytes) or another name (string). The amounts that a run records
+        under one name are added up.
         """
         key = name.encode() if isinstance(name, str) else name
         return self.write(database.Write((), [payment_row(key.hex(), payment)]))
@@ -266,7 +269,11 @@ class ReplyCache:
         return self._batches.add(rows)
 
     def read(self, query: str, values: Sequence[object] = ()) -> list[Any]:
-        """Return the rows that a query finds."""
+        """Return the rows that an SQL query finds.
+
+        Raises:
+            StoreFailed: If the file cannot be read.
+        """
         return self._read(query, values, LOCKED_S)
 
     def booked(self, run: str) -> dict[bytes, float]:
@@ -295,7 +302,7 @@ class ReplyCache:
             time.sleep(_PAUSE_S)
 
     def _commit(self, writes: list[database.Write]) -> None:
-        """Write a batch in one transaction. Waits while another process has locked the file."""
+        """Commit queued writes in one transaction, waiting while another process locks the file."""
         replies = [row for write in writes for row in write.replies]
         payments = [row for write in writes for row in write.payments]
         statements = [one for write in writes for one in write.statements]
@@ -378,7 +385,7 @@ class ReplyCache:
         self.close()
 
     def close(self) -> None:
-        """Commit the queued writes and close the file."""
+        """Commit the queued writes, release this object's claims, and close the file."""
         self._give_up_at = time.monotonic() + LOCKED_S  # regardless of earlier waiting
         self._batches.close()
         if self._batches.unretrieved:
@@ -432,7 +439,7 @@ def payment_row(key: str, payment: Payment) -> PaymentRow:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return a file's device and inode numbers, which change if another file replaces it."""
+    """Return a file's device and inode numbers, which identify it, or None if it is gone."""
     try:
         found = os.stat(path)  # noqa: PTH116 (a third of the time)
     except OSError:

@@ -43,14 +43,14 @@ class Stop:
         return self._event.is_set()
 
     def request(self) -> None:
-        """Ask the run to stop. The first call runs the functions registered with `on_stop`."""
+        """Ask the run to stop. Only the first call has an effect."""
         if not self.requested:
             self._event.set()
             for callback in self._callbacks:
                 callback()
 
     def on_stop(self, callback: Callable[[], None]) -> None:
-        """Register a function to call when the run stops."""
+        """Register a function that the first call of `request` runs."""
         self._callbacks.append(callback)
 
     async def sleep(self, seconds: float) -> None:
@@ -76,7 +76,8 @@ class Notices:
 
     Attributes:
         listen: Called with each new status text.
-        loads: For each model, a function that returns its current load. Keys are as in run files.
+        loads: For each model, by its section's place in the run file (such as ``model``), a
+            function that returns its current load.
     """
 
     def __init__(self) -> None:

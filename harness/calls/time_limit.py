@@ -43,7 +43,7 @@ class Timed:
         """Return the backend's reply with its latency. A refused prompt also counts as a reply.
 
         Raises:
-            TransientError: If there is no complete reply within ``timeout_s`` seconds.
+            CallError: If the call fails, or takes longer than ``timeout_s`` seconds.
         """
         sent = self.clock()
         try:
