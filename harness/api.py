@@ -33,9 +33,9 @@ from harness.plugins import register
 from harness.results import ComparisonResult, EvaluationResult, RunResult
 from harness.run.job import execute, prepare_all
 from harness.run.models import Resources
-from harness.run.run_files import read_runs, registered, task_section
+from harness.run.run_files import read_runs, registered, run_named, task_section
 from harness.run.suite import eval_command, evaluation, write_suite
-from harness.store.run_folder import RunFolder, find_run, fresh_base
+from harness.store.run_folder import RunFolder, fresh_base
 
 P = TypeVar("P", bound=type[Any])
 R = TypeVar("R")
@@ -357,7 +357,7 @@ def open_run(name: str) -> RunResult:
         >>> harness.open_run("quickstart").metrics.overall.pass_rate
         0.8269230769230769
     """
-    return RunResult(find_run(Settings().runs_dir, name))
+    return RunResult(run_named(name, Settings()))
 
 
 def compare(

@@ -89,7 +89,7 @@ class RunFileCollector(pytest.File):
             }
             base, runs = read_runs(self.path)
             for run in runs.values():
-                section(run.check, given)
+                section(run, given)
         except HarnessError as error:
             raise self.CollectError(str(error)) from None
         for variant in runs:

@@ -8,7 +8,7 @@ import io
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -31,6 +31,7 @@ from harness.report.run_tables import run_document
 from harness.report.table import TableDocument
 from harness.report.terminal import terminal
 from harness.report.text import with_error
+from harness.run.run_files import run_named
 from harness.store.run_folder import RunFolder
 
 WIDTH = 120  # of a table in a notebook, in characters
@@ -136,8 +137,8 @@ class RunResult:
         given: dict[str, Any] = {"min": dict(min or {}), "max": dict(max or {}), "baseline": path}
         given |= {"max_drop": max_drop, "score": score, "by": by}
         given |= {"max_unjudged": max_unjudged, "too_few": too_few}
-        asked = section(self.config.check, given)
-        [gate] = check_runs([(self.folder, asked)], Settings().runs_dir)
+        asked = section(self.config, given)
+        [gate] = check_runs([(self.folder, asked)], partial(run_named, settings=Settings()))
         return GateResult(gate)
 
     def __repr__(self) -> str:

@@ -18,7 +18,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import ceil, floor, sqrt
-from pathlib import Path
 from typing import Literal, get_args
 
 import numpy as np
@@ -49,7 +48,7 @@ from harness.store.calls import answers, read_calls, timed_calls
 from harness.store.columns import AttemptTable, Bools
 from harness.store.index import AttemptIndex
 from harness.store.judgements import FAILED, Judgement, read_register
-from harness.store.run_folder import RunFolder, find_run
+from harness.store.run_folder import RunFolder
 
 Outcome = Literal["failed", "too few to tell", "passed"]  # worst first
 
@@ -131,22 +130,23 @@ def worst(outcomes: Collection[Outcome]) -> Outcome:
     return next((one for one in get_args(Outcome) if one in outcomes), "passed")
 
 
-def check_runs(asked: Sequence[tuple[RunFolder, CheckSection]], runs: Path) -> list[Gate]:
+def check_runs(
+    asked: Sequence[tuple[RunFolder, CheckSection]], find: Callable[[str], RunFolder]
+) -> list[Gate]:
     """Return the decisions on the bounds of recorded runs.
 
     The intervals are widened for the number of decisions on all of these runs.
 
     Args:
         asked: Each run's folder, with its bounds and, optionally, the name of a baseline.
-        runs: The folder with the baselines' run folders.
+        find: Returns the run that a baseline's name or path stands for.
 
     Raises:
         ConfigError: If a score, a label or the cost of a call is unknown, or if a run has no
             instance in common with its baseline.
-        DataMissing: If there is no such baseline.
         RunConflict: If a run is unfinished, or cannot be compared with its baseline.
     """
-    measured = [_measure(folder, one, runs) for folder, one in asked]
+    measured = [_measure(folder, one, find) for folder, one in asked]
     n = sum(len(decisions) for _, decisions in measured)
     return [
         dataclasses.replace(gate, decisions=[*(one(n) for one in decisions), *gate.decisions])
@@ -158,9 +158,11 @@ ToDecide = Callable[[int], Decision]
 """A function that returns a decision, given the number of decisions."""
 
 
-def _measure(folder: RunFolder, asked: CheckSection, runs: Path) -> tuple[Gate, list[ToDecide]]:
+def _measure(
+    folder: RunFolder, asked: CheckSection, find: Callable[[str], RunFolder]
+) -> tuple[Gate, list[ToDecide]]:
     """Return a gate with the decisions on exact figures, and the figures yet to be decided on."""
-    base = find_run(runs, asked.baseline) if asked.baseline else None
+    base = find(asked.baseline) if asked.baseline else None
     if base and base.path.resolve() == folder.path.resolve():
         base = None  # the baseline among the runs that are compared with it
     before = read_run(base) if base else None

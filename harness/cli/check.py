@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
 from typing import Annotated, Any, Literal
 from xml.etree import ElementTree
 
@@ -12,13 +14,15 @@ import typer
 
 from harness.analysis.gate import Gate, Outcome, check_runs, worst
 from harness.cli.console import Runs, show
+from harness.config.run_file import RunFile
 from harness.config.sections import CheckSection
 from harness.config.settings import Settings
 from harness.config.validation import validated
+from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError
 from harness.report.gate import decision_line, gate_document, unjudged_line
 from harness.report.text import printable
-from harness.run.run_files import find_runs_and_files
+from harness.run.run_files import RUN_FILE, find_runs_and_files, run_named
 
 CODES: Mapping[Outcome, int] = {"passed": 0, "failed": 4, "too few to tell": 5}
 EXAMPLES = {"min": "pass_rate=0.9", "max": "latency_p95=2"}
@@ -63,10 +67,8 @@ def check(
     given |= {"baseline": baseline, "max_drop": max_drop, "score": score, "by": by}
     given |= {"max_unjudged": max_unjudged, "too_few": too_few}
     settings = Settings()
-    asked = [(one, section(run.check, given)) for one, run in find_runs_and_files(runs, settings)]
-    if baseline:
-        find_runs_and_files([baseline], settings)  # refuses another file of its name
-    gates = check_runs(asked, settings.runs_dir)
+    asked = [(one, section(run, given)) for one, run in find_runs_and_files(runs, settings)]
+    gates = check_runs(asked, partial(run_named, settings=settings))
     if not any(gate.decisions for gate in gates):
         raise ConfigError("The baseline is compared with itself.", "Name another run.")
     if form == "junit":
@@ -92,21 +94,24 @@ def bounds(option: str, given: Iterable[str] | None) -> dict[str, float]:
     return found
 
 
-def section(own: CheckSection | None, given: Mapping[str, Any]) -> CheckSection:
+def section(run: RunFile, given: Mapping[str, Any]) -> CheckSection:
     """Return the bounds to check.
 
-    They are those of the command line (``given``) or, if it sets no bound, the section ``check`` of
-    the run file (``own``).
+    They are those of the command line (``given``) or, if it sets no bound, the run file's section
+    ``check``. A run file that is its ``baseline`` is looked up next to it.
 
     Raises:
-        ConfigError: If neither sets a bound.
+        ConfigError: If neither sets a bound, or there are two different files of this name.
     """
     given = {key: value for key, value in given.items() if value not in ("", None, {})}
     if not given.keys() & {"min", "max", "baseline"}:
-        if own is None:
+        if run.check is None:
             remedy = "Set --min pass_rate=0.9, --max, or --baseline and --max-drop (docs/check.md)."
             raise ConfigError("There is no bound to check.", remedy)
-        given = own.model_dump() | given
+        own = run.check.model_dump()
+        if own["baseline"] and Path(own["baseline"]).suffix in RUN_FILE:
+            own["baseline"] = DataFolder(Path(), run.folder).own(own["baseline"])
+        given = own | given
     return validated(CheckSection, given, "check")
 
 

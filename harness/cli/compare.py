@@ -32,10 +32,11 @@ from harness.report.cross_table import cross_table_document, suite_document
 from harness.report.runs import cost_table
 from harness.report.table import joined
 from harness.report.text import inert
+from harness.run.run_files import baseline_name, runs_named, variants_named
 from harness.store.calls import MILLISECONDS, TOKENS, read_latencies, with_call_scores
 from harness.store.columns import AttemptTable
 from harness.store.index import AttemptIndex, read_attempts, read_names
-from harness.store.run_folder import RunFolder, find_runs, find_variants, run_name, run_path
+from harness.store.run_folder import RunFolder, run_name, run_path
 
 
 def compare(
@@ -61,11 +62,11 @@ def compare(
     """
     if cost and form != "table":
         raise ConfigError("--cost works with the printed table only.", "Remove --format.")
-    root = Settings().runs_dir
-    folders = find_runs(root, runs)
+    settings = Settings()
+    folders = runs_named(runs, settings)
     if len(folders) < 2:
         raise ConfigError("Only one run was named.", "Name two or more; 'harness ls' lists them.")
-    baseline = baseline and run_path(root, baseline).name
+    baseline = baseline_name(baseline, settings)
     asked = ComparisonOptions(score=score, round=round_, by=by, cluster=cluster)
     names: dict[int, str] = {}
     if ids or form == "json":
@@ -120,9 +121,9 @@ def ablation(
         baseline: Baseline variant (default: the first).
         over: Label whose groups are averaged and paired (default: the first that all runs have).
     """
-    root = Settings().runs_dir
-    folders = find_variants(root, name)
-    prefix = run_name(run_path(root, name).name, "?").removesuffix("?")
+    settings = Settings()
+    folders = variants_named(name, settings)
+    prefix = run_name(run_path(settings.runs_dir, name).name, "?").removesuffix("?")
     variants = [
         read_run(one, one.name.removeprefix(prefix), grouped=True, score=score)[0]
         for one in folders
@@ -188,7 +189,7 @@ def table(
             paper).
         score: A score, pass_rate, or a figure of the paper's table; repeatable.
     """
-    folders = find_runs(Settings().runs_dir, runs)
+    folders = runs_named(runs, Settings())
     found = list(map(read_run, folders))
     tasks = {name: _task(name) for name in {variant.metrics.task for variant, _ in found}}
     papers = {name: task.table for name, task in tasks.items() if isinstance(task, Tabled)}
@@ -225,7 +226,7 @@ def matrix(
         external: Published scores to rank as well (CSV or JSONL: model, score).
     """
     scores = read_model_scores(external) if external else None
-    folders = find_runs(Settings().runs_dir, runs)
+    folders = runs_named(runs, Settings())
     if len(folders) < 2 and not by:
         remedy = "Name two or more ('harness ls' lists them), or split it into groups with --by."
         raise ConfigError("Only one run was named.", remedy)

@@ -12,7 +12,7 @@ from harness.cli.console import ExactOutput, JsonFormat, Runs, VerbGroup, show
 from harness.config.settings import Settings
 from harness.errors import ConfigError
 from harness.report.judges import error_document
-from harness.store.run_folder import find_runs
+from harness.run.run_files import runs_named
 
 errors = VerbGroup("errors")
 
@@ -31,7 +31,7 @@ def draw(
         by: Draw from each group of this label, such as task.
         seed: Seed of the draw.
     """
-    folders = find_runs(Settings().runs_dir, runs)
+    folders = runs_named(runs, Settings())
     drawn = (error_labels.draw(one.name, one.attempts, n, by, seed) for one in folders)
     sheet = error_labels.write_sheet(failure for failures in drawn for failure in failures)
     ExactOutput().write(sheet)

@@ -24,8 +24,9 @@ from harness.exchange.imported_run import refuse_existing, write_run
 from harness.exchange.inspect_export import write_inspect
 from harness.exchange.inspect_import import is_inspect_log, read_inspect
 from harness.exchange.lm_eval import is_lm_eval, read_lm_eval, write_lm_eval
+from harness.run.run_files import runs_named
 from harness.store.files import output_file
-from harness.store.run_folder import RunFolder, find_runs
+from harness.store.run_folder import RunFolder
 
 ExportFormat = Literal[
     "parquet", "csv", "inspect", "lm-eval", "eee", "hf-eval-results", "wandb", "mlflow"
@@ -61,7 +62,7 @@ def export(
         field: Set a field of the exported result (eee, hf-eval-results); repeatable.
     """
     form = form or ("csv" if file == STDOUT else FORMATS.get(Path(file.lower()).suffix))
-    folders = find_runs(Settings().runs_dir, runs)
+    folders = runs_named(runs, Settings())
     fields = dict(_field(text) for text in field or ())
     _check(form, file, attempts, fields, len(folders))
     exported = [exported_run(folder) for folder in folders]

@@ -31,9 +31,10 @@ from harness.report.judges import judges_document, validation_document
 from harness.report.run_tables import run_document
 from harness.run import later_judge
 from harness.run.judges import published_prompts
+from harness.run.run_files import run_named, runs_named
 from harness.store.index import AttemptIndex
 from harness.store.judgements import JudgementOutcome
-from harness.store.run_folder import RunFolder, find_run, find_runs
+from harness.store.run_folder import RunFolder
 
 # Outcomes that --retry accepts, besides error.
 REDRAWN: tuple[JudgementOutcome, ...] = ("unparseable", "refused", "empty")
@@ -68,7 +69,7 @@ def judge(
     """
     settings = Settings()
     retried = outcomes(retry, REDRAWN)
-    folder = find_run(settings.runs_dir, run)
+    folder = run_named(run, settings)
     section = _judge_section(folder, judge)
     if isinstance(section, JudgeSection):
         fetch_prompts(published_prompts([section]), settings)
@@ -147,7 +148,7 @@ def validate(
     candidates = judge or [""]
     if len(candidates) > 1 and (by or figure):
         raise ConfigError("--by and --figure are for one judge.", "Name one --judge.")
-    folders = find_runs(Settings().runs_dir, runs)
+    folders = runs_named(runs, Settings())
     variants = [read_run(folder)[0] for folder in folders]
     first, others = variants[0], variants[1:]
     if others:

@@ -11,7 +11,8 @@ from harness.cli.listings import run_metrics
 from harness.config.settings import Settings
 from harness.errors import UserError
 from harness.report.runs import runs_document
-from harness.store.run_folder import REPORT, find_run, find_runs
+from harness.run.run_files import run_named, runs_named
+from harness.store.run_folder import REPORT
 
 
 def rm(runs: Runs, yes: bool = False) -> None:
@@ -23,7 +24,7 @@ def rm(runs: Runs, yes: bool = False) -> None:
     Args:
         yes: Do not ask for confirmation.
     """
-    folders = find_runs(Settings().runs_dir, runs)
+    folders = runs_named(runs, Settings())
     if not yes:
         show(runs_document({one.name: run_metrics(one) for one in folders}))
         what = "this run" if len(folders) == 1 else f"these {len(folders):,} runs"
@@ -43,7 +44,7 @@ def mv(run: Run, new: Annotated[str, typer.Argument(metavar="NEW")]) -> None:
     Args:
         new: The new name.
     """
-    folder = find_run(Settings().runs_dir, run)
+    folder = run_named(run, Settings())
     moved = folder.rename(new)
     say(f"Renamed {folder.name} to {moved.name}: {moved.path}")
     if (moved.path / REPORT).exists():

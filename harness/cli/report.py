@@ -18,10 +18,10 @@ from harness.plugins import import_extra
 from harness.report.figure import Figure, image
 from harness.report.runs import report_on, run_title
 from harness.report.text import printable
-from harness.run.run_files import find_runs_and_files
+from harness.run.run_files import baseline_name, runs_named
 from harness.run.task_answers import task_of
 from harness.store.files import check_output, replacing
-from harness.store.run_folder import REPORT, RunFolder, run_path
+from harness.store.run_folder import REPORT, RunFolder
 
 
 def report(
@@ -49,8 +49,8 @@ def report(
     """
     from harness.report.html.page import ReportPage, write_page
 
-    root = Settings().runs_dir
-    folders = [folder for folder, _ in find_runs_and_files(runs, Settings())]
+    settings = Settings()
+    folders = runs_named(runs, settings)
     path = output or page_path(folders)
     check_output(path)
     if path.exists() and path.read_bytes()[:15].lower() != b"<!doctype html>":
@@ -60,10 +60,10 @@ def report(
         raise ConfigError("One run cannot be compared.", "Name two or more runs.")
     asked = ComparisonOptions(score=score, round=round_, by=by)
     with messages.status("Reading"):
-        found = report_on(folders, asked, baseline and run_path(root, baseline).name)
+        found = report_on(folders, asked, baseline_name(baseline, settings))
         runs_ = zip(found.runs, folders, strict=True)
         found = found._replace(
-            runs=[replace(run, answers=task_of(folder, Settings())) for run, folder in runs_]
+            runs=[replace(run, answers=task_of(folder, settings)) for run, folder in runs_]
         )
     if empty := next((run.name for run in found.runs if not len(run.attempts)), None):
         problem = f"The run {empty!r} has no attempts to report."

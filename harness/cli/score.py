@@ -26,10 +26,11 @@ from harness.run.checks import check_splitter
 from harness.run.long_answers import LongAnswers
 from harness.run.models import build_task
 from harness.run.rescoring import SCORES, rescored
+from harness.run.run_files import run_named
 from harness.store.files import replacing
 from harness.store.index import AttemptIndex
 from harness.store.manifest import package_versions
-from harness.store.run_folder import find_run, input_change
+from harness.store.run_folder import input_change
 
 CHANGED = 3  # exit code if verdicts changed; an error exits with 1
 FIRST = 10  # number of changes shown without --all
@@ -45,7 +46,7 @@ def score(run: Run, show_all: Annotated[bool, typer.Option("--all")] = False) ->
         show_all: Show every changed verdict instead of the first ten.
     """
     settings = Settings()
-    folder = find_run(settings.runs_dir, run)
+    folder = run_named(run, settings)
     recorded = AttemptIndex(folder.attempts)
     if not len(recorded):
         remedy = "Run its run file again: it resumes where it stopped."

@@ -23,7 +23,7 @@ from harness.report.judges import validation_document
 from harness.report.run_tables import headed, run_document
 from harness.report.table import Note, Table, TableDocument
 from harness.report.transcript import answers_document, failed_document, transcript
-from harness.run.run_files import find_runs_and_files
+from harness.run.run_files import runs_named
 from harness.store.index import AttemptIndex, read_instance
 from harness.store.run_folder import RunFolder
 
@@ -66,7 +66,7 @@ def show(
     if form != "table" and (constraints or rejected or rules):
         problem = "--format json is for the metrics, --side-by-side, --failed and --instance."
         raise ConfigError(problem, "Remove it.")
-    folders = [folder for folder, _ in find_runs_and_files(runs, Settings())]
+    folders = runs_named(runs, Settings())
     if len(folders) > 1 and (instance is not None or rejected or rules):
         problem = f"That is shown for one run, not for {len(folders)}."
         raise ConfigError(problem, f"Name one: {', '.join(one.name for one in folders)}.")

@@ -15,7 +15,8 @@ from harness.cli.completion import run_names
 from harness.cli.console import RUNS, say, write
 from harness.config.settings import Settings, has_display
 from harness.report.runs import TaskAnswers
-from harness.store.run_folder import RunFolder, find_runs
+from harness.run.run_files import runs_named
+from harness.store.run_folder import RunFolder
 from harness.view.app import LiveView, listen, serve
 
 
@@ -35,16 +36,16 @@ def view(
         port: Port of the page; 0 uses any free port.
         no_browser: Print the address without opening a browser.
     """
-    root = Settings().runs_dir
-    folders = find_runs(root, runs or [])
-    roots = [root, *(folder.path.parent for folder in folders)]
+    settings = Settings()
+    folders = runs_named(runs or [], settings)
+    roots = [settings.runs_dir, *(folder.path.parent for folder in folders)]
     names = [folder.name for folder in folders]
     listener = listen(port)
 
     def answers_of(folder: RunFolder) -> TaskAnswers | None:
         from harness.run.task_answers import task_of  # not needed before a sample is opened
 
-        return task_of(folder, Settings())
+        return task_of(folder, settings)
 
     def opened(page: LiveView) -> None:
         url = page.url(names)

@@ -24,7 +24,9 @@ from harness.store.run_folder import (
     ROWS,
     RunFolder,
     change,
+    find_run,
     find_runs,
+    find_variants,
     in_run_name,
     run_name,
     run_path,
@@ -33,6 +35,7 @@ from harness.user_code import checker_of
 
 Functions = dict[str, Callable[..., Any]]  # those given as checks in one call, by name
 
+RUN_FILE = (".yaml", ".yml")  # suffixes
 KEPT = "rows"  # subfolder of the cache folder for rows that were given in a run file
 
 
@@ -213,10 +216,24 @@ def _own_rows(run: RunFile, settings: Settings) -> Path | None:
 def find_runs_and_files(
     names: Iterable[str], settings: Settings
 ) -> list[tuple[RunFolder, RunFile]]:
-    """Return the named runs with their run files, like `harness.store.run_folder.find_runs`.
+    """Return the named runs as `runs_named` does, with their run files.
 
     For a run that is named by its run file, this is the file as it is now, else the recorded one.
-    Neither data nor keys are read.
+
+    Raises:
+        HarnessError: As in `runs_named`.
+    """
+    names, root = list(names), settings.runs_dir
+    folders, now = find_runs(root, names), dict[str, RunFile]()
+    for name in names:
+        now |= _as_in_file(name, find_runs(root, [name]), settings)
+    return [(folder, now.get(folder.name) or folder.read_config()) for folder in folders]
+
+
+def runs_named(names: Iterable[str], settings: Settings) -> list[RunFolder]:
+    """Return the named runs. The name or path of a run file stands for the runs of its variants.
+
+    A path of a run file must name runs of its content as it is now. Neither data nor keys are read.
 
     Raises:
         ConfigError: If a run is named twice, or a run file is missing or invalid.
@@ -224,22 +241,52 @@ def find_runs_and_files(
         RunConflict: If a run differs from the run file that names it (`harness.config.identity`).
     """
     names, root = list(names), settings.runs_dir
-    found = {folder.name: (folder, folder.read_config()) for folder in find_runs(root, names)}
-    for name in filter(_is_run_file, names):
-        if run_path(root, name) != root / Path(name).stem:  # a file in a run's folder
-            continue
-        base, runs = read_runs(name)
-        of_file = {run_name(base, variant): run for variant, run in runs.items()}
-        for folder in find_runs(root, [name]):
-            _refuse_other(folder, of_file.get(folder.name), name, settings)
-            found[folder.name] = folder, of_file[folder.name]
-    return list(found.values())
+    folders = find_runs(root, names)
+    for name in names:
+        _as_in_file(name, find_runs(root, [name]), settings)
+    return folders
+
+
+def run_named(name: str, settings: Settings) -> RunFolder:
+    """Return one run, named as in `runs_named`. The error of a name of several runs lists them."""
+    folder = find_run(settings.runs_dir, name)
+    _as_in_file(name, [folder], settings)
+    return folder
+
+
+def baseline_name(named: str, settings: Settings) -> str:
+    """Return the name of a baseline run that is named as in `runs_named`, or "" for ""."""
+    if _is_run_file(named):
+        return run_named(named, settings).name
+    return named and run_path(settings.runs_dir, named).name
+
+
+def variants_named(name: str, settings: Settings) -> list[RunFolder]:
+    """Return the runs of a run file's variants, which must be two or more, as in `runs_named`."""
+    folders = find_variants(settings.runs_dir, name)
+    _as_in_file(name, folders, settings)
+    return folders
+
+
+def _as_in_file(name: str, folders: Iterable[RunFolder], settings: Settings) -> dict[str, RunFile]:
+    """Return the runs in a run file by the names of their folders, which must agree with it.
+
+    If ``name`` is not the path of a run file, there are none.
+    """
+    root = settings.runs_dir
+    if not _is_run_file(name) or run_path(root, name) != root / Path(name).stem:
+        return {}  # a name, or a file in a run's folder
+    base, runs = read_runs(name)
+    of_file = {run_name(base, variant): run for variant, run in runs.items()}
+    for folder in folders:
+        _refuse_other(folder, of_file.get(folder.name), name, settings)
+    return of_file
 
 
 def _is_run_file(name: str) -> bool:
     path = Path(name)
     # A missing file without a folder may be meant as the name of a run.
-    return path.suffix in (".yaml", ".yml") and (path.exists() or bool(path.parent.name))
+    return path.suffix in RUN_FILE and (path.exists() or bool(path.parent.name))
 
 
 def _refuse_other(folder: RunFolder, run: RunFile | None, file: str, settings: Settings) -> None:

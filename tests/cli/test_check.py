@@ -211,7 +211,8 @@ def timed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         model = {"backend": "openai", "name": "model", "base_url": server.base_url}
         model["price"] = {"input": 9, "output": 9}
         file = run_file(folder, server, model=model, task={"name": "last_letter", "n": 52})
-        ended = harness("run", file, env=on(folder))
+        # Another server may have had the same port.
+        ended = harness("run", file, env=on(folder) | {"HARNESS_CACHE_DIR": str(folder / "cache")})
     assert ended.returncode == 0, ended.stderr
     return folder
 
@@ -304,6 +305,12 @@ def test_an_unfinished_run_is_not_decided(runs: Path, tmp_path: Path) -> None:
     assert "is not finished" in mistake(ended)
 
 
+OF_RUNS = [
+    *("check", "show", "report", "compare", "table", "matrix", "view", "score", "rm", "mv new"),
+    *("export --output x.csv", "judge --judge yes_no", "judge-validate", "errors-draw"),
+]
+
+
 def test_a_run_file_that_has_changed_or_is_another_is_not_decided_by_its_name(
     tmp_path: Path,
 ) -> None:
@@ -319,15 +326,25 @@ def test_a_run_file_that_has_changed_or_is_another_is_not_decided_by_its_name(
     other.write_text(text.replace("{{ q }}", "Other: {{ q }}"))
     ended = harness("run", file, env=env)
     assert ended.returncode == 0, ended.stderr
+    base = tmp_path / "base.yaml"
+    base.write_text(text.replace("{{ q }}", "Before: {{ q }}"))
+    assert harness("run", base, env=env).returncode == 0
     rows.unlink()  # neither data nor keys are needed
     assert harness("check", file, env=env).returncode == 0
-    for command in ("check", "show", "report"):
-        said = mistake(harness(command, other, env=env))
-        assert "task.prompt" in said
+    for command in OF_RUNS:
+        verb, *more = command.split()
+        said = mistake(harness(*verb.split("-"), other, *more, env=env))
+        assert "task.prompt" in said, command
         assert "name it: num." in said
     assert harness("check", "num", env=env).returncode == 0
     asked = ("--baseline", str(other), "--max-drop", "0.1")
     assert "task.prompt" in mistake(harness("check", "num", *asked, env=env))
+    file.write_text(text.replace("max: {cost: 1}", "baseline: base.yaml, max_drop: 0.1"))
+    assert "change of pass_rate" in harness("check", file, env=env).stdout
+    base.write_text(text)
+    assert "base.yaml as it is now" in mistake(harness("check", file, env=env))
+    ended = harness("compare", "num", "base", "--baseline", base, env=env)
+    assert "base.yaml as it is now" in mistake(ended)
     missing = tmp_path / "missing/num.yaml"
     assert "Cannot read" in mistake(harness("check", missing, env=env))
     file.write_text(text.replace("cost: 1", "cost: 2"))
@@ -336,6 +353,23 @@ def test_a_run_file_that_has_changed_or_is_another_is_not_decided_by_its_name(
     assert (decision["bound"], decision["at_most"]) == (2, True)
     file.write_text(text.replace("check:", "variants: {b: {samples: 2}}, check:"))
     assert "'num' is not a run of" in mistake(harness("check", file, env=env))
+
+
+def test_an_ablation_of_other_variants_than_those_of_the_run_file_is_refused(
+    tmp_path: Path,
+) -> None:
+    text = (
+        "{task: {rows: [{q: Say a., target: a, kind: b}], prompt: '{{ q }}', groups: [kind], "
+        "checks: [exact_match]}, model: {backend: simulated, accuracy: 1}, "
+        "variants: {a: {}, b: {samples: 2}}}"
+    )
+    file, env = tmp_path / "two.yaml", on(tmp_path / "runs")
+    file.write_text(text)
+    assert harness("run", file, env=env).returncode == 0
+    assert harness("ablation", file, env=env).returncode == 0
+    file.write_text(text.replace("Say a.", "Say b."))
+    assert "task.rows" in mistake(harness("ablation", file, env=env))
+    assert harness("ablation", "two", env=env).returncode == 0
 
 
 def test_rows_that_have_changed_in_a_run_file_are_not_decided(tmp_path: Path) -> None:
