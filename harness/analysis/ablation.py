@@ -45,7 +45,7 @@ class Gain(Struct, frozen=True, kw_only=True):
     n: int  # groups that both have
     of: int  # groups of the baseline
     mean: float | None  # null if no group is shared
-    percent: float | None  # gain over the baseline, in per cent; null if the baseline's mean is 0
+    percent: float | None  # gain over the baseline; null if its mean is 0 or no group is shared
 
 
 class AblationRow(Struct, frozen=True, kw_only=True):
@@ -55,10 +55,10 @@ class AblationRow(Struct, frozen=True, kw_only=True):
     is_baseline: bool
     marks: list[str]  # warnings to show next to the variant
     n_groups: int  # groups with a value of the score
-    mean: float | None  # over all its groups, unweighted; comparable if both have the same
+    mean: float | None  # over all groups of the variant; comparable only if `same_groups`
     same_groups: bool  # whether variant and baseline have the same groups
     gain: Gain
-    difference: float | None = None  # the variant's mean minus the baseline's
+    difference: float | None = None  # variant minus baseline, over the shared groups
     ci95: tuple[float, float] | None = None
     p_value: float | None = None
     p_holm: float | None = None  # adjusted over all rows of the table, by Holm's method
@@ -86,7 +86,7 @@ def ablate(variants: Sequence[Variant], options: AblationOptions) -> Ablation:
     Raises:
         ConfigError: If the baseline, the label or the score is unknown, the runs have no common
             label, or the baseline has no attempts or no values to compare with.
-        RunConflict: If the runs have different tasks, data sets or primary metrics.
+        RunConflict: If differences in task, data set or primary metric prevent a comparison.
     """
     begun = [variant for variant in variants if variant.begun]
     baseline = _baseline(variants, options.baseline)
@@ -149,7 +149,7 @@ def group_values(variant: Variant, over: str) -> dict[str, float]:
 
 
 def compare_groups(values: Mapping[str, float], base: Mapping[str, float]) -> Paired:
-    """Compare a variant's values by group with the baseline's, on the groups that both have."""
+    """Return the variant's mean difference from the baseline over the groups that both have."""
     common = [name for name in base if name in values]
     return paired([values[name] for name in common], [base[name] for name in common])
 

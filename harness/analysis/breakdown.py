@@ -2,7 +2,8 @@
 
 A score of k samples has one value for each instance with at least k verdicts. ``pass@4`` is an
 unbiased estimate of the probability that at least one of 4 samples passes, and ``pass^4`` of the
-probability that all 4 pass. ``any@4`` says whether one of the first 4 samples passed.
+probability that all 4 pass. ``any@4`` says whether one of the first 4 samples passed; all 4 need a
+verdict.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def of_round(attempts: AttemptTable, number: int = 1) -> AttemptTable:
 
 
 def any_of_first(attempts: AttemptTable, k: int) -> AttemptTable:
-    """Return one row per sample; the sample passes if any of its first k rounds passed."""
+    """Return each sample's first row with its best verdict (pass, fail, none) in rounds 1 to k."""
     starts = attempts.sample_starts().nonzero()[0].astype(np.int32)
     if not len(starts):
         return attempts
@@ -88,8 +89,8 @@ def has_score(table: AttemptTable, score: str) -> bool:
 def scored(samples: AttemptTable, score: str) -> AttemptTable:
     """Return the rows that a score is averaged over: samples or, for ``pass@4``, instances.
 
-    The values of a score such as ``pass@4`` are stored in ``passed``. If the samples have a
-    recorded score of this name, the samples are returned with its values.
+    The values of a score such as ``pass@4`` are stored in ``passed``. A recorded score of this name
+    takes precedence; the rows are then samples.
     """
     kind, k = of_k(score)
     if not k:
@@ -179,7 +180,7 @@ class Groups:
         return clustered_means(values[unit >= 0], unit[unit >= 0], self.of_unit)
 
     def cluster_rates(self, samples: AttemptTable) -> dict[int, Estimate]:
-        """Return the unweighted mean of the clusters' pass rates in each group, by group index."""
+        """Return the unweighted mean of clusters' pass rates, by index of groups with verdicts."""
         known, values = values_of(samples, PASS_RATE)
         unit = self.unit[samples.instance[known]]
         values, unit = values[unit >= 0], unit[unit >= 0]
@@ -213,7 +214,7 @@ def values_by(samples: AttemptTable, score: str, *labels: str) -> dict[Key, Samp
 
 
 def instances_by(samples: AttemptTable, score: str, *labels: str) -> dict[Key, int]:
-    """Return how many instances have a value of a score, by group, as in `values_by`."""
+    """Return how many instances have a value of a score, by group (without labels: ``()``)."""
     groups, (known, _) = Groups.by(samples.instances, *labels), values_of(samples, score)
     group = groups.of_instance[np.unique(samples.instance[known])]
     counts = np.bincount(group[group >= 0], minlength=len(groups.names)).tolist()

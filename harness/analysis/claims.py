@@ -48,7 +48,7 @@ class AblationFindings(Struct, frozen=True):
     table: Ablation
     fields: list[FieldGain] = []
     claims: list[ClaimVerdict] = []
-    silent: list[str] = []  # names of the variants that no verdict uses
+    silent: list[str] = []  # names of the variants that are unfit for verdicts (`_Evidence`)
 
 
 def findings(
@@ -192,7 +192,7 @@ class _Evidence:
         )
 
     def _heterogeneity(self, runs: Sequence[Variant], gains: Mapping[str, float]) -> float | None:
-        """Return the p value of the hypothesis that the gains are equal in all groups."""
+        """Return the p value for equal gains in all groups, or None below two known errors."""
         effects, errors = [], []  # as if runs were independent, which is conservative
         for name, gain in gains.items():
             groups = [(run.metrics.groups[self._table.over][name], run.score) for run in runs]

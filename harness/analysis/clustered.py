@@ -31,7 +31,7 @@ _Z = normal_quantile(1 - _TAIL)
 class Estimate:
     """The mean of n values, with its clustered standard error."""
 
-    mean: float | None = None
+    mean: float | None = None  # None without values
     stderr: float | None = None
     naive_stderr: float | None = None  # as if all values were independent
     n: int = 0
@@ -192,8 +192,8 @@ def degrees_of_freedom(sizes: NDArray[Any]) -> float:
     degrees, where S is the covariance of the squared terms. Bell and McCaffrey (2002) apply this to
     clustered errors, and Imbens and Kolesár (2016, "Robust Standard Errors in Small Samples",
     section 4) add a model of the correlation within clusters, which is 1 here: instances of one
-    prompt share its reply. If w are the clusters' shares of the values, the clusters' residual
-    totals have the covariance
+    prompt share its reply. The result is between 1 and G - 1. If w are the clusters' shares of the
+    values, the clusters' residual totals have the covariance
 
         S_ij = w_i w_j (q - w_i - w_j),  S_ii = w_i^2 ((1 - w_i)^2 + q - w_i^2),  q = sum w^2.
 

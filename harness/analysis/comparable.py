@@ -148,6 +148,8 @@ def section_of(key: str) -> str:
 def common_score(variants: Iterable[Variant]) -> tuple[str, str]:
     """Return the variants' primary metrics, joined by "and", and the score to compare them by.
 
+    For scores like ``pass@4``, that is `PASS_RATE`, because `scored` stores them as verdicts.
+
     Raises:
         RunConflict: If the metrics differ and are not all pass rates or scores like ``pass@4``.
     """
@@ -182,7 +184,7 @@ def scored_runs(runs: Sequence[Run], score: str, round_: int | None) -> tuple[li
 
 
 def refuse_unknown(name: str, known: Iterable[str], problem: str) -> None:
-    """Raise ConfigError, whose remedy is the nearest name, if a name is given but unknown."""
+    """Raise ConfigError if ``name`` is neither empty nor known. The remedy is the nearest name."""
     if name and name not in (known := list(known)):
         raise ConfigError(problem, nearest(name, known))
 
@@ -315,7 +317,7 @@ def marks_against(baseline: Variant, variant: Variant) -> list[str]:
 
 
 def changed(baseline: Variant, variant: Variant) -> list[str]:
-    """Return the keys of the settings that differ between two runs."""
+    """Return the keys of settings that differ, except those of judges that one run added later."""
     keys = baseline.settings.keys() | variant.settings.keys()
     found = [key for key in keys if baseline.settings.get(key) != variant.settings.get(key)]
     later = baseline.later.keys() & variant.later.keys()  # only the judges that both runs have
@@ -355,7 +357,7 @@ def _section(key: str, run: Variant) -> dict[str, Any]:
 
 
 def setting(run: Variant, key: str) -> str:
-    """Return a run's value of a setting, or of a key within it (``task.shots.n``), as text."""
+    """Return a run's value of a setting, or of a key within it, as text ("null" if not set)."""
     section = section_of(key)
     value = run.settings.get(key) if key == section else _section(section, run).get(key)
     return shown(value, f"{key}.")

@@ -174,7 +174,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     stderr: float | None  # clustered; null for fewer than two clusters
     ci95: Interval | None  # by t, or `_paired_interval`; excludes 0 only if p_value < 0.05
     degrees: float | None  # degrees of freedom of t (`degrees_of_freedom`)
-    p_value: float | None  # two-sided, for no difference; null if the error is unknown
+    p_value: float | None  # two-sided, for no difference; null if `method` is "none"
     p_adjusted: float | None = None  # adjusted for a family of comparisons
     method: Method
     better: int  # pairs in which the second is larger
@@ -344,7 +344,7 @@ class Paired(Estimate):
     limit: float = inf  # of a difference: 1 if all values are between 0 and 1
 
     def difference_ci95(self, comparisons: int = 1) -> Interval | None:
-        """Return the 95% t interval, clipped to the differences that are possible."""
+        """Return `clipped_ci95` with the bounds of the differences that are possible."""
         return self.clipped_ci95(-self.limit, self.limit, comparisons)
 
 

@@ -52,7 +52,7 @@ class ListedConstraint(Struct, gc=False):
 
     @property
     def labels(self) -> dict[str, str]:
-        """The constraint's groups by label, each a string cut to `LONGEST` characters."""
+        """The constraint's groups by label, cut to `LONGEST` characters. Only strings are kept."""
         groups = self.groups.items() if isinstance(self.groups, dict) else ()
         texts = ((label, group) for label, group in groups if isinstance(group, str))
         return {label[:LONGEST]: group[:LONGEST] for label, group in texts}
@@ -71,7 +71,7 @@ class ScoreDetails(Struct, gc=False):
     details: msgspec.Raw = msgspec.Raw(b"{}")
 
     def constraints(self) -> list[ListedConstraint]:
-        """Return the listed constraints, or none if the details have another form."""
+        """Return the listed constraints, or [] if the details have another form."""
         try:
             return _DETAILS.decode(self.details).constraints
         except (msgspec.MsgspecError, RecursionError):
@@ -197,7 +197,7 @@ class ConstraintKind(SampleStatistic, frozen=True, kw_only=True):
 
 
 def kinds(findings: ConstraintFindings, label: str = LABEL) -> list[ConstraintKind]:
-    """Return the satisfied share of each group of ``label``, those with the most failures first."""
+    """Return statistics of the groups of ``label`` with verdicts, the most failures first."""
     found = []
     for (group,), met in values_by(findings.table, PASS_RATE, label).items():
         if met.mean is not None:

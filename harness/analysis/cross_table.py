@@ -135,7 +135,8 @@ def cross_table(
     """Build the results table of runs of one or more tasks, some of which declare tables.
 
     Raises:
-        ConfigError: If no run has attempts, or an option names an unknown label, score or round.
+        ConfigError: If no run has attempts, an option names an unknown label, score or round, or
+            rows and columns are the same or cannot be chosen for all tasks.
         RunConflict: If runs that would be compared have different data.
     """
     begun = [(variant, table) for variant, table in runs if len(table)]

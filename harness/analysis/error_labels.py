@@ -127,7 +127,7 @@ class ErrorTally(Struct, frozen=True, kw_only=True):
 
     labels: Mapping[str, Mapping[str, int]]  # failures by kind, most frequent first, and group
     unlabelled: int  # failures without a kind of error
-    agreement: Statistic | None = None  # Cohen's kappa on failures that both label; None for one
+    agreement: Statistic | None = None  # Cohen's kappa on failures in both; None for one sheet
 
 
 def tally(first: Sequence[Failure], second: Sequence[Failure] | None = None) -> ErrorTally:

@@ -58,7 +58,7 @@ class FailedLine(Struct, gc=False):
 
     @property
     def reason(self) -> str:
-        """The call's error or, if there is none, the reasons that the scores give."""
+        """The call's error, else the scores' reasons, else the outcome in words, else ""."""
         return self.error or reasons(self.scores) or _NO_VERDICT.get(self.outcome, "")
 
 
@@ -83,12 +83,12 @@ NO_FAILURES = Failures((), {}, {}, {})
 
 
 def reasons(scores: Mapping[str, ScoreDetails]) -> str:
-    """Return the reasons of all scores that have one, on one line."""
+    """Return the reasons that scores give, joined by semicolons, or "" if there are none."""
     return "; ".join(score.reason for score in scores.values() if score.reason)
 
 
 def read_failed(index: AttemptIndex) -> list[FailedAttempt]:
-    """Return a run's failed attempts in the order in which they are stored."""
+    """Return a run's failed attempts by instance, in the order of the instances' first lines."""
     return [
         FailedAttempt(one.instance, one.sample, one.round, one.outcome, one.reason, one.text)
         for _, one in _read(index)
@@ -177,7 +177,7 @@ def _reasons(failed: FailedLine, index: AttemptIndex) -> Iterator[tuple[str, str
 def without_values(reason: str) -> str:
     """Return a reason on one line with its numbers replaced by N, to make similar reasons equal.
 
-    The numbers in a regular expression are kept.
+    The numbers in a regular expression are kept. The result is cut to `LONGEST` characters.
 
     >>> without_values("98 of 100 words")
     'N of N words'

@@ -304,9 +304,9 @@ def _unjudged(folder: RunFolder, run: Run, scores: Sequence[str], allowed: float
 
 
 def _owed(folder: RunFolder, score: str) -> set[int]:
-    """Return the rows of the attempts that the judges of a score, or of the verdict, have to judge.
+    """Return the rows of attempts for which a judgement that the score needs failed or is missing.
 
-    Their judgement failed or is missing.
+    A score that no judge gives needs the judges that decide the verdict.
     """
     known, judge = read_register(folder.path).judges, score.partition(".")[0]
     deciding = [name for name, one in known.items() if one.decides]

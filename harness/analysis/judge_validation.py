@@ -83,8 +83,8 @@ def cohens_kappa(
     Here p_o is the observed share of agreement, and p_e is the share expected by chance if each
     rater used the categories (numbers from 0) as often but independently (Cohen 1960, "A
     Coefficient of Agreement for Nominal Scales", equation 1). The statistic's mean is None if p_e
-    is 1. The standard error is linearised and clustered. For independent verdicts it is that of
-    Fleiss, Cohen and Everitt (1969).
+    is 1, or without verdicts. The standard error is linearised and clustered. For independent
+    verdicts it is that of Fleiss, Cohen and Everitt (1969).
     """
     if not len(judge):
         return Statistic()
@@ -112,12 +112,15 @@ class Bin(Struct, frozen=True, kw_only=True):
 
 
 class Calibration(Struct, frozen=True, kw_only=True):
-    """A judge's probabilities compared with a reference, over the n criteria that both decided."""
+    """A judge's probabilities compared with a reference, over n criteria.
+
+    These are the criteria that both decided and for which the judge gave a probability.
+    """
 
     n: int
     bins: list[Bin]
-    expected_error: float | None
-    mean_confidence: float | None  # the mean probability of the judge's own verdict
+    expected_error: float | None  # None without criteria
+    mean_confidence: float | None  # the mean probability of the judge's own verdict; likewise
     covariance_with_right: Statistic  # of that confidence with being right
 
 
@@ -176,15 +179,9 @@ def validate(
 ) -> JudgeValidation:
     """Compare a judge's verdicts with those of a reference.
 
-    Args:
-        pairs: The verdicts of both.
-        judge: The judge's name.
-        reference: A description of the reference.
-        runs: The names of the runs. With several, the rankings of the runs by the judge and by the
-            reference are compared as well.
-        label: Label by whose groups to break down the agreement; empty for none.
-        marks: Warnings to show next to the result.
-        notes: Notes on the result.
+    ``judge`` and ``runs`` are names, and ``reference`` is a description. If there are several runs,
+    their rankings by the judge and by the reference are compared as well. The agreement is broken
+    down by the groups of ``label`` (empty for none). ``marks`` are warnings about the result.
 
     Raises:
         ConfigError: If no criterion was decided by both, or the label is unknown or has too many
@@ -234,7 +231,8 @@ def against_rules(index: AttemptIndex, run: str) -> Iterator[JudgeValidation]:
     """Yield the validation of each of a run's judges on the criteria that rules can check.
 
     Raises:
-        ConfigError: If there is no criterion on which both a judge and the rules have decided.
+        ConfigError: If a judge decided none of the criteria that rules checked, or the kinds of
+            rule are too many for a table.
     """
     for judge in judges_with_verdicts(index.path):
         pairs = pair_verdicts({run: read_answers(index, [judge])}, RULES)
@@ -246,7 +244,7 @@ def against_rules(index: AttemptIndex, run: str) -> Iterator[JudgeValidation]:
 def against_people(index: AttemptIndex, run: str) -> Iterator[JudgeValidation]:
     """Yield the validation of each of a run's judges whose human labels are kept with the run.
 
-    Labels that cannot be read, or do not apply because the answers were replaced, are skipped.
+    Labels that are invalid, or do not apply because the answers were replaced, are skipped.
     """
     for judge in judges_with_verdicts(index.path):
         if (path := kept_labels(index.path.parent, judge)).exists():
@@ -293,8 +291,8 @@ def covariance(
 ) -> Statistic:
     """Return the covariance of two variables, the mean of (x - mean x)(y - mean y).
 
-    Its 95% interval is clipped to [-``most``, ``most``], where ``most`` is the largest possible
-    covariance:
+    It is None without values. Its 95% interval is clipped to [-``most``, ``most``], where ``most``
+    is the largest possible covariance:
 
     - 1/4 for two judges' probabilities of yes. This is the confidence covariance of Lior et al.
       2025, "WildIFEval", section 4.2.
@@ -312,7 +310,7 @@ def covariance(
 def correlation(
     one: NDArray[np.float64], other: NDArray[np.float64], cluster: NDArray[np.integer]
 ) -> Statistic:
-    """Return Pearson's r with its linearised error. The mean is None if a variable is constant."""
+    """Return Pearson's r with its linearised error. Its mean is None if a variable never varies."""
     if not len(one) or not np.ptp(one) or not np.ptp(other):  # std() of equal values may not be 0
         return Statistic(n=len(one), n_clusters=len(np.unique(cluster)))
     first, second = ((of - of.mean()) / of.std() for of in (one, other))

@@ -1,8 +1,8 @@
 """Reads judges' verdicts on each sample's last answer, and pairs them with a reference's.
 
 A judge with criteria gives a verdict on each criterion. For any other judge, each score is a
-verdict: true, false or missing. An abstention never counts as a no. An unreadable judgement is an
-abstention on all criteria of the reference.
+verdict: true, false or missing. An abstention never counts as a no. An unparseable, refused or
+empty judgement is an abstention on all criteria of the reference.
 """
 
 from __future__ import annotations
@@ -125,10 +125,9 @@ def read_judged(
 
 
 def judges_with_verdicts(path: Path, *, of_criteria: bool = False) -> list[str]:
-    """Return the judges that gave verdicts on the answers in a run's file of attempts, ``path``.
+    """Return the names of the judges that gave verdicts on the attempts in the file ``path``.
 
-    The judges are in the order of their registration. If ``of_criteria`` is true, only verdicts on
-    criteria count.
+    They are in order of registration. If ``of_criteria``, only verdicts on criteria count.
     """
     found = set[str]()
     for _, _, line in decoded(path.with_name(JUDGEMENTS), _Judgement, JUDGEMENT):

@@ -195,7 +195,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
         return self.overall.mean
 
     def primary(self, group: Group | None = None) -> SampleStatistic:
-        """Return the primary metric of the run or of one of its groups."""
+        """Return the primary metric of the run or a group. Its mean is None if not measured."""
         rate, scores = (group, group.scores) if group else (self.overall, self.scores)
         if not self.measure:
             return rate

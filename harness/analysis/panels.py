@@ -40,7 +40,7 @@ class _Judged(Struct, gc=False):
 
 
 def read_panels(index: AttemptIndex) -> list[PanelFindings]:
-    """Return the findings on each score of a run's panels for which judges gave verdicts."""
+    """Return the findings on each score of a run's panels, or [] if no judge of a panel voted."""
     register = {} if index.judgements is None else index.judgements.register.judges
     panels = tuple(f"{name}." for name, judge in register.items() if judge.members)
     if not panels:

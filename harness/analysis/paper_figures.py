@@ -116,7 +116,7 @@ def weighted_means(
 
 
 def weights_of(task: str) -> dict[str, str]:
-    """Return the weighted scores in the table of a task's paper, if any, with their weights."""
+    """Map the weighted scores of a task's paper, if any, to the scores that hold the weights."""
     try:
         table = getattr(kind("tasks").load(task), "table", None)
     except HarnessError:

@@ -124,7 +124,7 @@ def rank_correlation(values: Iterable[tuple[float | None, float | None]]) -> Ran
 
 
 class Ranking(Struct, frozen=True, kw_only=True):
-    """How similarly two runs rank the groups of a label. Tau-b is None if all groups tie in one."""
+    """How similarly two runs rank a label's groups. Tau-b is None if all groups tie in a run."""
 
     tau_b: float | None
     ci95: tuple[float, float] | None
@@ -220,7 +220,7 @@ def induced_rankings(
     Raises:
         ConfigError: If a run lacks the score, no run has the round, or the label has too many
             groups.
-        RunConflict: If the runs have different primary metrics.
+        RunConflict: If the runs' primary metrics cannot be compared (`common_score`).
     """
     runs, name, score = scored_runs(runs, score, round_)
     tables = [table for _, table in runs]

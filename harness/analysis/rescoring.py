@@ -55,9 +55,10 @@ class VerdictChanges:
     def record(
         self, attempt: Attempt, scored: Rescored, verdicts: VerdictPair
     ) -> VerdictChange | None:
-        """Count an attempt by its verdicts before and now, and return the change, if any.
+        """Count an attempt by its verdicts before and now, and return the change or None.
 
-        The verdicts combine rules and judges; ``attempt`` and ``scored`` are those of rules only.
+        A failed call counts only in ``left``. The verdicts combine rules and judges; ``attempt``
+        and ``scored`` have those of rules only.
         """
         if attempt.outcome == "error":
             self.left += 1

@@ -90,7 +90,7 @@ def compare_runs(
 
     Raises:
         ConfigError: If the baseline, score, round or a label is unknown.
-        RunConflict: If the runs have different tasks, data sets or primary metrics.
+        RunConflict: If differences in task, data set or primary metric prevent a comparison.
     """
     run_names = [variant.name for variant, _ in runs]
     refuse_unknown(baseline, run_names, f"--baseline {baseline!r} is not one of the runs.")
@@ -189,17 +189,11 @@ class PairMatrix(Struct, frozen=True, kw_only=True):
 def pair_matrix(
     runs: Sequence[Run], score: str = PASS_RATE, *, round_: int | None = None, cluster: str = ""
 ) -> PairMatrix:
-    """Compare all pairs of runs.
-
-    Args:
-        runs: The runs.
-        score: The score to compare by. If empty, each run's primary metric.
-        round_: Use each sample's last round up to this one; None for no limit.
-        cluster: Label of the statistical unit; empty for the prompt.
+    """Compare all pairs of ``runs``. The other arguments are fields of `ComparisonOptions`.
 
     Raises:
         ConfigError: If the score, the round or the label is unknown.
-        RunConflict: If the runs have different tasks, data sets or primary metrics.
+        RunConflict: If differences in task, data set or primary metric prevent a comparison.
     """
     base, others = runs[0][0], [variant for variant, _ in runs[1:]]
     refuse_incomparable(base, others)

@@ -68,7 +68,10 @@ def families(name: str) -> frozenset[str]:
 
 
 def common_family(judge: str, model: str) -> str | None:
-    """Return the families that both models share, else the judge's name if they are one model."""
+    """Return the families that two models share, separated by commas.
+
+    If there are none, return the name ``judge`` if both names are of one model, otherwise None.
+    """
     common = families(judge) & families(model)
     if common:
         return ", ".join(sorted(common))

@@ -29,8 +29,8 @@ Verdict = Literal["equal", "within", "outside", "not comparable"]
 """How a published value compares with ours.
 
 ``equal``: the values agree in all published digits. ``within``: the published value is in our 95%
-interval. ``outside``: it is not. ``not comparable``: a value is missing, or the run's answers are
-not comparable with those in the paper.
+interval. ``outside``: it is not, or there is no interval. ``not comparable``: a value is missing,
+or the run's answers are not comparable with those in the paper.
 """
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
@@ -136,7 +136,7 @@ def read_study(path: Path) -> Study:
     """Read a study.
 
     Raises:
-        ConfigError: If it is invalid or names an unknown run.
+        ConfigError: If the file cannot be read, is invalid or names an unknown run.
     """
     study = validated(Study, read(path, "study", _FORM), str(path))
     for exhibit in study.exhibits:
@@ -209,7 +209,7 @@ def _incomparable(run: Run | None, source: StudyRun, known: str) -> str:
 
 
 def look_up(attempts: AttemptTable, lookup: Lookup) -> SampleStatistic:
-    """Compute the value that a lookup describes; its mean is None if the run lacks the score."""
+    """Compute the value that a lookup describes. Its mean is None if no sample has a value."""
     if lookup.so_far:
         samples = any_of_first(attempts, lookup.round or int(attempts.round.max(initial=1)))
     else:

@@ -53,7 +53,7 @@ class Suite(Struct, frozen=True, kw_only=True):
     failures: dict[str, dict[str, int]]  # by run: number of attempts by outcome, except ok
     comparisons: list[BenchmarkComparison]
     correlations: list[Tau]  # of two benchmarks, given by the indices of their figures
-    ranks: list[AverageRank]  # of rows with all ranked benchmarks; empty for fewer than two rows
+    ranks: list[AverageRank]  # of rows with runs of all tasks; empty for fewer than two
     ranked: list[str]  # the benchmarks with enough values for ranks
     draws: int  # of the bootstrap; 0 without ranks
     notes: list[str]
@@ -63,7 +63,7 @@ def suite(runs: Sequence[Run]) -> Suite:
     """Compare models over several tasks.
 
     Raises:
-        ConfigError: If no run has attempts.
+        ConfigError: If no run has attempts, or a run lacks its primary metric.
         RunConflict: If runs that would be compared have different data.
     """
     table = cross_table(runs, {}, TableOptions(rows="", columns=""))

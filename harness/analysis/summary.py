@@ -77,8 +77,8 @@ def measure(
         calls: The totals of the run's calls; read from the folder if None. `NO_CALLS` omits tokens
             and costs, to save time.
         grouped: Whether the metrics cover the groups of each label as well.
-        score: The primary metric; by default the one recorded for the run. If none is recorded and
-            no answer has a verdict, it is the first numeric score.
+        score: The primary metric; by default the one recorded for the run. If none is recorded, and
+            the run has neither judges nor verdicts, it is the first numeric score.
     """
     manifest = folder.read_manifest()
     complete, planned = folder.progress()
@@ -109,7 +109,7 @@ def measure(
 
 
 def only_numbers(attempts: AttemptTable) -> str:
-    """Return the first numeric score, or "" if there is none or an answer has a verdict."""
+    """Return the name of the first numeric score, or "" if there is none or an answer is judged."""
     answers = attempts.take(attempts.outcome == OUTCOMES.index("ok"))
     if answers.judged.any():  # not of a refusal, which fails without a check
         return ""
@@ -127,16 +127,10 @@ def summarise(
     references: AttemptTable | None = None,
     weights: Mapping[str, str] = MappingProxyType({}),
 ) -> Metrics:
-    """Compute a run's metrics from tables and facts that have been read.
+    """Compute a run's metrics, as `measure` does, from tables and facts that have been read.
 
-    Args:
-        attempts: The run's attempts.
-        calls: The totals of the run's calls.
-        facts: Facts that these do not contain.
-        judges: The run's judges and panels, by name.
-        grouped: Whether the metrics cover the groups of each label as well.
-        references: The data set's reference answers, scored like attempts; None if there are none.
-        weights: Scores whose mean is weighted, each with the score whose values are the weights.
+    ``judges`` includes panels. ``references`` are the data set's reference answers, scored like
+    attempts (None if there are none). ``weights`` is a result of `weights_of`.
     """
     n_solved = int(changes(attempts.instance[attempts.passed == 1]).sum())
     own = _call_figures(calls)
