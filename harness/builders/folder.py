@@ -1,4 +1,4 @@
-"""The folder of a built benchmark, which is written atomically and never replaces other files.
+"""The folder of a built benchmark, which is never half-written and never replaces other files.
 
 The results of a build's stages are saved next to it. A saved result is reused if its key, a hash of
 everything that it depends on, has not changed.
@@ -32,10 +32,9 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True, slots=True)
 class BuiltFolder:
-    """A built data set.
+    """A built data set, with the facts in its manifest and its report in Markdown.
 
-    ``facts`` is the content of its manifest. ``resumed`` is the number of saved results that the
-    build reused.
+    ``resumed`` is the number of saved results that the build reused.
     """
 
     folder: Path
@@ -67,7 +66,7 @@ def write(
     facts: Mapping[str, Any],
     texts: Mapping[str, str] | None = None,
 ) -> None:
-    """Write the folder of a benchmark atomically, with a manifest.
+    """Write the folder of a benchmark, with a manifest. The folder is never half-written.
 
     Args:
         out: The folder. An earlier build of the same kind is replaced.
@@ -153,7 +152,7 @@ class Stages:
         self.resumed = 0
 
     def found(self, name: str, key: str, type_: type[T]) -> T | None:
-        """Return a stage's result that was saved under this key, or None if there is none."""
+        """Return a stage's result saved under this key, or None if there is none to read."""
         try:
             content = (self.folder / f"{name}.json").read_bytes()
             saved = msgspec.json.decode(content, type=_Saved[type_])  # type: ignore[valid-type]
@@ -183,7 +182,7 @@ class Stages:
 
     @contextlib.contextmanager
     def deleted_on_mistakes(self) -> Iterator[None]:
-        """Delete the saved results if the block raises an error that the user must fix."""
+        """Delete the saved results if the block raises an error in the user's settings or data."""
         try:
             yield
         except (ConfigError, DataInvalid, DataMissing):
@@ -195,10 +194,7 @@ class Stages:
 def locked_stages(folder: Path, out: Path) -> Iterator[Stages]:
     """Lock the folder with a build's saved stages during the block, and yield the stages.
 
-    Args:
-        folder: The folder of the stages, created if it is missing.
-        out: The folder that the build writes, named in messages.
-
+    The folder is created if it is missing. Messages name ``out``, the folder that the build writes.
     Raises:
         RunConflict: If another process is building, or if ``folder`` contains other files.
         StoreFailed: If ``folder`` cannot be written.

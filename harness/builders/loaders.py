@@ -58,8 +58,9 @@ class FileLoader:
             ) from None
 
     def names(self) -> Iterator[str]:
-        """Yield the matching files' relative paths, sorted. Hidden files are skipped.
+        """Yield the file's name or, for a folder, the sorted relative paths of matching files.
 
+        Hidden files are skipped.
         Raises:
             ConfigError: If the file pattern is invalid.
             DataMissing: If no file matches.
@@ -154,7 +155,7 @@ def _parser() -> MarkdownIt:
 
 
 class GutenbergLoader(FileLoader):
-    """Loads one document per book of Project Gutenberg, in one language if metadata is there."""
+    """Loads one document per book of Project Gutenberg, in one language if there is metadata."""
 
     def __init__(
         self, path: str, language: str = "English", encoding: str = "utf-8", *, data: DataFolder

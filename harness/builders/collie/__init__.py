@@ -58,8 +58,8 @@ def build(
 ) -> BuiltFolder:
     """Build a data set from a recipe, and write it to the folder ``out``.
 
-    An interrupted build resumes when it is called again: each finished stage is saved next to
-    ``out``. The saved stages are deleted when the build finishes or fails because of wrong input.
+    An interrupted build resumes when it is called again, from results that are saved next to
+    ``out``. These are deleted when the build finishes, or fails because of wrong settings or data.
 
     Args:
         recipe: The settings.
@@ -76,6 +76,7 @@ def build(
             invalid.
         DataInvalid: If no document of a source can be read, or no text fits any structure.
         DataMissing: If a source's text is missing.
+        HarnessError: If a filter times out, or a process of the pool ends unexpectedly.
         RunConflict: If ``out`` contains other files, or another process is building it.
         StoreFailed: If ``out`` or the saved stages cannot be written.
     """

@@ -36,10 +36,9 @@ MOST_PART_CHANGES = 50  # maximum of these that change only the part that a cons
 
 
 def problems(specification: Specification) -> list[str]:
-    """Describe the pairs of base constraints that are duplicate, contradictory or implied.
+    """Describe pairs of base constraints that are duplicates, contradictions or implications.
 
-    In an implied pair, every text that satisfies one constraint satisfies the other. Constraints
-    within an ``or`` are not examined.
+    Only simple cases are detected. Constraints within an ``or`` are not examined.
     """
     pairs = _required(specification.constraint, specification.targets)
     return [
@@ -135,17 +134,10 @@ class Audited(Struct, frozen=True):
 def audit(
     items: Sequence[CollieItem], background: Background, nltk_data: Path, workers: Workers
 ) -> list[Audited]:
-    """Audit instances: check their reference answers, and measure their difficulty.
+    """Return the findings on each instance, in order: its correctness and its difficulty.
 
-    Args:
-        items: The instances.
-        background: Natural texts by source and level. The smaller the share of them that satisfies
-            an instance's constraint, the harder the instance.
-        nltk_data: NLTK's data folder.
-        workers: The processes that do the work.
-
-    Returns:
-        The findings on each instance, in the order of the instances.
+    The smaller the share of natural texts (``background``, by source and level) that satisfies an
+    instance's constraint, the harder the instance. ``nltk_data`` is NLTK's data folder.
     """
     pieces = (items[first : first + PIECE] for first in range(0, len(items), PIECE))
     work = partial(_audit_piece, background, nltk_data)
@@ -158,10 +150,9 @@ def audit(
 
 
 def audit_items(items: Iterable[CollieItem], nltk_data: Path, workers: Workers) -> list[Audited]:
-    """Audit items of the task ``collie``, and return the findings on each, in order.
+    """Return the findings on each item of the task ``collie``, in order.
 
-    A sample of the reference answers at the item's level serves as the natural texts that measure
-    its difficulty.
+    A sample of the reference answers at an item's level serves as its `audit` background.
     """
     every = list(items)
     texts: dict[str, dict[str, None]] = defaultdict(dict)
@@ -221,7 +212,7 @@ def _audit_piece(
 def near_misses(
     specification: Specification, text: str, units: Splitter
 ) -> tuple[list[str], list[int]]:
-    """Search for near misses: slightly changed versions of a satisfying text that fail.
+    """Search for near misses: failing texts that differ from a satisfying text by one change.
 
     Returns:
         The near misses, and the indices of the base constraints without a near miss. A base

@@ -78,10 +78,10 @@ class Segmenter:
         self._post_processors = _built("post_processors", source.post_processors, units)
 
     def segment(self, document: Document, levels: Iterable[str]) -> Yield:
-        """Cut a document into strings of the given levels.
+        """Clean and filter a document, and draw strings of the given levels from it.
 
         Returns:
-            The strings and their counts. The result has no candidates yet.
+            At most `Source.strings` strings per level, and counts. There are no candidates yet.
         """
         chunks = [chunk for chunk in document.text.split(self._source.delimiter) if chunk.strip()]
         paragraphs = [self._paragraph(chunk) for chunk in chunks]
@@ -154,7 +154,7 @@ class Segmenter:
         return kept, left_out
 
     def _runs(self, paragraphs: list[tuple[str, str]]) -> tuple[list[list[str]], Counter[str]]:
-        """Return the runs of paragraphs for passages, and counts of paragraphs by filter."""
+        """Return the runs of paragraphs for passages, and how many each passage filter dropped."""
         runs, left_out = [list[str]()], Counter[str]()
         for text, dropped in paragraphs:
             reason = "" if dropped else _filter(text, self._passage_filters)
@@ -218,12 +218,7 @@ class ExtractionPlan(Struct, frozen=True):
 
 
 def extract_batch(plan: ExtractionPlan, batch: tuple[str, Sequence[Document]]) -> Yield:
-    """Extract strings and candidates from a batch of documents, and return the merged result.
-
-    Args:
-        plan: The settings of the extraction.
-        batch: The name of a source, and some of its documents.
-
+    """Extract strings and candidates from ``batch``: a source's name and some of its documents.
     Raises:
         HarnessError: If a document causes an error. The message names the document.
     """
@@ -265,7 +260,7 @@ def extract_batch(plan: ExtractionPlan, batch: tuple[str, Sequence[Document]]) -
 
 
 def extract(structure: Structure, text: str, units: Splitter, seed: int) -> Specification | None:
-    """Draw a specification of the structure that a text satisfies. Return None if there is none."""
+    """Draw, for a structure, a specification that a text satisfies. Return None if none fits."""
 
     @cache
     def draws() -> Draws:  # few texts yield a target, and only these need draws
@@ -333,7 +328,7 @@ class BuiltItem(CollieItem, frozen=True):
     metadata: dict[str, Any]
 
     def row(self, near_misses: Sequence[str]) -> dict[str, Any]:
-        """Return the instance as a line of ``instances.jsonl``."""
+        """Return the instance, with its near misses, as a row of ``instances.jsonl``."""
         return {
             "id": self.id,
             "structure": self.structure,

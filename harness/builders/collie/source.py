@@ -26,7 +26,7 @@ from harness.records import Document
 from harness.scoring.constraints.grammar import Level
 
 PRESETS = {path.stem: path for path in sorted(Path(__file__).with_name("sources").glob("*.yaml"))}
-# By a path's suffix: its preset. `LOADER_OF` has the loader to use if the preset's reads Parquet.
+# By a path's suffix: the preset. If its loader reads Parquet, `LOADER_OF` may name another one.
 PRESET_OF = {".md": "markdown", ".markdown": "markdown", ".jsonl": "jsonl", ".parquet": "parquet"}
 GUTENBERG = "gutenberg-metadata.json"
 LOADER_OF = {".jsonl": "jsonl", ".gz": "jsonl", ".txt": "text"}
@@ -38,7 +38,7 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class Paragraphs(Bounds):
-    """The lengths of passages, in paragraphs. Longer runs are cut at random places."""
+    """The least and greatest number of paragraphs in a passage. Longer runs are cut at random."""
 
     low: Annotated[int, Field(alias="from", ge=2)] = 2
     high: Annotated[int, Field(alias="to", ge=2)] = 4
@@ -57,9 +57,9 @@ class Source(FilePart):
     passage_filters: tuple[PlugIn, ...] = ()  # of paragraphs that no passage may contain
     post_processors: tuple[PlugIn, ...] = ()
     passages: Paragraphs | None = Paragraphs()  # None: keep every run whole, as in the paper
-    documents: Count | None = 300
+    documents: Count | None = 300  # maximum documents, drawn at random
     strings: Count | None = 100  # maximum texts per level and document, drawn at random
-    longest: Count = 20_000
+    longest: Count = 20_000  # maximum characters of a paragraph or sentence
     _folder: Path | None = PrivateAttr(None)  # base of a relative path; None for a preset's path
 
     def plain(self) -> dict[str, Any]:
@@ -88,10 +88,10 @@ def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
         changes: Fields of the source to replace.
 
     Raises:
-        ConfigError: If ``given`` names nothing, a preset needs a path or does not exist, or a
-            field is invalid.
+        ConfigError: If ``given`` names nothing or a preset that needs a path, if a file names an
+            unknown preset, or if a field is invalid.
         DataInvalid: If a file is not a YAML mapping.
-        DataMissing: If there is no such file, folder or preset.
+        DataMissing: If there is no such file, folder or preset, or a file cannot be read.
     """
     name, path = given.split("=", 1) if "=" in given else ("", given)
     if not path:
@@ -158,7 +158,7 @@ def _preset_of(path: Path) -> str:
 
 
 class Documents:
-    """The documents that a build draws from a source: ``chosen`` of the ``available`` ones."""
+    """The documents drawn from a source. ``chosen`` of its ``available`` documents are drawn."""
 
     def __init__(self, source: Source, seed: int, data: DataFolder) -> None:
         name, options = source.loader()

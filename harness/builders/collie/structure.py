@@ -67,8 +67,8 @@ class _SweepRule(FilePart):
 class Take(Bounds):
     """A rule that takes a constraint's target from a text.
 
-    It applies only if all numbers in the target are within the bounds, and if the number of values
-    observed in the text is within ``values``.
+    It applies only if all numbers in the target are within the bounds. If a list of values is
+    observed in the text, their number must also be within ``values``.
     """
 
     how: Literal["value", "common", "least", "greatest", "sample"] = Field(alias="take")
@@ -82,7 +82,7 @@ class Take(Bounds):
         return self
 
 
-Sweep: TypeAlias = list[Target]  # a rule: the targets are the listed values that a text satisfies
+Sweep: TypeAlias = list[Target]  # a rule that lists the possible targets
 Rule: TypeAlias = Sweep | Take
 # Nested like the constraint: for each base constraint, its rule (Rules) or its targets (Options).
 Rules: TypeAlias = "Rule | tuple[Rules, ...]"
@@ -154,7 +154,7 @@ def draw(found: Options, draws: Callable[[], Draws]) -> Target:
 
 
 def options(rule: Rule, base: Base, observed: Observed, draws: Callable[[], Draws]) -> list[Target]:
-    """Return the targets of a base constraint that its rule allows and that a text satisfies.
+    """Return the targets that a rule allows and with which a text satisfies a base constraint.
 
     ``observed`` is what the constraint extracts from the text. ``draws`` returns the random draws
     for a rule that takes a sample of it.
@@ -271,10 +271,8 @@ class Structure:
 def find_structures(names: list[str]) -> list[Structure]:
     """Return the structures with the given names.
 
-    Args:
-        names: Each is ``paper`` (all 13 structures of the paper), the name of one of the 13, a YAML
-            file, or a folder of YAML files.
-
+    A name is ``paper`` (all 13 structures of the paper), the name of one of the 13, a YAML file, or
+    a folder of YAML files.
     Raises:
         ConfigError, DataInvalid: If a file is invalid, or two structures have the same name.
         DataMissing: If there is no such structure, file or folder, or a file cannot be read.

@@ -48,7 +48,7 @@ def draw_instances(
 ) -> list[InstanceRow]:
     """Draw up to ``yes`` valid and ``no`` invalid instances, from the schemas in turn.
 
-    The instances are sorted by schema. Those of a schema are distinct.
+    The instances are grouped by schema. Those of a schema are distinct.
     """
     found: dict[str, list[InstanceRow]] = {row.id: [] for row in schemas}
     seen = {row.id: set[str]() for row in schemas}
@@ -85,9 +85,9 @@ def _valid(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any, N
 
 
 def violating(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any, Violation]]:
-    """Yield instances that each violate exactly one keyword, and the violation that ``by`` reports.
+    """Yield up to `TRIES` instances that each violate exactly one keyword, with the violation.
 
-    The keywords of the schema take turns.
+    The keywords of the schema take turns. The validator ``by`` reports the violations.
     """
     tried = Counter[str]()
     for value, _ in _valid(schema, draws, by):

@@ -94,7 +94,7 @@ def beyond(schema: Schema, keyword: str, draws: Draws) -> list[int | float]:
 
 
 def no_multiples(schema: Schema, draws: Draws) -> list[int | float]:
-    """Return numbers within the bounds that probably violate ``multipleOf``."""
+    """Return numbers that probably violate ``multipleOf`` but not the bounds."""
     multiples = allowed(schema)
     within = allowed({key: value for key, value in schema.items() if key != "multipleOf"})
     near = [draws.choice(multiples) + within.step] if multiples else []
@@ -114,7 +114,7 @@ def form(name: str, draws: Draws) -> str:
 
 
 def measured(name: str, size: int, draws: Draws) -> str | None:
-    """Return a string of ``size`` characters in a format such as ``email``, or None."""
+    """Return a string of ``size`` characters in a format, or None if `LONG` allows none."""
     long = LONG.get(name, "")
     left = size - len(long) + 1
     if not long or left < 1:
@@ -143,7 +143,7 @@ def string(schema: Schema, draws: Draws) -> str | None:
 
 
 def violating_strings(schema: Schema, keyword: str, draws: Draws) -> list[str | None]:
-    """Return strings (or None for one not found) that may violate a keyword and no other."""
+    """Return strings that may violate a keyword and no other. None stands for one not found."""
     free = {key: value for key, value in schema.items() if key in ("format", "pattern")}
     low, high = schema.get("minLength", 0), schema.get("maxLength", 24)
 

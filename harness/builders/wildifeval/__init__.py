@@ -72,20 +72,10 @@ async def build(
     stages: Stages,
     status: Callable[[str], None],
 ) -> BuiltFolder:
-    """Build the data set from chat logs, and write its folder.
+    """Build the data set from chat logs (the files ``sources``), and write the folder ``out``.
 
-    Args:
-        curation: The settings.
-        prompts: The prompt templates.
-        sources: The files with the chat logs.
-        out: The folder to write.
-        asking: Calls the models.
-        stages: The saved results of the build's stages.
-        status: Called with progress messages.
-
-    Returns:
-        The written data set.
-
+    ``asking`` calls the models, ``stages`` saves the result of the screening, and ``status`` is
+    called with progress messages.
     Raises:
         ConfigError: If a setting is invalid, or if a model's first replies cannot be read.
         DataInvalid: If a stage drops all chats, or the model names no domains.
@@ -134,7 +124,7 @@ def _source_facts(sources: Sequence[Path]) -> list[dict[str, str]]:
 
 
 def about(facts: Mapping[str, Any]) -> str:
-    """Return the description of the data set for its card. ``facts`` is the manifest's content."""
+    """Return the description of the data set for its card, from the facts in its manifest."""
     costs = [of["cost_usd"] for of in facts["calls"].values()]
     cost = "not known" if None in costs else f"${sum(costs):,.4f}"
     return (

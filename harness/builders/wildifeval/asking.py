@@ -62,9 +62,10 @@ class Asking(Protocol):
         samples: int = 1,
         look: Look | None = None,
     ) -> list[list[T]]:
-        """Ask a stage's model, and return the parsed answers (``samples`` to each question).
+        """Ask a stage's model, and return the ``samples`` answers to each question.
 
-        ``look`` inspects the first answers before the other questions are asked.
+        ``read`` parses an answer. ``look`` inspects the first answers before the other questions
+        are asked, and may raise an error.
 
         Raises:
             Stopping: If the build was stopped or its budget is spent.
@@ -77,7 +78,7 @@ class Asking(Protocol):
 def top_share(
     probabilities: Mapping[str, float | None], share: float, seed: int
 ) -> tuple[set[str], float]:
-    """Return the names with the highest probabilities, and the lowest probability among them.
+    """Return the names with the highest probabilities, and the lowest of these (0 if none).
 
     Names without a probability are left out. Of the others, the fraction ``share`` (0 to 1) is
     returned, but at least one name, if there is any. The seed breaks ties.
@@ -96,7 +97,7 @@ def top_share(
 
 
 def times(by: FilterSection, gives_logprobs: bool) -> tuple[int, Decoding]:
-    """Return how many answers or votes a filter needs to each question, and their decoding."""
+    """Return the number of answers that a filter needs to each question, and their decoding."""
     if by.votes is None and gives_logprobs:
         return 1, Decoding(temperature=0.0, max_tokens=by.max_tokens, logprobs=TOKENS)
     return by.votes or VOTES, Decoding(temperature=VOTING_TEMPERATURE, max_tokens=by.max_tokens)
@@ -164,7 +165,12 @@ NEEDED = {"message", "constraint", "tasks", "names"}
 
 
 class CurationPrompts:
-    """The prompt templates of a build. A user's file can replace each built-in template."""
+    """The prompt templates of a build. A user's file can replace any built-in template.
+
+    Raises:
+        ConfigError: If a file cannot be read, or a template is invalid, uses an unknown field or
+            lacks a required one.
+    """
 
     def __init__(self, own: Mapping[PromptName, Path]) -> None:
         self._prompts: dict[PromptName, Template] = {}
@@ -182,7 +188,7 @@ class CurationPrompts:
         return {name: prompt.sha256 for name, prompt in self._prompts.items()}
 
     def text(self, name: PromptName, **fields: Any) -> str:
-        """Return a prompt with its fields filled in, untrusted text between tags."""
+        """Return a prompt with its fields filled in, and tags around untrusted text."""
         if name == "category":
             fields["categories"] = dict(CATEGORIES)
         for field in NEEDED & fields.keys():

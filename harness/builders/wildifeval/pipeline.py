@@ -256,6 +256,9 @@ def not_repeated(
     Logs contain templates, so the same constraint may be in hundreds of messages. Tasks are taken
     in random order: one is dropped if ``by.most_tasks`` of those kept so far share one of its
     constraints.
+
+    Returns:
+        The other tasks, in their original order, and a step that records the dropped tasks.
     """
     step = Step("constraints", len(tasks))
     few = list[CuratedRow]()

@@ -41,8 +41,8 @@ def decomposition(reply: str, prompt: str = "") -> Decomposition:
     heading of the task, the reply begins with the task.
 
     Raises:
-        Unparseable: If the reply has no constraints, if they are not its last part, or if their
-            list cannot be read.
+        Unparseable: If the reply has no heading for constraints, if they are not its last part, or
+            if their list cannot be read or has an item that is too long.
     """
     word = _HEADED.findall(prompt)[-1] if _HEADED.search(prompt) else ""
     begin = rf"(?:^[ \t#*]{{0,8}}|\b){word}" if word else r"^[ \t#*]{0,8}"
@@ -112,7 +112,7 @@ def _line(text: str) -> str:
 
 
 def numbered_names(reply: str) -> list[str]:
-    """Return the distinct names in a reply: its list's items, or its lines if all are names."""
+    """Return a reply's distinct short names: its list's items, or its lines if all are names."""
     found: dict[str, str] = {}
     lines = [line for line in reply.splitlines() if line.strip()]
     plain = len(lines) > 1 and all(map(_PLAIN.fullmatch, lines))
@@ -124,7 +124,7 @@ def numbered_names(reply: str) -> list[str]:
 
 
 def numbering(prompt: str, names: Iterable[str]) -> dict[int, str]:
-    """Map each number in a prompt's list to one of the names, or to "" if it is ambiguous."""
+    """Map the numbers in a prompt's list to the names listed, or to "" for an ambiguous number."""
     of = {_letters(name): name for name in names}
     found: dict[int, str] = {}
     for number, item in _LISTED.findall(prompt):
@@ -134,7 +134,7 @@ def numbering(prompt: str, names: Iterable[str]) -> dict[int, str]:
 
 
 def chosen(reply: str, names: Sequence[str], numbers: Mapping[int, str]) -> str:
-    """Return the name that a reply's first line is or gives the number of, or "" if none."""
+    """Return the name that a reply's first line gives, or whose number it gives, or else ""."""
     line = first_line(reply)
     if number := _NUMBER.fullmatch(line):
         return numbers.get(int(number[1]), "")

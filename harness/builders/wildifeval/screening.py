@@ -59,7 +59,12 @@ class Chat(Struct, frozen=True):
 
 
 def read_chats(paths: Sequence[Path]) -> Iterator[Chat]:
-    """Yield the chats in the files, readable or not. Repeated ids get a suffix like ``#2``."""
+    """Yield the chats in the files, readable or not. Repeated ids get a suffix like ``#2``.
+
+    Raises:
+        DataInvalid: If a line is too long, or a file's compression is damaged.
+        DataMissing: If a file cannot be read.
+    """
     seen: dict[str, int] = {}
     for path in paths:
         for number, row in json_rows(path):
