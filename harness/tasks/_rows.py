@@ -142,7 +142,7 @@ def converted(row: Row, kind: type[S], where: str, ignored: Collection[str] | No
     is None, any such keys are accepted.
 
     Raises:
-        DataInvalid: If a key or a value is wrong.
+        DataInvalid: If a key or a value is wrong. The message begins with ``where``.
     """
     for key in row:
         if ignored is not None and key not in (*kind.__struct_fields__, *ignored):

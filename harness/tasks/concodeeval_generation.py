@@ -127,8 +127,8 @@ class ConCodeEvalGeneration(ConCodeEval):
         - ``root_type_violated``: the type of the sample's root is not the one in the schema (the
           paper's RTV%). Integers and floats are both numbers.
 
-        The details of ``valid`` list the `Constraints` that apply to the sample.
-
+        The details of ``valid`` list the `Constraints` that apply to the sample. If the validator
+        cannot decide, ``valid`` has no value.
         Raises:
             NoAnswerBlock, UnparseableDocument: If the sample cannot be found or read. The error has
                 the scores.
@@ -174,7 +174,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         return None if sample is None else self._extraction.write(sample[0])
 
     def wrong_answer(self, instance: One) -> str | None:
-        """Return an answer that fails, or None if an ordinary sentence is to be used."""
+        """Return an answer that fails, or None if a simulated model should write a sentence."""
         item = instance.data
         samples = [one for one in self.benchmark.samples.get(item.row.id, ()) if one.label == "no"]
         chance = random.Random(instance.id)
@@ -219,7 +219,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         return None if self._violations(item, back) else (text, back)
 
     def prompt_errors(self) -> list[str]:
-        """Return a warning if the extraction cannot read the form that the prompt asks for."""
+        """Return a warning that the extraction cannot read what the prompt asks for, or []."""
         text, name = self._user.text, self._extraction.name
         opened = re.search(r"```\w*\s*\Z", text) is not None and text.count("```") % 2 == 1
         found = reads(self._extraction, "[1]\n```" if opened else "```\n[1]\n```")

@@ -85,7 +85,8 @@ class ConCodeEvalValidation(ConCodeEval):
     def instances(self) -> Iterator[One]:
         """Yield each sample in each output format. Samples of equal schemas form one cluster.
 
-        An invalid sample also has the groups ``keyword``, ``sample_third`` and ``schema_third``.
+        An invalid sample also has the groups ``keyword`` and ``sample_third`` and, if the keyword
+        was located, ``schema_third``.
 
         Raises:
             DataInvalid: If the validator contradicts a sample's label.
@@ -140,7 +141,7 @@ class ConCodeEvalValidation(ConCodeEval):
         return {"correct": Score(False, False, reason, details)}
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return whether the answer, yes or no, is right. This reveals the right one."""
+        """Return feedback on whether the answer, yes or no, is right. It reveals the solution."""
         if scores["correct"].passed:
             return "That is right."
         return "That is not right. Please look at each constraint once more, and answer again."

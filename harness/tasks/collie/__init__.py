@@ -123,11 +123,7 @@ class CollieTask:
                 yield Instance(id=item.id, data=item, groups=groups)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return what scores depend on besides the answers.
-
-        This is the data set, the name of the sentence splitter, and hashes of the data, of the
-        functions that measure texts, and of the word list.
-        """
+        """Return the data set, the splitter's name, and hashes of data, measures and word list."""
         found = {
             "dataset": self.dataset,
             "dataset_sha256": sha256(self.path),
@@ -247,10 +243,7 @@ read_items = partial(read_all, item=_item)  # yields the items of a file
 
 
 def read_words(path: Path) -> frozenset[str]:
-    """Return the words in a file, in lower case, together with those in `LONG_WORDS`.
-
-    The file has one word per line.
-
+    """Return the words in a file (one per line), in lower case, and those in `LONG_WORDS`.
     Raises:
         DataInvalid: If the file is not UTF-8 text, or has no words.
     """

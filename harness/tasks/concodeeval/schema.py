@@ -34,7 +34,7 @@ def pointer(base: str, *tokens: str | int) -> str:
 
 
 def keywords(schema: Schema, at: str = "") -> Iterator[tuple[str, str, Any]]:
-    """Yield (pointer, name, value) of each keyword of the schema at ``at`` and of its parts."""
+    """Yield (pointer, name, value) of each keyword of the schema at ``at`` and its subschemas."""
     for keyword, value in schema.items():
         place = pointer(at, keyword)
         yield place, keyword, value
@@ -49,7 +49,7 @@ def keywords(schema: Schema, at: str = "") -> Iterator[tuple[str, str, Any]]:
 
 
 def marked(text: str, at: str) -> str:
-    """Put marks around words that express a keyword. ``at`` is the keyword's JSON Pointer."""
+    """Return ``text``, which expresses the keyword at the JSON Pointer ``at``, between marks."""
     return f"\ufdd0{at}\ufdd1{text}\ufdd2"
 
 
@@ -156,9 +156,9 @@ _APPLIES_TO = {keyword: types for types, words in _TYPES.items() for keyword in 
 
 
 def sample_third(sample: str, output: Format, path: str, mode: Mode) -> str:
-    """Return the third of a sample that has the value at a path.
+    """Return the third of a sample's text (first, middle or last) with the value at a JSON pointer.
 
-    The result is "whole" if the path is the root, and "unknown" if the value cannot be located.
+    The result is "whole" for the root, and "unknown" if the value cannot be located.
     """
     if not path:
         return "whole"

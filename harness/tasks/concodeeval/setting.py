@@ -48,7 +48,7 @@ class SchemaRow(msgspec.Struct, frozen=True):
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of the schema, equal for duplicates: 48 of the authors' 300."""
+        """The SHA-256 (hex digits) of the schema, which is the same for duplicates."""
         text = msgspec.json.encode(self.schema, order="deterministic")
         return hashlib.sha256(text).hexdigest()
 
@@ -220,10 +220,8 @@ class ConCodeEval:
     ) -> tuple[Message, ...]:
         """Return the conversation that asks about an instance.
 
-        Args:
-            fields: The values of the template's fields for the instance.
-            shots: The values of the template's fields for each shot.
-
+        ``fields`` and ``shots`` have the values of the template's fields, for the instance and for
+        each shot.
         Raises:
             ConfigError: If there are shots but the prompt has no place for them.
         """

@@ -46,7 +46,7 @@ class FollowBenchItem(Struct, frozen=True):
     level: int
     evolution: tuple[str, ...]
     rule: FollowBenchRule | None = None
-    answer: str | None = None  # an answer that follows the rule
+    answer: str | None = None  # an answer that meets all constraints
 
     @property
     def instruction(self) -> str:
@@ -139,7 +139,7 @@ class FollowBenchTask:
         return f"{said}\nWhat is wrong: {found.reason}." if found and found.reason else said
 
     def reference(self, instance: One) -> str | None:
-        """Return an answer that follows the rule, or None if none is known."""
+        """Return an answer that meets all constraints, or None if none is known."""
         return instance.data.answer
 
     def wrong_answer(self, instance: One) -> str | None:
@@ -185,10 +185,7 @@ class _Row(Struct):
 def read_items(
     path: Path, categories: Sequence[Category] = CATEGORIES
 ) -> Iterator[FollowBenchItem]:
-    """Yield the items of ``categories`` at levels 1 to 5.
-
-    ``path`` is a file, or a folder with the authors' files.
-
+    """Yield the items of some categories at levels 1 to 5, from a file or the authors' folder.
     Raises:
         DataInvalid: If a row is malformed or a level is missing.
     """

@@ -76,16 +76,12 @@ class IFEvalTask:
         self.path = data.file(names.get(dataset, dataset))
 
     def instances(self) -> Iterator[One]:
-        """Yield the prompts in file order, grouped by their number of instructions."""
+        """Yield the prompts in file order, with their number of instructions as their group."""
         for item in read_all(self.path, partial(read_item, verdicts=self._verdicts)):
             yield Instance(item.id, item, {COUNT: str(len(item.instructions))})
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return what scores depend on besides the answers.
-
-        This is the data's name and hash, the kind of verdicts, and the versions of checks and
-        libraries.
-
+        """Return the data's name and hash, the kind of verdicts, and versions of checks and tools.
         Raises:
             ConfigError, DataMissing: If an instruction needs a library or data that is missing.
         """
@@ -113,6 +109,8 @@ class IFEvalTask:
           instruction.
         - ``corrected_to_pass``, ``corrected_to_fail`` (only for corrected verdicts): how many
           strict verdicts differ from the official ones.
+
+        If a check takes too long, there are only ``strict`` and ``loose``, both without a value.
         """
         asked, corrects = instance.data.instructions, self._verdicts == "corrected"
         as_published = [VerifiableInstruction(one.id, one.arguments) for one in asked]
@@ -165,11 +163,11 @@ class IFEvalTask:
         return "\n".join([said, *failed, "Please write the whole answer again."])
 
     def reference(self, instance: One) -> str | None:
-        """Return an answer that passes, or None for published prompts, which have none."""
+        """Return an answer that passes, or None if the row has none, as in the published data."""
         return instance.data.reference
 
     def wrong_answer(self, instance: One) -> str | None:
-        """Return a plausible answer that fails, or None for published prompts."""
+        """Return a plausible answer that fails, or None if the row has none."""
         return instance.data.wrong
 
 

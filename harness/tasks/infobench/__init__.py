@@ -101,7 +101,7 @@ class InfoBenchTask:
         return f"{item.instruction}\n\n{item.input}" if item.input else item.instruction
 
     def criteria(self, instance: One) -> Sequence[Criterion]:
-        """Return the requirements as criteria for judges, with their kinds in the group label."""
+        """Return the requirements as criteria, with any labels of theirs in the group ``label``."""
         questions = instance.data.decomposed_questions
         labels = instance.data.question_label or [[] for _ in questions]
         return [

@@ -175,10 +175,9 @@ class JsonlTask:
         return (Message("system", self._system.render(row)), *turns)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return what scores depend on besides the answers.
+        """Return the file's name, the version of the library ``regex``, and hashes.
 
-        This includes the file's name, the version of the library ``regex``, and hashes of the data,
-        of the task's options, and of checkers that are registered or in Python files.
+        Hashed are the data, the options, and checkers that are registered or in Python files.
         """
         hashes = {name: kind("checkers").own_sha256(name) for name in self._checkers()}
         hashes |= {path: sha256(Path(path)) for path in files(self._shared)}
@@ -259,8 +258,8 @@ class JsonlTask:
     def reference(self, instance: One) -> str | None:
         """Return a correct answer: the template ``gold`` rendered for the row.
 
-        Without a template, it is the row's target, or the field that a check names, in the first
-        form that passes the checks. The result is None if there is none.
+        Without a template, it is the row's field ``gold``, its target, or the field that a check
+        names, in the first form that passes the checks. The result is None if none passes.
         """
         found = self._candidates(instance.data.row)
         if self._gold is not None:
@@ -268,7 +267,7 @@ class JsonlTask:
         return next((text for text in found if self._passes(instance, text)), None)
 
     def expected_answer(self, instance: One) -> str | None:
-        """Return the reference answer or, if none passes, a target, preferably a readable one."""
+        """Return the reference or else a target, preferably a readable one, or None without any."""
         found = list(self._candidates(instance.data.row))
         readable = [text for text in found if self._scores(instance, text) is not None]
         return self.reference(instance) or next(iter(readable or found), None)
@@ -323,11 +322,7 @@ class JsonlTask:
         return several if len(turns) > 1 else turns[0].content
 
     def criteria(self, instance: One) -> Sequence[Criterion]:
-        """Return the criteria for judging answers to a row.
-
-        A task that `for_judge` returned has the criteria for its judge. Otherwise, the criteria for
-        all judges are returned.
-        """
+        """Return a row's criteria for all judges or, in a task from `for_judge`, for its judge."""
         item = instance.data
         return [Criterion(t) for t in self._judges.criteria(item.row, item.judges, self._judge)]
 

@@ -94,6 +94,9 @@ class JudgeChecks:
 
     ``judges`` maps each of the run's judges to whether it judges criteria, or is None if the judges
     are unknown. ``panels`` maps each panel to its judges. ``rows`` returns all rows of the file.
+
+    Raises:
+        ConfigError: If a check in ``shared`` is invalid or names an unknown judge.
     """
 
     def __init__(

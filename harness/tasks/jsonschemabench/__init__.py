@@ -193,6 +193,11 @@ class JSONSchemaBenchTask:
           from it.
         - ``under_constrained`` (if an invalid instance is to be copied): whether the answer
           violates the schema.
+
+        A score that cannot be decided has no value.
+
+        Raises:
+            UnparseableDocument: If the answer is not JSON. The error has the scores.
         """
         item = instance.data
         try:

@@ -185,10 +185,7 @@ class LastLetterTask:
         }
 
     def score_parsed(self, instance: One, answer: str) -> Mapping[str, Score]:
-        """Return the score ``correct`` of the letters that a judge found in a reply.
-
-        It has no verdict.
-
+        """Return ``correct``, without a verdict, for the letters that a judge found in a reply.
         Raises:
             Unparseable: If ``answer`` is not a sequence of letters.
         """

@@ -90,7 +90,7 @@ class LmEvalTask:
         return load(self._names, self._include, self._prompts, self._metadata)
 
     def instances(self) -> Iterator[One]:
-        """Yield the documents, with their task and its group, if it has one, as labels."""
+        """Yield the documents with the groups ``task`` and, if lm-eval has one, ``group``."""
         for document in self._loaded.documents:
             group = self._loaded.group_of(document.task)
             groups = {"task": document.task} | ({"group": group} if group else {})
@@ -145,7 +145,10 @@ class LmEvalTask:
         return max(map(scoring.repeats, self._loaded.tasks.values()))
 
     def adapted_request(self, instance: One, request: Request) -> Request:
-        """Return a request with lm-eval's parameters, unless the run file sets them."""
+        """Return a request with lm-eval's parameters, unless the run file sets them.
+
+        If answers are given, it asks for their log-likelihoods, and keeps only ``extra``.
+        """
         decoding = request.decoding
         if not instance.data.generates:
             answers = sum(message.role == "assistant" for message in request.messages)
@@ -172,6 +175,9 @@ class LmEvalTask:
         """Return lm-eval's metrics of one answer; the first accuracy decides whether it passes.
 
         Metrics that lm-eval can only compute for all answers together are not among them.
+
+        Raises:
+            Unparseable: If the reply lacks the log-likelihoods of given answers.
         """
         return scoring.scores(self._loaded.tasks[instance.data.task], instance.data, text)
 
@@ -198,13 +204,13 @@ class LmEvalTask:
         return "Your answer is not correct. Please answer again."
 
     def reference(self, instance: One) -> str | None:
-        """Return the document's target, if it is text that passes."""
+        """Return the document's target if it is text that passes, else None."""
         target = self.expected_answer(instance)
         passes = target and any(one.passed for one in self.score(instance, target).values())
         return target if passes else None
 
     def expected_answer(self, instance: One) -> str | None:
-        """Return the document's target, if it is text and the model writes the answer."""
+        """Return the document's target if it is text and the model writes the answer, else None."""
         task, document = self._loaded.tasks[instance.data.task], instance.data
         target = task.doc_to_target(document.requests[0].doc) if document.generates else None
         return target if isinstance(target, str) else None

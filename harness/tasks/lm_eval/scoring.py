@@ -41,10 +41,7 @@ class FilteredMetric(NamedTuple):
 def responses(document: LmDocument, text: str) -> list[Any]:
     """Return what lm-eval's model would return for each request of a document.
 
-    Args:
-        document: The document.
-        text: A reply: the model's answer, or log-likelihoods as JSON.
-
+    ``text`` is the reply: the model's answer, or log-likelihoods as JSON.
     Raises:
         Unparseable: If the text does not hold log-likelihoods for all requests.
     """
@@ -65,10 +62,8 @@ def values(
 ) -> Iterator[dict[FilteredMetric, Any]]:
     """Yield the values of a task's metrics for each document.
 
-    Args:
-        task: The task.
-        answered: Documents, each with the responses to each of its requests: one response, or
-            several if the task repeats its requests.
+    ``answered`` has the documents, each with the responses to each of its requests: one response,
+    or several if the task repeats its requests.
     """
     asked = [
         [
@@ -120,7 +115,7 @@ def scores(task: Any, document: LmDocument, text: str) -> dict[str, Score]:
 
 
 def filtered(task: Any, document: LmDocument, text: str) -> str | None:
-    """Return what the first filter leaves of an answer, if that is text."""
+    """Return what the first filter leaves of an answer, or None if that is not text."""
     request = dataclasses.replace(document.requests[0], resps=[text], filtered_resps={})
     task._instances = [dataclasses.replace(request, resps=_repeated(task, [[text]])[0])]
     task.apply_filters()

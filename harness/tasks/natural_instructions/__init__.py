@@ -90,8 +90,8 @@ class NaturalInstructionsTask:
         examples: Positive examples to show, if the encoding has them: a number, a mapping of tasks
             to numbers, own (all that the task has) or fit (as many as fit in token_budget).
         form: paper (the authors' text, byte for byte) or chat.
-        truncation: The part of an answer used by exact_match, token_f1 and accuracy: none (all of
-            it), first_line, or stop (the part before the first stop sequence).
+        truncation: The part of an answer used by exact_match, token_f1, accuracy and further
+            metrics: none (all of it), first_line, or stop (the part before a stop sequence).
         stop: The stop sequences for the truncation stop.
         instances: Maximum number per task; null for all. The authors use 50.
         categories: A YAML file that maps tasks to categories and overrides the known ones.
@@ -202,11 +202,7 @@ class NaturalInstructionsTask:
         yield DataTable(("words per", *SUMMARY), rows, f"{_PAPER}, table 1 and figures 5 to 8")
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return what scores depend on besides the answers.
-
-        This includes hashes of the tasks and their categories, the version of the stemmer, and the
-        fingerprints of further metrics.
-        """
+        """Return hashes of tasks, categories and wording, and versions of stemmer and metrics."""
         hashes = {name: sha256(path) for name, path in self._files.items()}
         listed = "".join(f"{name} {digest}\n" for name, digest in hashes.items())
         found = {

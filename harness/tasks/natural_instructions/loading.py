@@ -123,10 +123,7 @@ _JSON_KEYS = {**TEXT_FIELDS, **{key.title().replace("_", " "): key for key in _O
 
 
 def task_files(path: Path) -> dict[str, Path]:
-    """Map each task name to its file, sorted by name.
-
-    ``path`` is a folder of task files or a single task file.
-
+    """Map task names to their files (those in a folder, or a single file), sorted by name.
     Raises:
         DataInvalid: If there is no task, or two tasks have the same name.
         DataMissing: If the folder cannot be read.
@@ -207,7 +204,7 @@ def read_categories(path: Path) -> dict[str, str]:
     """Return a file's mapping of task names, or patterns of names, to categories.
 
     Raises:
-        DataInvalid: If the file is not such a mapping.
+        DataInvalid: If the file cannot be read, or is not such a mapping.
     """
     raw = _yaml(path, "list of categories", "Write 'TASK: CATEGORY', one per line.")
     for pattern, category in raw.items():

@@ -166,10 +166,7 @@ class WildIFEvalTask:
         return found
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return the user's message as written.
-
-        ``shots`` are not used: the paper prompts zero-shot.
-        """
+        """Return the user's message as written. ``shots`` are not used, as in the paper."""
         return (Message("user", instance.data.task),)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
@@ -190,11 +187,7 @@ class WildIFEvalTask:
         return {RULES: Score(value, passed, reason, {"constraints": checked})}
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return a request to answer again.
-
-        If rules failed the answer, the request begins with the constraints that it does not
-        satisfy.
-        """
+        """Return a request to answer again. If rules failed the answer, it begins with reasons."""
         said = "Your answer does not meet all that was asked for yet. Please answer again."
         found = scores.get(RULES)
         return f"{found.reason}\n{said}" if found and found.passed is False else said
