@@ -69,7 +69,7 @@ class DataSet(msgspec.Struct, frozen=True):
     folder: str
     originals: tuple[Original, ...]
     products: tuple[Product, ...]
-    option: str = ""  # the task with its name reads it if this is the option ``dataset``
+    option: str = ""  # value of ``dataset`` for which the task of this name reads it
     needs: tuple[str, ...] = ()  # other data sets that the task needs
 
 
@@ -150,7 +150,9 @@ def fetch(
     mirror: str | None = None,
     progress: Callable[[Original], Progress] = lambda original: lambda there, total: None,
 ) -> list[str]:
-    """Download a data set, and create those of its products that are missing in the data folder.
+    """Create those products of a data set that are missing in the data folder.
+
+    Their originals are downloaded, except those that are in the folder for downloads already.
 
     Args:
         found: The data set.
@@ -162,7 +164,7 @@ def fetch(
         The paths of the created products, relative to the data folder.
 
     Raises:
-        DataInvalid: If an original or an existing product differs from the published file.
+        DataInvalid: If an original or a product differs from the published file.
         DataMissing: If an original cannot be downloaded, or a file cannot be read or written.
         UserError: If another process is fetching the data set.
     """
@@ -252,13 +254,13 @@ def download(
     progress: Progress = lambda there, total: None,
     silence: float = SILENCE,
 ) -> None:
-    """Download a published file. If the download fails, no file remains.
+    """Download a published file. If the download fails, nothing of it is kept.
 
     Args:
         original: Describes the file: its size (or the size limit) and hash are checked.
         url: The URL to download it from.
         file: The path to write, in an existing folder.
-        progress: Called with the numbers of bytes received and expected.
+        progress: Called with the numbers of bytes received and expected (None if unknown).
         silence: Seconds without a byte from the server after which the download is abandoned.
 
     Raises:

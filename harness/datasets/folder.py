@@ -30,13 +30,13 @@ JUDGE_PROMPTS = {"wildifeval": "wildifeval_judge"}
 
 @dataclass(frozen=True, slots=True)
 class DataFolder:
-    """The data folder, with one folder per data set. ``beside`` is the run file's folder."""
+    """The data folder, with a folder per data set. ``beside`` is the run file's folder, if any."""
 
     root: Path
     beside: Path | None = None
 
     def file(self, name: str) -> Path:
-        """Return the path of a file in the data folder, next to the run file or at ``name``.
+        """Return the path of a file: in the data folder, else next to the run file or at ``name``.
 
         If the name ends in ``.jsonl``, the file may also be compressed (``.jsonl.gz``).
 
@@ -164,11 +164,8 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 def parquet_rows(path: Path, query: str, **values: Any) -> Iterator[dict[str, Any]]:
     """Yield the rows that an SQL query selects from a Parquet file, as dicts by column.
 
-    Args:
-        path: The file.
-        query: The query, in DuckDB's dialect. It refers to the file as ``$file``.
-        values: The query's other parameters, by name.
-
+    The query is in DuckDB's dialect. It refers to the file as ``$file``, and to other ``values`` by
+    their names.
     Raises:
         DataInvalid: If the file is not Parquet, or has no such columns.
         ExtraMissing: If DuckDB is not installed.
@@ -190,7 +187,7 @@ UTF_16 = (BOM_UTF16_LE, BOM_UTF16_BE)
 
 
 def not_utf8(path: Path, content: bytes, line: int = 1) -> DataInvalid:
-    """Return the error for content that is not UTF-8 and begins at line number ``line``."""
+    """Return the error to raise if a file's content, from its line ``line`` on, is not UTF-8."""
     encoding, problem = "WINDOWS-1252", f"{path} is not UTF-8 text."
     if content.startswith(UTF_16):
         encoding, problem = "UTF-16", f"{path} is UTF-16 text, not UTF-8."
@@ -206,7 +203,7 @@ def not_utf8(path: Path, content: bytes, line: int = 1) -> DataInvalid:
 
 
 def cannot_read(path: Path, error: OSError) -> DataMissing:
-    """Return the DataMissing to raise if an OSError prevents a file from being read."""
+    """Return the error to raise if an OSError prevents a file from being read."""
     problem = f"Cannot read {path}: {error.strerror}."
     return DataMissing(problem, "Check the path and its permissions.")
 

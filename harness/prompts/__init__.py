@@ -233,7 +233,7 @@ def named(folder: str = "") -> list[str]:
 def read(name: str) -> Template:
     """Return the template of a built-in prompt.
 
-    The newline at the end of the prompt's file is not part of the prompt.
+    Rendering the template omits the newline at the end of its file.
 
     Raises:
         DataMissing: If there is no such prompt.
@@ -248,8 +248,9 @@ def read(name: str) -> Template:
 def conversation(template: Template, row: Mapping[str, Any]) -> tuple[Message, ...]:
     """Return the messages that a template gives for a row.
 
-    In the template, a line such as ``== system ==`` begins each message. A template without such
-    lines is one user message. The text of a row never begins a message.
+    In the template, a line such as ``== system ==`` begins each message, and text before the first
+    such line is ignored. A template without such lines is one user message. Lines in the values of
+    a row never begin a message.
 
     Raises:
         ConfigError: If a message by itself is not a valid template.

@@ -121,7 +121,7 @@ class PlugInCheck:
         """Call a method twice, add any problem found, and return the first result.
 
         The result is None if it is invalid, or if the method is too slow or raises an unexpected
-        exception. ``where`` says in a problem which call it was.
+        exception. Expected ones are raised. ``where`` says in a problem which call it was.
         """
         if member in self._slow:
             return None

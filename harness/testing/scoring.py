@@ -109,7 +109,6 @@ def _known_answers(
     instances: Mapping[str, Instance[Any]],
     answers: Mapping[str, Mapping[str, bool | None]],
 ) -> None:
-    """Check that each answer has the expected verdict, by instance id and answer."""
     for name, verdicts in answers.items():
         if name not in instances:
             problem = f"does not yield {name!r} among the first {len(instances)}: raise limit=?"
@@ -246,7 +245,7 @@ def check_checker(
         checker: The checker.
         passes: Texts that must pass.
         fails: Texts that must fail.
-        instance: The instance that all texts answer.
+        instance: The instance that all texts answer (default: one without data).
     """
     check, instance = PlugInCheck("checkers", checker), instance or Instance("x", None)
     if check.sentences():
