@@ -273,10 +273,12 @@ def write_parquet(rows: ExportedRows, path: Path) -> None:
         StoreFailed: If the file cannot be written.
     """
     duckdb = import_extra("duckdb", "parquet")
-    beside = tempfile.TemporaryDirectory(
-        prefix=".harness-", dir=path.resolve().parent, ignore_cleanup_errors=True
-    )
-    with output_file(path) as target, beside as work:
+    with (
+        output_file(path) as target,
+        tempfile.TemporaryDirectory(
+            prefix=".harness-", dir=path.resolve().parent, ignore_cleanup_errors=True
+        ) as work,
+    ):
         lines = Path(work) / "rows.jsonl"
         longest = 1
         encode = msgspec.json.Encoder().encode

@@ -147,6 +147,7 @@ def test_two_models_of_lm_eval(tmp_path: Path) -> None:
         (("export", "q", "taught", "-o", "a.eval"), "holds one run per file"),
         (("export", "q", "-o", "a.log", "--format", "inspect"), "ends with .eval or .json"),
         (("export", "q", "-o", "none/a.csv"), "there is no folder none"),
+        (("export", "q", "-o", "none/a.parquet"), "there is no folder none"),
         (("export", "q", "-o", ".", "--format", "csv"), "is a folder"),
         (("export", "q", "-o", "q/attempts.jsonl", "--format", "csv"), "run's own file"),
         (("export", "q", "-o", "/dev/full", "--format", "csv"), "not a regular file"),
