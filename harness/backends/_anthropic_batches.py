@@ -65,11 +65,9 @@ class AnthropicBatching(HttpBackend):
 
     @property
     def batch_limits(self) -> BatchLimits | None:
-        """The limits on one batch."""
         return LIMITS
 
     def batch_bytes(self, request: Request) -> int:
-        """Return the size that a request has in a batch, in bytes."""
         return len(encode(self._entry("x" * 64, request))) + 1
 
     async def upload_batch(self, tag: str, entries: Sequence[tuple[str, Request]]) -> None:
@@ -84,7 +82,6 @@ class AnthropicBatching(HttpBackend):
     async def create_batch(
         self, tag: str, entries: Sequence[tuple[str, Request]], file: str | None
     ) -> str:
-        """Create a batch of the requests, and return its id."""
         requests = [msgspec.to_builtins(self._entry(name, request)) for name, request in entries]
         with self.client.converting(entries[0][1].model):
             batch = await self.client.sdk.messages.batches.create(requests=requests)
@@ -131,13 +128,11 @@ class AnthropicBatching(HttpBackend):
     async def batch_outcomes(
         self, batch: str, request: Callable[[str], Request]
     ) -> AsyncIterator[tuple[str, Outcome]]:
-        """Yield each request's name and outcome (None if not executed) from the batch's results."""
         with self.client.converting():
             async for result in self._results(batch):
                 yield result.custom_id, self._outcome(result.result, request(result.custom_id))
 
     async def cancel_batch(self, batch: str) -> None:
-        """Cancel a batch."""
         with self.client.converting():
             await self.client.sdk.messages.batches.cancel(batch)
 

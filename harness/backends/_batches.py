@@ -38,7 +38,6 @@ class FileBatching(HttpBackend):
         """Return the JSON object for a request's line of the file."""
 
     def batch_bytes(self, request: Request) -> int:
-        """Return the size of a request's line in the batch's file, in bytes."""
         return len(self.content([("x" * 64, request)]))
 
     def content(self, entries: Sequence[tuple[str, Request]]) -> bytes:
@@ -51,7 +50,7 @@ class FileBatching(HttpBackend):
     ) -> T:
         """Send a request, and return what ``read`` makes of the JSON value in the response.
 
-        ``parts`` are those of `HttpClient.opened`.
+        An empty body is read as {}. ``parts`` are those of `HttpClient.opened`.
 
         Raises:
             CallError: If the request fails, or the answer is malformed.
@@ -81,7 +80,7 @@ class FileBatching(HttpBackend):
                 yield read(result)
 
     def outcome(self, body: bytes, request: Request) -> Outcome:
-        """Return the reply in the body of a successful response, or the error if it has none."""
+        """Return the reply in the body of a successful response, or the error if it is unusable."""
         try:
             return self.decoded(body, request)
         except CallError as failed:
@@ -98,18 +97,17 @@ class FileBatching(HttpBackend):
 
 
 def older(page: Sequence[float | None], since: float) -> bool:
-    """Return whether a page of a list ends with an object created before a Unix time.
+    """Return whether later pages of a list can hold only objects created before a Unix time.
 
-    All objects on later pages are then older, too. The provider's clock may differ by two days.
-    ``page`` has the creation times of the page's objects, the latest first. If the provider lists
-    them in another order, the result is False.
+    ``page`` has the creation times of a page's objects. The result is True if they descend, and the
+    last one is more than two days (by which clocks may differ) before ``since``.
     """
     first, last = (page[at] if page else None for at in (0, -1))
     return first is not None and last is not None and first > last and last < since - SKEW_S
 
 
 def moment(created: Any) -> float | None:
-    """Convert a time given as a Unix time or in ISO format to a Unix time (None if missing)."""
+    """Convert a Unix time or a time in ISO format to a Unix time. Anything else gives None."""
     if isinstance(created, str):
         return datetime.fromisoformat(created).timestamp()
     return created if isinstance(created, int | float) else None

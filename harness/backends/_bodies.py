@@ -33,7 +33,7 @@ def read(content: bytes, decoder: msgspec.json.Decoder[T], shape: type[T]) -> T:
     """Decode a JSON body as an object of type ``shape``. Invalid Unicode is replaced.
 
     Raises:
-        ValueError, RecursionError: If the body is not JSON.
+        ValueError, RecursionError: If the body is not JSON, or too deeply nested.
         MsgspecError: If the body has another shape.
     """
     try:
@@ -54,7 +54,7 @@ def _encodable(tree: Any) -> Any:
 
 
 def text_of(content: object) -> str:
-    """Return the text of a message's content, which is a string, a list of parts, or None.
+    """Return the text of a message's content, a string or a list of parts ("" if it is None).
 
     Raises:
         ValueError: If the content is anything else.
@@ -74,7 +74,7 @@ def text_or_none(value: object) -> str | None:
 
 
 def tier(name: object) -> str | None:
-    """Return the name of the service tier that a reply reports, or None for the standard one."""
+    """Return the service tier that a reply reports, in lower case, or None for the standard one."""
     found = (text_or_none(name) or "").lower()
     return None if found in STANDARD_TIERS else found
 
@@ -103,11 +103,11 @@ def counted(usage: object, shape: type[T]) -> T | None:
 
 
 def state_in(content: bytes, marks: tuple[bytes, ...], *path: str | int) -> str | None:
-    """Return the answer in a reply's body as JSON, with the reasoning that the model may continue.
+    """Return a reply's answer as JSON, to be sent back with its reasoning in the next round.
 
     Args:
         content: The body.
-        marks: Byte strings. A body with such reasoning contains at least one of them.
+        marks: Byte strings. A body with reasoning to send back contains at least one of them.
         path: The keys and indices that lead to the answer, a list of objects.
 
     Returns:

@@ -67,7 +67,11 @@ class TokenClient(HttpClient):
         self._lock = asyncio.Lock()
 
     async def authentication(self) -> dict[str, str]:
-        """Return the headers that each request has, with a valid access token."""
+        """Return the headers that each request has, renewing the access token if it expires soon.
+
+        Raises:
+            CallError: If no token can be obtained.
+        """
         async with self._lock:
             if not self.valid():
                 token = await asyncio.to_thread(self.new_token)
@@ -77,7 +81,7 @@ class TokenClient(HttpClient):
 
     @abstractmethod
     def valid(self) -> bool:
-        """Return whether the client has a token that will not expire soon."""
+        """Return whether the client has a token that need not be renewed yet."""
 
     @abstractmethod
     def new_token(self) -> str:

@@ -19,7 +19,7 @@ from harness.ports import BatchLimits, BatchState
 from harness.ports.batches import Outcome
 from harness.records import Request
 
-LIMITS = BatchLimits(requests=100_000, bytes=200_000_000)  # of our own: the file may have 2 GB
+LIMITS = BatchLimits(requests=100_000, bytes=200_000_000)  # our choice: Gemini allows 2 GB
 ENDED = frozenset({"SUCCEEDED", "FAILED", "CANCELLED", "EXPIRED"})
 RPC_STATUSES = {
     **{2: 500, 3: 400, 4: 504, 5: 404, 6: 409, 7: 403, 8: 429, 9: 400, 10: 409, 11: 400},
@@ -49,7 +49,6 @@ class GeminiBatching(FileBatching):
     batch_limits: BatchLimits | None
 
     async def upload_batch(self, tag: str, entries: Sequence[tuple[str, Request]]) -> str:
-        """Upload the requests of a batch as a file, and return the file's name."""
         content = self.content(entries)
         begin = {
             "x-goog-upload-protocol": "resumable",
@@ -68,7 +67,6 @@ class GeminiBatching(FileBatching):
     async def create_batch(
         self, tag: str, entries: Sequence[tuple[str, Request]], file: str | None
     ) -> str:
-        """Create a batch from its uploaded file, and return the batch's name."""
         first = entries[0][1]
         path = self.path_for(first).replace(":generateContent", ":batchGenerateContent")
         batch = {"batch": {"displayName": tag, "inputConfig": {"fileName": file}}}
@@ -88,7 +86,6 @@ class GeminiBatching(FileBatching):
         return None
 
     async def batch_file(self, tag: str) -> str | None:
-        """Return the name of the file that was uploaded for a batch, or None if there is none."""
         async for page in self._listed("/files", "files", _file):
             for file in page:
                 if file.name == tag:
@@ -96,11 +93,9 @@ class GeminiBatching(FileBatching):
         return None
 
     async def delete_file(self, file: str) -> None:
-        """Delete an uploaded file."""
         await self.json("DELETE", f"/{file}")
 
     async def poll_batch(self, batch: str) -> BatchState:
-        """Return the state of a batch."""
         found = await self.json("GET", f"/{batch}", _Batch)
         failed = found.state == "FAILED" and found.results is None
         return BatchState(
@@ -114,8 +109,6 @@ class GeminiBatching(FileBatching):
     async def batch_outcomes(
         self, batch: str, request: Callable[[str], Request]
     ) -> AsyncIterator[tuple[str, Outcome]]:
-        """Yield each request's name and outcome (None if not executed) from the file of results."""
-
         def read(result: _Result) -> tuple[str, Outcome]:
             return result.key, self._outcome(result, request(result.key))
 
@@ -126,15 +119,13 @@ class GeminiBatching(FileBatching):
                 yield one
 
     async def cancel_batch(self, batch: str) -> None:
-        """Cancel a batch."""
         await self.json("POST", f"/{batch}:cancel")
 
     def line(self, name: str, request: Request) -> Mapping[str, Any]:
-        """Return the JSON object for a request's line of the batch's file."""
         return {"key": name, "request": self.body(request)}
 
     def _url(self, service: str, path: str) -> str:
-        """Return the URL of a path of a service for files (``upload`` or ``download``)."""
+        """Return the URL of a path of the service ``upload`` or ``download``."""
         base = urlsplit(self.client.url)
         return f"{base.scheme}://{base.netloc}/{service}{base.path}{path}"
 
@@ -173,8 +164,6 @@ def _file(given: Any) -> UploadedFile:
 
 
 class _Batch:
-    """What is read from a batch, which is a long-running operation."""
-
     def __init__(self, given: dict[str, Any]) -> None:
         facts = given.get("metadata") or {}
         counts = facts.get("batchStats") or {}

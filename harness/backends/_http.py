@@ -51,7 +51,8 @@ class HttpClient:
 
     Args:
         url: The server's base URL.
-        key: API key, or "" to send none. It is masked in errors and answers.
+        key: API key, or "" to send none. It is masked in errors and, unless it is shorter than 8
+            characters, in answers.
         key_header: The header that carries the key (default: it is sent as a bearer token).
         key_variable: The environment variable that holds the key, for error messages.
         headers: Additional headers to send.
@@ -61,6 +62,9 @@ class HttpClient:
         reply_mb: Maximum size of an answer's decompressed body in MB.
         on_allowances: Called with the rate limits that the provider reports.
         clock: Returns the current Unix time.
+
+    Raises:
+        ConfigError: If the URL is invalid, or has more than a host and a path.
     """
 
     def __init__(
@@ -118,8 +122,8 @@ class HttpClient:
             path: The path.
             body: The body to post.
             model: The model, for error messages.
-            text_so_far: Returns the answer's text in the part of a body that has arrived. The
-                text is attached to the error if the connection breaks.
+            text_so_far: Returns the answer's text in the part of a body that has arrived. If the
+                connection breaks, the text is attached to the error as ``partial``.
 
         Raises:
             CallError: If the call fails.
@@ -194,7 +198,7 @@ class HttpClient:
                 of ``httpx2.AsyncClient.build_request``.
 
         Raises:
-            CallError: If the request fails, or reading the body does.
+            CallError: If the request fails, or reading the body in the ``with`` block does.
         """
         with self.converting(model):
             headers = await self.authentication() | parts.pop("headers", {})
@@ -232,7 +236,6 @@ class HttpClient:
         raise FatalCallError(f"{self.url} redirects in a loop.", "Check model.base_url.")
 
     async def _content(self, response: Response) -> bytes:
-        """Return the body of a response as a whole, with the same size limits as `_parts`."""
         return b"".join([part async for part in self._parts(response)])
 
     async def _parts(self, response: Response) -> AsyncIterator[bytes]:
@@ -273,16 +276,13 @@ class HttpClient:
         return structs.replace(reply, **masked)
 
     def malformed(self, content: bytes, error: Exception) -> CallError:
-        """Return the TransientError to raise for a malformed body.
-
-        Its message quotes the beginning of the body.
-        """
+        """Return the error for a malformed body, whose beginning the error's message quotes."""
         begin = self._asked.without_key(content[:2000].decode(errors="replace"))[:200]
         problem = f"The answer of {self.url} is malformed ({error}): {begin!r}"
         return TransientError(problem, kind="malformed")
 
     def entry_error(self, status: int, body: object, model: str) -> CallError:
-        """Return the error for a request that failed in its batch or stream, given a status."""
+        """Return the error for a failure in a batch or stream, given an HTTP status and a body."""
         return _responses.from_status(status, {}, body, replace(self._asked, model=model))
 
     async def aclose(self) -> None:
@@ -293,7 +293,7 @@ class HttpClient:
 class HttpBackend(ABC):
     """A backend that makes each call with one POST request.
 
-    Subclasses define the path and the bodies of requests.
+    Subclasses define the path, the bodies of requests, and how to read a response's body.
     """
 
     cacheable = True

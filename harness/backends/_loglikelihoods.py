@@ -73,9 +73,9 @@ def windows(
 
 
 def logprobs(echoes: Sequence[object]) -> str:
-    """Return the log-probabilities in each field ``logprobs``, as JSON.
+    """Return the log-probabilities of the tokens in each field ``logprobs``, as JSON.
 
-    That of the last token, which is generated, is left out.
+    The last token of each field is generated, so it is left out.
 
     Raises:
         MsgspecError: If a field is malformed.
@@ -86,6 +86,8 @@ def logprobs(echoes: Sequence[object]) -> str:
 
 def total(text: str, counts: Sequence[int]) -> str:
     """Return the text of a reply, as `read` does, with the sum of all scored log-probabilities.
+
+    The second part of its only pair is always false.
 
     Args:
         text: The log-probabilities, as returned by `logprobs`.
@@ -140,7 +142,7 @@ def _first(tokens: Sequence[str], text: str, start: int) -> int:
         RequestRejected: If the tokens do not spell the text, so that this cannot be known.
     """
     first = number = len(tokens)
-    at, parts = len(text), 0  # parts: the most characters that parts of characters seen stand for
+    at, parts = len(text), 0  # parts: maximum length of the text that broken tokens stand for
     while number and (at > start or parts):
         number -= 1
         token = tokens[number]

@@ -71,6 +71,10 @@ def model_identity(name: str, hashes: Hashes) -> str:
     """Return what identifies a model.
 
     This is a hash of the model's files if it is local, and otherwise its name on the hub.
+
+    Raises:
+        DataMissing: If the name is clearly a path, but there is no such folder.
+        DataInvalid: If a file cannot be read.
     """
     found = place(name)
     return files_identity(found, hashes) if isinstance(found, Path) else found

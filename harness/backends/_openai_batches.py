@@ -34,7 +34,7 @@ class BatchRules:
     """The limits of a provider's batches, and how they differ from OpenAI's.
 
     Args:
-        form: The provider whose endpoints and fields they have. Mistral has other names for
+        form: The provider whose paths and field names apply. Mistral has other names for
             everything. Together has no metadata, so that a batch is found by its file's name.
         requests, bytes: The maximum of one batch.
         window_h: The hours within which a batch should end.
@@ -55,7 +55,6 @@ class BatchRules:
 
     @property
     def limits(self) -> BatchLimits:
-        """The limits on one batch."""
         return BatchLimits(self.requests, self.bytes, self.window_h)
 
 
@@ -87,7 +86,6 @@ class OpenAIBatching(FileBatching):
         return self._rules.limits if known else None
 
     async def upload_batch(self, tag: str, entries: Sequence[tuple[str, Request]]) -> str:
-        """Upload the requests of a batch as a file, and return the file's id."""
         name, rules = f"{tag}.jsonl", self._rules
         files = {"file": (name, self.content(entries), "application/jsonl")}
         form = {"purpose": "batch"}
@@ -103,7 +101,6 @@ class OpenAIBatching(FileBatching):
     async def create_batch(
         self, tag: str, entries: Sequence[tuple[str, Request]], file: str | None
     ) -> str:
-        """Create a batch from its uploaded file, and return the batch's id."""
         model, rules = entries[0][1].model, self._rules
         given: dict[str, Any] = {"endpoint": rules.urls[self.path]}
         if rules.form == "mistral":
@@ -135,7 +132,6 @@ class OpenAIBatching(FileBatching):
         return None
 
     async def batch_file(self, tag: str) -> str | None:
-        """Return the id of the file that was uploaded for a batch, or None if there is none."""
         async for page in self._listed("/files", _file):
             for file in page:
                 if file.name == f"{tag}.jsonl":
@@ -143,11 +139,9 @@ class OpenAIBatching(FileBatching):
         return None
 
     async def delete_file(self, file: str) -> None:
-        """Delete an uploaded file."""
         await self.json("DELETE", f"/files/{file}")
 
     async def poll_batch(self, batch: str) -> BatchState:
-        """Return the state of a batch."""
         found = await self.json("GET", f"{self._batches_path}/{batch}", _Batch)
         failed = found.status == "failed" and not found.results
         return BatchState(
@@ -162,8 +156,6 @@ class OpenAIBatching(FileBatching):
     async def batch_outcomes(
         self, batch: str, request: Callable[[str], Request]
     ) -> AsyncIterator[tuple[str, Outcome]]:
-        """Yield each request's name and outcome (None if not executed) from the result files."""
-
         def read(result: _Result) -> tuple[str, Outcome]:
             return result.custom_id, self._outcome(result, request(result.custom_id))
 
@@ -173,11 +165,9 @@ class OpenAIBatching(FileBatching):
                 yield one
 
     async def cancel_batch(self, batch: str) -> None:
-        """Cancel a batch."""
         await self.json("POST", f"{self._batches_path}/{batch}/cancel")
 
     def line(self, name: str, request: Request) -> Mapping[str, Any]:
-        """Return the JSON object for a request's line of the batch's file."""
         line = {"custom_id": name, "body": self.body(request)}
         if self._rules.form == "openai":
             line |= {"method": "POST", "url": self._rules.urls[self.path]}
@@ -193,7 +183,7 @@ class OpenAIBatching(FileBatching):
         return "/batch/jobs" if self._rules.form == "mistral" else "/batches"
 
     async def _listed(self, path: str, read: Callable[[Any], I]) -> AsyncIterator[list[I]]:
-        """Yield the pages of a list. A page without anything new is the last one."""
+        """Yield the pages of a list, up to the last one or the first without new objects."""
 
         def paged(found: Any) -> tuple[list[I], bool]:
             whole = isinstance(found, list)

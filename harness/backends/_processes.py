@@ -102,14 +102,14 @@ class ServerProcess:
         self._guard.close()
 
     def last_words(self) -> str:
-        """Return the last 100 lines that this server has logged."""
+        """Return the last lines that this server has logged, as `tail` does."""
         return tail(self.log, self._begins)
 
 
 def tail(log: Path, begins: int = 0) -> str:
     """Return the last 100 non-blank lines of a log file, or "" if it cannot be read.
 
-    Lines before the byte offset ``begins`` are ignored.
+    Only the last 20,000 bytes are read, and only from the byte offset ``begins``.
     """
     try:
         with log.open("rb") as file:

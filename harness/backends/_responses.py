@@ -62,8 +62,8 @@ CODES: Mapping[str, Treatment | Literal["no credit", "unsupported", "filtered"]]
 
 An error with both a code and a status is treated by its status, with three exceptions. ``fatal``
 and ``no credit`` end the run whatever the status. ``unsupported``, a parameter that must be removed
-from the run file, ends it with status 400. ``filtered``, a prompt that a content filter refuses, is
-one with status 400 or 403.
+from the run file, ends it with status 400. ``filtered``, a prompt that a content filter refuses,
+counts only with status 400 or 403.
 """
 
 EXCEPTIONS: Mapping[str, Treatment | Literal["by cause"]] = {
@@ -88,7 +88,7 @@ EXCEPTIONS: Mapping[str, Treatment | Literal["by cause"]] = {
 }
 """How exceptions are treated, by package and name of the class or of its nearest listed base class.
 
-The clouds' packages raise them while they find or renew credentials.
+Those of the clouds' packages are raised while credentials are found or renewed.
 """
 
 # Transport exceptions which mean that no request was sent.
@@ -264,7 +264,6 @@ def _detail(body: object) -> tuple[dict[str, Any], str]:
 
 
 def _filtered(treatment: str | None, said: str, detail: dict[str, Any]) -> bool:
-    """Return whether the error says that a content filter rejected the prompt."""
     inner, more = detail.get("innererror"), detail.get("metadata")
     if isinstance(inner, dict) and CODES.get(str(inner.get("code"))) == "filtered":
         return True
@@ -355,7 +354,7 @@ def _count(value: str | None) -> int | None:
 
 
 def _until(value: str | None, now: float) -> float | None:
-    """Return the seconds from ``now`` to a reset, or None if its value is invalid.
+    """Return the seconds from ``now`` to a reset, or None if its value is invalid or far away.
 
     The value is a duration, a number of seconds, or a time.
     """

@@ -23,8 +23,7 @@ class SDKClient(HttpClient):
     """A client of one server that uses a vendor's SDK for authentication and transport.
 
     The SDK builds one request for each path. The client sends copies of this request with other
-    bodies. This takes half the CPU time of the SDK's `post` method, and a quarter of the time of
-    its typed methods (scripts/bench_calls.py).
+    bodies, which takes a fraction of the CPU time of the SDK's own methods.
 
     Args:
         vendor: The SDK's package.

@@ -20,7 +20,7 @@ _DELTAS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta"
 
 
 def streamed(stream: bytes) -> tuple[dict[str, Any], str]:
-    """Return the message in a stream so far, and the type of the event that ends it.
+    """Return the message in a stream, as far as received, and the type of the event that ends it.
 
     The type is ``message_stop`` or ``error`` (the message then has an ``error``). It is "" if the
     stream has no end.
@@ -51,7 +51,7 @@ def streamed(stream: bytes) -> tuple[dict[str, Any], str]:
 
 
 def text_so_far(stream: bytes) -> str:
-    """Return the text of the answer in a stream that has broken off."""
+    """Return the text of the answer in a stream that has broken off ("" if it is malformed)."""
     try:
         message, _ = streamed(stream)
         return "".join(block.get("text", "") for block in message.get("content", ()))

@@ -96,7 +96,11 @@ def features(protocol: Protocol) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class VLLMModel:
-    """A model for vLLM to load, as described by the section ``model`` of a run file."""
+    """A model for vLLM to load, as described by the section ``model`` of a run file.
+
+    Raises:
+        ConfigError: If an engine argument is invalid, or set by the harness itself.
+    """
 
     name: str
     path: str = ""
@@ -120,7 +124,8 @@ class VLLMModel:
     def fingerprint(self) -> dict[str, str]:
         """Return, by name, everything about the model that may change its answers.
 
-        These are hashes of its files, and the engine arguments that do not only affect speed.
+        These are hashes of its files (or its name on the hub), and the engine arguments that do not
+        only affect speed.
         """
         adapter = {"adapter": model_identity(self.lora, self.hashes)} if self.lora else {}
         deciding = {k: value for k, value in self.engine.items() if k not in _ARGUMENTS.speed}

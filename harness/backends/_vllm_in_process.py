@@ -98,10 +98,7 @@ class InProcessEngine:
         return AsyncLLM.from_engine_args(AsyncEngineArgs.from_cli_args(parsed))
 
     async def _add_adapter(self) -> None:
-        """Load the adapter at once.
-
-        Otherwise an invalid adapter would kill the engine at the first request.
-        """
+        """Load the adapter now: an invalid one would kill the engine at the first request."""
         from vllm.lora.request import LoRARequest
 
         self._lora = LoRARequest(self._model.name, 1, self._model.adapter)
@@ -128,7 +125,7 @@ class InProcessEngine:
         return bool(self._llm.errored)
 
     async def shutdown(self) -> None:
-        """End the engine's processes, and block until they are dead.
+        """End the engine's processes, killing those that have not ended after 10 seconds. Blocks.
 
         Must be called in the event loop that loaded the engine. Otherwise vLLM would leave its
         sockets open, and zmq would wait for them forever when the engine is freed.
@@ -264,10 +261,7 @@ def _text(template: str | None) -> str | None:
 
 
 def _reasoning_parser(llm: Any, tokenizer: Any) -> Any:
-    """Return the function that splits an answer from its reasoning.
-
-    It is vLLM's reasoning parser if one is set, or else `split_think`.
-    """
+    """Return vLLM's reasoning parser if one is set, or else `split_think`."""
     name = llm.vllm_config.structured_outputs_config.reasoning_parser
     if not name:
         return _bodies.split_think

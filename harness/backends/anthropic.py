@@ -79,7 +79,7 @@ _decoder = msgspec.json.Decoder(_Message)
 
 
 CACHED = {"cache_control": {"type": "ephemeral"}}
-"""Marks the end of a prompt's beginning that the provider shall keep for five minutes."""
+"""Marks the end of a prompt's beginning that the provider is to keep for five minutes."""
 
 
 class MessagesBackend(HttpBackend):
@@ -88,7 +88,7 @@ class MessagesBackend(HttpBackend):
     Args:
         client: The client of the server.
         features: The supported features.
-        prompt_cut: Returns where the shared beginning of a prompt ends. None: no prompt caching.
+        prompt_cut: Returns where the shared beginning of a prompt ends. None turns caching off.
     """
 
     may_change = frozenset({"prompt_caching"})
@@ -182,7 +182,7 @@ def marked(
 ) -> tuple[int, list[dict[str, Any]]]:
     """Return the index of the message in which the shared beginning ends, and its content in parts.
 
-    The first part ends where the beginning ends, and has the mark.
+    ``cut`` is where the beginning ends. The first part ends there, and has the mark.
     """
     place, at = cut
     if at == 0:

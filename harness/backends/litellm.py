@@ -2,8 +2,8 @@
 
     model: {backend: litellm, name: replicate/meta/meta-llama-4}
 
-LiteLLM translates requests and replies, so this backend knows less about them than the others: use
-those where you can. LiteLLM's own retries, cache and telemetry are off.
+LiteLLM translates requests and replies, so this backend knows less about them than the others do.
+Prefer the others where possible. LiteLLM's own retries, cache and telemetry are off.
 Source: https://docs.litellm.ai/docs/completion/input.
 """
 

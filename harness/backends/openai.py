@@ -108,6 +108,7 @@ class ProviderPreset:
         constraints: The supported decoding constraints, and their request fields.
         logprobs: Whether the provider promises log-probabilities in OpenAI's form. Together AI has
             another form; OpenRouter and Hugging Face forward requests to others.
+        prompt_logprobs: Whether the provider returns those of the prompt's tokens, as vLLM does.
         echo: Whether text completions echo a prompt with the log-probabilities of its tokens.
         n: Whether the API draws several samples with one call, for the price of one prompt.
         entra: Whether calls are authenticated by Microsoft Entra ID instead of a key.

@@ -73,7 +73,13 @@ class OpenAICompletionsBackend(OpenAIBackend):
         return _loglikelihoods.read(request, echoes), "stop", None
 
     async def generate(self, request: Request) -> Reply:
-        """Return the reply to a request. For windows, the server first tokenises the text."""
+        """Return the reply to a request.
+
+        If the text is to be scored in windows, the server first tokenises it.
+
+        Raises:
+            CallError: If the call fails.
+        """
         if not request.window:
             return await super().generate(request)
         [(prefix, text)] = request.continuations

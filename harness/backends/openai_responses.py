@@ -174,11 +174,7 @@ class OpenAIResponsesBackend(OpenAIBackend):
 
 
 def _finish(response: _Response) -> str:
-    """Return the finish reason of a response.
-
-    Raises:
-        CallError: If the response has no answer.
-    """
+    """Return the finish reason of a response, or raise a CallError if it has no answer."""
     if response.status == "failed":
         error = response.error or _Error()
         said = f"The response failed: {error.message or error.code or 'no explanation'}"

@@ -37,13 +37,13 @@ COLUMNS = ("prompt", "instance", "sample", "text", "finish_reason")
 
 
 class ReplayBackend:
-    """Replays recorded answers.
+    """A backend that replays recorded answers.
 
     Args:
         path: The recording, in the data folder or as a path.
-        match: ``prompt`` finds rows by the first user message, if necessary ignoring surrounding
-            white space. ``instance`` finds rows by the instance's id, for recordings in which
-            instances share a prompt but not the answer.
+        match: ``prompt`` finds rows by the last user message of round 1, if necessary ignoring
+            surrounding white space. ``instance`` finds rows by the instance's id, for recordings in
+            which instances share a prompt but not the answer.
         columns: For a recording in another format, the sources of prompt, instance, sample, text
             and finish_reason. Each is a column's name, or a template that contains the {names} of
             columns.
@@ -142,6 +142,7 @@ class ReplayBackend:
 
         Raises:
             ReplayMissing: If there is none (with ``missing: error``, RequestRejected).
+            DataInvalid: If the recording, which the first call reads, is invalid.
         """
         origin = request.origin
         # Each later round adds one user message.

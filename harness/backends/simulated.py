@@ -18,7 +18,7 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class SimulatedBackend:
-    """Returns the reference answer or, at random, a wrong one. Tables mark its runs as simulated.
+    """A simulated model, marked as such in tables: the reference answer or, at random, a wrong one.
 
     Args:
         accuracy: Probability that the first answer is correct.

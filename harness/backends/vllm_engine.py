@@ -105,7 +105,7 @@ class EngineThread:
 
 
 class VLLMEngineBackend:
-    """Runs a model on vLLM's engine in this process.
+    """A model on vLLM's engine in this process.
 
     Args:
         path: Folder of the weights, or their name on the hub (default: the model's name).

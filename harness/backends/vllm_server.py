@@ -264,7 +264,7 @@ class VLLMServerBackend:
         return False
 
     async def aclose(self) -> None:
-        """Close the connections, and end the server if it has no other user."""
+        """Close the connections, and end the harness's own server if no other run uses it."""
         if self._lease is not None and self._looking is not None:
             self._looking.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -316,10 +316,7 @@ async def _get(url: str, key: str = "", patience_s: float = PATIENCE_S) -> Respo
 
 
 def _refuse(given: Mapping[str, Any], why: str) -> None:
-    """Raise ConfigError if any of the given options is set.
-
-    ``why`` is the reason why these options have no effect.
-    """
+    """Raise ConfigError if an option is set. ``why`` says why these options have no effect."""
     for name, value in given.items():
         if value:
             raise ConfigError(f"model.{name} has no effect: {why}.", "Remove one of the two.")
