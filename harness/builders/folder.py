@@ -195,6 +195,7 @@ def locked_stages(folder: Path, out: Path) -> Iterator[Stages]:
     """Lock the folder with a build's saved stages during the block, and yield the stages.
 
     The folder is created if it is missing. Messages name ``out``, the folder that the build writes.
+
     Raises:
         RunConflict: If another process is building, or if ``folder`` contains other files.
         StoreFailed: If ``folder`` cannot be written.

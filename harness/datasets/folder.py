@@ -166,6 +166,7 @@ def parquet_rows(path: Path, query: str, **values: Any) -> Iterator[dict[str, An
 
     The query is in DuckDB's dialect. It refers to the file as ``$file``, and to other ``values`` by
     their names.
+
     Raises:
         DataInvalid: If the file is not Parquet, or has no such columns.
         ExtraMissing: If DuckDB is not installed.

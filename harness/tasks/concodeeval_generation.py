@@ -129,6 +129,7 @@ class ConCodeEvalGeneration(ConCodeEval):
 
         The details of ``valid`` list the `Constraints` that apply to the sample. If the validator
         cannot decide, ``valid`` has no value.
+
         Raises:
             NoAnswerBlock, UnparseableDocument: If the sample cannot be found or read. The error has
                 the scores.

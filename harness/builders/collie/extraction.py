@@ -219,6 +219,7 @@ class ExtractionPlan(Struct, frozen=True):
 
 def extract_batch(plan: ExtractionPlan, batch: tuple[str, Sequence[Document]]) -> Yield:
     """Extract strings and candidates from ``batch``: a source's name and some of its documents.
+
     Raises:
         HarnessError: If a document causes an error. The message names the document.
     """

@@ -273,6 +273,7 @@ def find_structures(names: list[str]) -> list[Structure]:
 
     A name is ``paper`` (all 13 structures of the paper), the name of one of the 13, a YAML file, or
     a folder of YAML files.
+
     Raises:
         ConfigError, DataInvalid: If a file is invalid, or two structures have the same name.
         DataMissing: If there is no such structure, file or folder, or a file cannot be read.

@@ -76,6 +76,7 @@ async def build(
 
     ``asking`` calls the models, ``stages`` saves the result of the screening, and ``status`` is
     called with progress messages.
+
     Raises:
         ConfigError: If a setting is invalid, or if a model's first replies cannot be read.
         DataInvalid: If a stage drops all chats, or the model names no domains.

@@ -244,6 +244,7 @@ read_items = partial(read_all, item=_item)  # yields the items of a file
 
 def read_words(path: Path) -> frozenset[str]:
     """Return the words in a file (one per line), in lower case, and those in `LONG_WORDS`.
+
     Raises:
         DataInvalid: If the file is not UTF-8 text, or has no words.
     """

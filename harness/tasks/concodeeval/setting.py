@@ -222,6 +222,7 @@ class ConCodeEval:
 
         ``fields`` and ``shots`` have the values of the template's fields, for the instance and for
         each shot.
+
         Raises:
             ConfigError: If there are shots but the prompt has no place for them.
         """

@@ -186,6 +186,7 @@ def read_items(
     path: Path, categories: Sequence[Category] = CATEGORIES
 ) -> Iterator[FollowBenchItem]:
     """Yield the items of some categories at levels 1 to 5, from a file or the authors' folder.
+
     Raises:
         DataInvalid: If a row is malformed or a level is missing.
     """

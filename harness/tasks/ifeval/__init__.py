@@ -82,6 +82,7 @@ class IFEvalTask:
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return the data's name and hash, the kind of verdicts, and versions of checks and tools.
+
         Raises:
             ConfigError, DataMissing: If an instruction needs a library or data that is missing.
         """

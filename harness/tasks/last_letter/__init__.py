@@ -186,6 +186,7 @@ class LastLetterTask:
 
     def score_parsed(self, instance: One, answer: str) -> Mapping[str, Score]:
         """Return ``correct``, without a verdict, for the letters that a judge found in a reply.
+
         Raises:
             Unparseable: If ``answer`` is not a sequence of letters.
         """

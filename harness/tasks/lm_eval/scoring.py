@@ -42,6 +42,7 @@ def responses(document: LmDocument, text: str) -> list[Any]:
     """Return what lm-eval's model would return for each request of a document.
 
     ``text`` is the reply: the model's answer, or log-likelihoods as JSON.
+
     Raises:
         Unparseable: If the text does not hold log-likelihoods for all requests.
     """

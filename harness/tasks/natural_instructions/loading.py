@@ -124,6 +124,7 @@ _JSON_KEYS = {**TEXT_FIELDS, **{key.title().replace("_", " "): key for key in _O
 
 def task_files(path: Path) -> dict[str, Path]:
     """Map task names to their files (those in a folder, or a single file), sorted by name.
+
     Raises:
         DataInvalid: If there is no task, or two tasks have the same name.
         DataMissing: If the folder cannot be read.
