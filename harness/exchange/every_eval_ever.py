@@ -51,7 +51,7 @@ def write_every_eval_ever(
         result has a value for them.
 
     Raises:
-        ConfigError: If a field is unknown, missing or not one of its choices.
+        ConfigError: If a field is unknown, missing or invalid.
         DataMissing: If nothing was measured.
         StoreFailed: If a file cannot be written.
     """

@@ -269,6 +269,7 @@ def write_parquet(rows: ExportedRows, path: Path) -> None:
     existing file is unchanged.
 
     Raises:
+        ConfigError: If no file may be written at the path.
         ExtraMissing: If DuckDB is not installed.
         StoreFailed: If the file cannot be written.
     """

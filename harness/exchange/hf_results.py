@@ -26,8 +26,8 @@ def write_hf_results(run: ExportedRun, path: Path, fields: Mapping[str, str]) ->
     ``dataset_id`` and ``task_id``, which identify the benchmark on the Hub.
 
     Raises:
-        ConfigError: If a field is unknown, missing or invalid, or if the run's answers are
-            simulated.
+        ConfigError: If a field is unknown, missing or invalid, the run's answers are simulated, or
+            no file may be written at the path.
         DataMissing: If the primary metric was not measured.
         ExtraMissing: If huggingface_hub is not installed.
         StoreFailed: If the file cannot be written.

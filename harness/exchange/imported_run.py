@@ -90,7 +90,7 @@ def number(value: Any, where: str) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class FoundScore:
-    """A score in an imported file. It is ``graded`` if it says that an answer is right or wrong."""
+    """A score in an imported file. ``graded``: whether it says that an answer is right or wrong."""
 
     value: float | None
     graded: bool = False
@@ -108,8 +108,8 @@ def judged(
 
     A score is a verdict if all its values in the file are grades. It is also a verdict if all its
     values are grades, 0 or 1, and ``is_accuracy`` says so or the user names it. The deciding score
-    is the one that the user ``wanted``, else the tool's ``headline``, else the first verdict or, if
-    there is none, the first score with a value.
+    is the one that the user ``wanted``. By default it is a verdict or, if there are none, a score
+    with a value: the tool's ``headline`` if it is one of them, else the first of them.
 
     Args:
         found: The attempts, each with its scores.

@@ -42,7 +42,7 @@ def write_inspect(run: ExportedRun, path: Path) -> None:
     On failure, an existing file is unchanged.
 
     Raises:
-        ConfigError: If the path has another suffix.
+        ConfigError: If the path has another suffix, or no file may be written there.
         ExtraMissing: If Inspect is not installed.
         StoreFailed: If the file cannot be written.
     """

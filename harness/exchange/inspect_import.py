@@ -56,7 +56,11 @@ FINISH_REASONS = {"max_tokens": "length", "model_length": "length"}
 
 
 def is_inspect_log(path: Path) -> bool:
-    """Return whether a file begins like an Inspect log. The rest of it may be malformed."""
+    """Return whether a file begins like an Inspect log. The rest of it may be malformed.
+
+    Raises:
+        DataInvalid, DataMissing, StoreFailed: As `opened` does.
+    """
     with opened(path) as file:
         begins = file.read(1 << 16)
     if begins[:4] == b"PK\x03\x04":

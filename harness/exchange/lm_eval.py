@@ -45,7 +45,11 @@ SAMPLE = re.compile(r"sample-(\d{1,9})")  # the filter of one of k exported samp
 
 
 def is_lm_eval(path: Path) -> bool:
-    """Return whether a file begins like lm-eval's samples. The rest of it may be malformed."""
+    """Return whether a file begins like lm-eval's samples. The rest of it may be malformed.
+
+    Raises:
+        DataInvalid, DataMissing, StoreFailed: As `opened` does.
+    """
     with opened(path) as file:
         begins = file.read(1 << 16).lstrip()
     return begins[:1] == b"{" and b'"doc_id"' in begins
@@ -288,6 +292,7 @@ def write_lm_eval(run: ExportedRun, path: Path) -> tuple[int, int]:
         nor a score.
 
     Raises:
+        ConfigError: If no file may be written at the path.
         StoreFailed: If the file cannot be written.
     """
     several = bool((run.index.attempts.sample > 0).any())

@@ -104,7 +104,7 @@ def config(dark: bool = False) -> dict[str, Any]:
 
 
 def image(figure: Figure, form: str, subtitle: str = "") -> bytes:
-    """Return a figure as the content of an image file: svg, pdf or png (at double resolution).
+    """Return a figure as an image file's content. ``form`` is svg, pdf or png (double resolution).
 
     Raises:
         ValueError: If the chart contains a URL.

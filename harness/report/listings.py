@@ -114,7 +114,8 @@ _SAMPLES = {"text": "TEXT", "whole number": "3", "number": "0.5", "mapping": "{â
 def example(name: str, card: Card, *, judge: bool = False) -> str:
     """Return an example of a checker (or, if ``judge``, a judge) in a run file.
 
-    It has the required options. A checker without any has its first option that is null by default.
+    The example sets the required options. For a checker without required options, it sets the first
+    option whose default is null.
     """
     given = [one for one in card.options if one.default is None and one.name not in FROM_ROW]
     if not judge and not any(one.default is None for one in card.options):

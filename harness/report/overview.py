@@ -271,7 +271,7 @@ def _scores(run: ReportedRun) -> Iterator[ScoreMean]:
 
 
 def _validated(runs: Sequence[ReportedRun]) -> Iterator[tuple[str, str]]:
-    """Yield each judge with a note: how it agrees with human labels, or "not validated"."""
+    """Yield each judge with its agreement with human labels, or a note that it has no labels."""
     for name in dict.fromkeys(name for run in runs for name in run.metrics.judges):
         known = [
             (run.name, found.agreement)
@@ -297,7 +297,7 @@ def _validated(runs: Sequence[ReportedRun]) -> Iterator[tuple[str, str]]:
 
 
 def score_kind(run: ReportedRun, score: str) -> ScoreKind:
-    """Return the source of a score: a panel, a judge, a check, or another measure."""
+    """Return a score's source: "panel", "judge", "check" (a verdict) or "score" (a number)."""
     for name, judge in run.metrics.judges.items():
         if score.startswith(f"{name}."):
             return "panel" if judge.of else "judge"

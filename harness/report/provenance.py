@@ -32,7 +32,7 @@ _ELSEWHERE = ("run", "sessions", "packages", "host.name", "variant")  # shown el
 
 
 def differences(runs: Sequence[ReportedRun]) -> Table | None:
-    """Build a table of settings that differ, or None. Values like the first run's are dimmed."""
+    """Build a table of settings that differ, or return None. Values like the first's are dimmed."""
     rows = []
     for key, (first, *others) in _differing(runs).items():
         cells = [Cell(in_words(value), style="dim" * (value == first)) for value in others]
@@ -80,7 +80,7 @@ def _setting(key: str) -> str:
 
 
 def prompts(runs: Sequence[ReportedRun]) -> list[str]:
-    """Return, for each run, the settings that differ between runs, except those of models."""
+    """Describe, for each run, the settings that differ between runs, except those of models."""
     own = {k: v for k, v in _differing(runs).items() if not k.startswith("model.")}
     return [
         ", ".join(f"{_setting(key)} {in_words(values[at])}" for key, values in own.items())
@@ -105,7 +105,7 @@ def extraction_of(run: ReportedRun) -> str:
 def in_words(value: Any) -> str:
     """Return a setting's value in words.
 
-    A boolean becomes yes or no, and None becomes "default".
+    A boolean becomes yes or no, None "default", and an empty list or mapping "none".
 
     >>> in_words({"n": 2, "fields": ["a", "b"], "strict": True})
     'n: 2; fields: a, b; strict: yes'
@@ -146,7 +146,7 @@ def packages(runs: Sequence[ReportedRun]) -> Table:
 def by_key(
     title: str, heading: str, runs: Sequence[ReportedRun], told: Sequence[Mapping[str, Any]]
 ) -> Table:
-    """Build a table with a row per key and a column per run; ``told`` has each run's values."""
+    """Build a table of the runs' values, ``told``: a row per key with values, a column per run."""
     keys = dict.fromkeys(key for one in told for key in one)
     rows = [[key, *(_shown(one.get(key)) for one in told)] for key in keys]
     shown = [row for row in rows if any(row[1:])]

@@ -136,13 +136,14 @@ def report_on(
         asked: The score, round, groups and statistical unit of the comparison.
         baseline: The name of the baseline (default: the first run).
         indexes: The runs' indexes, if they have been read already.
-        texts: Whether to read the attempts' texts, which takes long for large runs. If False,
-            reasons, constraints, panels and costs are omitted.
+        texts: Whether to read the attempts' texts, which takes long for large runs. If False, there
+            are no reasons, constraints, panels, validations and latencies. Costs are then known
+            only if the saved metrics have them.
         quick: Whether to omit groups and comparisons as well.
 
     Raises:
         ConfigError: If the baseline, score, round or a label is unknown.
-        RunConflict: If compared runs have different tasks, data sets or primary metrics.
+        RunConflict: If differences in task, data set or primary metric prevent a comparison.
     """
     variants, runs, findings = [], [], {}
     texts = texts and not quick

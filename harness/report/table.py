@@ -63,9 +63,7 @@ class Column:
     text: bool = False  # left-aligned, and may be folded
     hide: int = 0  # order in which narrow terminals hide columns; 0 for never
     over: str = ""  # a heading shared with neighbouring columns
-    rate: bool = (
-        False  # fractions (on the page: percentages) or, signed, their differences (points)
-    )
+    rate: bool = False  # fractions, or differences of fractions; per cent or points on the page
 
     def show(self, value: object) -> str:
         """Format a cell's value as text. An unknown value is ``n/a``."""

@@ -296,11 +296,7 @@ async def _start(send: Send, status: int, headers: Mapping[str, str]) -> None:
 
 
 def _checked_headers(scope: Message, port: int) -> dict[str, str]:
-    """Return a request's headers.
-
-    Raises:
-        Refused: If the request did not come from this server's page.
-    """
+    """Return a request's headers, or raise `Refused` for a wrong method, Host or Origin."""
     if scope["method"] not in ("GET", "POST"):
         raise Refused(405, "Only GET and POST are answered.")
     pairs = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope["headers"]]

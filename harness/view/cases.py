@@ -274,10 +274,7 @@ def _numbered(columns: Sequence[Ints]) -> tuple[Ints, NDArray[np.int32]]:
 
 
 def _distinct(columns: Sequence[Ints]) -> Ints:
-    """Return the sorted distinct values of all columns.
-
-    `numpy.unique` is not used because it hashes, which takes four times as long.
-    """
+    """Return all columns' distinct values, sorted: faster than `numpy.unique`, which hashes."""
     values = np.sort(np.concatenate([np.zeros(0, np.int64), *columns]))
     return values[changes(values)]
 
@@ -300,10 +297,7 @@ class _Searched(msgspec.Struct, gc=False):
     scores: dict[str, _Said] = {}
 
     def has(self, wanted: str) -> bool:
-        """Return whether any text of the attempt contains ``wanted``, ignoring case.
-
-        ``wanted`` must be in lower case.
-        """
+        """Return whether any text of the attempt, in lower case, contains ``wanted``."""
         texts = (self.instance, self.text, self.reasoning, self.feedback, self.error)
         more = (message.content for message in self.request.messages)
         reasons = (score.reason for score in self.scores.values())
@@ -311,10 +305,7 @@ class _Searched(msgspec.Struct, gc=False):
 
 
 class TextSearch:
-    """A search for a string in the lines of a file, ignoring case.
-
-    Each call to `search_on` searches the next part of the file.
-    """
+    """A search for a string in the attempts of a file, ignoring case, one part after another."""
 
     def __init__(self, path: Path, query: str) -> None:
         self._path, self._wanted = path, query.lower()

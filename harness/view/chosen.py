@@ -70,7 +70,7 @@ class _Line(FailedLine, kw_only=True, gc=False):
 class LiveOverview(Overview, frozen=True, kw_only=True):
     """The overview of a live page."""
 
-    indexed: float  # share of the attempts that were read so far
+    indexed: float  # share of the runs' files that is indexed, 0 to 1
 
 
 class Chosen:
@@ -105,8 +105,8 @@ class Chosen:
     async def changes(self, seen: object) -> tuple[object, object] | None:
         """Return the current state and an event's data, or None if the state is still ``seen``.
 
-        The event contains the `version`, and the share of the attempts that is ``indexed``. If both
-        are unchanged, the event means that the status of a session in progress has changed.
+        The event contains the `version`, and the share of the files that is ``indexed``. If both
+        are unchanged, one of the runs' files has changed, for example a session's status.
         """
         self._refresh()
         paths = [one.folder.path / name for one in self.followed for name in FILES]
@@ -121,10 +121,7 @@ class Chosen:
             await one.ready.wait()
 
     async def overview(self) -> LiveOverview:
-        """Return the latest overview.
-
-        If the overview is outdated, a new one is computed in the background.
-        """
+        """Return the latest overview. If that is outdated, compute a new one in the background."""
         await self.ready()
         self._refresh()
         with contextlib.suppress(TimeoutError):
@@ -292,11 +289,9 @@ class Chosen:
         return {**counts, "done": done, "page": page}
 
     async def _search(self, query: str, indexes: Sequence[AttemptIndex]) -> tuple[Any, float]:
-        """Continue the search for a string for a short time.
+        """Continue a search for a short time.
 
-        Returns:
-            The offsets found so far in each run's file, and the fraction of the files searched so
-            far.
+        Return the offsets found so far in each run's file, and the share of the files searched.
         """
         searches = []
         for one, index in zip(self.followed, indexes, strict=True):

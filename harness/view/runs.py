@@ -46,10 +46,7 @@ class RunSummary(Struct, frozen=True, kw_only=True):
 
 
 class RunList:
-    """The runs in some folders.
-
-    Runs are read again only if their files have changed since the last look.
-    """
+    """The runs in some folders. A look reads again only the runs whose files have changed."""
 
     def __init__(self, roots: Iterable[Path]) -> None:
         self._roots = list(dict.fromkeys(roots))
@@ -132,9 +129,8 @@ def summary(
     done = None if planned is None or owed is None else planned - owed
     state: State = _state(manifest)
     works = status is not None and status.works()
-    if status is not None and (
-        works or done is None
-    ):  # without an end, only the status has figures
+    # Without an end, only the status has figures.
+    if status is not None and (works or done is None):
         done, planned = status.done, status.planned
         rate = status.passed / status.judged if status.judged else None
         shown = {"rate": rate, "n": status.judged, "cost_usd": status.cost_usd}
@@ -182,10 +178,7 @@ def why_ended(manifest: Mapping[str, Any]) -> str:
 
 
 def stamp(path: Path) -> tuple[int, int] | None:
-    """Return a file's time of modification (in nanoseconds) and its size in bytes.
-
-    The result is None if there is no such file.
-    """
+    """Return a file's modification time (ns) and size (bytes), or None if there is no such file."""
     try:
         found = path.stat()
     except OSError:

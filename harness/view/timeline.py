@@ -140,10 +140,9 @@ def _whole(values: NDArray[Any]) -> list[int]:
 def _quantiles(
     places: NDArray[np.intp], values: NDArray[Any], n: int
 ) -> tuple[list[float | None], list[float | None]]:
-    """Return two lists: the median and the 95th percentile of the values in each bin.
+    """Return the medians and the 95th percentiles of the values in ``n`` bins (None: no values).
 
-    ``places`` has the bin of each value, and ``n`` is the number of bins. A bin without values has
-    None.
+    ``places`` has the bin of each value.
     """
     known = ~np.isnan(values)
     places, values = places[known], values[known]

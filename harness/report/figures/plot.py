@@ -96,7 +96,7 @@ class Runs:
     def measured(
         self, run: ReportedRun, *labels: str, last: bool = False
     ) -> Mapping[tuple[str, ...], SampleStatistic]:
-        """Return a run's primary metric by group of the labels, over first or ``last`` answers."""
+        """Return a run's `measure` by group of the labels, over first or ``last`` answers."""
         first = self.several_rounds and not last
         answers = scored(run.attempts.last_rounds(1 if first else None), self.measure or "")
         return values_by(answers, self.measure or PASS_RATE, *labels)

@@ -48,7 +48,7 @@ def by_label(runs: Runs, measure: Measure | None = None) -> dict[str, Measured]:
 
 
 def largest(measured: Measured) -> tuple[list[str], str]:
-    """Return the groups with the most samples, judged or not, and a note on omitted groups."""
+    """Return the result of `most` for the groups' numbers of samples, judged or not."""
     sizes: dict[str, int] = {}
     for groups in measured.values():
         for group, part in groups.items():
@@ -57,7 +57,7 @@ def largest(measured: Measured) -> tuple[list[str], str]:
 
 
 def most(sizes: Mapping[str, int]) -> tuple[list[str], str]:
-    """Return the `MOST_GROUPS` largest groups, in natural order, and a note on omitted groups."""
+    """Return the `MOST_GROUPS` largest groups, in natural order, and a note if others are omitted."""
     kept = sorted(sizes, key=lambda name: (-sizes[name], natural(name)))[:MOST_GROUPS]
     only = f"The {len(kept)} largest of {len(sizes):,} groups." if len(kept) < len(sizes) else ""
     return sorted(kept, key=natural), only
@@ -322,7 +322,7 @@ def _over_k(metrics: Metrics, shown_name: str, series: str) -> Iterator[Point]:
 
 
 def calibration_figure(found: JudgeValidation) -> Figure | None:
-    """Draw a judge's calibration curve (DeGroot and Fienberg 1983), if it gave probabilities."""
+    """Draw a judge's calibration curve, or return None if the judge gave no probabilities."""
     headings = ("probability of yes", "mean", "reference says yes", "95% interval", "n")
     sheet = Sheet(Runs.of([]), *headings)
     for one in found.calibration.bins:
