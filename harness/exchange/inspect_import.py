@@ -295,7 +295,7 @@ def _usage(sample: EvalSample, where: str) -> tuple[Usage | None, float | None]:
 
 
 def _is_accuracy(header: EvalLog) -> Callable[[str], bool]:
-    """Return a function that says whether a score, given by its name, is an accuracy."""
+    """Return a function that says whether a score with a given name is, or may be, an accuracy."""
     metrics: dict[str, set[str]] = {}
     for score in header.results.scores if header.results else ():
         full = score.name if score.name == score.scorer else f"{score.scorer}.{score.name}"

@@ -112,7 +112,7 @@ class OpenTelemetry:
         return {key: value for key, value in found.items() if value not in (None, "")}
 
     def _texts(self, attempt: Attempt) -> dict[str, str]:
-        """Return an attempt's answer and prompt as attributes, if the user allows texts."""
+        """Return an attempt's prompt and answer as attributes, or {} if texts must not be sent."""
         if not self._content:
             return {}
         asked = [_message(one) for one in attempt.request.get("messages", ())]
@@ -125,7 +125,6 @@ class OpenTelemetry:
 
 
 def _message(message: Any) -> dict[str, Any]:
-    """Return a message in the form that the semantic conventions prescribe."""
     role, content = (
         (message["role"], message["content"])
         if isinstance(message, Mapping)

@@ -344,7 +344,7 @@ def _between(ci95: tuple[float, float] | None, unit: ShownUnit, sign: bool = Fal
 
 
 def _change(found: Comparison, unit: ShownUnit) -> str:
-    """Return a difference and its interval, such as ``+60 points (39 to 81)``."""
+    """Return a difference and its interval, as in ``+60 points (39 to 81)``, if they are known."""
     if found.difference is None:
         return "no difference known"
     scale, digits = (100, unit.digits) if unit.percent else (1, 3)

@@ -68,7 +68,7 @@ def _differing(runs: Sequence[ReportedRun]) -> dict[str, list[Any]]:
 
 
 def _defaults(task: str) -> dict[str, Any]:
-    """Return the default values of a task's options by dotted key, if the task is installed."""
+    """Return the default values of a task's options by dotted key, or {} if they are unknown."""
     with contextlib.suppress(HarnessError):
         options = kind("tasks").options(task, {}).model_dump(mode="json")
         return flatten({"task": options})

@@ -145,7 +145,6 @@ def _by_model(runs: Sequence[ReportedRun]) -> Table | None:
 
 
 def _groups(runs: Sequence[ReportedRun], label: str) -> Table:
-    """Build a table of the primary metric of all runs, by group of a label."""
     groups = dict.fromkeys(group for run in runs for group in run.metrics.groups.get(label, ()))
     rows = []
     for group in list(groups)[:MOST_GROUPS]:
@@ -173,7 +172,6 @@ def _groups(runs: Sequence[ReportedRun], label: str) -> Table:
 
 
 def _panel(run: ReportedRun, found: PanelFindings) -> Table:
-    """Build a table of a panel's judges and of how often they disagree."""
     rows = [[one.judge, one.yes, one.yes.n, one.agrees, one.agrees.ci95] for one in found.members]
     split = found.split
     footer = Row(["the judges disagree", "", split.n, split, split.ci95])

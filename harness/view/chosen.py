@@ -143,7 +143,6 @@ class Chosen:
 
     @property
     def _indexed(self) -> float:
-        """The share of the files that is indexed."""
         if not any(one.behind for one in self.followed):
             return 1.0
         return sum(one.indexed for one in self.followed) / sum(one.size for one in self.followed)

@@ -57,7 +57,7 @@ def largest(measured: Measured) -> tuple[list[str], str]:
 
 
 def most(sizes: Mapping[str, int]) -> tuple[list[str], str]:
-    """Return the `MOST_GROUPS` largest groups, in natural order, and a note if others are omitted."""
+    """Return the `MOST_GROUPS` largest groups in natural order, and a note ("" if they are all)."""
     kept = sorted(sizes, key=lambda name: (-sizes[name], natural(name)))[:MOST_GROUPS]
     only = f"The {len(kept)} largest of {len(sizes):,} groups." if len(kept) < len(sizes) else ""
     return sorted(kept, key=natural), only

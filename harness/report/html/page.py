@@ -119,7 +119,6 @@ def drawable(told: Overview) -> Overview:
 
 
 def _noscript(told: Overview) -> str:
-    """Return the answer and the table of results as HTML."""
     lines = [told.title, told.answer.sentence, *told.answer.support, *told.warnings]
     first, *others = map(marked, lines)
     return "\n".join([
