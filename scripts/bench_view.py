@@ -211,7 +211,7 @@ def filtering(root: Path, folder: RunFolder, lines: int, times: int) -> None:
         start = time.perf_counter()
         found = {"done": 0, "cases": 0}
         while found["done"] < 1:
-            found = web.get(f"api/cases?q=%20{lines - 3}").json()
+            found = web.get(f"api/cases?q=%22%20{lines - 3}%22").json()
         took = time.perf_counter() - start
         print(f"  {'search: the whole file':<28}{took:9.2f}  ({found['cases']} found)")
         print(f"  memory at most {memory(pid):.0f} MB")

@@ -1,30 +1,25 @@
 """Selects the cases that the page's filters ask for.
 
 A case is one sample of an instance, with a cell for each run. A million attempts can be filtered
-without reading any text, because only columns are used. Searches for text are the exception: they
-read the files in the background (`TextSearch`).
+without reading any text, because only columns are used. Texts are read by `TextSearch` only.
 """
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.records import OUTCOMES, Message
+from harness.records import OUTCOMES
 from harness.store.columns import NOT_JUDGED, Bools, Values, changes
 from harness.store.index import AttemptIndex
 
 VERDICTS = {"passed": 1, "failed": 0, "not judged": NOT_JUDGED}
 MISSING = -1  # the row of a cell that a run does not have
-SEARCH_BYTES = 1 << 20  # read at once: a search must not hold up other requests
 _NO_ROWS = np.empty(0, np.intp)
 
 Ints = NDArray[np.int64]
@@ -277,67 +272,3 @@ def _distinct(columns: Sequence[Ints]) -> Ints:
     """Return all columns' distinct values, sorted: faster than `numpy.unique`, which hashes."""
     values = np.sort(np.concatenate([np.zeros(0, np.int64), *columns]))
     return values[changes(values)]
-
-
-class _Asked(msgspec.Struct, gc=False):
-    messages: list[Message] = []
-
-
-class _Said(msgspec.Struct, gc=False):
-    reason: str = ""
-
-
-class _Searched(msgspec.Struct, gc=False):
-    instance: str
-    request: _Asked
-    text: str | None = None
-    reasoning: str | None = None
-    feedback: str | None = None
-    error: str | None = None
-    scores: dict[str, _Said] = {}
-
-    def has(self, wanted: str) -> bool:
-        """Return whether any text of the attempt, in lower case, contains ``wanted``."""
-        texts = (self.instance, self.text, self.reasoning, self.feedback, self.error)
-        more = (message.content for message in self.request.messages)
-        reasons = (score.reason for score in self.scores.values())
-        return any(text and wanted in text.lower() for text in (*texts, *more, *reasons))
-
-
-class TextSearch:
-    """A search for a string in the attempts of a file, ignoring case, one part after another."""
-
-    def __init__(self, path: Path, query: str) -> None:
-        self._path, self._wanted = path, query.lower()
-        # If the JSON of a line does not contain the text, none of its texts does. Only ASCII is
-        # compared here, where lower case needs no decoding.
-        parts = re.findall(r"[\x20-\x7e]+", json.dumps(self._wanted, ensure_ascii=False)[1:-1])
-        self._in_json = max(parts, key=len, default="").encode()
-        self._decode = msgspec.json.Decoder(_Searched).decode
-        self._offsets: list[int] = []
-        self.size = 0  # bytes that were searched
-
-    @property
-    def hits(self) -> Ints:
-        """The offsets of the lines found so far."""
-        return np.array(self._offsets, np.int64)
-
-    def search_on(self, end: int) -> None:
-        """Search the next part of the lines before the offset ``end``."""
-        with self._path.open("rb") as file:
-            file.seek(self.size)
-            block = file.read(min(SEARCH_BYTES, end - self.size))
-            block += b"" if block.endswith(b"\n") else file.readline()
-        for at in self._candidates(block):
-            line = block[at : block.find(b"\n", at) + 1]
-            if self._decode(line).has(self._wanted):
-                self._offsets.append(self.size + at)
-        self.size += len(block)
-
-    def _candidates(self, block: bytes) -> Iterator[int]:
-        lower = block.lower()
-        at = lower.find(self._in_json)
-        while at >= 0 and at < len(block):
-            yield lower.rfind(b"\n", 0, at) + 1
-            end = lower.find(b"\n", at)
-            at = -1 if end < 0 else lower.find(self._in_json, end + 1)

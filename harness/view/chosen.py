@@ -32,9 +32,10 @@ from harness.store.index import AttemptIndex
 from harness.store.json_lines import decoded_at
 from harness.store.run_folder import RunFolder
 from harness.store.run_status import read_status
-from harness.view.cases import MISSING, CaseFilter, CaseTable, Findings, TextSearch
+from harness.view.cases import MISSING, CaseFilter, CaseTable, Findings
 from harness.view.followed import Followed, in_thread, timed
 from harness.view.runs import FILES, stamp, why_ended
+from harness.view.text_search import TextSearch
 
 MOST_TEXTS = 200_000  # attempts up to which reasons, constraints and costs are computed
 QUICK_TEXTS = 5_000  # attempts up to which the first overview has everything
@@ -301,8 +302,8 @@ class Chosen:
         until = time.monotonic() + SEARCH_S
         sizes = [one.indexed for one in self.followed]
         for search, size in zip(searches, sizes, strict=True):
-            while search.size < size and time.monotonic() < until:
-                await in_thread(partial(search.search_on, size), yielding=True)
+            if search.size < size:
+                await in_thread(partial(search.search_on, size, until), yielding=True)
         done = sum(min(search.size, size) for search, size in zip(searches, sizes, strict=True))
         return [search.hits for search in searches], done / max(1, sum(sizes))
 

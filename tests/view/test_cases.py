@@ -1,4 +1,4 @@
-"""Which cases a filter selects, and in which order; searches for texts."""
+"""Which cases a filter selects, and in which order."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.records import Message, Score
+from harness.records import Score
 from harness.store.attempt_lines import AttemptLines
 from harness.store.index import AttemptIndex, AttemptLine
-from harness.view.cases import MISSING, CaseFilter, CaseTable, Findings, FoundCases, TextSearch
+from harness.view.cases import MISSING, CaseFilter, CaseTable, Findings, FoundCases
+from harness.view.text_search import TextSearch
 from tests.store.test_index import attempt
 from tests.store.test_index_following import add
 
@@ -120,35 +121,11 @@ def test_no_attempts_are_no_cases(tmp_path: Path) -> None:
     assert find(CaseTable(["x", "y"], [index, index]), sort="fails", differ="1") == []
 
 
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        ("an answer", ["b/0:21", "a/0:11"]),  # not the first attempt of a case
-        ("AN ANSWER", ["b/0:21", "a/0:11"]),
-        ("größe", ["a/1:1-"]),
-        ("«X»", ["a/1:1-"]),
-        ('said "no"\n', ["c/0:-1"]),
-        ("outcome", []),  # a key of the JSON, not a text
-        ("c", ["c/0:-1"]),  # an instance's name
-        ("nowhere", []),
-    ],
-)
-def test_texts_are_found_in_any_case(table: CaseTable, query: str, expected: Sequence[str]) -> None:
+def test_a_search_selects_cases(table: CaseTable) -> None:
     hits = []
     for index in table.indexes:
-        search = TextSearch(index.path, query)
-        size = index.path.stat().st_size
-        while search.size < size:
-            search.search_on(size)
+        search = TextSearch(index.path, "answer")
+        search.search_on(index.path.stat().st_size)
         hits.append(search.hits)
-    assert find(table, Findings(hits=hits), q=query) == expected
-
-
-def test_prompts_and_reasons_are_searched(tmp_path: Path) -> None:
-    request = {"messages": [Message("user", "Name a zebra.")]}
-    scores = {"rule": Score(False, False, "too many ÄPFEL")}
-    path = add(tmp_path / "attempts.jsonl", attempt(), attempt("b", request=request, scores=scores))
-    for query in ("ZEBRA", "äpfel"):
-        search = TextSearch(path, query)
-        search.search_on(path.stat().st_size)
-        assert len(search.hits) == 1
+    found = find(table, Findings(hits=hits), q="answer")
+    assert found == ["b/0:21", "a/0:11"]  # not the first attempt of a case
