@@ -44,11 +44,11 @@ from harness.config.run_file import of_k
 from harness.config.sections import CheckSection
 from harness.errors import ConfigError, RunConflict, nearest
 from harness.records import OUTCOMES
-from harness.store.calls import answers, read_calls, timed_calls
+from harness.store.calls import NO_CALLS, answers, read_calls, timed_calls
 from harness.store.columns import AttemptTable, Bools
 from harness.store.index import AttemptIndex
 from harness.store.judgements import FAILED, Judgement, read_register
-from harness.store.run_folder import RunFolder
+from harness.store.run_folder import RunFolder, read_prices
 
 Outcome = Literal["failed", "too few to tell", "passed"]  # worst first
 
@@ -227,8 +227,16 @@ def _cost(folder: RunFolder, run: Variant, name: str, most: float) -> Decision:
     if calls.n_without_cost:
         unknown = f"{calls.n_without_cost:,} of {calls.n:,} calls"
         said = f"The cost of {unknown} of the run {run.name!r} is unknown."
-        remedy = "Set model.price, such as {input: 0.15, output: 0.6}, and run again."
-        raise ConfigError(said, f"{remedy} See docs/prices.md.")
+        parts = {"model": (run.metrics.model, calls.model or calls)}
+        for judge, facts in run.metrics.judges.items():
+            parts[f"judges.{judge}.model"] = facts.model, calls.judges.get(judge, NO_CALLS)
+        lacking = {key: model for key, (model, own) in parts.items() if own.n_without_cost}
+        keys = " and ".join(f"{key}.price ({model})" for key, model in lacking.items())
+        remedy = f"Set {keys}, such as {{input: 0.15, output: 0.6}}, and run again: no call is"
+        remedy += " repeated, and the cost of recorded calls is computed (docs/prices.md)."
+        if lacking.keys() <= read_prices(folder.path).keys():
+            remedy = "Their replies report no tokens. Test another figure."
+        raise ConfigError(said, remedy)
     value = calls.known_cost_usd / (1 if name == COST else max(run.metrics.n_samples, 1))
     return Decision(
         what=name,

@@ -119,6 +119,7 @@ class CallFigures(Struct, frozen=True, kw_only=True):
     cost_usd: float | None = None
     known_cost_usd: float = 0.0
     paid_usd: float = 0.0
+    computed_usd: float = 0.0
     n_calls_without_cost: int = 0
 
 
@@ -182,7 +183,8 @@ class Metrics(Struct, frozen=True, kw_only=True):
     cost_usd: float | None  # null if any call's cost is unknown
     cost_per_solved_usd: float | None = None
     known_cost_usd: float
-    paid_usd: float = 0.0  # part of cost_usd; the rest came from the cache
+    paid_usd: float = 0.0  # part of known_cost_usd; the rest came from the cache
+    computed_usd: float = 0.0  # part of known_cost_usd; priced after the calls, by their tokens
     n_calls_without_cost: int
     model_calls: CallFigures | None = None  # of the run's own model; null without judges
     judges: dict[str, JudgeFacts] = {}  # a call shared by two judges counts in both

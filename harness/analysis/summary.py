@@ -185,6 +185,7 @@ def _call_figures(calls: CallTotals) -> dict[str, Any]:
         "cost_usd": None if calls.n_without_cost else calls.known_cost_usd,
         "known_cost_usd": calls.known_cost_usd,
         "paid_usd": calls.paid_usd,
+        "computed_usd": calls.computed_usd,
         "n_calls_without_cost": calls.n_without_cost,
     }
 

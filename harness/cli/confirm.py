@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -84,14 +84,17 @@ def _asked(job: Job) -> list[Model]:
 
 
 def _say_unknown(models: Sequence[Model]) -> None:
-    unknown = {
-        str(model.section.name)
-        for model in models
-        if model.price is None and model.host not in OWN_HOSTS
-    }
-    if unknown:
-        names = ", ".join(sorted(unknown))
-        say(f"The price of {names} is unknown, so there is no estimate (docs/prices.md).")
+    if names := unpriced(model for model in models if model.host not in OWN_HOSTS):
+        say(
+            f"The price of {names} is unknown, so there is no estimate. You may set it later and "
+            "run again: the cost of recorded calls is then computed (docs/prices.md)."
+        )
+
+
+def unpriced(models: Iterable[Model]) -> str:
+    """Name the models without a price, each with the key of its section, or return ""."""
+    names = [f"{one.section.name} ({one.where})" for one in models if one.usual_price is None]
+    return ", ".join(dict.fromkeys(names))
 
 
 def _ask(most: float, settings: Settings, yes: bool) -> None:
@@ -118,10 +121,14 @@ def _confirmed(job: Job) -> bool:
     return job.plan().count()[0] <= planned and job.run.rounds.max <= rounds
 
 
-def cost_text(cost: EstimateRange | None) -> str:
-    """Format an estimated cost. If it is unknown (None) or has no upper bound, say why."""
+def cost_text(cost: EstimateRange | None, models: Iterable[Model] = ()) -> str:
+    """Format the estimated cost of calls to models. If it has no upper bound, say why.
+
+    If it is unknown (None), name the models without a price.
+    """
     if cost is None:
-        return "unknown: the model has no price ('harness prices' says how to add one)"
+        lacking = f"no price for {unpriced(models)}"
+        return f"unknown: {lacking} ('harness prices' says how to add one)"
     if cost.high == inf:
         return f"{usd(cost.low)} or more: decoding.max_tokens is not set"
     low, high = usd(cost.low), usd(cost.high)

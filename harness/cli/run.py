@@ -369,7 +369,10 @@ def _show_dry_runs(jobs: Sequence[Job], missing: Sequence[str]) -> None:
         rows = {
             "all": f"{len(jobs):,} runs, one after another; a shared call is paid once",
             "calls to pay": _spread(sum((one.model.calls for one in found), EstimateRange())),
-            "cost": cost_text(sum(known, EstimateRange()) if len(known) == len(found) else None),
+            "cost": cost_text(
+                sum(known, EstimateRange()) if len(known) == len(found) else None,
+                [model for job in jobs for model in job.models],
+            ),
         }
         output.print()
         show_facts(rows, "bold")
@@ -399,7 +402,7 @@ def _rows(job: Job, found: DryRun) -> dict[str, str]:
     if run.polish:
         calls = "one more call per prompt and feedback, not counted above"
         rows["polished by"] = f"{run.polish.name}: {calls}"
-    cost = cost_text(found.total_usd)
+    cost = cost_text(found.total_usd, job.models)
     if job.judges:
         from harness.run.judges import judge_warnings  # not imported for a run without judges
 
@@ -408,7 +411,9 @@ def _rows(job: Job, found: DryRun) -> dict[str, str]:
             calls = f"{_spread(own.calls)} call{'s' * (own.calls.high != 1)}"
             if isinstance(judge.judge, Conversing):
                 calls += " and those that follow from its replies"
-            said = f"{model.name or model.backend}: {calls}, cost {cost_text(own.usd)}"
+            said = (
+                f"{model.name or model.backend}: {calls}, cost {cost_text(own.usd, [judge.model])}"
+            )
             rows[f"judge {judge.name}"] = said
         for name, text in judge_warnings(job.judges, job.instances):
             rows[f"judge {name}"] = f"{text}\n{rows[f'judge {name}']}"

@@ -18,7 +18,7 @@ from harness.report.comparison import TESTS, score_name
 from harness.report.cross_table import row_name
 from harness.report.runs import Reported, ReportedRun
 from harness.report.table import Column, ShownUnit
-from harness.report.text import p_value, printable, usd, which_round
+from harness.report.text import COMPUTED, p_value, printable, usd, which_round
 from harness.scoring import cut
 
 if TYPE_CHECKING:
@@ -276,7 +276,7 @@ def _support(
         yield f"Not judged: {_listed(waiting)}. These count neither as passed nor as failed."
     judging = {run.name: _judging(run) for run in runs}
     paid = {
-        printable(one.name): usd(one.cost_usd) + judging[one.name]
+        printable(one.name): usd(one.cost_usd, computed=one.computed_usd) + judging[one.name]
         for one in overviews
         if not one.recorded
     }
@@ -287,6 +287,8 @@ def _support(
         yield f"Cost: {next(iter(paid.values()))} each{'' if alike else f'; calls: {told}'}."
     elif paid:
         yield f"Cost: {', '.join(f'{name} {cost}' for name, cost in paid.items())}."
+    if any(one.computed_usd for one in overviews):
+        yield COMPUTED
 
 
 def _judging(run: ReportedRun) -> str:

@@ -104,6 +104,7 @@ class RunOverview(Struct, frozen=True, kw_only=True):
     not_judged: int
     outcomes: Mapping[str, int]
     cost_usd: float | None
+    computed_usd: float  # part of the cost, as in `Metrics`
     cost_per_solved_usd: float | None
     latency_s: Mapping[str, float] | None
     calls: int
@@ -246,6 +247,7 @@ def _run(
         not_judged=metrics.overall.missing if metrics.overall.n else found.missing,
         outcomes={outcome: metrics.outcomes.get(outcome, 0) for outcome in OUTCOMES},
         cost_usd=None if run.recorded else metrics.cost_usd,
+        computed_usd=metrics.computed_usd,
         cost_per_solved_usd=None if run.recorded else metrics.cost_per_solved_usd,
         latency_s={"median": took.median, "p95": took.quantiles[95]} if took else None,
         calls=metrics.n_calls,

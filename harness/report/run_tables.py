@@ -244,4 +244,6 @@ def _sum_of_money(calls: Metrics | CallFigures) -> str:
         cost += f" ({usd(calls.known_cost_usd)} and {unpriced:,} calls of unknown cost)"
     elif calls.known_cost_usd > calls.paid_usd:
         cost += f" ({usd(calls.paid_usd)} of it paid by this run, the rest before)"
+    if calls.computed_usd:
+        cost += f"; {usd(calls.computed_usd)} of it computed from tokens at a price set afterwards"
     return cost

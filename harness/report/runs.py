@@ -33,7 +33,7 @@ from harness.ports import Effect, Explained, Pictured
 from harness.report.judges import REFERENCE_COLUMNS, reference_cells
 from harness.report.run_tables import PARTIAL
 from harness.report.table import Cell, Column, ShownUnit, Table, TableDocument, table
-from harness.report.text import usd, with_error
+from harness.report.text import COMPUTED, usd, with_error
 from harness.store.calls import CallTotals, read_latencies
 from harness.store.columns import AttemptTable
 from harness.store.index import AttemptIndex
@@ -278,6 +278,8 @@ def runs_table(runs: Mapping[str, Metrics | None]) -> Table:
     ]
     incomplete = any(metrics and not metrics.complete for metrics in runs.values())
     notes = [f"INCOMPLETE: {PARTIAL}"] if incomplete else []
+    if any(metrics and metrics.computed_usd for metrics in runs.values()):
+        notes.append(COMPUTED)
     return table(columns, rows, notes=notes)
 
 
@@ -294,7 +296,8 @@ def _record(metrics: Metrics) -> dict[str, object]:
     record |= {key: getattr(found, key) for key in ("mean", "stderr", "n", "n_clusters", "missing")}
     low, high = found.ci95 or (None, None)
     record |= {"ci95_low": low, "ci95_high": high}
-    return record | {"n_planned": metrics.n_planned, "cost_usd": metrics.cost_usd}
+    costs = {"cost_usd": metrics.cost_usd, "computed_usd": metrics.computed_usd}
+    return record | {"n_planned": metrics.n_planned, **costs}
 
 
 def _run_cells(metrics: Metrics | None) -> list[object]:
@@ -311,7 +314,7 @@ def _run_cells(metrics: Metrics | None) -> list[object]:
         f"{metrics.measure or ''} {with_error(found.mean, found.stderr)}".strip(),
         _any_passed(metrics),
         found.missing,
-        usd(metrics.cost_usd),
+        usd(metrics.cost_usd, computed=metrics.computed_usd),
     ]
 
 
@@ -331,15 +334,17 @@ def cost_table(runs: Sequence[tuple[Metrics, Latencies | None]]) -> Table:
         tokens = f"{usage.input_tokens:,}, {usage.output_tokens:,}" if usage else None
         each = f"{usage.output_tokens / counted:,.1f}" if usage and counted else None
         seconds = f"{took.median:.2f}, {took.quantiles[95]:.2f}" if took else None
-        cost = None if metrics.cost_usd is None else usd(metrics.cost_usd)
+        known = metrics.cost_usd is not None
+        cost = usd(metrics.cost_usd, computed=metrics.computed_usd) if known else None
         calls = [metrics.n_calls, metrics.outcomes["error"]]
         rows.append([metrics.run, *calls, tokens, each, seconds, cost])
     note = (
         "Each call counts once, even if attempts share it. Seconds: median and 95th percentile of "
         "successful calls, excluding answers from the cache. failed: attempts without an answer."
     )
+    notes = [note, *[COMPUTED] * any(metrics.computed_usd for metrics, _ in runs)]
     columns = ["run", "calls", "failed", "tokens in, out", "out a call", "median, 95% s", "cost"]
-    return table(columns, rows, notes=[note])
+    return table(columns, rows, notes=notes)
 
 
 def references(runs: Sequence[ReportedRun]) -> Table | None:

@@ -103,20 +103,24 @@ def percentage(share: float | None, digits: int = 1, sign: bool = False) -> str:
     return f"{100 * share:z.{digits}f}%"
 
 
-def usd(cost: float | None) -> str:
+COMPUTED = "≈: computed from recorded tokens, at a price that was set after the calls."
+
+
+def usd(cost: float | None, *, computed: float = 0.0) -> str:
     """Format an amount in US dollars, or ``unknown`` for None.
 
     It has two decimals from $1 and for $0, four decimals from $0.001, and two significant digits
-    below that.
+    below that. If a part of it was ``computed`` after the calls, it begins with ≈ (see `COMPUTED`).
 
-    >>> usd(1234.5), usd(0.0164), usd(0.0000172), usd(None)
-    ('$1,234.50', '$0.0164', '$0.000017', 'unknown')
+    >>> usd(1234.5), usd(0.0164), usd(0.0000172), usd(None), usd(3, computed=1)
+    ('$1,234.50', '$0.0164', '$0.000017', 'unknown', '≈$3.00')
     """
     if cost is None:
         return "unknown"
+    about = "≈" if computed else ""
     if cost >= 1 or cost == 0:
-        return f"${cost:,.2f}"
-    return f"${cost:.{4 if cost >= 0.001 else 1 - floor(log10(cost))}f}"
+        return f"{about}${cost:,.2f}"
+    return f"{about}${cost:.{4 if cost >= 0.001 else 1 - floor(log10(cost))}f}"
 
 
 def which_round(round_: int | None) -> str:

@@ -174,6 +174,14 @@ async def open_session(
                 for call in batched_calls(replies, "run = ?", run_id):
                     budget.hold(call.key, call.usd)
                 stack.push_async_callback(_close, budget)
+        if folder is not None:
+            folder.write_prices(
+                {
+                    model.where: price
+                    for model in models
+                    if model.backend.cacheable and (price := model.usual_price)
+                }
+            )
         state_limits(models)  # only now: an earlier variant may have set other limits
         session_ = Session(run_id, stop, notices, replies, budget, unused)
         stack.push_async_callback(_close_lanes, session_.lanes)

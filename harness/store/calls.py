@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from math import fsum
+from math import fsum, nan
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.config.prices import Price
 from harness.records import CONSTRAINT_REFUSED, Outcome, Rewriting, Usage
 from harness.store.attempt_lines import ATTEMPT
 from harness.store.columns import LARGEST, AttemptTable, LineName, Rows, changes
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import LineKind, decoded
 from harness.store.judgements import JUDGEMENT, JudgeCall, Judgement
-from harness.store.run_folder import JUDGEMENTS, JUDGES, REFERENCES
+from harness.store.run_folder import JUDGEMENTS, JUDGES, REFERENCES, read_prices
 
 _TOKENS: tuple[str, ...] = Usage.__struct_fields__
 _UNKNOWN = -1
@@ -34,6 +35,8 @@ class CallTotals:
     n_without_usage: int = 0
     known_cost_usd: float = 0.0  # of the calls whose cost is known
     paid_usd: float = 0.0  # the part of known_cost_usd that did not come from the cache
+    # The part of known_cost_usd that was computed, for calls recorded before their price was known.
+    computed_usd: float = 0.0
     n_without_cost: int = 0
     # Calls of the run's model and of the paraphrasing model; None for a run without judges.
     model: CallTotals | None = None
@@ -53,13 +56,21 @@ class CallCounter:
     def __init__(self) -> None:
         # Names are stored as 64-bit hashes, 8 bytes instead of 200: among a million calls, the
         # probability of a collision is 10^-7.
-        self._rows = Rows(name="q", cost="d", paid="b", **dict.fromkeys(_TOKENS, "i"))
+        columns = dict.fromkeys(("cost", "computed"), "d") | dict.fromkeys(_TOKENS, "i")
+        self._rows = Rows(name="q", paid="b", **columns)
 
-    def add(self, name: str, call: RecordedCall) -> None:
-        """Add one recorded, validated call to the totals. ``name`` is the call's id."""
-        cost = float("nan") if call.cost_usd is None else call.cost_usd
+    def add(self, name: str, call: RecordedCall, price: Price | None = None) -> None:
+        """Add one recorded, validated call to the totals.
+
+        Args:
+            name: The call's id.
+            call: The call.
+            price: The model's price, which applies if the call has no recorded cost.
+        """
+        cost = nan if call.cost_usd is None else call.cost_usd
+        computed = _computed(call, price) if price and call.cost_usd is None else nan
         counts = _NOT_COUNTED if call.usage is None else msgspec.structs.astuple(call.usage)
-        self._rows.append(hash(name), cost, not call.cached, *counts)
+        self._rows.append(hash(name), not call.cached, cost, computed, *counts)
 
     def totals(self) -> CallTotals:
         """Return the totals over all distinct calls."""
@@ -75,7 +86,8 @@ class CallCounter:
             counted &= largest(kind) != _UNKNOWN
         n_counted = int(counted.sum())
         tokens = (largest(kind).sum(where=counted, dtype=np.int64) for kind in _TOKENS)
-        cost_usd = largest("cost")
+        recorded = largest("cost")
+        cost_usd = np.where(computed := np.isnan(recorded), largest("computed"), recorded)
         priced = ~np.isnan(cost_usd)
         paid = largest("paid") != 0
         return CallTotals(
@@ -85,6 +97,7 @@ class CallCounter:
             # Exact (fsum), because calls come in no particular order.
             known_cost_usd=fsum(cost_usd[priced]),
             paid_usd=fsum(cost_usd[priced & paid]),
+            computed_usd=fsum(cost_usd[priced & computed]),
             n_without_cost=len(starts) - int(priced.sum()),
         )
 
@@ -105,14 +118,25 @@ class _Called(LineName, gc=False):
 RecordedCall = _Called | Rewriting | JudgeCall  # by the model, the paraphrasing model or a judge
 
 
+def _computed(call: RecordedCall, price: Price) -> float:
+    usage = call.usage
+    counted = usage is not None and (usage.input_tokens or usage.output_tokens)
+    return price.cost(usage) if usage is not None and counted else nan
+
+
 def read_calls(path: Path) -> CallTotals:
-    """Return the totals over the calls of a run and of its judges, given its attempts file."""
-    judged = path.with_name(JUDGES).exists()
+    """Return the totals over the calls of a run and of its judges, given its attempts file.
+
+    A call without a recorded cost costs what its tokens cost at the price recorded in the folder.
+    """
+    judged, prices = path.with_name(JUDGES).exists(), read_prices(path.parent)
     total, each = CallCounter(), {"": CallCounter()}
     for judge, name, call in _recorded(path):
-        total.add(name, call)
+        own = f"judges.{judge}.model" if judge else "model"
+        price = prices.get("polish" if isinstance(call, Rewriting) else own)
+        total.add(name, call, price)
         if judged:
-            each.setdefault(judge, CallCounter()).add(name, call)
+            each.setdefault(judge, CallCounter()).add(name, call, price)
     if not judged:
         return total.totals()
     totals = {judge: own.totals() for judge, own in each.items()}

@@ -18,7 +18,7 @@ RUN_REMEDY = "Free some space or fix the permissions, or set HARNESS_RUNS_DIR to
 RUN_FILES = (  # never overwritten by exports and reports
     *("attempts.jsonl", "judgements.jsonl", "scores.jsonl", "judges.json", ".lock"),
     *("config.yaml", "manifest.json", "metrics.json", "spending.json", "status.json", "rows.jsonl"),
-    "aggregates.json",
+    *("aggregates.json", "prices.json"),
 )
 
 

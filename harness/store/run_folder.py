@@ -17,6 +17,7 @@ from filelock import FileLock, Timeout
 
 from harness.config.identity import conflicts, value
 from harness.config.loading import read
+from harness.config.prices import Price
 from harness.config.run_file import RunFile, check_name
 from harness.config.validation import validated
 from harness.errors import ConfigError, DataMissing, RunConflict, StoreFailed, nearest, option
@@ -25,7 +26,7 @@ from harness.store.files import RUN_FILES, RUN_REMEDY, make_folder, write_json, 
 from harness.store.json_lines import UNREADABLE, lines, read_json, reading
 
 ATTEMPTS, JUDGEMENTS, JUDGES = "attempts.jsonl", "judgements.jsonl", "judges.json"
-SPENDING = "spending.json"
+SPENDING, PRICES = "spending.json", "prices.json"
 REPORT, ROWS = "report.html", "rows.jsonl"
 LABELS = "labels"  # subfolder for the human labels with which judges were validated
 REFERENCES = "gold"  # subfolder for references scored by judges (`harness.store.references`)
@@ -240,6 +241,13 @@ class RunFolder:
         """Record the maximum that the run may have cost, and by which session."""
         write_json(self.spending, Spending(session, usd))
 
+    def write_prices(self, prices: Mapping[str, Price]) -> None:
+        """Record the prices of models, by the key of their section. Other models keep theirs."""
+        before = read_prices(self.path)
+        if (now := {**before, **prices}) != before:
+            tree = {key: one.model_dump(exclude_defaults=True) for key, one in now.items()}
+            write_json(self.path / PRICES, tree)
+
     def progress(self) -> tuple[bool, int | None]:
         """Return whether the run is complete, and its total number of samples (None if unknown)."""
         manifest = self.read_manifest()
@@ -250,6 +258,12 @@ class RunFolder:
         manifest = self.read_manifest()
         sessions = manifest.get("sessions") or [{"ended": "killed"}]
         return None if sessions[-1].get("ended") == "killed" else manifest.get("owed")
+
+
+def read_prices(folder: Path) -> dict[str, Price]:
+    """Return the prices last recorded in a run's folder, by the key of the model's section."""
+    found = read_json(folder / PRICES, dict[str, Any], "Remove it and run again.")
+    return {key: validated(Price, one, str(folder / PRICES)) for key, one in found.items()}
 
 
 def _refuse_newer(path: Path, version: int, known: int) -> None:

@@ -288,7 +288,7 @@ def test_a_dry_run_says_what_a_run_would_cost(runs: Path) -> None:
     assert 0 < low < 130 * 1000 * 1000 / 1e6 < high
     calls = [int(part.replace(",", "")) for part in facts["calls to pay"].split(" to ")]
     assert calls == [130, 390]
-    assert "has no price" in harness(*GPT4, "-o", "model.name=no-such", "--dry-run").stdout
+    assert "no price for no-such" in harness(*GPT4, "-o", "model.name=no-such", "--dry-run").stdout
 
 
 def test_a_user_has_prices_of_their_own(runs: Path, tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ export interface RunOverview {
   not_judged: number;
   outcomes: Record<string, number>;
   cost_usd: number | null;
+  computed_usd: number;
   cost_per_solved_usd: number | null;
   latency_s: { median: number; p95: number } | null;
   calls: number;

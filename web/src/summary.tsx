@@ -124,7 +124,7 @@ export function Rates({ overview }: { overview: Overview }) {
             <span class="rate"><Measured {...(run.rate ?? NOTHING)} unit={run.unit} /></span>
             <Fact name="n">{counted(run.rate?.n ?? 0)}{run.planned !== null && run.planned > run.samples && <small> of {counted(run.planned)}</small>}</Fact>
             <Fact name="cost" title={run.cost_per_solved_usd === null ? undefined : `${dollars(run.cost_per_solved_usd)} per passed sample`}>
-              {run.recorded ? "recorded" : run.cost_usd === null ? "unknown" : dollars(run.cost_usd)}
+              {run.recorded ? "recorded" : run.cost_usd === null ? "unknown" : `${run.computed_usd ? "≈" : ""}${dollars(run.cost_usd)}`}
             </Fact>
             <Fact name="median time per uncached call" title={run.latency_s ? `95th percentile: ${seconds(run.latency_s.p95)}` : undefined}>{run.recorded || !run.latency_s ? "-" : seconds(run.latency_s.median)}</Fact>
           </li>

@@ -137,7 +137,7 @@ def _results(told: Overview) -> Table:
         low, high = rate.low, rate.high
         between = None if low is None or high is None else (low, high)
         figures = [unit.show(rate.value, column), unit.show(between, column), f"{rate.n:,}"]
-        cost = "recorded" if run.recorded else usd(run.cost_usd)
+        cost = "recorded" if run.recorded else usd(run.cost_usd, computed=run.computed_usd)
         rows.append(Row([run.name, run.model, run.measure, *figures, cost], run.marks))
     return table(["run", "model", "measure", "value", column, "n", "cost"], rows, names=3)
 

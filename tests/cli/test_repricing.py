@@ -1,0 +1,79 @@
+"""A price that is set after the calls: the cost of recorded calls is computed from their tokens."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.mock import MockServer
+from tests.cli.command import harness, mistake
+
+TASK = "task: {rows: [{prompt: 'A river?', target: Nile}, {prompt: 'A sea?', target: Aral}], "
+MODEL = """
+model: {backend: openai, name: answerer, base_url: URL}
+decoding: {max_tokens: 50}
+"""
+ALONE = f"{TASK}checks: contains}}{MODEL}"
+JUDGED = f"""{TASK}checks: [{{judge: reader, criteria: [It is short.]}}]}}{MODEL}
+judges:
+  - {{name: yes_no, as: reader, model: {{backend: openai, name: judge-model, base_url: URL}}}}
+"""
+CHECK = ("check", "priced", "--max", "cost=1")
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    return os.environ | {"HARNESS_RUNS_DIR": str(tmp_path / "runs"), "OPENAI_API_KEY": "key"}
+
+
+def metrics(tmp_path: Path) -> Any:
+    return json.loads((tmp_path / "runs/priced/metrics.json").read_text())
+
+
+def test_the_cost_of_recorded_calls(tmp_path: Path, env: dict[str, str]) -> None:
+    file = tmp_path / "priced.yaml"
+    with MockServer() as server:
+        file.write_text(JUDGED.replace("URL", server.base_url))
+        planned = harness("run", file, "--dry-run", env=env)
+        assert "no price for answerer (model), judge-model (judges.reader.model)" in planned.stdout
+        assert harness("run", file, env=env).returncode == 0
+        said = mistake(harness(*CHECK, env=env))
+        assert "Set model.price (answerer) and judges.reader.model.price (judge-model)" in said
+        lines = (tmp_path / "runs/priced/attempts.jsonl").read_bytes()
+        paid = server.stats().requests
+        both = ("-o", "model.price={input: 3, output: 5}")
+        harness("run", file, *both, env=env)
+        said = mistake(harness(*CHECK, env=env))
+        assert "Set judges.reader.model.price (judge-model), such as" in said
+        assert metrics(tmp_path)["cost_usd"] is None
+        both += ("-o", "judges.reader.model.price={input: 7, output: 11}")
+        again = harness("run", file, *both, env=env)
+        assert server.stats().requests == paid
+    assert again.returncode == 0, again.stderr
+    assert (tmp_path / "runs/priced/attempts.jsonl").read_bytes() == lines
+    found = metrics(tmp_path)
+    model, judge = found["model_calls"], found["judges"]["reader"]
+    for part, (read, written) in ((model, (3, 5)), (judge, (7, 11))):
+        usage = part["usage"]
+        usd = (read * usage["input_tokens"] + written * usage["output_tokens"]) / 1e6
+        assert part["cost_usd"] == part["computed_usd"] == pytest.approx(usd)
+    assert found["cost_usd"] == pytest.approx(model["cost_usd"] + judge["cost_usd"])
+    assert harness(*CHECK, env=env).returncode == 0
+    shown = harness("show", "priced", env=env).stdout
+    assert "of it computed from tokens at a price set afterwards" in shown
+    assert "≈: computed from recorded tokens" in harness("ls", env=env).stdout
+
+
+def test_recorded_costs_stay(tmp_path: Path, env: dict[str, str]) -> None:
+    file = tmp_path / "priced.yaml"
+    with MockServer() as server:
+        file.write_text(ALONE.replace("URL", server.base_url))
+        cheap, dear = ("-o", "model.price={input: 1, output: 1}"), "model.price.input=1000"
+        harness("run", file, *cheap, env=env)
+        once = metrics(tmp_path)["cost_usd"]
+        assert harness("run", file, *cheap, "-o", dear, env=env).returncode == 0
+    found = metrics(tmp_path)
+    assert (found["cost_usd"], found["computed_usd"]) == (once, 0)
+    assert "≈" not in harness("ls", env=env).stdout
