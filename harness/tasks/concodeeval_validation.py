@@ -98,7 +98,7 @@ class ConCodeEvalValidation(ConCodeEval):
                     sample = render(found.value, output)
                     groups = {"label": label, **self.groups(row, output)}
                     if violation is not None:
-                        # By the strict reading: paper labels do not depend on the format.
+                        # Read strictly in both modes: paper labels do not depend on the format.
                         place = sample_third(sample, output, violation.path, "strict")
                         groups |= {"keyword": violation.keyword, "sample_third": place}
                         groups |= constraints.found.get(violation.schema_path, {}).get("groups", {})

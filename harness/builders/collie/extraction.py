@@ -63,7 +63,7 @@ class Yield(Struct):
     filtered: dict[str, dict[str, int]] = {}  # by unit (paragraph, …) and filter
     texts: dict[str, int] = {}  # tried, by level
     satisfied: dict[str, int] = {}  # texts that fit, by structure
-    suspicious: dict[str, int] = {}  # texts of these that were dropped
+    suspicious: dict[str, int] = {}  # of these, texts that were dropped
     candidates: dict[str, list[Candidate]] = {}  # by structure; once merged, what a build may use
     strings: dict[str, list[str]] = {}  # by level; once merged, at most `BACKGROUND` of each
 

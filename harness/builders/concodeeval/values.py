@@ -21,7 +21,7 @@ from harness.tasks.concodeeval.schema import Schema
 
 ATTEMPTS = 20
 MOST_ITEMS = 4  # maximum items of an array beyond the required ones
-UNBOUNDED = 10_000  # hundredths: width of a range without a lower bound; without an upper, double
+UNBOUNDED = 10_000  # width of a range without a lower bound, in hundredths; double without an upper
 UNBOUNDED_STEPS = 25  # the same with ``multipleOf``, in multiples
 
 # Common English words, no keywords; the paper draws rare ones (``pyrocinchonic``).

@@ -82,6 +82,7 @@ async def build(
         DataInvalid: If a stage drops all chats, or the model names no domains.
         DataMissing: If a file cannot be read.
         RunConflict: If ``out`` contains anything but an unchanged earlier build.
+        HarnessError: If some calls to models have failed.
         Stopping: If the build was stopped or its budget is spent.
         StoreFailed: If ``out`` cannot be written.
     """

@@ -68,6 +68,8 @@ class Asking(Protocol):
         are asked, and may raise an error.
 
         Raises:
+            ConfigError: If the model does not support the decoding parameters.
+            HarnessError: If some calls have failed, after all were made.
             Stopping: If the build was stopped or its budget is spent.
         """
 
@@ -111,8 +113,8 @@ async def yes_probabilities(
     The probability is None if no reply to the question can be read.
 
     Raises:
-        ConfigError: If none of the stage's first replies can be read.
-        Stopping: If the build was stopped or its budget is spent.
+        ConfigError: If none of the stage's first replies, refusals aside, can be read.
+        HarnessError, Stopping: As in `Asking.ask`.
     """
     samples, decoding = times(by, asking.gives_logprobs(stage))
     read = _vote if decoding.logprobs is None else _by_tokens
@@ -135,7 +137,6 @@ def _by_tokens(answer: StageAnswer) -> float | None:
 def _refuse_unreadable(
     stage: str, read: Callable[[StageAnswer], float | None], first: Sequence[StageAnswer]
 ) -> None:
-    """Raise ConfigError if none of a stage's first replies, refusals aside, can be read."""
     replies = [answer for answer in first if answer.outcome != "refused"]
     if not replies or any(read(answer) is not None for answer in replies):
         return

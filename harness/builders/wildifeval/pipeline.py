@@ -75,7 +75,7 @@ async def curated(
     Raises:
         ConfigError: If a filter cannot read any of its first replies.
         DataInvalid: If a stage drops all chats, or if the model names no domains.
-        Stopping: If the build was stopped or its budget is spent.
+        HarnessError, Stopping: As in `Asking.ask`.
     """
     stages = _ModelStages(curation, prompts, asking)
     chats, steps = screened.chats, [_not_empty(screened.step)]

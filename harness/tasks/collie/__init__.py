@@ -123,7 +123,7 @@ class CollieTask:
                 yield Instance(id=item.id, data=item, groups=groups)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the data set, the splitter's name, and hashes of data, measures and word list."""
+        """Return the names of data set and splitter, and hashes of data, measures and word list."""
         found = {
             "dataset": self.dataset,
             "dataset_sha256": sha256(self.path),
@@ -156,7 +156,7 @@ class CollieTask:
         return {"constraints": score(self._verdict(instance, text)), **self._word(instance, text)}
 
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
-        """Return the score ``word`` as False, if a word list applies."""
+        """Return the score ``word`` as False, or no score if no word list applies."""
         return self._word(instance, "")
 
     def _word(self, instance: One, text: str) -> dict[str, Score]:

@@ -151,7 +151,7 @@ class IFEvalTask:
         return self.score(instance, "")
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return a list of the instructions that the answer does not follow, with the reasons."""
+        """Return which instructions the answer does not follow, and why, or that it follows all."""
         found = scores.get(STRICT)
         failed = [
             f"- {one['id']}: {one['reason']}"

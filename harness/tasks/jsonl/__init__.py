@@ -177,7 +177,8 @@ class JsonlTask:
     def fingerprint(self) -> Mapping[str, str]:
         """Return the file's name, the version of the library ``regex``, and hashes.
 
-        Hashed are the data, the options, and checkers that are registered or in Python files.
+        The hashes are of the data, the task's options, the files that checks name, and checkers
+        that are registered or in Python files.
         """
         hashes = {name: kind("checkers").own_sha256(name) for name in self._checkers()}
         hashes |= {path: sha256(Path(path)) for path in files(self._shared)}
@@ -267,7 +268,7 @@ class JsonlTask:
         return next((text for text in found if self._passes(instance, text)), None)
 
     def expected_answer(self, instance: One) -> str | None:
-        """Return the reference or else a target, preferably a readable one, or None without any."""
+        """Return the reference, else a target (preferably a readable one), else None."""
         found = list(self._candidates(instance.data.row))
         readable = [text for text in found if self._scores(instance, text) is not None]
         return self.reference(instance) or next(iter(readable or found), None)

@@ -133,7 +133,7 @@ class LmEvalTask:
             found.append(Message("assistant", continuation))
         return tuple(found)
 
-    @cached_property  # asked for each request, to see what the task can do
+    @cached_property  # read for each request
     def needed_features(self) -> frozenset[str]:
         """The feature ``loglikelihoods``, if answers are given."""
         given = any(not document.generates for document in self._loaded.documents)

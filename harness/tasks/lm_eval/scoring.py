@@ -127,7 +127,7 @@ def filtered(task: Any, document: LmDocument, text: str) -> str | None:
 def aggregated(loaded: LmTasks, answers: Iterable[GivenAnswer]) -> dict[str, dict[str, float]]:
     """Return the metrics of tasks and groups that lm-eval would print, by name.
 
-    Documents without an answer, or with fewer answers than the task repeats its requests, are left
+    Documents that lack one of the answers that the task needs, or have an unreadable one, are left
     out.
     """
     texts: dict[str, dict[int, str]] = defaultdict(dict)

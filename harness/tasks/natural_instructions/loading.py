@@ -57,7 +57,7 @@ class Entry(Struct, frozen=True):
 
 
 class Instruction(Struct, frozen=True):
-    """The instruction of a task; missing fields are None."""
+    """The instruction of a task. A missing field is None or `ABSENT`."""
 
     title: str | None = None
     definition: str | None = None
