@@ -81,7 +81,7 @@ class FileLoader:
         yield from names
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
-        """Yield the documents with the given names, in the loader's order."""
+        """Yield the documents with the given names, in the same order as `names` yields them."""
         return (self._document(name) for name in self.names() if name in names)
 
     def _document(self, name: str) -> Document:
@@ -209,7 +209,7 @@ class WordListLoader(FileLoader):
         return (document.name for document in self._documents())
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
-        """Yield the documents with the given names, in the loader's order."""
+        """Yield the documents with the given names, in the same order as `names` yields them."""
         return (document for document in self._documents() if document.name in names)
 
     def _documents(self) -> Iterator[Document]:
@@ -252,7 +252,7 @@ class JsonlLoader:
         return (str(number) for number, _ in numbered_lines(self._path))
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
-        """Yield the documents with the given names, in the loader's order."""
+        """Yield the documents with the given names, in the same order as `names` yields them."""
         for number, row in json_rows(self._path, names):
             if isinstance(row, str):
                 yield Document(str(number), "", problem=row)
@@ -311,7 +311,7 @@ class ParquetLoader:
         return (name for _, names in self._names_by_file() for name in names)
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
-        """Yield the documents with the given names, in the loader's order."""
+        """Yield the documents with the given names, in the same order as `names` yields them."""
         for file, own in self._names_by_file():
             wanted = [number for number, name in enumerate(own) if name in names]
             for first in range(0, len(wanted), ROWS_IN_MEMORY):

@@ -292,8 +292,8 @@ def check_judge(
         replies: Possible replies of a model, and the scores that the judge must give for them. A
             key is one reply to every question, or a tuple with a reply to each. A value is a
             mapping from the names of all scores to their values, or the value of at least one
-            score, or None for a reply without a verdict, such as "Perhaps." By default, the judge
-            is tried with its `simulated` replies, and with yes, no, and numbers.
+            score, or None for a reply without a verdict, such as "Perhaps." If None, replies such
+            as yes, no, A and 1 are tried. The judge's own `simulated` replies are always tried.
     """
     check = PlugInCheck("judges", judge)
     check.optional("fingerprint")

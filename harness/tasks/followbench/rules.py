@@ -150,7 +150,7 @@ _BREAK = re.compile(r"(?<!\w\.\w.)(?<![A-Z][a-z]\.)(?<=[.?])\s")
 
 
 def _sentences(text: str) -> list[str]:
-    """Return the non-empty parts between sentence ends, even those of white space alone."""
+    """Return the non-empty parts between sentence ends, including parts of only white space."""
     return [part for part in re.split(r"[.!?]", text) if part]
 
 

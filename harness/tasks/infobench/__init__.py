@@ -79,7 +79,7 @@ class InfoBenchTask:
         return {"dataset": self.dataset, "dataset_sha256": sha256(self.path)}
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return the instruction and the input as one message, in the authors' format."""
+        """Return instruction and input as one message in the authors' format, without ``shots``."""
         item = instance.data
         return (Message("user", f"{item.instruction}\n\n{item.input or ''}\n"),)
 
