@@ -1,4 +1,4 @@
-"""The simulated model's answers. They depend only on the request, so runs are reproducible.
+"""The simulated model's answers, which depend only on the request, so that runs are reproducible.
 
 If answers are recorded, a conversation without a recorded answer is an error, because a made-up
 answer would be scored unnoticed.
@@ -44,7 +44,7 @@ def answerer(answers: Answers | None) -> Answerer:
     """Convert the option ``answers`` of `MockServer` to a function.
 
     Raises:
-        MockError: If the answers are in a file that cannot be read.
+        MockError: If the answers are in a file that is unreadable or invalid.
     """
     if answers is None:
         return invented
@@ -67,8 +67,8 @@ def verdict(prompt: str, noise: int) -> str | Answer | None:
     """Return a made-up verdict in the form that a prompt asks for, or None if it asks for none.
 
     The known forms are those in ``prompts/judges``, ``prompts/followbench``, ``prompts/infobench``
-    and ``ai_parser``, and the question of WildIFEval's judge. The number ``noise`` decides what the
-    verdict is.
+    and ``ai_parser``, and the question of WildIFEval's judge. The number ``noise`` determines the
+    verdict.
     """
     prompt = prompt.rstrip()
     head, last = prompt[:600], prompt[-600:].rpartition("\n")[2]
@@ -107,7 +107,8 @@ class _Recording(msgspec.Struct, forbid_unknown_fields=True):
 def recorded(answers: Mapping[str, str | Answer | Sequence[str | Answer]]) -> Answerer:
     """Return a function that looks up a request's answer by its last user message.
 
-    If a message has several answers, the request and the choice's index select one of them.
+    If a message has several answers, the request and the choice's index select one of them. If it
+    has none, the function raises NoAnswer.
     """
     return _lookup({p: [a] if isinstance(a, str | Answer) else list(a) for p, a in answers.items()})
 
@@ -116,7 +117,7 @@ def read_recording(path: Path) -> Answerer:
     """Read a JSONL file, and return a function that looks up a request's answer in it.
 
     A line is ``{"prompt": …, "text": …}``, where the prompt is the last user message or the whole
-    conversation.
+    conversation. For a request without an answer, the function raises NoAnswer.
 
     Raises:
         MockError: If the file cannot be read or a line is invalid.
@@ -157,7 +158,7 @@ def _lookup(answers: Mapping[_Key, Sequence[str | Answer]]) -> Answerer:
 def truncate(
     text: str, max_tokens: int | None, stop: Sequence[str] = (), reasoning: str = ""
 ) -> wire.ReplyChoice:
-    """Return a choice with the text cut before the first stop string and after ``max_tokens``.
+    """Return a choice whose text ends before the first stop string and within ``max_tokens``.
 
     The tokens of the reasoning count towards ``max_tokens`` first, and may leave none for the text.
     """

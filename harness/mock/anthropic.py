@@ -268,7 +268,7 @@ class AnthropicMessages(wire.WireFormat):
 
 
 def _marked(parts: Sequence[str | list[_Block]]) -> str:
-    """Return the prompt up to and including its last block with ``cache_control``."""
+    """Return the prompt up to and including its last block with ``cache_control`` ("" if none)."""
     text = marked = ""
     for part in parts:
         for block in [_Block("text", part)] if isinstance(part, str) else part:

@@ -89,7 +89,7 @@ class AnthropicBatches(VendorBatches):
         }
 
     def other(self, method: str, rest: str) -> bytes | None:
-        """Return the results of a batch that has ended, or None for any other path.
+        """Return a batch's results in JSON Lines, or None for any other path.
 
         Raises:
             ApiError: If the batch does not exist or has not ended.

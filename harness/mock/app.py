@@ -98,7 +98,7 @@ class Provider:
         refuse: Names of request parameters that every model rejects with a 400. ``schema:KEYWORD``
             rejects each decoding constraint that is a JSON schema with this keyword.
         batch_faults: Probability (0 to 1) of each fault of batches (see `batches.BATCH_FAULTS`).
-        batch_latency: Time until a batch has ended, like ``latency``.
+        batch_latency: Seconds until a batch ends, in the form of ``latency``.
         enqueued_tokens: Maximum number of input tokens in OpenAI's unfinished batches.
         limits: Rate limits per model, as the fields of `Limits`. They do not apply to batches.
 
@@ -159,7 +159,7 @@ class Provider:
             self._limits = MockRateLimits(conditions.limits)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Answer one ASGI request."""
+        """Answer one ASGI request, or fail as the drawn fault says."""
         connection, headers = Connection(scope, receive, send), scope["headers"]
         body = await connection.body()
         route = f"{scope['method']} {scope['path']}"

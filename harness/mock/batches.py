@@ -71,7 +71,7 @@ class MockBatch:
     entries: list[BatchedRequest]
     headers: Headers
     created: float
-    seconds: float  # until it is worked on
+    seconds: float  # until it is processed
     about: dict[str, Any]  # what the vendor keeps with it
     status: Literal[Ending, "in_progress"] = "in_progress"
     ended: float | None = None
@@ -85,7 +85,7 @@ class MockBatch:
 
 
 class BatchSettings:
-    """The faults and latency of all vendors' batches, which are drawn at random here."""
+    """The faults, latency and token limit of all vendors' batches. Faults are drawn at random."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -118,7 +118,7 @@ class BatchSettings:
         return share > 0 and self.draw(fault) < share
 
     def draw(self, what: str) -> float:
-        """Return the next pseudo-random number in [0, 1)."""
+        """Return a new pseudo-random number in [0, 1), to decide ``what``."""
         self._drawn += 1
         return draw(self.seed, what, self._drawn)[0]
 
@@ -158,7 +158,7 @@ class VendorBatches(ABC):
     def serve(
         self, method: str, path: str, given: Given, headers: Headers, body: bytes
     ) -> Served | None:
-        """Return the JSON value or the file that answers a request, or None for another path.
+        """Return the JSON value or file that answers a request, or None if no endpoint matches.
 
         ``given`` holds the parameters of the request's URL.
 
@@ -202,7 +202,7 @@ class VendorBatches(ABC):
         return batch
 
     def other(self, method: str, rest: str) -> bytes | None:
-        """Return the answer to a request for any other path below `root`, or None."""
+        """Return the answer to a request that `serve` itself does not handle, or None."""
         return None
 
     def cancel(self, batch: MockBatch) -> MockBatch:
@@ -233,9 +233,8 @@ class VendorBatches(ABC):
     def end(self, batch: MockBatch, how: Ending) -> None:
         """Process a batch, and end it with the given status.
 
-        All requests are answered if the batch is completed, and half of them (or none) if it
-        expires. In other cases, the fraction answered is the fraction of the latency that has
-        passed.
+        All requests are answered if the batch is completed, and the share `done_when_expired` if it
+        expires. Otherwise, the share answered is the share of the latency that has passed.
         """
         assert batch.timer is not None
         batch.timer.cancel()
@@ -255,9 +254,10 @@ class VendorBatches(ABC):
         self._stats.counts.batch_answered += batch.counts["succeeded"]
 
     def lines(self, batch: MockBatch, line: Callable[..., Any], kinds: Iterable[str]) -> bytes:
-        """Return the results whose outcome is one of ``kinds``, as JSON lines.
+        """Return the results whose outcome is one of ``kinds``, in JSON Lines.
 
         ``line`` builds the JSON object of a result from its place, custom id, outcome and answer.
+        The fault ``duplicated`` may repeat a line.
         """
         lines = []
         for place, (custom_id, kind, answered) in enumerate(batch.outcomes):
@@ -277,7 +277,7 @@ class VendorBatches(ABC):
         return self.known[name]
 
     def page(self, given: Given, headers: Headers) -> Served:
-        """Return a page of the list of batches, the newest first, as a JSON object."""
+        """Return a page of the list of batches, the newest first, as a JSON value."""
         newest = list(reversed(self.known.values()))
         after = given.get("after") or given.get("after_id")
         if after is not None:

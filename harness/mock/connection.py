@@ -50,7 +50,7 @@ class Connection:
         await self._send({"type": "http.response.body", "body": part, "more_body": True})
 
     async def flood(self, times: int) -> None:
-        """Send ``times`` megabytes of spaces as the rest of the body, while the client stays."""
+        """Send ``times`` megabytes of spaces as the rest of the body, until the client leaves."""
         for left in reversed(range(times)):
             await self._send({"type": "http.response.body", "body": SPACES, "more_body": left > 0})
             if self._transport.is_closing():
@@ -73,12 +73,12 @@ class Connection:
         await self.gone()
 
     async def close(self) -> None:
-        """Close the connection."""
+        """Close the connection, and wait until the client has disconnected."""
         self._transport.close()
         await self.gone()
 
     async def reset(self) -> None:
-        """Break the connection in such a way that the client sees a connection reset."""
+        """Break the connection so that the client sees a connection reset."""
         raw = self._transport.get_extra_info("socket")
         if raw.fileno() >= 0:  # Otherwise the client has already left.
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)

@@ -115,7 +115,7 @@ class Latency:
             raise MockError(f"Invalid latency {self.spec!r}. Write {LATENCY_FORMS}.")
 
     def seconds(self, quantile: float) -> float:
-        """Return a quantile (0 to 1) of the distribution, in seconds."""
+        """Return the given quantile, in [0, 1), of the distribution. The result is in seconds."""
         first, second = self._values[0], self._values[-1]
         if self._shape == "uniform":
             return first + (second - first) * quantile

@@ -203,7 +203,7 @@ class GeminiBatches(VendorBatches):
 
 
 UPLOAD_URL = "x-goog-upload-url"
-"""The key of an answer to the start of an upload, which is sent as a header."""
+"""The header that names the URL of an upload, and its key in the answer to the upload's start."""
 _PATH = re.compile(r"(/upload|/download)?/v1beta/(?:files|batches)(?:/|$)")
 _CREATION = re.compile(r"/models/([^/]+):batchGenerateContent$")
 

@@ -29,7 +29,7 @@ def tokenise(text: str) -> list[str]:
 
 
 def scored(model: str, text: str) -> ReplyChoice:
-    """Return a text with the log-probabilities of its tokens, and a generated token."""
+    """Return a choice that echoes a text, with log-probabilities, and adds one generated token."""
     seen = blake2b(model.encode(), digest_size=8)
     positions = []
     for token in [*tokenise(text), _OTHER]:
@@ -49,7 +49,7 @@ class Vocabulary:
         self._tokens = [END]
 
     def encode(self, text: str) -> list[int]:
-        """Return the numbers of a text's tokens."""
+        """Return the numbers of a text's tokens, assigning numbers to new tokens."""
         found = tokenise(text)
         for token in found:
             if self._numbers.setdefault(token, len(self._tokens)) == len(self._tokens):

@@ -110,7 +110,7 @@ class OpenAI(wire.WireFormat):
         return self.fail(404, message, "model_not_found")
 
     def refused(self, parameter: str, value: object) -> ApiError | None:
-        """Return the error (400) with which a reasoning model rejects a parameter, if it does."""
+        """Return the error (400) of a reasoning model for a parameter, or None if accepted."""
         only = _ONLY_VALUES.get(parameter)
         if value == only:
             return None
@@ -271,7 +271,7 @@ def _stops(stop: str | list[str] | None) -> tuple[str, ...]:
 
 
 def token_logprobs(choice: ReplyChoice) -> list[dict[str, Any]] | None:
-    """Return the log-probabilities at each position, or None if not requested."""
+    """Return the log-probabilities at each position, or None if the request asks for none."""
     if choice.positions is None:
         return None
     return [

@@ -115,10 +115,7 @@ class OpenAIBatches(VendorBatches):
         return super().page(given, headers)
 
     def create(self, headers: Headers, body: bytes) -> MockBatch:
-        """Create a batch.
-
-        If the input file is invalid, the batch is created with the status ``failed``.
-        """
+        """Create a batch from an uploaded file. If the file is invalid, the batch fails at once."""
         asked = self._chat.decode(body, _Create)
         return self.begin_file(asked.input_file_id, asked.endpoint, asked.metadata or {}, headers)
 
@@ -127,11 +124,7 @@ class OpenAIBatches(VendorBatches):
     ) -> MockBatch:
         """Create a batch from an input file. If the file is invalid, the batch fails at once.
 
-        Args:
-            name: Id of the file.
-            endpoint: The path that serves the batch's requests.
-            metadata: The metadata of the batch.
-            headers: The headers of the request that creates it.
+        ``name`` is the file's id, and ``endpoint`` the path that serves the batch's requests.
 
         Raises:
             ApiError: If the metadata is too long, or the file is missing or not yet processed.
@@ -234,7 +227,7 @@ class OpenAIBatches(VendorBatches):
     def _read(
         self, lines: list[bytes], endpoint: str, headers: Headers
     ) -> tuple[list[BatchedRequest], dict[str, Any] | None]:
-        """Return the entries of an input file and, if it is invalid, what is wrong with it."""
+        """Return the entries of an input file, and what is wrong with the file, or None."""
         if not 1 <= len(lines) <= MOST_REQUESTS:
             return [], _problem("too_many_tasks" if lines else "empty_file")
         entries: list[BatchedRequest] = []
@@ -282,7 +275,7 @@ class MistralBatches(VendorBatches):
         self._openai, self.known = files, files.known
 
     def create(self, headers: Headers, body: bytes) -> MockBatch:
-        """Create a job from an uploaded file."""
+        """Create a job from an uploaded file. If the file is invalid, the job fails at once."""
         asked = self._chat.decode(body, _CreateJob)
         (name,) = asked.input_files
         return self._openai.begin_file(name, asked.endpoint, asked.metadata or {}, headers)

@@ -26,10 +26,13 @@ _KEEP_ALIVE_S = 3600
 
 
 class MockServer:
-    """A simulated provider on a loopback port, in a thread. Use it as a context manager.
+    """A simulated provider in a thread, on a loopback port by default. Also a context manager.
 
     Port 0 stands for any free port. After a stop, the server can be started again; it then has the
     same port only if one was given. For other options, see `app.Provider`.
+
+    Raises:
+        MockError: If an option is invalid.
     """
 
     def __init__(self, *, host: str = "127.0.0.1", port: int = 0, **options: Any) -> None:
@@ -58,7 +61,7 @@ class MockServer:
         self._loop, self._ending = started.result()
 
     def stop(self) -> None:
-        """Close all connections, and wait for the thread to end."""
+        """Close all connections, and wait for the thread to end. Does nothing if not running."""
         if self._thread is not None:
             self._loop.call_soon_threadsafe(self._ending.set)
             self._thread.join()

@@ -1,6 +1,6 @@
-"""Counts requests and their answers, and enforces rate limits over any 60 seconds.
+"""Counts requests and their answers, and enforces rate limits in sliding 60-second windows.
 
-The sliding windows are exact, because tests use them to decide if a client respects a limit.
+The windows are exact, because tests use them to decide whether a client respects a limit.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class BodyCount(Struct):
 
 
 class PerMinute(Struct, frozen=True):
-    """The most requests, and the most tokens, in any 60 seconds (each in a window of its own)."""
+    """The most requests, and the most tokens, in any 60 seconds: each number in its own window."""
 
     requests: int = 0
     tokens: int = 0
@@ -203,7 +203,7 @@ class MockRateLimits:
         )
 
     def admit(self, model: str, input_tokens: int, output_tokens: int) -> Level | None:
-        """Count a request and return None, or return the limit of its model that it exceeds."""
+        """Count a request and return None, or return a limit of its model that it would exceed."""
         now, windows = self._clock(), self._models[model]
         amounts = _amounts(input_tokens, output_tokens)
         for window in windows:
@@ -214,6 +214,6 @@ class MockRateLimits:
         return None
 
     def levels(self, model: str) -> list[Level]:
-        """Return the current usage of each limit of a model."""
+        """Return the current usage of each limit of a model. Empty if it has no limits."""
         now = self._clock()
         return [window.level(0, now) for window in self._models[model]]

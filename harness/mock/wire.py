@@ -28,7 +28,7 @@ class MockError(ValueError):
 
 
 class NoAnswer(LookupError):
-    """There is no recorded answer for a conversation."""
+    """There is no recorded answer to a conversation."""
 
 
 # How reasoning is returned: ``<think>…</think>`` before the answer in the same text,
