@@ -18,7 +18,7 @@ from harness.records import Request
 
 T = TypeVar("T")
 SKEW_S = 2 * 86_400  # by which the provider's clock may differ from ours
-FILE_READY_S = 1.0  # between questions whether an uploaded file has been processed
+FILE_READY_S = 1.0  # between checks whether an uploaded file has been processed
 UNPROCESSED = frozenset({"pending", "running", "PROCESSING"})  # states of files
 
 

@@ -118,9 +118,11 @@ class HttpClient:
     ) -> bytes:
         """Post a JSON body to a path, and return the body of the response.
 
+        The rate limits in the response's headers are passed to ``on_allowances``.
+
         Args:
             path: The path.
-            body: The body to post.
+            body: The value to send as JSON.
             model: The model, for error messages.
             text_so_far: Returns the answer's text in the part of a body that has arrived. If the
                 connection breaks, the text is attached to the error as ``partial``.

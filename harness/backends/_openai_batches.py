@@ -22,7 +22,7 @@ from harness.ports.batches import Outcome
 from harness.records import Request
 
 TAG = "harness"  # key of the batch's metadata
-STATUSES = {"success": "completed", "timeout_exceeded": "expired"}  # Mistral's, by OpenAI's
+STATUSES = {"success": "completed", "timeout_exceeded": "expired"}  # OpenAI's, by Mistral's
 ENDED = frozenset({"completed", "failed", "expired", "cancelled"})
 NOT_EXECUTED = frozenset({"batch_expired", "batch_cancelled"})
 
@@ -183,7 +183,7 @@ class OpenAIBatching(FileBatching):
         return "/batch/jobs" if self._rules.form == "mistral" else "/batches"
 
     async def _listed(self, path: str, read: Callable[[Any], I]) -> AsyncIterator[list[I]]:
-        """Yield the pages of a list, up to the last one or the first without new objects."""
+        """Yield the pages of a list. A page without new objects ends it, and is not yielded."""
 
         def paged(found: Any) -> tuple[list[I], bool]:
             whole = isinstance(found, list)

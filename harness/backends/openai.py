@@ -327,9 +327,9 @@ class OpenAIBackend(ChatReplies, OpenAIBatching):
         return {"messages": request.messages, **likeliest, **self.parameters(request)}
 
     def parameters(self, request: Request) -> dict[str, Any]:
-        """Return the model, the seed and the decoding parameters, under the server's names.
+        """Return the fields of a request's body other than its messages, under the server's names.
 
-        Parameters that are not set are left out.
+        Fields that are not set are left out.
         """
         decoding, preset = request.decoding, self.preset
         sent: dict[str, Any] = {

@@ -134,7 +134,7 @@ class OpenAIResponsesBackend(OpenAIBackend):
         return {"include": include, **body} if include else body
 
     def parameters(self, request: Request) -> dict[str, Any]:
-        """Return the parameters of a request.
+        """Return the fields of a request's body other than its input.
 
         Other settings under ``text`` in ``decoding.extra``, such as the verbosity, are combined
         with the constraint.

@@ -143,7 +143,7 @@ class BatchLedger:
         return self.replies.write(Write((), (), [begin, *map(_insert, calls)]))
 
     def created(self, tag: str, batch: str) -> asyncio.Future[None]:
-        """Record the id that the provider has given to a batch."""
+        """Record the provider's id of a batch, and that the batch is in progress."""
         said = "UPDATE batches SET id = ?, status = 'in progress' WHERE tag = ?"
         return self.replies.write(Write((), (), [(said, (batch, tag))]))
 

@@ -220,7 +220,7 @@ class Budget:
 
 @dataclass(eq=False)
 class Budgeted:
-    """The layer that makes a model's calls under a budget.
+    """The layer that makes a model's calls under a budget. Amounts are in US dollars.
 
     ``most`` returns the maximum cost of a call, given its maximum input and output tokens.
     ``cost_of`` returns the cost of a call, given its usage and service tier, or None if unknown.

@@ -66,7 +66,7 @@ BOUND_OUTPUT = 1000  # assumed output tokens if the run file sets no maximum
 
 
 class Reservation(NamedTuple):
-    """A call in flight: when it was sent (seconds), and its expected use by unit."""
+    """A reservation for a call: when the call was sent (seconds), and its expected use by unit."""
 
     sent: float
     amounts: Amounts

@@ -173,8 +173,8 @@ class ReplyCache:
     def get(self, key: str, *, wait_s: float = 0.0) -> Reply | None:
         """Return the reply stored under a key, or None if it is missing or damaged.
 
-        Reads in the calling thread, since an index lookup takes microseconds: less than handing the
-        work to another thread.
+        The user is notified of a damaged reply. The calling thread reads, since an index lookup
+        takes microseconds: less than handing the work to another thread.
 
         Raises:
             StoreBusy: If another process keeps the file locked for more than ``wait_s`` seconds.
@@ -427,14 +427,14 @@ def _intact(key: bytes, text: bytes) -> bool:
 
 
 def reply_row(key: str, reply: Reply, backend: str, model: str, run: str) -> ReplyRow:
-    """Return a reply's row in the cache."""
+    """Return a reply's row in the cache. ``run`` is the id of the run that pays for it."""
     name = bytes.fromhex(key)
     sealed = _sealed(name, reply, run)
     return name, sealed, encodable(backend), encodable(model), time.time()
 
 
 def payment_row(key: str, payment: Payment) -> PaymentRow:
-    """Return the row of a call's payment."""
+    """Return a payment's row in the cache, given the key in hex digits."""
     return encodable(payment.run), bytes.fromhex(key), payment.usd, time.time()
 
 

@@ -1,4 +1,4 @@
-"""OpenAI's files and batches (``/v1/files``, ``/v1/batches``), and how those of others differ.
+"""OpenAI's files and batches (``/v1/files``, ``/v1/batches``), and those of similar providers.
 
 Azure's URLs have no ``/v1``, and a batch can be created only from a file that Azure has processed.
 Groq's batches are like OpenAI's. Mistral's are at ``/v1/batch/jobs``. Files that are uploaded to

@@ -123,7 +123,7 @@ class ApiError(Exception):
 class WireFormat(ABC):
     """Base class for a vendor's formats of requests, replies and error messages."""
 
-    path: ClassVar[str]  # that requests are posted to; if it has ``{model}``, its end
+    path: ClassVar[str]  # to post requests to; if it contains ``{model}``, only the end
     request_id_header: ClassVar[bytes]
     limit_header: ClassVar[str] = ""  # with ``{unit}`` and ``{part}`` (limit, remaining, reset)
     failures: ClassVar[Mapping[int, str]]  # messages for failures of the provider, by status
@@ -192,7 +192,7 @@ def header(headers: Headers, name: bytes) -> str | None:
 
 
 def model_in(path: str, pattern: str) -> str:
-    """Return the model's name in a path of the form ``/models/{model}:predict``, or ""."""
+    """Return the model in a path with the end ``pattern`` (``/models/{model}:predict``), or ""."""
     before, named, after = pattern.partition("{model}")
     start = path.rfind(before)
     fits = named and start >= 0 and path.endswith(after)
