@@ -65,31 +65,28 @@ __all__ = [
 
 
 DISTRIBUTION = "harness-instruct"
-"""The name under which pip installs the harness.
-
-``harness`` on the package index is another project.
-"""
+"""The name under which pip installs the harness. On PyPI, ``harness`` is another project."""
 
 
 class RunPackage(ModuleType):
-    """The package `harness.run`. It can also be called, like the function `harness.api.run`."""
+    """The class of the package `harness.run`, which can be called like `harness.api.run`."""
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         return import_module("harness.api").run(*arguments, **options)
 
     @property
     def __signature__(self) -> Any:
-        """The function's signature, for ``help`` and notebooks."""
+        """The signature of `harness.api.run`, for ``help`` and notebooks."""
         return import_module("harness.api").run.__signature__
 
     @property
     def __doc__(self) -> Any:  # type: ignore[override]
-        """The function's documentation, which ``help`` and notebooks show."""
+        """The docstring of `harness.api.run`, for ``help`` and notebooks."""
         return import_module("harness.api").run.__doc__
 
 
 def __getattr__(name: str) -> Any:
-    """Return a public object by name. It is imported only now to keep ``import harness`` fast."""
+    """Import and return a public object. Importing all at once would slow ``import harness``."""
     if name == "__version__":
         from importlib.metadata import version
 

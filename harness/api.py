@@ -75,8 +75,8 @@ _DEFAULTS = {"progress": True, "fresh": False, "rescore": False}
 def _strict(options: Any) -> Callable[[F], F]:
     """Return a decorator that refuses keywords other than those of ``options``, a TypedDict.
 
-    The valid keywords are listed in the decorated function's signature. Without this check, a
-    misspelt ``limit`` would cost money.
+    A misspelt ``limit`` could otherwise cost money. The function's signature lists the
+    keywords, and errors name options as in Python.
     """
 
     def decorated(function: F) -> F:
@@ -124,9 +124,11 @@ def _strict(options: Any) -> Callable[[F], F]:
 
 @_strict(RunOptions)
 def run(file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]) -> RunResult:
-    """Run a run file without variants, or only the ``variant`` that is named, and return the run.
+    """Run a run file, or one of its variants, and return the run.
 
-    If the run was interrupted, this continues it.
+    A file with variants requires ``variant``. An interrupted run is resumed. If the budget was
+    spent or a call failed, the run is incomplete: ``metrics`` says what is missing, and calling
+    this function again continues the run.
 
     Args:
         file: A run file's path, the name of a shipped one ("quickstart"), or its content, in which
@@ -165,14 +167,12 @@ async def arun(file: str | Path | Mapping[str, Any], **options: Unpack[RunOption
 def run_all(
     file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]
 ) -> dict[str, RunResult]:
-    """Run a run file, or continue it where it was interrupted, in a script or a notebook.
+    """Run all variants of a run file, or resume them.
 
-    Arguments are those of `run`; if ``variant`` is omitted, all variants are run.
+    Arguments are those of `run`, where ``variant`` selects a single variant.
 
     Returns:
-        The runs by variant, which is "" for a file without variants. If the budget was spent or a
-        call failed, ``metrics`` says what is missing, and calling this function again continues the
-        run.
+        The runs by variant, or by "" if the file has none. As in `run`, they may be incomplete.
 
     Raises:
         HarnessError: If a run cannot start or continue. All replies so far are saved.
@@ -240,7 +240,7 @@ async def _execute(
 ) -> dict[str, RunResult]:
     """Execute the runs of all variants, or of the variant ``only``, and return their results.
 
-    ``base`` is the first part of their names. ``begin`` is called when they have been checked.
+    ``base`` is the first part of their names. ``begin`` is called before the first run starts.
     """
     with Resources(Settings()) as resources:
         chosen = {name: run for name, run in runs.items() if only in ("", name)}
@@ -261,11 +261,11 @@ async def _execute(
 def evaluate(
     tasks: Tasks, model: str | Sequence[str], **options: Unpack[EvaluateOptions]
 ) -> EvaluationResult:
-    """Evaluate one or more models on one or more benchmarks, as ``harness eval`` does.
+    """Evaluate models on benchmarks, as ``harness eval`` does, and return the runs.
 
     Real models get the published data, which is downloaded at first use. Simulated models get
-    built-in instances. An equivalent run file is written. If the evaluation is interrupted, calling
-    this function again resumes it.
+    built-in instances. An equivalent run file is written to the folder of runs. If the evaluation
+    is interrupted or incomplete, calling this function again resumes it.
 
     Args:
         tasks: One or more benchmarks. Each is a name that ``harness tasks`` lists, a file of rows,
@@ -373,6 +373,7 @@ def compare(
 
     Raises:
         ConfigError: If there are fewer than two runs, or a score, label or round is unknown.
+        DataMissing: If there is no run of a given name.
         RunConflict: If the runs cannot be compared.
 
     Examples:
@@ -392,7 +393,7 @@ def compare(
 
 
 def checker(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Register a function as a checker under its name, and return it (docs/python.md).
+    """Register a function as a checker under its name, and return the function (docs/python.md).
 
     Raises:
         ConfigError: If it is not a function made by ``def``, or a built-in or installed checker has

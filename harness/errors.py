@@ -1,4 +1,4 @@
-"""All errors of the project, in one hierarchy.
+"""The hierarchy of the harness's errors. Some modules define further subclasses.
 
 Most belong to one of two families. A `UserError` ends the command and is shown to the user in one
 or two lines: what happened, where, and what to do next. A `CallError` is a failure of a call to a
@@ -40,7 +40,7 @@ class ExtraMissing(ConfigError):
 
 
 class SecretMissing(UserError):
-    """A key that the backend needs is not set in the environment."""
+    """A key that a backend needs is not set in the environment."""
 
 
 class DataMissing(UserError):
@@ -48,7 +48,7 @@ class DataMissing(UserError):
 
 
 class DataInvalid(UserError):
-    """A data file exists but does not have the expected content."""
+    """Data, such as a file, a row or a schema, does not have the expected content."""
 
 
 @contextlib.contextmanager
@@ -61,17 +61,17 @@ def raised_as(kind: type[UserError], where: str = "") -> Iterator[None]:
 
 
 class RunConflict(UserError):
-    """A run folder is in use or has a different configuration, or runs cannot be compared."""
+    """A folder is in use or has other content, or runs cannot be continued, compared or checked."""
 
 
 class StoreFailed(UserError):
-    """The run folder or the cache cannot be read or written."""
+    """A run folder, the cache or another file of the harness cannot be read or written."""
 
 
 class Unparseable(HarnessError):
     """A task, checker or judge cannot read an answer: an outcome, not a failure of the run."""
 
-    scores: Mapping[str, Any] = MappingProxyType({})  # those that are known anyway, by name
+    scores: Mapping[str, Any] = MappingProxyType({})  # those known nevertheless, by name
 
 
 class ShotLeaks(HarnessError):

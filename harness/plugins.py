@@ -51,10 +51,7 @@ PACKAGES = {
     "post_processors": "harness.builders.post_processors",
     "observers": "harness.observers",
 }
-"""For each kind, the package of its built-in plug-ins.
-
-The entry-point group is ``harness.KIND``.
-"""
+"""The package of each kind's built-in plug-ins. The entry-point group is ``harness.KIND``."""
 
 SECTION_KEYS: Mapping[str, tuple[str, ...]] = {
     "backends": ("backend", "name"),
@@ -91,7 +88,7 @@ NEARLY = 0.85  # lowest similarity (difflib) at which an unknown member counts a
 
 
 def import_extra(module: str, extra: str) -> Any:
-    """Import a module of an extra. If it is not installed, ExtraMissing says how to install it."""
+    """Import and return a module of an extra, or raise ExtraMissing if it is not installed."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -145,10 +142,7 @@ def problems(kind_name: str, plugin: object) -> list[str]:
 
 
 def register(kind_name: str, name: str, plugin: Callable[..., Any]) -> None:
-    """Register a plug-in under a name.
-
-    If this process has registered the name before, the plug-in is replaced: a notebook cell may run
-    again.
+    """Register a plug-in under a name, in place of any that this process registered before.
 
     Raises:
         ConfigError: If a built-in or installed plug-in has this name.
@@ -212,7 +206,7 @@ class Kind:
         """Return the class or factory of a plug-in.
 
         Raises:
-            ConfigError: If it cannot be loaded.
+            ConfigError: If there is no such plug-in, or it cannot be loaded.
         """
         plugin: Callable[..., Any]
         if (self.name, name) in _registered:
@@ -246,7 +240,10 @@ class Kind:
         return getattr(plugin, "plugin", plugin)
 
     def origin(self, name: str) -> dict[str, str]:
-        """Return the ``package``, ``version`` and code ``sha256`` of a plug-in ("" if unknown)."""
+        """Return the ``package``, ``version`` and code ``sha256`` of a plug-in ("" if unknown).
+
+        For a plug-in in a Python file, ``package`` is the path of the file.
+        """
         plugin = self.load(name)
         files: Sequence[Path] = ()
         if (self.name, name) in _registered:
@@ -267,7 +264,7 @@ class Kind:
     def own_sha256(self, name: str) -> str:
         """Return a hash of a plug-in that is registered or in a Python file ("" for any other).
 
-        A checker's depends on the values and the user's code that it refers to, too.
+        For a checker, the hash also covers the values and the user's code that it refers to.
         """
         own = name.endswith(FILE) or (self.name, name) in _registered
         digest = self.origin(name)["sha256"] if own else ""
@@ -283,7 +280,7 @@ class Kind:
         """Validate a plug-in's options in a run file, and return them with its defaults filled in.
 
         Raises:
-            ConfigError: If an option is unknown or invalid.
+            ConfigError: If an option is unknown, missing or invalid, or as in `load`.
         """
         from pydantic import ValidationError
 
@@ -326,8 +323,8 @@ class Kind:
         has parameters.
 
         Raises:
-            ConfigError: If an option is invalid, or the plug-in fails or does not fit its
-                interface.
+            ConfigError: If an option is invalid, or the plug-in does not fit its interface or fails
+                (unless with a HarnessError, which is passed on).
         """
         checked, where = self.options(name, options), f"The {self.title} {name!r}"
         plugin = self.load(name)

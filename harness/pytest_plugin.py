@@ -59,7 +59,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Return a collector for a file that the command line names, if ``--harness`` is set."""
+    """Return a collector for a YAML file named on the command line with ``--harness``, or None."""
     if not parent.config.getoption("harness") or file_path.suffix not in (".yaml", ".yml"):
         return None
     if not parent.session.isinitpath(file_path):  # a folder may hold files that cost money
@@ -118,10 +118,7 @@ class RunItem(pytest.Item):
             pytest.skip(repr(found))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Describe a failure.
-
-        Failed bounds and mistakes of the user are shown without a traceback.
-        """
+        """Describe a failure, without a traceback for broken bounds and mistakes of the user."""
         from harness.errors import UserError
 
         if isinstance(excinfo.value, Broken | UserError):

@@ -94,7 +94,7 @@ class Decoding:
             raise ValueError(f"logprobs must be 1 to {MOST_LOGPROBS}")
 
     def given(self) -> dict[str, Any]:
-        """Return the fields that are set, by name."""
+        """Return the fields that are set and not False, by name. A constraint becomes a dict."""
         fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
         if isinstance(self.constraint, DecodingConstraint):
             fields["constraint"] = self.constraint.given()
@@ -127,17 +127,14 @@ class Origin(Struct, frozen=True):
 
 
 class PromptCut(NamedTuple):
-    """The place in a prompt where its shared beginning ends.
+    """The place in a prompt where its shared beginning ends: an offset in one of its messages."""
 
-    This is ``characters`` characters into the message with the number ``message``.
-    """
-
-    message: int  # from 0
-    characters: int
+    message: int  # the message's number, from 0
+    characters: int  # the offset in its content
 
 
 class Request(Struct, frozen=True):
-    """A request to a backend for one answer, or for log-likelihoods of given answers."""
+    """A request to a backend for an answer, or for log-likelihoods of given answers."""
 
     model: str
     messages: tuple[Message, ...]
@@ -152,7 +149,7 @@ class Request(Struct, frozen=True):
 
     @property
     def continuations(self) -> list[tuple[str, str]]:
-        """For each assistant message: its context (the user message before it), and its text."""
+        """Each assistant message's context (the last other message before it, or "") and text."""
         found, context = [], ""
         for message in self.messages:
             if message.role == "assistant":
@@ -246,22 +243,22 @@ class Reply(Struct, frozen=True):
 
     @property
     def is_answer(self) -> bool:
-        """Whether it has a text or was refused. Other replies may be due to an outage."""
+        """Whether the reply has text or is a refusal. Other replies may be due to an outage."""
         return bool(self.text.strip()) or self.finish_reason in REFUSALS
 
 
 class Call(Struct, frozen=True):
-    """A reply, with the id and Unix times of its call. Attempts may share a call."""
+    """A reply, with its call's id (which attempts may share) and Unix times in seconds."""
 
     id: str
     reply: Reply
-    cached: bool
+    cached: bool  # whether the reply comes from the cache
     started_at: float
     ended_at: float
 
 
 class Score(Struct, frozen=True):
-    """The result of a checker, validator or judge for one answer."""
+    """A score of an answer, from a task, checker, validator or judge."""
 
     value: bool | float | None  # None if it could not be measured, never 0
     passed: bool | None = None  # None if there is no verdict
@@ -296,13 +293,11 @@ class Rewriting(Struct, frozen=True):
 
 
 class Attempt(Struct, frozen=True):
-    """A line of ``attempts.jsonl``: a reply with its scores.
+    """A line of ``attempts.jsonl``: a reply with its scores, or a failed call.
 
-    Its instance, sample and round identify it.
-
-    In the file, ``passed`` is the verdict of rules alone: the line is written before judges are
-    asked. Wherever a run's attempts are read for tables, reports or Python, deciding judges count
-    as well.
+    The instance, sample and round identify an attempt. In the file, ``passed`` is the verdict of
+    rules alone, because the line is written before judges are asked. In tables, reports and Python,
+    deciding judges count as well.
     """
 
     v: int  # the version of this form

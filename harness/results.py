@@ -65,11 +65,19 @@ class RunResult:
         return measure(self.folder)
 
     def attempts(self) -> list[Attempt]:
-        """Return all attempts, in order of instance, sample and round."""
+        """Return all attempts, grouped by instance, and ordered by sample and round.
+
+        Raises:
+            DataMissing: If there are none.
+        """
         return [attempt for rounds in self._rounds() for attempt in rounds]
 
     def samples(self) -> list[Attempt]:
-        """Return the last attempt of each sample, in order of instance and sample."""
+        """Return the last attempt of each sample, in the order of `attempts`.
+
+        Raises:
+            DataMissing: If there are no attempts.
+        """
         return [rounds[-1] for rounds in self._rounds()]
 
     def _rounds(self) -> Iterator[list[Attempt]]:
@@ -86,6 +94,7 @@ class RunResult:
 
         Raises:
             ConfigError: If neither is installed.
+            DataMissing: If there are no attempts.
 
         Examples:
             >>> frame = run.to_frame()  # doctest: +SKIP
@@ -108,9 +117,11 @@ class RunResult:
     ) -> GateResult:
         """Return the decisions on the run's bounds, as ``harness check`` does.
 
+        Without ``min``, ``max`` and ``baseline``, the run file's section ``check`` applies, with
+        the other arguments in place of its values.
+
         Args:
-            min: Minimum values by score, such as ``{"pass_rate": 0.9}``. Without any bound,
-                those of the run file's ``check:`` are used.
+            min: Minimum values by score, such as ``{"pass_rate": 0.9}``.
             max: Maximum values by score, or of ``cost`` and ``cost_per_sample`` (US dollars) and
                 ``latency_p95`` or another percentile (seconds).
             baseline: The run to compare with, or its name.
@@ -118,13 +129,15 @@ class RunResult:
             score: The compared score (default: the pass rate).
             by: Label whose groups must also meet the bounds.
             max_unjudged: The largest share of samples without a verdict, such as 0.02 (default: 0).
-            too_few: What "too few to tell" counts as. By default, the object is false then.
+            too_few: What "too few to tell" counts as. By default, it is a separate outcome, for
+                which the result is false.
 
         Returns:
-            The decisions; the object is true if all bounds are kept.
+            The decisions, in an object that is true if all bounds are kept.
 
         Raises:
             ConfigError: If a score or the label is unknown, or there is no bound.
+            DataMissing: If there is no such baseline.
             RunConflict: If a run is unfinished, or the baseline cannot be compared.
 
         Examples:
@@ -161,7 +174,11 @@ class _TableResult(ABC):
         """The tables and notes. `harness.report.table` formats them."""
 
     def to_frame(self) -> Any:
-        """Return the document's records as a pandas or polars data frame."""
+        """Return the document's records as a pandas or polars data frame.
+
+        Raises:
+            ConfigError: If neither library is installed.
+        """
         records = list(self.document.records or ())
         columns = dict.fromkeys(key for record in records for key in record)
         return _frame([[record.get(key) for key in columns] for record in records], columns)
@@ -234,6 +251,7 @@ class EvaluationResult(_TableResult):
 
         Raises:
             ConfigError: If there is no such kind of row, or neither library is installed.
+            DataMissing: If ``rows`` are samples or attempts, and a run has none.
         """
         if rows in ("samples", "attempts"):
             runs = [exported_run(one.folder) for one in self.runs.values()]

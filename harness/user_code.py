@@ -76,7 +76,6 @@ def checker_of(function: Callable[..., Any], name: str) -> Callable[..., Any]:
 
 
 def _raised(error: Exception, name: str, instance: str, text: str) -> str:
-    """Describe an exception raised by a check, with the line in the check's own file."""
     frames = traceback.extract_tb(error.__traceback__)[1:]
     own = [frame for frame in frames if frame.filename == frames[0].filename]
     place = f" ({Path(own[-1].filename).name}, line {own[-1].lineno})" if own else ""
@@ -148,7 +147,7 @@ def _references(code: Any, seen: set[int]) -> Iterator[str]:
 
 
 def _names(code: CodeType) -> tuple[set[str], set[str]]:
-    """Return the outer variables that code reads and does not assign, and its attributes."""
+    """Return the names of outer variables that code only reads, and of attributes that it reads."""
     loaded, assigned, attributes = set[str](), set[str](), set[str]()
     for step in dis.get_instructions(code):
         if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
@@ -169,9 +168,10 @@ def _names(code: CodeType) -> tuple[set[str], set[str]]:
 def _described(
     value: Any, seen: set[int], attributes: set[str] | frozenset[str] = frozenset()
 ) -> Iterator[str]:
-    """Yield the same text in every process for values that are equal; nothing for other objects.
+    """Yield texts that describe a value, which are the same in every process for equal values.
 
-    ``attributes`` are those that are read of a module.
+    Objects of unsupported types yield none. If the value is a module, ``attributes`` names the
+    attributes to describe.
     """
     if value is None or isinstance(value, bool | int | float | complex | str | bytes):
         yield repr(value)
@@ -217,7 +217,7 @@ def _file(code: Any) -> str | None:
 
 @functools.cache
 def _is_local(file: str | None) -> bool:
-    """Whether a file is the user's: of neither the standard library nor an installed package."""
+    """Return whether a file is in neither the standard library nor an installed package."""
     if file is None or file.startswith("<frozen"):
         return False
     path = Path(file).absolute()

@@ -176,7 +176,11 @@ class Checker(Protocol):
     """A rule that scores a text without calling a model."""
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Return the score of a text. Must be a pure function of its arguments."""
+        """Return the score of a text. Must be a pure function of its arguments.
+
+        Raises:
+            Unparseable: If the text cannot be read.
+        """
 
 
 @runtime_checkable
@@ -201,10 +205,7 @@ class Measure(Protocol):
         """
 
     def phrase(self, units: str) -> str:
-        """Return a phrase for the number, to be used in instructions.
-
-        ``units`` is the name of the units, such as "words".
-        """
+        """Return a phrase for the number in instructions, given the units' name ("words")."""
 
 
 @runtime_checkable

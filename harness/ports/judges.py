@@ -57,7 +57,7 @@ class OtherAnswers(Protocol):
 
 
 AnswersOf = Callable[[str], OtherAnswers]
-"""Returns the answers of the run of this name. Raises a `UserError` if they cannot be used."""
+"""A function that maps a run's name to its answers. It raises a `UserError` if it cannot."""
 
 
 @runtime_checkable

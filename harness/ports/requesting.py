@@ -47,4 +47,4 @@ class Aggregating(Protocol):
     """A task with metrics that are not means over answers, such as a corpus's perplexity."""
 
     def aggregate_answers(self, answers: Iterable[GivenAnswer]) -> Aggregates:
-        """Return the metrics of a run's round-1 answers. Those that are missing are left out."""
+        """Return the metrics of a run's round-1 answers. ``answers`` omits missing answers."""
