@@ -9,6 +9,6 @@ def cut(text: str, longest: int) -> str:
 
 
 def listed(texts: Sequence[str], most: int = 8) -> str:
-    """Return the first ``most`` texts, quoted, cut and joined by commas, then "and N more"."""
+    """Return the first ``most`` texts, quoted and cut, separated by commas, then "and N more"."""
     more = f" and {len(texts) - most} more" if len(texts) > most else ""
     return ", ".join(repr(cut(text, 60)) for text in texts[:most]) + more

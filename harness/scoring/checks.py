@@ -101,7 +101,7 @@ def field_of(value: object) -> str | None:
 
 
 def located(checks: object, own: Callable[[str], str]) -> object:
-    """Return a list of checks in which ``own`` has converted the path of each file.
+    """Return a list of checks in which ``own`` has converted the paths of checkers and schemas.
 
     Anything but a list is returned unchanged.
     """
@@ -130,7 +130,11 @@ def is_file(checker: object) -> bool:
 
 
 def from_row(row: Mapping[str, Any], name: str, check: str) -> Any:
-    """Return the field ``name`` of a row for a check, or raise DataInvalid if there is none."""
+    """Return the field ``name`` of a row for a check.
+
+    Raises:
+        DataInvalid: If the row has no such field.
+    """
     if name not in row:
         raise DataInvalid(
             f"the check {check!r} needs the field {name!r:.60}, which the row does not have.",
@@ -214,10 +218,13 @@ def files(checks: Sequence[Check]) -> set[str]:
 
 
 class Rules:
-    """A cache of the checkers that the checks name. It builds them on first use.
+    """A cache of checkers, which are built on first use.
 
-    The constructor builds the checkers of the run file's checks (``shared``), and raises
-    ConfigError if their options are wrong.
+    The constructor builds the checkers of the run file's checks (``shared``) unless a row supplies
+    their options.
+
+    Raises:
+        ConfigError: If the options of a shared check are wrong.
     """
 
     def __init__(self, shared: Sequence[Check]) -> None:
@@ -290,7 +297,7 @@ def _resolved(check: Check, row: Mapping[str, Any]) -> Check:
 
 
 def target_fields(check: Check) -> list[str]:
-    """Return the fields of a row from which a check takes its target."""
+    """Return the fields of a row that a check's options name as its target."""
     if check.checker == JUDGE:
         return []
     names, principal, _ = _parameters(check.checker)

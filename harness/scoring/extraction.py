@@ -223,7 +223,7 @@ class RegexExtraction:
         return text if found is not None and found.answer == answer.strip() else None
 
     def filled(self, answer: str) -> str | None:
-        """Return the answer within the first pattern's literal text, or None if there is none."""
+        """Return the answer within the texts of `around_group` for the first pattern, or None."""
         around = around_group(self.patterns[0].pattern)
         return answer.join(around) if around else None
 
@@ -297,7 +297,7 @@ _KEYS: Mapping[str, tuple[str, ...]] = {"regex": ("take", "ignore_case"), "numbe
 
 
 def extraction(raw: Mapping[str, Any], where: str) -> Extraction:
-    """Build an extraction from a mapping with one of `_KEYS`.
+    """Build an extraction from a mapping with one of the keys ``regex``, ``number`` and ``json``.
 
     Raises:
         ConfigError: If it is invalid. The message begins with ``where``, the option's name.

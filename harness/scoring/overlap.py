@@ -25,7 +25,7 @@ MEMORABLE = 2_000  # maximum characters of a text whose words are cached
 
 
 def first_line(text: str) -> str:
-    """Return the first non-blank line without leading white space (empty if there is none)."""
+    """Return the first non-blank line without leading white space, or "" if there is none."""
     return next(iter(text.strip().splitlines()), "")
 
 
@@ -86,7 +86,7 @@ def rouge_l(answer: str, references: Iterable[str]) -> float:
 
 
 def covered(text: str, source: str) -> tuple[int, int]:
-    """Return the number of words in ``text``, and how many of them ``source`` has in order."""
+    """Return the number of `tokens` in ``text``, and how many occur in ``source`` in this order."""
     words = tokens(text)
     return len(words), _common(words, tokens(source))
 

@@ -35,7 +35,7 @@ def criteria_scores(
     Each of ``constraints`` has the keys ``constraint`` (its text) and ``passed``, which is None if
     the constraint is undecided. ``strict`` is False if any constraint did not pass, otherwise None
     if any is undecided, otherwise True. If it is None, its reason begins with ``undecided``.
-    ``soft`` is the share of the decided constraints that passed.
+    ``soft`` is the share of the decided constraints that passed, or None if none is decided.
     """
     texts: dict[bool | None, list[str]] = {
         passed: [one["constraint"] for one in constraints if one["passed"] is passed]
@@ -74,8 +74,11 @@ class Panel:
     def combine(self, judged: JudgeScores) -> Mapping[str, Score]:
         """Return the panel's scores by name, or {} if no judge was asked.
 
+        If the judges decide on the same criteria, the scores are those of `criteria_scores`.
+        Otherwise, with ``majority``, scores on which no judge has a verdict are omitted.
+
         Raises:
-            Unparseable: If no score has enough verdicts for the quorum.
+            Unparseable: If no score gets a value and the judges do not decide on the same criteria.
         """
         asked = sum(scores is None or bool(scores) for scores in judged.values())
         given = {judge: scores for judge, scores in judged.items() if scores}

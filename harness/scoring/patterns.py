@@ -124,7 +124,7 @@ _READ_DIFFERENTLY = re.compile(r"\[:|\(\?[a-zA-Z]*x|\{(?!\d*,?\d*\})")
 
 
 def parts(pattern: str) -> float:
-    """Return an upper bound on a compiled pattern's parts, each of which takes up memory."""
+    """Return an upper bound (possibly infinite) on the number of a compiled pattern's parts."""
     errors = (re.error, RecursionError, OverflowError, ValueError)
     if not _READ_DIFFERENTLY.search(pattern):
         with contextlib.suppress(*errors), warnings.catch_warnings():
@@ -158,8 +158,8 @@ _AROUND = re.compile(
 def around_group(pattern: str) -> tuple[str, str] | None:
     r"""Return the literal text before and after the only group of a pattern.
 
-    Anchors and optional parts (``:?``, ``\s*``) are dropped. The result is None if the pattern has
-    no such form.
+    Anchors and optional parts (``:?``, ``\s*``) are dropped. The result is None if the pattern is
+    anything but one group with such text around it.
 
     >>> around_group(r"answer is:? \(([A-E])\)")
     ('answer is (', ')')
@@ -196,7 +196,10 @@ _BARE_FRACTION = re.compile(r"(?<![\w.])([-+\u2212]?)(\.[0-9]+)")
 
 
 def numbers(text: str) -> list[Decimal]:
-    """Return the numbers in the text, in notations such as ``1,234.0``, ``$42`` and ``-3.5%``."""
+    """Return the numbers in the text, in notations such as ``1,234.0``, ``$42`` and ``-3.5%``.
+
+    Numbers longer than `MOST_DIGITS` are omitted.
+    """
     found: list[tuple[int, Decimal]] = []
     for match in _NUMERAL.finditer(text):
         before, after, whole, fraction, exponent = match.groups()

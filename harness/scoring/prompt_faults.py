@@ -49,10 +49,10 @@ def faults(messages: Sequence[str], answers: Sequence[str], parser: Extraction) 
 
 
 def garbled(parser: Extraction, answer: str) -> str | None:
-    """Return what a parser reads in a reply in the parser's own format, if it is not the answer.
+    """Return what a parser reads instead of the answer, in a reply of the parser's own format.
 
-    The reply is the result of `RegexExtraction.filled`. The result is "" if the parser reads
-    nothing. It is None if the parser reads the answer or is too slow, or if there is no such reply.
+    The reply is written by `RegexExtraction.filled`. The result is "" if the parser reads nothing
+    in the reply. It is None if the parser reads the answer, is too slow, or has no such format.
     """
     text = parser.filled(answer) if isinstance(parser, RegexExtraction) else None
     try:
@@ -73,7 +73,6 @@ def reads(parser: Extraction, text: str) -> bool:
 
 
 def _stands_for_an_answer(line: str, expected: Sequence[str]) -> bool:
-    """Return whether the expected string in a line is followed by a placeholder or by nothing."""
     after = [line[len(prefix) :] for prefix in expected if line.lower().startswith(prefix.lower())]
     rest = min(after, key=len, default=line).strip()
     return not rest.strip(""":"'`*.""") or PLACEHOLDER.match(rest) is not None

@@ -33,9 +33,12 @@ class InstructionChecker:
         self._loose = loose
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Return a score of True or False. If False, its reason says what the text lacks.
+        """Return a score of True or False. If False, its reason says what is wrong.
 
         The score has no value if a keyword is a pattern whose search takes too long.
+
+        Raises:
+            ConfigError, DataMissing: As in `VerifiableInstruction.check`.
         """
         try:
             [found] = judge([self._instruction], text)

@@ -117,6 +117,9 @@ class PromptJudge:
 
     ``samples`` is the number of replies to each question. ``where`` restricts the judge to some
     instances: it maps a label to a group or a list of groups.
+
+    Raises:
+        ConfigError: If ``samples``, or a parameter in ``decoding``, is too low.
     """
 
     verdicts = True
@@ -218,7 +221,7 @@ _NO = re.compile(f"{_AROUND}no{_AROUND}", re.IGNORECASE)
 
 
 class YesProbability(NamedTuple):
-    """The probability of yes, the ``position`` that decides it, and the likeliest tokens there."""
+    """The probability of yes, the deciding position (from 0), and the likeliest tokens there."""
 
     probability: float
     position: int

@@ -63,7 +63,7 @@ class AIParser:
         """Return the task's scores of the extracted answer by name, without verdicts.
 
         Raises:
-            Unparseable: If the reply was cut off.
+            Unparseable: If the reply was cut off, or the task cannot score the extracted answer.
         """
         if replies[0].finish_reason == "length":
             raise Unparseable("The reply was cut off.", "Raise the judge's max_tokens.")

@@ -35,7 +35,7 @@ class RubricItem:
             raise ValueError("choices must be two or more, different even without case and signs")
 
     def score(self, replies: Sequence[Reply]) -> Score:
-        """Return the mean value of the choices that replies name, or no value if none does."""
+        """Return a score: the mean value of the choices that replies name, or None without any."""
         chosen = [chosen_in(reply, self.choices) for reply in replies]
         value = mean([None if one is None else self.choices[one] for one in chosen])
         details = {"choices": chosen}
@@ -114,7 +114,7 @@ class Choice(PromptJudge):
 def chosen_in(reply: Reply, choices: Mapping[str, float]) -> str | None:
     """Return the choice that a reply's last line names, optionally after "verdict", or None.
 
-    A truncated reply names no choice.
+    A truncated reply names no choice, and neither does a line over `LONGEST_LINE` characters.
     """
     lines = reply.text.strip().splitlines()
     if reply.finish_reason == "length" or not lines or len(lines[-1]) > LONGEST_LINE:

@@ -69,7 +69,7 @@ class FollowBenchJudge(PublishedJudge):
         self._official = parser == "official"
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """Return the question about an answer, or none if a rule alone decides."""
+        """Return the question on an answer, or none if a rule alone decides or no prompt fits."""
         evolution = self._task.evolution(instance)
         name = f"{self._task.category(instance)}_level{len(evolution) - 1}"
         by_rule = self._task.rule_verdict(instance, "") is not None
@@ -194,7 +194,7 @@ def official_verdicts(reply: str, level: int) -> list[bool] | None:
 
 
 def _value(node: ast.expr) -> Any:
-    """Return the value of an expression of strings and lists, or raise ValueError for any other."""
+    """Return the value of an expression of constants and lists, or raise ValueError."""
     match node:
         case ast.Constant(value=value):
             return value

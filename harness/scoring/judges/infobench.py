@@ -66,7 +66,7 @@ class InfoBenchJudge(PublishedJudge):
     def next_questions(
         self, instance: Instance[Any], text: str, replies: Sequence[Reply]
     ) -> Sequence[Question]:
-        """Return the conversation's next question, or none if the last reply ends it."""
+        """Return the conversation's next question; none if it has ended, or calls are separate."""
         criteria = self._task.criteria(instance)
         done = len(replies) >= len(criteria) or self._read(replies[-1].text) is None
         if not self._in_turn or done:

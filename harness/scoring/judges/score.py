@@ -69,7 +69,10 @@ class NumberJudge(PromptJudge):
         return [self.question(instance, text, low=f"{self._low:g}", high=f"{self._high:g}")]
 
     def read(self, reply: Reply) -> float | None:
-        """Return a reply's number, or None if it is truncated or has no number within bounds."""
+        """Return a reply's number, or None if the reply has none within the bounds.
+
+        The result is also None for a truncated reply, and if the search takes too long.
+        """
         if reply.finish_reason == "length":
             return None
         try:

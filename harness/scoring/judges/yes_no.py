@@ -121,7 +121,6 @@ class YesNo(PromptJudge):
 
 
 def _by_tokens(reply: Reply) -> dict[str, Any]:
-    """Return what a reply's log-probabilities say about a criterion, as details of a score."""
     # After reasoning, the log-probabilities may belong to the reasoning.
     logprobs = () if reply.reasoning else reply.logprobs or ()
     found = judges.yes_probability(logprobs)
