@@ -80,13 +80,12 @@ def splitter(nltk_data: Path | None = None) -> Splitter:
     return Splitter(punkt.best(nltk_data), punkt.word_tokens)
 
 
-# A shortcut for the words of plain English text, with exactly NLTK's results. NLTK's tokeniser runs
-# about 25 substitutions over each sentence, and in plain text hardly any of them matches.
-# `plain_words` recognises text in which they amount to this: punctuation is split off and dropped,
-# double quotes become words, and clitics ('s, n't) are split off. Anything else (5,000, --, ...,
-# cannot, 'tis, non-ASCII letters, a quote attached to a sentence's end) is left to NLTK. The tests
-# compare the two. It does not matter where sentences end in such text: COLLIE drops a word's final
-# period whether or not NLTK splits it off, and text with a clitic before a period is left to NLTK.
+# A shortcut for the words of plain English text, with exactly NLTK's results, as the tests confirm.
+# NLTK's tokeniser runs about 25 substitutions over each sentence. `plain_words` recognises text in
+# which they amount to this: punctuation is split off and dropped, double quotes become words, and
+# clitics ('s, n't) are split off. Anything else (5,000, --, ..., cannot, 'tis, non-ASCII letters, a
+# quote attached to a sentence's end) is left to NLTK. Where sentences end does not matter: COLLIE
+# drops a word's final period in any case, and text with a clitic before a period is left to NLTK.
 
 _DROPPED = str.maketrans(dict.fromkeys(",:;?!@#$%&()[]", " "))
 """Maps punctuation marks to spaces. NLTK splits these marks off, and COLLIE does not count them as
@@ -228,7 +227,6 @@ def outcomes(base: Base, observed: Observed, target: Target) -> list[bool] | Non
 
 
 def _passed(constraint: grammar.Constraint, verdicts: Iterator[bool]) -> bool:
-    """Return whether a constraint passes, given the verdicts on its base constraints in order."""
     if isinstance(constraint, Base):
         return next(verdicts)
     parts = [_passed(part, verdicts) for part in constraint.constraints]
@@ -310,7 +308,7 @@ def _contains(observed: Observed, target: Target) -> bool:
 
 
 def fingerprints(specification: Specification) -> Iterator[tuple[str, str]]:
-    """Yield the name of each measure and the SHA-256 of its code, or "unknown"."""
+    """Yield each measure's name and the SHA-256 of its source ("unknown" if there is no source)."""
     for base, _ in specification.bases():
         if (name := grammar.measure_name(base)) is not None:
             yield name, _code_sha256(name)

@@ -218,10 +218,10 @@ def read_constraint(raw: object, where: str) -> Constraint:
 
 
 def read_targets(raw: object, where: str) -> Target:
-    """Return a target, or a list of targets, with lists converted to tuples.
+    """Return a target: a whole number, a string, or a tuple (for a list) of targets.
 
     Raises:
-        DataInvalid: If a target is neither a whole number nor a string.
+        DataInvalid: If anything else is found. The message begins with ``where``.
     """
     if isinstance(raw, list | tuple):
         return tuple(read_targets(part, f"{where}.{n}") for n, part in enumerate(raw, 1))

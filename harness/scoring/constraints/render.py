@@ -21,8 +21,7 @@ LONGEST_REASON = 300  # maximum characters of a score's reason, and of each text
 LONGEST_TEXT, MOST_VALUES = 60, 8
 """Maximum characters of a string, and maximum items of a list, in a score's details and reason."""
 _NUMBER = 9_876_543_210
-"""Stands for any number in `_kind`, which replaces it by N. Being above one, it makes units
-plural."""
+"""Stands for any number in `_kind`, which replaces it by N. Above 1, so that units are plural."""
 
 AMOUNT = {
     **{"==": "exactly", "!=": "not exactly", ">=": "at least", "<=": "at most"},
@@ -110,7 +109,6 @@ def _containing(base: Base, target: Target, nouns: Nouns) -> str | None:
 
 
 def _whose(base: Base, nouns: Nouns, target: Target) -> str:
-    """Return the general phrase for any constraint: its transformation, relation and target."""
     relation = _RELATION.get(base.relation) or f"to be {AMOUNT[base.relation]}"
     scope = f", in {_scope(base, 'case', target)}," if base.reduction else ""
     each = ", respectively" if base.reduction and several(target) else ""

@@ -51,7 +51,7 @@ DATA = {
     "ratio:stop_words": ("stopwords", language_data.STOPWORDS),
     "words:start_verb": ("tagger", language_data.TAGGER.format("weights")),
 }
-"""`LIBRARIES` and `DATA` map instruction ids to what the verdicts need: an optional library, or the
+"""`LIBRARIES` and `DATA` map instruction ids to what the verdicts need: a library, or the
 name and the path of a file of NLTK's data."""
 
 VERSION = "1"  # changes whenever a verdict does
@@ -96,7 +96,7 @@ class Verdict(Struct, frozen=True):
     id: str
     strict: bool
     loose: bool
-    reason: str
+    reason: str  # why the text itself does not; empty if it does
 
 
 @cache
@@ -143,7 +143,6 @@ def instruction(
 
 @cache
 def _arguments(check: Check) -> type[Struct]:
-    """Return a struct type for a check's arguments, built from its signature."""
     fields = [(one.name, one.annotation) for one in parameters(check)]
     return msgspec.defstruct("Arguments", fields, kw_only=True)
 

@@ -41,7 +41,6 @@ _SPECIAL = re.compile(r"[^\w\s]")
 
 
 def _header(names: str, gap: str) -> re.Pattern[str]:
-    """Return a pattern for a header row of names, each optionally in double quotes."""
     return re.compile(gap.join(f'({name}|"{name}")' for name in names.split()) + "$")
 
 
@@ -115,10 +114,7 @@ def sentence_alphabet(text: str) -> None:
 
 @ifbench("custom:european_capitals_sort")
 def european_capitals_sort(text: str) -> None:
-    """Check for the European capitals of `CAPITALS`, in order and separated by commas.
-
-    Accents are ignored.
-    """
+    """Check for the names in `CAPITALS`, in order and separated by commas, ignoring accents."""
     found = [name.strip() for name in _plain(text).split(",") if name.strip()]
     require_count(len(found), len(CAPITALS), "names between commas")
     for one, wanted in zip(found, CAPITALS, strict=True):

@@ -183,10 +183,7 @@ def word_once(text: str, keyword: str) -> None:
 
 @training("count:count_increment_word")
 def count_increment_word(text: str, keyword1: str, keyword2: str) -> None:
-    """Check that ``keyword1`` occurs once, and ``keyword2`` twice, ignoring case.
-
-    They are also found within words.
-    """
+    """Check for ``keyword1`` once and ``keyword2`` twice, even within words, ignoring case."""
     _require_times(text, keyword1, 1)
     _require_times(text, keyword2, 2)
 
@@ -217,10 +214,7 @@ def two_paragraphs(text: str) -> None:
 
 @training("paragraphs:paragraphs2")
 def two_blocks(text: str) -> None:
-    """Check for two paragraphs separated by an empty line.
-
-    An empty paragraph between the two fails.
-    """
+    """Check for two paragraphs separated by one empty line, without an empty paragraph between."""
     parts = text.split("\n\n")
     require(all(map(str.strip, parts[1:-1])), "an empty paragraph between two others")
     require_count(sum(bool(part.strip()) for part in parts), 2, "paragraphs")
@@ -341,10 +335,7 @@ def keyword_specific_position(
 
 @training("keywords:start_end")
 def start_end(text: str) -> None:
-    """Check that the text begins and ends with the same word, ignoring case.
-
-    Punctuation marks count as words, even at the end.
-    """
+    """Check that the first and the last word or punctuation mark are equal, ignoring case."""
     found = tokens(text)
     require_relation(len(found), "at least", 2, "words")
     same = found[0].lower() == found[-1].lower()

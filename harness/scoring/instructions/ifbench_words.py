@@ -70,7 +70,7 @@ def unique_word_count(text: str, N: int, *, corrected: bool = False) -> None:
 def conjunctions(text: str, small_n: int, *, corrected: bool = False) -> None:
     """Check for at least ``small_n`` different conjunctions.
 
-    ``And`` and ``and`` are different; in the corrected check, case is ignored.
+    ``And``, ``and`` and ``and,`` are different; in the corrected check, they are the same.
     """
     found = {word for word in text.split() if bare(word).lower() in CONJUNCTIONS}
     if corrected:
@@ -118,10 +118,7 @@ def punctuation(text: str) -> None:
 def keywords_multiple(
     text: str, keyword1: str, keyword2: str, keyword3: str, keyword4: str, keyword5: str
 ) -> None:
-    """Check that the five keywords occur 1, 2, 3, 5 and 7 times, respectively.
-
-    Case is ignored, and a keyword may be part of a word.
-    """
+    """Check that the keywords occur 1, 2, 3, 5 and 7 times, even within words, ignoring case."""
     keywords = (keyword1, keyword2, keyword3, keyword4, keyword5)
     for keyword, wanted in zip(map(str.strip, keywords), TIMES, strict=True):
         require_count(text.lower().count(keyword.lower()), wanted, f"occurrences of {keyword!r}")
@@ -262,7 +259,7 @@ def start_verb(text: str) -> None:
 
 @ifbench("words:repeats")
 def repeats(text: str, small_n: int) -> None:
-    """Check that no word occurs more than ``small_n`` times."""
+    """Check that no word occurs more than ``small_n`` times, ignoring case."""
     counts = Counter(unpunctuated(text.lower()).split())
     often = [f"{cut(word, 40)!r} {n} times" for word, n in counts.items() if n > small_n]
     require(not often, f"{', '.join(often[:8])}; at most {small_n} wanted")
@@ -303,7 +300,7 @@ def paragraph_last_first(text: str) -> None:
 
 @ifbench("words:no_consecutive")
 def no_consecutive(text: str) -> None:
-    """Check that no two adjacent words begin with the same letter."""
+    """Check that no two adjacent words begin with the same letter, ignoring case."""
     for one, other in pairwise(unpunctuated(text.lower()).split()):
         said = f"{cut(one, 40)!r} and {cut(other, 40)!r} begin with the same letter"
         require(one[0] != other[0], said)
@@ -311,7 +308,7 @@ def no_consecutive(text: str) -> None:
 
 @ifbench("words:keywords_specific_position")
 def keywords_specific_position(text: str, keyword: str, n: int, m: int) -> None:
-    """Check that the keyword is the m-th word of the n-th sentence, ignoring case."""
+    """Check that the keyword is the ``m``-th word of the ``n``-th sentence, ignoring case."""
     found = sentences(text)
     require_relation(len(found), "at least", n, "sentences")
     spoken = [word for word in tokens(found[n - 1]) if any(map(str.isalnum, word))]

@@ -87,10 +87,7 @@ def forbidden(text: str, forbidden_words: list[str], *, corrected: bool = False)
 
 @ifeval("keywords:letter_frequency")
 def letters(text: str, letter: str, let_frequency: int, let_relation: Relation) -> None:
-    """Check for "at least" or "less than" ``let_frequency`` occurrences of a letter.
-
-    Case is ignored.
-    """
+    """Check for "at least" or "less than" ``let_frequency`` of a letter, ignoring case."""
     # Officially, a symbol is replaced by a random letter; here it is counted itself.
     letter = letter.strip().lower()
     count = text.lower().count(letter) if letter else 0
@@ -99,10 +96,7 @@ def letters(text: str, letter: str, let_frequency: int, let_relation: Relation) 
 
 @ifeval("change_case:capital_word_frequency")
 def capital_words(text: str, capital_frequency: int, capital_relation: Relation) -> None:
-    """Check for "at least" or "less than" ``capital_frequency`` words in capital letters.
-
-    ``U.S.A.`` is one word.
-    """
+    """Check for "at least" or "less than" ``capital_frequency`` words in capitals (``U.S.A.``)."""
     count = sum(token.isupper() for token in tokens(text))
     require_relation(count, capital_relation, capital_frequency, "words in capital letters")
 
@@ -120,10 +114,7 @@ def number_words(text: str, num_words: int, relation: Relation, *, corrected: bo
 
 @ifeval("length_constraints:number_sentences")
 def number_sentences(text: str, num_sentences: int, relation: Relation) -> None:
-    """Check for "at least" or "less than" ``num_sentences`` sentences.
-
-    ``1. One`` counts as two sentences.
-    """
+    """Check for "at least" or "less than" ``num_sentences`` sentences; ``1. One`` has two."""
     require_relation(len(sentences(text)), relation, num_sentences, "sentences")
 
 
@@ -264,7 +255,7 @@ def placeholders(text: str, num_placeholders: int, *, corrected: bool = False) -
 def postscript(text: str, postscript_marker: str, *, corrected: bool = False) -> None:
     """Check for a marker like ``P.S.``, ignoring case.
 
-    It is also found within words; in the corrected check, it is not.
+    The marker is also found within words; in the corrected check, it is not.
     """
     marker = postscript_marker.strip()
     if corrected:  # literal, and not part of a word or of ``P.P.S.``
@@ -277,7 +268,7 @@ def postscript(text: str, postscript_marker: str, *, corrected: bool = False) ->
 
 @ifeval("detectable_format:number_bullet_lists")
 def bullets(text: str, num_bullets: int, *, corrected: bool = False) -> None:
-    """Check for ``num_bullets`` lines that begin with ``*`` or ``-``.
+    """Check for ``num_bullets`` lines that begin with ``-``, or with ``*`` but not ``**``.
 
     In the corrected check, a word must follow on the line, so a rule such as ``---`` does not
     count.

@@ -1,4 +1,4 @@
-"""Data and models that some instructions need: word lists, langdetect, stop words, a tagger."""
+"""Data and libraries of some instructions: word lists, a tagger, langdetect and SyllaPy."""
 
 from __future__ import annotations
 
@@ -129,7 +129,6 @@ def sha256(name: str) -> str:
 
 
 def _file(name: str) -> Path:
-    """Return the path of a file in NLTK's data folders or in the harness's data folder."""
     from nltk import data
 
     for folder in (*data.path, Settings().data_dir / "nltk_data"):

@@ -149,7 +149,7 @@ def expression(keyword: str, within: str = "{}") -> Any:
     """Compile a keyword as a pattern that ignores case.
 
     ``within`` is a pattern in which the keyword replaces ``{}``. If the keyword has repetitions, a
-    search has a time limit and may raise PatternTooSlow.
+    search has a time limit, and may raise the errors of `Pattern.search`.
 
     Raises:
         ConfigError: If the keyword is not a valid pattern.

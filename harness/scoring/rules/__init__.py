@@ -22,7 +22,7 @@ from harness.scoring.rules.lengths import Wording, read, rules_version
 __all__ = ["Every", "Rule", "recognise", "rules_version"]
 
 Rule: TypeAlias = "lengths.Length | contents.Keywords | contents.Form | contents.Edge | Every"
-"""Decides whether an answer satisfies one constraint, in linear time.
+"""A rule that decides in linear time whether an answer satisfies one constraint.
 
 ``name`` is the rule's kind, such as ``word_count``. ``check`` returns what is wrong, or "".
 """

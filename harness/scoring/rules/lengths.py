@@ -58,7 +58,7 @@ class Wording:
 
 
 def read(constraint: str) -> Wording | None:
-    """Return the wording of a constraint, or None if it is long or has unclear quotations."""
+    """Return the wording of a constraint, or None if it is too long or has unclear quotations."""
     if len(constraint) > LONGEST or "«" in constraint or "»" in constraint:
         return None
     quoted: list[str] = []
@@ -107,7 +107,7 @@ class _Wordings(msgspec.Struct):
 
 @cache
 def patterns() -> dict[str, tuple[re.Pattern[str], ...]]:
-    """Return, by the name of each rule, the compiled patterns of wordings that state it."""
+    """Return the compiled patterns of the wordings that state each rule, by the rule's name."""
     file = Path(__file__).with_name("patterns.yaml")
     written = msgspec.yaml.decode(file.read_bytes(), type=_Wordings)
     parts = {"number": NUMBER, "mark": MARK, "unit": "{unit}"}  # units are filled in last
@@ -132,7 +132,7 @@ def matched(rule: str, text: str) -> re.Match[str] | None:
 
 @dataclass(frozen=True, slots=True)
 class CountBounds:
-    """A minimum and a maximum, None if there is none.
+    """A minimum and a maximum number, each None if there is none.
 
     ``bare`` marks an amount without a comparison, such as "9 words", which may be exact or not.
     """

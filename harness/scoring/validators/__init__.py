@@ -102,10 +102,11 @@ class Validator(Protocol):
     """A schema compiled for validation."""
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
-        """Return the violations in a value.
+        """Return violations in a value, or () if it is valid. Engines need not list all of them.
 
         Raises:
-            Undecided: If validation takes too long.
+            Undecided: If validation takes too long, or the engine fails.
+            DataInvalid: In mode ``paper``, if a reference leads nowhere or a pattern is invalid.
         """
 
 

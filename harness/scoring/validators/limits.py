@@ -26,8 +26,7 @@ Kind = Literal["no answer block", "unparseable", "limit"]
 Number = int | float | Decimal
 
 MOST_CHARACTERS = 1_000_000
-"""Maximum characters of a document: about 250,000 tokens, more than any model writes in one
-answer."""
+"""Maximum characters of a document: about 250,000 tokens, more than any model's answer has."""
 MOST_NODES = 100_000
 """Maximum values in a document. An alias counts as all the values that it stands for."""
 DEEPEST = 100
@@ -43,7 +42,7 @@ TOO_MANY = f"more than {MOST_NODES:,} values"
 
 
 class UnparseableDocument(Unparseable):
-    """The answer breaks the rules of its format, or a limit (the kind ``limit``)."""
+    """A document breaks the rules of its format, or a limit (the kind ``limit``)."""
 
     def __init__(self, message: str, kind: Kind = "unparseable") -> None:
         super().__init__(message)
@@ -78,7 +77,7 @@ def levels(value: object, most: float = MOST_NODES) -> Iterator[list[Any]]:
 
 
 def check_size(value: object) -> int:
-    """Count a value and all values nested in it.
+    """Return the number of values: a value itself, and all values nested in it.
 
     Raises:
         UnparseableDocument: If there are too many values, if they are nested too deeply, or if an
@@ -97,7 +96,7 @@ def check_size(value: object) -> int:
 
 
 def check_json(value: object) -> int:
-    """Count a value and all values nested in it, as `check_size` does.
+    """Return the number of values, as `check_size` does, in a value that JSON can represent.
 
     Raises:
         UnparseableDocument: As in `check_size`, and if something in the value cannot be written as

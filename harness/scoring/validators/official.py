@@ -96,7 +96,7 @@ class OfficialValidator(PaperValidator):
         """Return up to 20 violations in a value, or () if lm-eval accepts the value.
 
         Raises:
-            Undecided: If validation takes too long, or the engine crashes.
+            Undecided: If no violation is found before the time limit, or the engine crashes.
         """
         if self._refused:
             return (self._refused,)

@@ -105,7 +105,7 @@ def measured(value: Any) -> tuple[int, int, int]:
 
 
 def keyword_at(path: Sequence[str | int]) -> str | None:
-    """Return the keyword at the end of a path in a schema, or None if it is a name or index."""
+    """Return the keyword at the end of a path in a schema, or None if the end is not a keyword."""
     keyword: str | None = None
     for token in path:
         keyword = None if keyword in MAPS or isinstance(token, int) else token
@@ -125,7 +125,7 @@ def parts(schema: Any) -> Iterator[tuple[Path, dict[str, Any]]]:
 
 
 def features(schema: Any) -> tuple[str, ...]:
-    """Return a JSON Schema's distinct features: its root type, keywords and formats."""
+    """Return descriptions of a JSON Schema's distinct features: root type, keywords and formats."""
     root = schema.get("type", "any") if isinstance(schema, dict) else schema
     return (f"root: {root}", *sorted(set(_keywords(schema, 0))))
 
@@ -152,7 +152,7 @@ def last_name(uri: str) -> str:
 
 
 def embedded(schema: Any) -> list[tuple[Path, str]]:
-    """Return, for each embedded schema, its path and the last part of its ``$id``."""
+    """Return the path, and the last part of the ``$id`` or ``id``, of each embedded schema."""
     found = ((path, one.get("$id", one.get("id"))) for path, one in parts(schema) if path)
     return [(path, last_name(uri)) for path, uri in found if isinstance(uri, str)]
 
@@ -163,7 +163,7 @@ def path_within(
     """Return a keyword's path from the root of a schema, given its path in an embedded schema.
 
     ``inside`` lists the embedded schemas, and ``uri`` identifies one of them. If it identifies
-    none, the path starts at the first schema in which it exists.
+    none, the path starts at the first schema in which it exists, or else is returned unchanged.
     """
     name = last_name((uri or "").partition("#")[0])
     starts = [start for start, own in inside if uri and own == name]
@@ -192,7 +192,7 @@ ALL = frozenset(_PYTHON_TYPES)  # names of the JSON types; integers are numbers
 
 
 def type_of(value: Any) -> str:
-    """Return the name of a value's JSON Schema type. Integers are numbers."""
+    """Return a value's JSON Schema type ("number" for integers) or, if it has none, Python type."""
     found = (name for name, kind in _PYTHON_TYPES.items() if isinstance(value, kind))
     return next(found, type(value).__name__)
 
@@ -247,7 +247,7 @@ def score(violations: Sequence[Violation]) -> Score:
 
 
 def root_type_violated(value: Any, schema: Any) -> bool:
-    """Return whether a value violates the ``type`` of a schema. Integers are numbers."""
+    """Return whether a value violates the ``type`` of a schema, if any. Integers are numbers."""
     named = schema.get("type") if isinstance(schema, dict) else None
     if named is None:
         return False

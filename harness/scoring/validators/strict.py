@@ -54,10 +54,10 @@ class StrictValidator:
         self._engine, self._small_patterns = _compiled(schema, draft)
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
-        """Return the violations in a value, or only one if listing all would take too long.
+        """Return all violations in a value, one if listing all would take too long, or () if none.
 
         Raises:
-            Undecided: If even that takes too much work, or the engine fails.
+            Undecided: If validation takes too much work, or the engine fails.
         """
         schemas.check_work(self._values, value, MOST_WORK)
         if self._refers or not self._small_patterns:

@@ -49,7 +49,6 @@ class _Element:
 
     @property
     def key(self) -> str:
-        """The element's key as a member of an object."""
         return self.attributes.get("name", "key") if self.name == "key" else self.name
 
 

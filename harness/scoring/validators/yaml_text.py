@@ -151,7 +151,6 @@ class _Reader:
         return node
 
     def grow(self, nodes: int, characters: int, depth: int) -> None:
-        """Add to the document's counts, and refuse what exceeds a limit."""
         self.nodes += nodes
         self.characters += characters
         if depth > limits.DEEPEST:
