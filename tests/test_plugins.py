@@ -208,6 +208,13 @@ def test_a_misspelt_or_half_declared_capability_is_refused(
         kind("tasks").build("sums", {})
 
 
+def test_a_misspelt_capability_of_a_backend_is_refused(install: Install) -> None:
+    code = ECHO.replace("cacheable = False", "cacheable = prompt_cachng = False")
+    install(code, entry="echo = third")
+    with pytest.raises(ConfigError, match="did you mean 'prompt_caching'"):
+        kind("backends").build("echo", {}, secret=str)
+
+
 @pytest.mark.parametrize(
     ("parameter", "problem"),
     [

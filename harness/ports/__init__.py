@@ -403,8 +403,8 @@ CAPABILITIES: Mapping[str, tuple[Any, ...]] = {
         *(PromptChecked, Claiming, Pictured, Explained, Tabled, Described, Requesting, Aggregating),
     ),
     "backends": (
-        *(Backend, Startable, PreferredConcurrency, Resumable, KeyedByRequest, Fingerprinted),
-        Batched,
+        *(Backend, Startable, PreferredConcurrency, CachesPrompts, Resumable, KeyedByRequest),
+        *(Fingerprinted, Batched),
     ),
     "judges": (Judge, Conversing, HasWarnings, Advising, ByCriteria, Simulatable, Fingerprinted),
     "checkers": (Checker,),
