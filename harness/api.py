@@ -75,8 +75,7 @@ _DEFAULTS = {"progress": True, "fresh": False, "rescore": False}
 def _strict(options: Any) -> Callable[[F], F]:
     """Return a decorator that refuses keywords other than those of ``options``, a TypedDict.
 
-    A misspelt ``limit`` could otherwise cost money. The function's signature lists the
-    keywords, and errors name options as in Python.
+    A misspelt ``limit`` could otherwise cost money. The function's signature lists the keywords.
     """
 
     def decorated(function: F) -> F:
@@ -346,10 +345,11 @@ def _only_variant(file: str | Path | Mapping[str, Any], options: RunOptions) -> 
 
 
 def open_run(name: str) -> RunResult:
-    """Return an existing run, given its name or the path of its folder.
+    """Return an existing run, given its name, or the path of its folder or run file.
 
     Raises:
         DataMissing: If there is no such run.
+        RunConflict: If the run differs from the given run file.
 
     Examples:
         >>> import harness
@@ -366,14 +366,14 @@ def compare(
     """Compare runs with the first of them, instance by instance, and return the comparison.
 
     Args:
-        runs: Two or more runs, or their names.
+        runs: Two or more runs, or what `open_run` accepts.
         score: Score to use (default: the task's primary metric).
         by: Label whose groups are also compared.
         round: Use each sample's last round up to this one (default: its last round).
 
     Raises:
         ConfigError: If there are fewer than two runs, or a score, label or round is unknown.
-        DataMissing: If there is no run of a given name.
+        DataMissing: If there is no such run.
         RunConflict: If the runs cannot be compared.
 
     Examples:

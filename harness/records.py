@@ -46,12 +46,12 @@ ConstraintKind = Literal["json_schema", "regex", "choices", "grammar"]
 
 @dataclass(frozen=True, slots=True)
 class DecodingConstraint:
-    """A constraint on the whole answer. Exactly one field is set. Grammars are EBNF or GBNF."""
+    """A constraint on the whole answer. If not exactly one field is set, a ValueError is raised."""
 
     json_schema: dict[str, Any] | None = None  # JSON that is valid against this schema
     regex: str | None = None  # a text that matches as a whole
     choices: tuple[str, ...] = ()  # one of these texts
-    grammar: str | None = None  # a text of this grammar, in the server's notation
+    grammar: str | None = None  # a text of this grammar, in the server's notation (EBNF or GBNF)
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (read by pydantic)
 
@@ -84,7 +84,7 @@ class Decoding:
     stop: tuple[str, ...] = ()  # texts at which the answer ends
     extra: dict[str, Any] = field(default_factory=dict)  # more request fields, such as "thinking"
     constraint: DecodingConstraint | Literal["task"] | None = None  # with task, each instance's
-    logprobs: int | None = None  # number of most likely tokens per position to request
+    logprobs: int | None = None  # number (1 to 20) of likeliest tokens per position to request
     prompt_logprobs: bool | None = None  # whether to request those of the prompt's tokens
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (read by pydantic)

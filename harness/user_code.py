@@ -106,7 +106,7 @@ def _source_sha256(code: Any) -> str:
 def with_references(digest: str, check: Callable[..., Any]) -> str:
     """Return a hash of a check's hash and of what the check refers to.
 
-    This includes plain values and compiled patterns in global variables, closures and defaults, and
+    The latter includes plain values and compiled patterns in globals, closures and defaults, and
     the source of functions, classes and modules that are in neither the standard library nor
     installed. Other values are left out, and so are variables that the check itself assigns. If
     the check refers to nothing, the result is ``digest``.

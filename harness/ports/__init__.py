@@ -125,7 +125,11 @@ class Startable(Protocol):
         """Whether the backend can answer now."""
 
     async def start(self, on_status: Callable[[str], None]) -> None:
-        """Wait until the backend can answer. ``on_status`` is called with messages for the user."""
+        """Wait until the backend can answer. ``on_status`` is called with messages for the user.
+
+        Raises:
+            CallError: If it cannot start. A FatalCallError ends the run.
+        """
 
 
 @runtime_checkable

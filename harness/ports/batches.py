@@ -24,7 +24,7 @@ class BatchState(NamedTuple):
 
     ended: bool
     done: int  # requests with a reply so far, as far as the provider says
-    failed: int
+    failed: int  # requests that failed so far
     cancelled: bool = False
     problem: str = ""  # why the batch failed as a whole; empty if it did not
     too_many_tokens: bool = False  # whether it failed because too many tokens are enqueued

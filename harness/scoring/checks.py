@@ -32,8 +32,7 @@ FROM_ROW = ("target", "targets")
 field ``target``, or ``targets`` if the row has no ``target``."""
 MAY_NAME_A_FILE = {"json_schema": "schema"}
 """Maps a checker to the option that can name a file. A string is taken for the file's path."""
-MOST_CACHED = 4_096
-"""Maximum number of cached checkers. They are cached because feedback needs them again."""
+MOST_CACHED = 4_096  # maximum number of cached checkers, which feedback needs again
 
 
 class Check(Struct, frozen=True):

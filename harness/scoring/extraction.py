@@ -20,8 +20,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias
 from harness.errors import ConfigError, Unparseable, nearest
 from harness.scoring.patterns import Pattern, Take, around_group, one_number
 
-MOST_JSON_STARTS = 100
-"""Maximum number of brackets tried as the start of JSON. Each try may read the whole reply."""
+MOST_JSON_STARTS = 100  # maximum number of brackets tried as the start of JSON
 MOST_OBJECT_STARTS = 32  # maximum number of braces tried as the start of a JSON object
 
 
@@ -335,7 +334,7 @@ _FENCED = re.compile(r"```[^\n`]*\n(.*?)```", re.DOTALL)
 def json_object(text: str) -> dict[str, Any]:
     """Return the first JSON object in a reply.
 
-    The reply's first fence is searched first, and then the whole reply.
+    The first fence is searched before the whole reply, each up to `MOST_OBJECT_STARTS` braces.
 
     Raises:
         Unparseable: If there is no object, or if an object has a repeated key.

@@ -22,8 +22,7 @@ from harness.scoring import cut
 TIMEOUT_S = 1.0  # time limit of one search, in seconds of CPU time
 MOST_TIMEOUTS = 10  # number of timeouts after which a pattern ends the run
 LONGEST_PATTERN = 10_000  # maximum number of characters in a pattern
-MOST_PARTS = 100_000
-"""Maximum number of `parts` of a pattern. A pattern of this size takes 30 to 80 MB."""
+MOST_PARTS = 100_000  # maximum number of `parts` of a pattern, which take 30 to 80 MB
 MOST_DIGITS = 200  # maximum length of a number in a text, in characters; longer numbers are ignored
 
 Take = Literal["first", "last"]
@@ -196,9 +195,9 @@ _BARE_FRACTION = re.compile(r"(?<![\w.])([-+\u2212]?)(\.[0-9]+)")
 
 
 def numbers(text: str) -> list[Decimal]:
-    """Return the numbers in the text, in notations such as ``1,234.0``, ``$42`` and ``-3.5%``.
+    """Return the numbers in the text in order, such as ``1,234.0``, ``$42`` and ``-3.5%``.
 
-    Numbers longer than `MOST_DIGITS` are omitted.
+    Currency and percent signs are ignored, and so are numbers longer than `MOST_DIGITS`.
     """
     found: list[tuple[int, Decimal]] = []
     for match in _NUMERAL.finditer(text):

@@ -74,7 +74,10 @@ def quotes(text: str) -> None:
 
 @ifbench("format:options")
 def options(text: str, options: str) -> None:
-    """Check that the text is one of the options, which are separated by ``/``, ``or`` or commas."""
+    """Check that the text is one of the options, which are separated by ``/``, ``or`` or commas.
+
+    Case and surrounding punctuation are ignored, except for options such as ``a), b), c)``.
+    """
     separator = "/" if "/" in options else "or" if "or" in options else ","
     known = [option.strip() for option in options.split(separator)]
     found = text

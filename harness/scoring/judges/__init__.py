@@ -168,7 +168,11 @@ class PromptJudge:
 
 
 class PublishedJudge:
-    """Base class of judges that use a benchmark's published prompts and decode greedily."""
+    """Base class of judges that use a benchmark's published prompts and decode greedily.
+
+    Raises:
+        ConfigError: If ``max_tokens`` is below 1.
+    """
 
     folder: ClassVar[str]
     """Folder of the prompts, below ``prompts/``."""

@@ -16,7 +16,7 @@ from harness.records import Decoding, Instance, Question, Reply, Request, Score
 from harness.scoring.judges import TAG, JudgePrompt, PromptJudge, graded, mean
 
 LABEL = "verdict"  # label that may precede the choice in the last line
-LONGEST_LINE = 500
+LONGEST_LINE = 500  # maximum characters of a last line that can name a choice
 
 
 @dataclass(frozen=True, slots=True)

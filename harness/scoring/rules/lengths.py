@@ -23,8 +23,7 @@ import msgspec
 from harness.scoring.checkers.word_count import words
 from harness.scoring.constraints.check import Splitter
 
-VERSION = "1"
-"""Version of the rules. Increment it when recognition or a verdict changes."""
+VERSION = "1"  # of the rules; increment it when recognition or a verdict changes
 
 
 def rules_version() -> str:
@@ -179,8 +178,7 @@ def number(text: str) -> int:
     return NUMBER_WORDS.get(text) or int(text.replace(",", ""))
 
 
-LONGEST_FOR_SENTENCES = 100_000
-"""Maximum characters for counting sentences: Punkt takes seconds for a million characters."""
+LONGEST_FOR_SENTENCES = 100_000  # characters; Punkt takes seconds for a million
 FEW = 5  # up to this number, wordings like ``in three words`` are exact; above it, they may not be
 PERSONS = 20  # below this number, ``characters`` may mean the characters of a story
 

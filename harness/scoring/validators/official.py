@@ -24,8 +24,7 @@ from harness.scoring.validators import json_text, limits, schemas
 from harness.scoring.validators.paper import CLOCK, Endless, PaperValidator, bounded
 from harness.scoring.validators.schemas import Undecided, Violation, shown
 
-MOST_SECONDS = 5.0
-"""Maximum CPU seconds for one document; lm-eval allows 40."""
+MOST_SECONDS = 5.0  # maximum CPU seconds for one document; lm-eval allows 40
 
 LIBRARIES = {
     **{"fqdn": "fqdn", "idna": "idna", "isoduration": "isoduration", "jsonpointer": "jsonpointer"},

@@ -36,13 +36,10 @@ characters count as one value. This much takes about 5 s."""
 MOST_SECONDS = 3.0
 """Maximum CPU seconds for one document, checked where work may never end: at references and
 patterns. Recorded answers need a few milliseconds."""
-MOST_REFERENCES = 90
-"""Maximum depth of nested references: at about 120 the original overflows Python's stack."""
+MOST_REFERENCES = 90  # maximum depth of references; at about 120, Python's stack overflows
 LONGEST_SEARCH = 0.5  # maximum seconds for one pattern on one text
-LONGEST_FORMATTED = 10_000
-"""Maximum characters of a string whose format is checked: some checks take quadratic time."""
-MOST_UNLIKE = 2_000
-"""Maximum items of a list that cannot be sorted: `uniqueItems` compares them pairwise."""
+LONGEST_FORMATTED = 10_000  # maximum characters checked for a format, in quadratic time
+MOST_UNLIKE = 2_000  # maximum items of an unsortable list, which `uniqueItems` compares pairwise
 
 Errors = Iterator[Any]
 

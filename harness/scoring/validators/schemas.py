@@ -200,8 +200,7 @@ def type_of(value: Any) -> str:
 LONGEST_VALUE = 120  # maximum characters of a value in a violation
 LONGEST_REASON = 300  # maximum characters of a score's reason
 MOST_IN_REASON = 3
-MOST_IN_DETAILS = 20
-"""Maximum violations listed in a score's details; keywords are counted over all violations."""
+MOST_IN_DETAILS = 20  # maximum violations listed in details, where keywords are counted over all
 
 _WORDING = pathlib.Path(__file__).with_name("messages.json")
 _MESSAGES: dict[str, str] = json.loads(_WORDING.read_text("utf-8"))

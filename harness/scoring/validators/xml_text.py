@@ -239,7 +239,7 @@ class Expected:
 
 
 def scalar(text: str, expected: Expected) -> Any:
-    """Return the value of an element's text, preferably of a type that the schema expects."""
+    """Return an element's text as a value that the schema names, or of a type that it expects."""
     words = {"": None, "null": None, "true": True, "false": False}
     readings: list[Any] = [words[text]] if text in words else []
     readings += [one for one in (limits.json_number(text), text) if one is not None]

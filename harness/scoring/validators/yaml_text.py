@@ -27,8 +27,7 @@ import yaml
 from harness.scoring.validators import limits
 from harness.scoring.validators.limits import Node, UnparseableDocument
 
-MOST_CHARACTERS_AS_PAPER = 100_000
-"""Maximum characters for ``yaml.safe_load``: its pure Python parser reads 50,000 a second."""
+MOST_CHARACTERS_AS_PAPER = 100_000  # ``yaml.safe_load`` reads 50,000 characters a second
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _TAG = "tag:yaml.org,2002:"
