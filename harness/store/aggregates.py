@@ -30,9 +30,9 @@ class _Line(msgspec.Struct):
 
 
 def write_aggregates(attempts: Path, task: Task[object]) -> None:
-    """Compute and save a task's metrics of the round-1 answers in a file of attempts.
+    """Compute a task's metrics of the round-1 answers in an attempts file, and save them beside it.
 
-    Nothing is written if the task has no such metrics.
+    Nothing is written if the task has no such metrics (see `harness.ports.Aggregating`).
     """
     if not isinstance(task, Aggregating):
         return
@@ -52,7 +52,10 @@ def _answers(lines: Iterator[_Line]) -> Iterator[GivenAnswer]:
 
 
 def read_aggregates(attempts: Path) -> Aggregates:
-    """Return the saved metrics, or none if they do not cover the whole file of attempts."""
+    """Return the metrics saved for an attempts file.
+
+    The mapping is empty if they are missing or damaged, or do not cover the whole file.
+    """
     with contextlib.suppress(OSError, msgspec.MsgspecError):
         saved = msgspec.json.decode(attempts.with_name(FILE).read_bytes(), type=_Saved)
         if saved.attempts_bytes == attempts.stat().st_size:

@@ -1,4 +1,4 @@
-"""Reads the lines of `attempts.jsonl` while a run is in progress, and finds those that count."""
+"""Reads the lines of `attempts.jsonl`, which may still grow, and finds those that count."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from harness.store.files import replacing
 from harness.store.json_lines import UNREADABLE, LineKind, decoded, reading
 from harness.store.judgement_index import judged_key
 
-TAIL_BYTES = 1 << 16  # of a file, by which it is recognised
+TAIL_BYTES = 1 << 16  # at the end of a file; their hash shows whether the file was rewritten
 
 ATTEMPT = LineKind("an attempt", "Remove the line and run again: its attempt is then repeated.")
 
@@ -52,7 +52,7 @@ class _FollowedLine(_JudgedLine, kw_only=True, gc=False):
 
 
 CALLS = ("ended_at", "latency_s", "cost_usd", "tokens")
-"""Columns about calls: NaN or 0 if unknown. Cost and tokens are 0 for a cached reply."""
+"""Columns about calls. For a cached reply or if unknown, latency is NaN, and cost and tokens 0."""
 
 _BY_KIND: Mapping[str, tuple[type[TableLine], dict[str, str]]] = {
     "": (TableLine, {"offset": "q"}),
@@ -99,7 +99,7 @@ class CountedAttempts:
     columns: Mapping[str, NDArray[Any]]  # "offset", and what else their lines hold
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return everything but the groupings as arrays, which `restored` takes."""
+        """Return everything but the groupings, as arrays by name. `restored` is the inverse."""
         table = self.table
         return {
             **{name: getattr(table, name) for name in _COLUMNS},
@@ -113,7 +113,7 @@ class CountedAttempts:
     def restored(
         cls, arrays: Mapping[str, NDArray[Any]], groupings: Sequence[Mapping[str, str]]
     ) -> CountedAttempts:
-        """Return the attempts of saved `arrays`."""
+        """Rebuild the attempts from their `arrays` and the groupings of their instances."""
 
         def named(kind: str) -> dict[str, NDArray[Any]]:
             start = f"{kind} "
@@ -127,10 +127,10 @@ class CountedAttempts:
 
 
 class AttemptLines:
-    """The lines of a growing file, as an `AttemptIndex` needs them.
+    """The lines of an attempts file, which may grow, in the form that `AttemptIndex` needs.
 
-    ``kind`` says what is read: "" (the rules' scores), "judged" (also the text, which judgements
-    name) or "followed" (also `CALLS`). Only lines of kind "followed" can be saved and restored.
+    ``kind`` says what is read: "" (outcomes and the rules' scores), "judged" (also the data that
+    links lines to judgements) or "followed" (also `CALLS`). Only kind "followed" can be restored.
     """
 
     def __init__(self, path: Path, kind: Literal["", "judged", "followed"]) -> None:
@@ -142,14 +142,16 @@ class AttemptLines:
 
     @property
     def judged(self) -> bool:
-        """Whether the facts that judges' scores need are read from the lines."""
+        """Whether the data that links lines to judgements is read."""
         return self._kind != ""
 
     def read_on(self, most: int | None = None) -> bool:
-        """Read added lines, at most about ``most`` bytes. Return whether there were any.
+        """Read the lines that were added to the file. Return whether there were any.
+
+        With ``most``, stop after about that many bytes.
 
         Raises:
-            DataInvalid: If a line is damaged or has an unknown schema version.
+            DataInvalid: If a line is invalid or has an unknown schema version.
         """
         begun, before, shape = self.size, self.number, _BY_KIND[self._kind][0]
         for number, offset, line in decoded(self.path, shape, ATTEMPT, begun, before):
@@ -171,10 +173,10 @@ class AttemptLines:
         return self.size > begun
 
     def counted(self, *, keep: bool = True) -> CountedAttempts:
-        """Return, of the attempts read so far, those that count.
+        """Return the attempts that count among the lines read so far.
 
-        Unless ``keep`` is true, the lines are then dropped to save memory, and `read_on` starts
-        again at the beginning of the file.
+        If ``keep`` is false, the lines are dropped to save memory, and `read_on` starts again at
+        the beginning of the file.
         """
         if self._counted is not None:
             return self._counted
@@ -193,7 +195,7 @@ class AttemptLines:
         return found
 
     def save(self, path: Path) -> None:
-        """Save the lines in a file, from which `restored` reads them."""
+        """Write the lines that were read to the file ``path``, from which `restored` reads them."""
         counted = self.counted()
         arrays = counted.arrays()
         state = _LinesState(
@@ -222,8 +224,8 @@ class AttemptLines:
         """Return the lines of the file ``path`` that were saved in the file ``saved``.
 
         The saved file is mapped into memory, so that only the parts in use are read. The result has
-        no lines if ``saved`` is missing or damaged, or if ``path`` has changed in any other way
-        than by growing.
+        no lines if ``saved`` is missing, damaged or written by another version. The same applies if
+        ``path`` has changed in any other way than by growing.
         """
         lines, fresh = cls(path, "followed"), cls(path, "followed")
         with contextlib.suppress(*UNREADABLE, OSError, ValueError, KeyError, struct.error):

@@ -1,4 +1,7 @@
-"""Totals over a run's calls: numbers, tokens, cost and durations. Each call is counted once."""
+"""A run's calls: their number, tokens, cost and durations. Each call is counted once.
+
+All functions that read files raise `DataInvalid` for a damaged line.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +34,7 @@ class CallTotals:
     """The number, tokens and cost of a run's calls. Calls of superseded attempts are included."""
 
     n: int = 0
-    usage: Usage | None = None  # of calls that report tokens; None if none does, 0 without calls
+    usage: Usage | None = None  # of the calls that report it; None if none does; 0 without calls
     n_without_usage: int = 0
     known_cost_usd: float = 0.0  # of the calls whose cost is known
     paid_usd: float = 0.0  # the part of known_cost_usd that did not come from the cache
@@ -49,8 +52,8 @@ NO_CALLS = CallTotals()  # of a run without calls, or whose calls were not read
 class CallCounter:
     """A counter that adds up the recorded calls of a run, each of them once.
 
-    The same call may be recorded by several lines with different values: by one as paid for, and by
-    others as cached. The largest values count. The run has paid for the call if any line says so.
+    Several lines may record the same call with different values: one as paid for, the others as
+    cached. The largest values count. The run has paid for the call if any line says so.
     """
 
     def __init__(self) -> None:
@@ -144,7 +147,10 @@ def read_calls(path: Path) -> CallTotals:
 
 
 def read_payments(path: Path) -> dict[bytes, float]:
-    """Return how much a run paid per call (US dollars, if known), by call id as bytes."""
+    """Return the cost, in US dollars, of each call that a run paid for, by call id as bytes.
+
+    Calls of unknown cost are omitted.
+    """
     return {
         bytes.fromhex(name): call.cost_usd
         for _, name, call in _recorded(path, keys=True)
@@ -196,18 +202,21 @@ class _Timed(msgspec.Struct, gc=False):
 
     @property
     def seconds(self) -> float | None:
-        """The call's duration in seconds, or None for failed calls and cached replies."""
+        """The call's duration, or None if unknown, failed, cached or refused for its constraint."""
         answered = self.outcome != "error" and self.finish_reason != CONSTRAINT_REFUSED
         return self.latency_s if answered and not self.cached else None
 
 
 def read_latencies(index: AttemptIndex) -> Iterator[float]:
-    """Yield the durations, in seconds, of the calls that `timed_calls` yields."""
+    """Yield the durations, in seconds, of the calls that `timed_calls` selects."""
     return (seconds for _, seconds in timed_calls(index))
 
 
 def timed_calls(index: AttemptIndex) -> Iterator[tuple[int, float]]:
-    """Yield the row and seconds of each distinct call that neither failed nor was cached."""
+    """Yield the row of each distinct call in the index, and the call's duration in seconds.
+
+    Failed calls, refused constraints, cached replies and unknown durations are skipped.
+    """
     seen: set[str | None] = set()
     rows = index.in_order()
     for row, line in zip(rows.tolist(), index.read(_Timed, rows), strict=True):
@@ -227,7 +236,10 @@ class _Answer(msgspec.Struct, gc=False):
 
 
 def answers(index: AttemptIndex) -> dict[tuple[str, int, int], int]:
-    """Return a hash of the request and text of each attempt, by instance, sample and round."""
+    """Return a hash of the call id and text of each attempt, by instance, sample and round.
+
+    The hashes are comparable only within one process.
+    """
     return {
         (line.instance, line.sample, line.round): hash((line.call_id, line.text))
         for line in index.read(_Answer)
@@ -238,10 +250,10 @@ TOKENS, MILLISECONDS = "output_tokens", "milliseconds"
 
 
 def with_call_scores(path: Path) -> AttemptTable:
-    """Return a run's attempts, with each call's output tokens and milliseconds as further scores.
+    """Return the attempts of an attempts file with two more scores, `TOKENS` and `MILLISECONDS`.
 
-    Failed calls and refused constraints have no scores `TOKENS` and `MILLISECONDS`. Cached replies
-    have no `MILLISECONDS`.
+    These are the output tokens and the duration of the attempt's call, or NaN if unknown or if the
+    provider refused the constraint. The duration is also NaN for failed calls and cached replies.
     """
     index = AttemptIndex(path)
     rows = np.arange(len(index))

@@ -96,14 +96,14 @@ class AttemptTable:
         return changes(self.instance) | changes(self.sample)
 
     def is_last_round(self, round_: int | None = None) -> Bools:
-        """Return an (n,) mask of each sample's last round, up to ``round_`` if given."""
+        """Return an (n,) mask of each sample's last round. Rounds after ``round_`` are ignored."""
         reached = np.ones(len(self), np.bool_) if round_ is None else self.round <= round_
         # The row after a sample's last one belongs to another sample or a later round.
         ends = np.append(self.sample_starts()[1:] | ~reached[1:], True)[: len(self)]
         return np.asarray(reached & ends)
 
     def last_rounds(self, round_: int | None = None) -> AttemptTable:
-        """Return the last attempt of each sample, up to ``round_`` if given."""
+        """Return the last attempt of each sample. Rounds after ``round_`` are ignored."""
         return self.take(self.is_last_round(round_))
 
     def labels(self) -> list[str]:
@@ -111,9 +111,9 @@ class AttemptTable:
         return list(dict.fromkeys(label for groups in self.instances.groupings for label in groups))
 
     def by(self, label: str) -> Iterator[tuple[str, AttemptTable]]:
-        """Yield each group of a label with its attempts.
+        """Yield the name of each group of a label, in alphabetical order, with its attempts.
 
-        Attempts without the label are left out.
+        Attempts without the label are left out, as are groups without attempts.
         """
         groupings = self.instances.groupings
         names = sorted({groups[label] for groups in groupings if label in groups})
@@ -139,7 +139,7 @@ def rows_by(codes: NDArray[np.integer], n: int) -> Iterator[tuple[int, Ints]]:
 
 
 class Rows:
-    """A growing table of numbers. ``fields``: each column's format character, as in `struct`."""
+    """A growing table of numbers. ``fields`` maps columns to format characters of `struct`."""
 
     def __init__(self, **fields: str) -> None:
         packing = struct.Struct("=" + "".join(fields.values()))
@@ -151,7 +151,7 @@ class Rows:
         self.n = 0  # rows
 
     def restore(self, saved: memoryview) -> None:
-        """Add rows that were saved as the bytes of `parts`, without copying them."""
+        """Add rows from the joined bytes of `parts`, without copying them."""
         if len(saved):
             self._full.append(saved)
             self.n += len(saved) // self._dtype.itemsize
@@ -170,7 +170,7 @@ class Rows:
 
     @property
     def parts(self) -> Sequence[bytearray | memoryview]:
-        """The numbers of all rows, row by row, in the form in which they are saved."""
+        """The packed bytes of all rows, in order. `restore` takes them."""
         return [*self._full, self._block]
 
     def last(self, name: str) -> float:
@@ -230,7 +230,7 @@ class TableBuilder:
 
     @property
     def groupings(self) -> list[bytes]:
-        """The distinct groups of the lines so far, as JSON."""
+        """The distinct ``groups`` of the lines so far, as JSON."""
         return list(self._groupings)
 
     @property
@@ -240,7 +240,7 @@ class TableBuilder:
 
     @property
     def rows(self) -> list[Rows]:
-        """The tables that hold all numbers."""
+        """The tables that hold the numbers of all lines."""
         return [self._rows, *self._scores.rows]
 
     def add(self, line: TableLine) -> None:
@@ -249,6 +249,7 @@ class TableBuilder:
         Raises:
             MsgspecError: If the line's groups are not a mapping of strings to strings.
             OverflowError: If the run has too many distinct score names.
+            struct.error: If a number does not fit into its column.
         """
         groups = bytes(line.groups)
         if groups not in self._groupings:
@@ -331,7 +332,7 @@ class ScoreColumns:
 
     @property
     def rows(self) -> list[Rows]:
-        """The tables that hold all numbers."""
+        """The tables that hold the numbers of all lines."""
         return [self._table_of, *(rows for _, rows in self._tables.values())]
 
     def _add_table(self, kinds: ScoreKinds) -> tuple[int, Rows]:
@@ -345,10 +346,11 @@ class ScoreColumns:
         return found
 
     def add(self, scores: Mapping[str, Value]) -> int:
-        """Add the scores of a line, and return the line's number.
+        """Add the scores of a line, and return the line's number (from 0).
 
         Raises:
             OverflowError: If the run has too many distinct score names.
+            struct.error: If a number does not fit into its column.
         """
         kinds = tuple(
             (name, value is not None and not isinstance(value, bool))
@@ -361,7 +363,7 @@ class ScoreColumns:
         return self._table_of.n - 1
 
     def columns(self, lines: Ints) -> dict[str, Values]:
-        """Return the scores in the given lines by name. Line -1 has no scores."""
+        """Return the scores of the lines with the given numbers, by name. Line -1 has no scores."""
         values: dict[str, Values] = {}
         # In the same order, whichever line came first.
         for name, (_, numbers) in sorted(self._names.items(), key=lambda one: (one[1][0], one[0])):

@@ -33,7 +33,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder and its missing parents, so that they survive a power cut."""
+    """Create a folder and its missing parents, if any, so that they survive a power cut."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for folder in missing:
@@ -47,7 +47,7 @@ def replacing(path: Path, remedy: str = REMEDY) -> Iterator[Path]:
     If ``path`` is a link, the file that it points to is replaced.
 
     Raises:
-        StoreFailed: If writing fails. ``remedy`` becomes the error's remedy.
+        StoreFailed: If writing fails, also in the block. ``remedy`` becomes the error's remedy.
     """
     temporary = path
     try:
@@ -69,28 +69,36 @@ def replacing(path: Path, remedy: str = REMEDY) -> Iterator[Path]:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Replace the content of a file in a run's folder."""
+    """Replace the content of a file atomically. A missing file is created."""
     with replacing(path, RUN_REMEDY) as temporary:
         temporary.write_bytes(content)
 
 
 def write_json(path: Path, value: object) -> None:
-    """Replace the content of a JSON file in a run's folder, indented for readability."""
+    """Replace the content of a file atomically with ``value`` as indented JSON."""
     write_whole(path, msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
 
 
 @contextlib.contextmanager
 def output_file(path: Path) -> Iterator[Path]:
-    """Check a user's output path, and yield a temporary path whose file replaces it."""
+    """Yield a temporary path for a user's output. The file there replaces ``path`` (`replacing`).
+
+    Raises:
+        ConfigError: If no output file may be written at ``path`` (`check_output`).
+        StoreFailed: If writing fails.
+    """
     check_output(path)
     with replacing(path, OUTPUT_REMEDY) as temporary:
         yield temporary
 
 
 def check_output(path: Path) -> None:
-    """Raise `ConfigError` if no output file may be written at a path.
+    """Check that an output file may be written at a path.
 
-    This is so if the path is a folder, a device or a run's own file, or if its folder is missing.
+    Raises:
+        ConfigError: If the path is a folder, a device or a run's own file, or its folder is
+            missing.
+        StoreFailed: If the path cannot be examined.
     """
     try:
         problem, remedy = _problem(path.resolve() if path.is_symlink() else path)

@@ -128,12 +128,8 @@ class AttemptIndex:
     ) -> int | None:
         """Return the number of the first round of a sample that must be run, or None if none must.
 
-        Args:
-            instance: The id of the sample's instance.
-            sample: The number of the sample.
-            rounds: The maximum number of rounds.
-            stop_on_pass: Whether no further round is run after a round that has passed.
-            retried: Outcomes of rounds that must be run again.
+        A sample has at most ``rounds`` rounds and, with ``stop_on_pass``, none after a round that
+        has passed. Rounds with one of the ``retried`` outcomes must be run again.
         """
         for number in range(1, rounds + 1):
             row = self._row(instance, sample, number)
@@ -144,17 +140,23 @@ class AttemptIndex:
         return None
 
     def answers(self, instance: str, sample: int, round_: int) -> int:
-        """Return how often a round was answered since the sample's earlier rounds last changed."""
+        """Return how often a round was answered since the sample's earlier rounds last changed.
+
+        Failed calls do not count.
+        """
         row = self._row(instance, sample, round_)
         return 0 if row is None else int(self._answers[row])
 
     def rounds(self, instance: str, sample: int, before: int) -> list[Attempt]:
-        """Return a sample's attempts, with the rules' scores, in the rounds before ``before``."""
+        """Return a sample's attempts in the rounds before ``before``, without judges' scores."""
         rows = [row for row in self.rows_of(instance, sample) if self._round[row] < before]
         return list(self.read(Attempt, rows, judged=False))
 
     def in_order(self) -> NDArray[np.intp]:
-        """Return all n rows, grouped by instance, in the order of the instances' first lines."""
+        """Return all row numbers, grouped by instance, in the order of the instances' first lines.
+
+        Within an instance, rows are sorted by sample and round.
+        """
         first = np.full(len(self.attempts.instances.digest), np.iinfo(np.int64).max)
         np.minimum.at(first, self.attempts.instance, self.offset)
         return np.argsort(first[self.attempts.instance], kind="stable")
@@ -175,8 +177,11 @@ class AttemptIndex:
         """Yield the lines of attempts, decoded as ``shape``, which has some of an attempt's fields.
 
         ``rows`` are the rows to read, in this order (default: `in_order`). If ``shape`` has the
-        field ``scores``, the scores of judges are added, and ``passed`` combines rules and judges.
-        This is not done if ``judged`` is false.
+        field ``scores`` and ``judged`` is true, the scores of judges are added to that field, and
+        ``passed`` combines rules and judges.
+
+        Raises:
+            DataInvalid: If a line is damaged.
         """
         chosen = self.in_order() if rows is None else np.asarray(rows, np.intp)
         if not len(chosen):
@@ -245,7 +250,10 @@ def read_names(path: Path) -> dict[int, str]:
 
 
 def read_instance(path: Path, instance: str) -> list[Attempt]:
-    """Return an instance's attempts in order. Those that judges score are `JudgedAttempt`s."""
+    """Return an instance's attempts, sorted by sample and round. The list may be empty.
+
+    Attempts whose outcome is one that the run's judges score are `JudgedAttempt`s.
+    """
     index = AttemptIndex(path)
     rows = np.array(index.rows_of(instance), np.intp)
     judged = index.judgements.register.judged if index.judgements else ()

@@ -1,7 +1,7 @@
 """Files of JSON lines: appending whole lines, and reading complete lines.
 
 Each line is appended by one system call. A crash or a full disk may leave an incomplete last line.
-Readers ignore it, and the next writer removes it and repeats its work.
+Readers ignore it, and the next writer removes it. A file that cannot be read raises `StoreFailed`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ S = TypeVar("S")
 
 
 class LineKind(NamedTuple):
-    """What a file's lines are ("an attempt"), and how to fix a damaged one, for messages."""
+    """A kind of line, for error messages: its name ("an attempt"), and how to fix a damaged one."""
 
     name: str
     remedy: str
@@ -51,7 +51,10 @@ class LineKind(NamedTuple):
 
 
 def lines(path: Path, offset: int = 0) -> Iterator[tuple[int, bytes]]:
-    """Yield each complete line from ``offset`` on, with its byte offset, if the file exists."""
+    """Yield the byte offset and the bytes of each complete line from ``offset`` on.
+
+    Nothing is yielded if the file does not exist.
+    """
     if not path.exists():
         return
     with reading(path), path.open("rb") as file:
@@ -123,7 +126,7 @@ def read_json(path: Path, shape: type[S], remedy: str) -> S:
     """Decode a JSON file of a run. A missing file is decoded like ``{}``.
 
     Raises:
-        StoreFailed: If the file is damaged. ``remedy`` becomes the error's remedy.
+        StoreFailed: If the file cannot be read or is damaged. ``remedy`` is for a damaged file.
     """
     try:
         with reading(path):
@@ -154,8 +157,8 @@ def encode(record: object, *, order: Literal["deterministic"] | None = None) -> 
 class JsonLinesWriter:
     """A writer that appends records to a file, one per line. The run's lock excludes other writers.
 
-    Opening the file removes an incomplete last line. If a line cannot be written, StoreFailed is
-    raised, and the file still ends with the last complete line.
+    Opening the file creates it or removes an incomplete last line. If a line cannot be written,
+    `StoreFailed` is raised, and no part of the line stays in the file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -189,7 +192,7 @@ class JsonLinesWriter:
             while written < len(line):  # a full disk accepts a part; the next call raises
                 written += os.write(self._file, line[written:])
         except OSError as error:
-            with contextlib.suppress(OSError):  # otherwise the next writer removes it
+            with contextlib.suppress(OSError):  # if this fails, the next writer removes the part
                 os.ftruncate(self._file, start)
             raise self._failed(error) from None
 

@@ -42,7 +42,7 @@ _NO_ROWS = np.empty(0, np.intp)
 
 
 def judged_key(instance: str, sample: int, round_: int, text: str | None) -> int:
-    """Hash an attempt's identity and its text to 64 bits. The hash is the same in every process."""
+    """Hash an attempt's identity and text (None: empty) to 64 bits, the same in every process."""
     return _key(instance, sample, round_, judgements.text_hash(text or ""))
 
 
@@ -128,7 +128,7 @@ class JudgementIndex:
     def of(
         self, instance: str, sample: int, round_: int, text: str | None
     ) -> dict[str, judgements.Judgement]:
-        """Return the last judgement of an attempt's text by each judge that has judged it."""
+        """Return the last judgement of a text by each judge that has judged it, keyed by judge."""
         keys = np.array([judged_key(instance, sample, round_, text)])
         names = list(self.register.judges)
         rows = np.array([[self.match(name, keys)[0] for name in names]], np.intp)
@@ -140,12 +140,9 @@ class JudgementIndex:
     ) -> AttemptTable:
         """Return a table of attempts to which the judges' scores are added.
 
-        Its ``passed`` combines rules and judges (see `verdict_over`).
-
-        Args:
-            table: The attempts, with the rules' scores and verdicts.
-            keys: The (n,) `judged_key` of each attempt.
-            neutral: An (n,) mask of the attempts to which all rules were applied without a verdict.
+        Its ``passed`` combines rules and judges (see `verdict_over`). ``table`` holds the rules'
+        scores and verdicts, ``keys`` the (n,) `judged_key` of each attempt, and ``neutral`` an (n,)
+        mask of the attempts to which all rules were applied without a verdict.
         """
         judged = self.judged(table)
         scores: dict[str, Values] = dict(table.scores)
@@ -172,17 +169,11 @@ class JudgementIndex:
         judges: Sequence[str],
         retried: Collection[judgements.JudgementOutcome],
     ) -> dict[int, Mapping[str, int]]:
-        """Return the attempts that judges have yet to judge.
+        """Return the rows of attempts that some of ``judges`` have yet to judge, with these judges.
 
-        Args:
-            table: The attempts.
-            keys: The (n,) `judged_key` of each attempt.
-            judges: The names of the judges.
-            retried: Outcomes of judgements to make again.
-
-        Returns:
-            For each row of such an attempt, the names of its missing judges. Each name maps to the
-            number of the judge's answers so far.
+        Each judge's name maps to the number of its answers so far, without failed calls. ``keys``
+        holds the (n,) `judged_key` of each attempt. Judgements with a ``retried`` outcome count as
+        missing.
         """
         judged = self.judged(table)
         missing = np.zeros((len(table), len(judges)), np.bool_)
@@ -217,7 +208,6 @@ class JudgementIndex:
         return np.isin(self._outcome[rows], [_OUTCOMES.index(outcome) for outcome in outcomes])
 
     def _answers(self, judge: str, keys: NDArray[np.int64]) -> NDArray[np.intp]:
-        """Return how often a judge has answered for each key, without failed calls."""
         own = self._of.get(judge, _NO_ROWS)
         answered = self._key[own[~self._ended(own, judgements.FAILED)]]
         first, last = (np.searchsorted(answered, keys, side) for side in ("left", "right"))

@@ -78,13 +78,9 @@ def verdict_over(
 ) -> bool | None:
     """Return whether an answer passed, according to the rules and the deciding judges.
 
-    Args:
-        passed: The rules' verdict.
-        scores: The rules' scores.
-        judgements: The judgements of the deciding judges, with None for each that is missing.
-
-    Returns:
-        The verdict. It is None if a score has no value, or if a judgement is missing or not ``ok``.
+    ``passed`` and ``scores`` come from the rules. ``judgements`` holds None for each missing one.
+    The result is None if a judgement is missing, is not ``ok`` or has a score without a value, or
+    if nothing gives a verdict. If ``passed`` is None, the rules' scores must all have values, too.
     """
     said: dict[str, Score] = {}
     for found in judgements:
@@ -108,7 +104,7 @@ class RegisteredJudge(Struct, frozen=True):
     simulated: bool = False
     fingerprint: Mapping[str, str] = {}
     verdicts: bool = True  # whether its scores include verdicts
-    by_criteria: bool = False
+    by_criteria: bool = False  # whether these are verdicts on a task's criteria
 
     @property
     def members(self) -> tuple[str, ...]:
@@ -132,7 +128,7 @@ class Register(Struct, frozen=True):
 
 
 def read_register(folder: Path) -> Register:
-    """Read a run's ``judges.json``. The register is empty if the run never had a judge."""
+    """Read a run's ``judges.json``. If the file is missing, the register is empty."""
     return read_json(folder / JUDGES, Register, "Remove it, and run or judge again.")
 
 

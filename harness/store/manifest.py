@@ -32,7 +32,10 @@ def package_versions() -> dict[str, str]:
 
 
 class Manifest:
-    """A run's manifest, written as sessions begin and end. A new run gets the id ``run_id``."""
+    """A run's manifest, written as sessions begin and end.
+
+    A new run gets the id ``run_id`` or, if that is empty, a random id.
+    """
 
     def __init__(
         self,
@@ -84,9 +87,8 @@ class Manifest:
     ) -> None:
         """Record the start of a session.
 
-        Args:
-            retried: The outcomes of attempts that the session makes again.
-            rescored: The number of attempts that were scored again, and of changes, by name.
+        ``retried`` are the outcomes of attempts that the session makes again, and ``rescored`` the
+        counts of a `harness.run.rescoring.ScoredAgain`, by name.
         """
         session = {"started_at": self._clock(), "ended_at": None, "ended": "killed"}
         again = {"rescored": dict(rescored)} if rescored else {}
@@ -99,7 +101,7 @@ class Manifest:
         self._write()
 
     def left(self, owed: int) -> None:
-        """Set the number of unfinished samples, which is written when the session ends."""
+        """Set the number of unfinished samples (``owed``). `end` writes it."""
         self._content["owed"] = owed
 
     def end(self, how: str, problem: str = "") -> None:

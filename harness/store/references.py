@@ -42,7 +42,7 @@ def read_units(path: Path) -> dict[str, Unit]:
 
 
 def record_references(folder: RunFolder, references: Iterable[tuple[Unit, str]]) -> None:
-    """Append reference answers to the attempts in ``folder``, if they are new or have changed."""
+    """Append the reference answers that are new or have changed to the attempts in ``folder``."""
     try:
         folder.path.mkdir(exist_ok=True)
     except OSError as error:

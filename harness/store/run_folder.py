@@ -50,7 +50,7 @@ class _Metrics(msgspec.Struct):
 
 
 class Spending(msgspec.Struct):
-    """The maximum cost of a run (US dollars), and the id of the session that recorded it."""
+    """An upper bound on a run's cost so far (US dollars), and the session that recorded it."""
 
     session: str = ""
     usd: Annotated[float, msgspec.Meta(ge=0)] = 0.0
@@ -81,7 +81,11 @@ class Differences(NamedTuple):
 
 
 class RunFolder:
-    """The folder of one run (``runs/NAME``), with the paths of its files."""
+    """The folder of one run (``runs/NAME``), with the paths of its files. It need not exist.
+
+    Raises:
+        ConfigError: If the name is invalid.
+    """
 
     def __init__(self, root: Path, name: str) -> None:
         try:
@@ -108,11 +112,11 @@ class RunFolder:
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
-        """Lock the run in a ``with`` block.
+        """Lock the run in a ``with`` block. A missing folder is created.
 
         Raises:
             RunConflict: If another process holds the lock.
-            StoreFailed: If the folder cannot be written.
+            StoreFailed: If the folder cannot be written, or a newer version has written metrics.
         """
         try:
             make_folder(self.path)
@@ -134,7 +138,11 @@ class RunFolder:
             lock.release()
 
     def read_config(self) -> RunFile:
-        """Read the run file of the run's latest session. It contains all defaults."""
+        """Read the run file of the run's latest session. It contains all defaults.
+
+        Raises:
+            ConfigError: If the file is missing or invalid.
+        """
         tree = read(self.config)
         match tree.get("task"):
             # Version 0.1.0 wrote this removed task option into every run's folder.
@@ -196,12 +204,9 @@ class RunFolder:
     ) -> Differences:
         """Return how a run file and its inputs differ from those with which the run was made.
 
-        Values that may change when a run continues are omitted.
-
-        Args:
-            run: The run file.
-            fingerprint: Hashes and versions, by name, of the inputs besides the run file.
-            resolve: Fills in defaults of plug-ins, which older versions did not record.
+        Values that may change when a run continues are omitted. ``fingerprint`` holds hashes and
+        versions of the inputs, by name. ``resolve`` fills in defaults of plug-ins, which older
+        versions did not record.
         """
         old, before = resolve(self.read_config()), self.read_manifest().get("fingerprint", {})
         changed = {name: now for name, now in fingerprint.items() if before.get(name, now) != now}
@@ -217,7 +222,11 @@ class RunFolder:
         write_whole(self.config, text.encode())
 
     def read_manifest(self) -> dict[str, Any]:
-        """Read the run's manifest. It is empty if the file is missing."""
+        """Read the run's manifest. It is empty if the file is missing.
+
+        Raises:
+            StoreFailed: If the file cannot be read, is damaged or was written by a newer version.
+        """
         remedy = "Remove it and run again."
         found = read_json(self.manifest, dict[str, Any], remedy)
         version = found.get("schema_version")
@@ -227,18 +236,18 @@ class RunFolder:
         return found
 
     def run_id(self) -> str:
-        """Return the run's id in payment records. A new run's depends only on its path."""
+        """Return the run's id in payment records. If none is recorded, it is a hash of the path."""
         path = str(self.path.absolute()).encode(errors="surrogateescape")
         id_: str = self.read_manifest().get("id") or blake2b(path, digest_size=16).hexdigest()
         return id_
 
     def read_spending(self) -> Spending:
-        """Read the maximum that the run may have cost (0 if unrecorded), and by which session."""
+        """Read the recorded upper bound on the run's cost. It is 0 if none is recorded."""
         remedy = "Remove it: the cost is then taken from the run's attempts and the cache."
         return read_json(self.spending, Spending, remedy)
 
     def write_spending(self, session: str, usd: float) -> None:
-        """Record the maximum that the run may have cost, and by which session."""
+        """Record an upper bound on the run's cost (US dollars), and the session's id."""
         write_json(self.spending, Spending(session, usd))
 
     def write_prices(self, prices: Mapping[str, Price]) -> None:
@@ -254,7 +263,10 @@ class RunFolder:
         return manifest.get("owed") == 0, manifest.get("samples")
 
     def owed(self) -> int | None:
-        """Return the number of unfinished samples, or None if unknown, as after a kill."""
+        """Return the number of unfinished samples, or None if unknown.
+
+        It is unknown during a session, and after one that was killed.
+        """
         manifest = self.read_manifest()
         sessions = manifest.get("sessions") or [{"ended": "killed"}]
         return None if sessions[-1].get("ended") == "killed" else manifest.get("owed")
@@ -309,10 +321,8 @@ def all_runs(root: Path) -> list[RunFolder]:
 def run_path(root: Path, named: str) -> Path:
     """Return the path of a run's folder, which need not exist.
 
-    Args:
-        root: The folder of all runs.
-        named: The run's name, the path of its folder or run file, or the path of a file in its
-            folder, such as attempts.jsonl.
+    ``named`` is the run's name, the path of its folder or run file, or the path of a file in its
+    folder, such as attempts.jsonl. ``root`` is the folder of all runs.
     """
     path = Path(named)
     if path.name in (*RUN_FILES, REPORT) and (path.parent / "manifest.json").exists():
@@ -332,7 +342,8 @@ def find_run(root: Path, name: str) -> RunFolder:
     if only one of them has been run.
 
     Raises:
-        DataMissing: If there is no such run. The error suggests the nearest name.
+        DataMissing: If there is no such run. The remedy suggests a name, if possible.
+        ConfigError: If the name is invalid.
     """
     path = run_path(root, name)
     root = path.parent
@@ -382,7 +393,7 @@ def find_runs(root: Path, names: Iterable[str]) -> list[RunFolder]:
 
     Raises:
         DataMissing: If there is no such run.
-        ConfigError: If a run is named twice.
+        ConfigError: If a run is named twice, or a name is invalid.
     """
     folders: list[RunFolder] = []
     for name in names:
@@ -427,9 +438,9 @@ def find_variants(root: Path, name: str) -> list[RunFolder]:
 
 
 def _of_file(run: RunFolder, base: str) -> bool:
-    """Return whether a run is a variant of the run file named ``base``.
+    """Return whether a run whose name begins with ``BASE.`` may belong to the run file ``base``.
 
-    A renamed copy of a run is not a variant, and neither is a run of a file named ``BASE.X.yaml``.
+    A renamed copy of a run does not, and neither does a run of a file named ``BASE.X.yaml``.
     """
     variant = run.read_manifest().get("variant") or ""
     if not variant:  # named by hand, or by a version that did not record variants

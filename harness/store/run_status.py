@@ -1,8 +1,8 @@
 """`status.json`, a session's report on its own progress, and requests to stop a session.
 
-The process that holds the run's lock replaces the file once a second, so a session whose file is
-older than `SILENT_S` is dead. The file is only for viewers: no run is resumed from it, and no
-result is computed from it.
+The process that holds the run's lock replaces the file once a second. A session whose file is older
+than `SILENT_S` therefore counts as dead. The file is only for viewers: no run is resumed from it,
+and no result is computed from it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MOST_EVENTS = 50  # latest messages kept
 
 
 class Moment(msgspec.Struct, array_like=True):
-    """A session's traffic: totals since it began, and the calls now in flight and waiting."""
+    """A session's traffic at one time: totals so far, and the calls in flight and waiting."""
 
     at: float
     in_flight: int  # calls
@@ -64,7 +64,10 @@ class RunStatus(msgspec.Struct):
     traffic: list[Moment] = []
 
     def works(self, now: float | None = None) -> bool:
-        """Return whether the session is still in progress."""
+        """Return whether the session is in progress at the time ``now`` (in epoch seconds).
+
+        An ended session is not, and neither is one whose status is older than `SILENT_S`.
+        """
         now = time.time() if now is None else now
         return not self.ended and now - self.at < SILENT_S
 
@@ -99,7 +102,7 @@ def request_stop(folder: Path) -> bool:
 
 
 def stop_requested(folder: Path, session: str) -> bool:
-    """Return whether a session has been asked to stop, and remove any request."""
+    """Return whether a session was asked to stop. The request is removed, even if for another."""
     path = folder / STOP
     with contextlib.suppress(*UNREADABLE, OSError):
         asked = msgspec.json.decode(path.read_bytes(), type=dict[str, str])
