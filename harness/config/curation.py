@@ -104,7 +104,7 @@ def load_curation(path: Path | None, overrides: Iterable[str] = ()) -> Curation:
     If ``path`` is None, the overrides alone make up the file.
 
     Raises:
-        ConfigError: If the file is invalid or contains a secret.
+        ConfigError: If the file or an override is invalid or contains a secret.
     """
     tree = read(path, "curation file", FORM) if path else {}
     for text in overrides:

@@ -50,7 +50,7 @@ def conflicts(before: RunFile, now: RunFile) -> list[str]:
 
 
 def judge_conflicts(before: JudgeSection, now: JudgeSection) -> list[str]:
-    """Return the dotted keys of a judge's section that have changed but must not."""
+    """Return the dotted keys of a judge's section that must not change but have."""
     old, new = (flatten(one.model_dump(mode="json")) for one in (before, now))
     free = _free_of_model("model", now.model.model_dump())
     changed = [key for key in sorted(old.keys() | new.keys()) if old.get(key) != new.get(key)]
@@ -58,7 +58,10 @@ def judge_conflicts(before: JudgeSection, now: JudgeSection) -> list[str]:
 
 
 def free_keys(tree: Mapping[str, Any]) -> list[str]:
-    """Return the dotted keys of a run file (see `by_name`) that may change in a resumed run."""
+    """Return the dotted keys that may change in a resumed run.
+
+    ``tree`` is a run file in the form of `by_name`.
+    """
     models = {"model": tree.get("model"), "polish": tree.get("polish")}
     models |= {f"judges.{name}.model": one["model"] for name, one in tree.get("judges", {}).items()}
     free = [_free_of_model(place, model) for place, model in models.items() if model]

@@ -108,10 +108,7 @@ def read(
 ) -> dict[str, Any]:
     """Return the mapping that a YAML file contains.
 
-    Args:
-        path: The file.
-        what: What kind of file it is, for error messages.
-        form: What it must contain, for error messages.
+    Error messages name the kind of file (``what``) and say what it must contain (``form``).
 
     Raises:
         ConfigError: If the file cannot be read or is invalid. The error names the file and, for
@@ -152,7 +149,8 @@ def override(tree: dict[str, Any], key: str, value: Any) -> None:
     ``judges.second.max_tokens``.
 
     Raises:
-        ConfigError: If the key's path leads through a value or an unknown element.
+        ConfigError: If the key's path leads through a value or an unknown element, or ends at an
+            element.
     """
     *sections, last = key.split(".")
     at: dict[str, Any] | list[Any] = tree
@@ -183,7 +181,7 @@ def parse_override(text: str) -> tuple[str, Any]:
     A value with a Jinja tag, such as ``Answer: {{ question }}``, is text if it is not valid YAML.
 
     Raises:
-        ConfigError: If it does not have this form, or the value is not valid YAML.
+        ConfigError: If the text does not have this form, or the value is not valid YAML.
     """
     key, equals, value = text.partition("=")
     if not equals or not all(key.split(".")):
@@ -208,13 +206,11 @@ def load(
 ) -> dict[str, RunFile]:
     """Return the runs of a run file by variant. A file without variants has one run, named "".
 
-    Args:
-        path: The run file.
-        overrides: Overrides of the form ``key.path=value``.
-        further: More overrides: values by dotted key.
+    ``overrides`` have the form ``key.path=value``, and ``further`` holds values by dotted key.
 
     Raises:
-        ConfigError: If the file is invalid, or an override sets a key that a variant sets too.
+        ConfigError: If the file or an override is invalid, two variants are identical, or an
+            override sets a key that a variant sets too.
     """
     return expand(read(Path(path)), str(path), overrides, further)
 
@@ -267,7 +263,10 @@ _MODEL = re.compile(r"model|polish|judges\.[^.]+\.model")  # keys of models' sec
 
 
 def refuse_secrets(tree: object, where: str) -> None:
-    """Raise ConfigError if nested mappings, named ``where``, contain a secret."""
+    """Raise ConfigError if nested mappings contain the value of a configured secret.
+
+    ``where`` names the mappings in the message.
+    """
     texts = list(_texts(tree, ""))
     secrets = configured_secrets({text for place, text in texts if place.endswith("api_key_env")})
     for place, text in texts:

@@ -158,7 +158,7 @@ MODELS: Mapping[str, str] = {
 
 
 def option_remedy(option: str) -> str:
-    """Return what to write instead of an unknown option of ``harness run``, or "" if unknown."""
+    """Return what to write instead of an unknown option, or "" if it is not one of `OPTIONS`."""
     long = re.sub(r"(?<=\w)-", "_", option)
     return OPTIONS.get(option) or OPTIONS.get(long, "")
 
@@ -173,7 +173,7 @@ def remedy(name: str, known: Mapping[str, str]) -> str:
 
 
 def model_name(name: str) -> str:
-    """Return the harness's name, ``BACKEND/NAME``, for a model of another tool, or "" if unknown.
+    """Translate another tool's name of a model to one for ``--model``, or return "" if unknown.
 
     >>> model_name("gpt-4o-mini"), model_name("meta-llama/Llama-3.1-8B")
     ('openai/gpt-4o-mini', 'vllm_server/meta-llama/Llama-3.1-8B')

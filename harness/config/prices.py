@@ -36,7 +36,8 @@ _EXACT = 10**18  # internal units per US dollar; costs are whole numbers, so tha
 class Prices(BaseModel):
     """Prices in US dollars per million tokens.
 
-    Input that is read from or written to the provider's cache costs as much as `input` by default.
+    By default, input that is read from or written to the provider's cache costs as much as other
+    input, and calls in a batch cost as much as other calls.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -171,7 +172,10 @@ class PriceList:
         return self._entries.get((host, model)) or self._entries.get((host, undated))
 
     def nearest(self, host: str, model: str) -> str:
-        """Name a similar model with a price, or say whether the host has any prices."""
+        """Return a sentence that names the most similar model of the host with a price.
+
+        If none is similar, the sentence says whether the host has any prices.
+        """
         names = [entry.model for entry in self if entry.host == host.lower()]
         for close in get_close_matches(model, names, n=1):
             return f"The nearest model with a price is {close!r}."
@@ -183,7 +187,6 @@ _SNAPSHOT = re.compile(r"(.+)-(20\d\d)(-?)(\d\d)\3(\d\d)")
 
 
 def _undated(model: str) -> str | None:
-    """Return a model's name without the date at its end, or None if it does not end with a date."""
     parts = _SNAPSHOT.fullmatch(model)
     with contextlib.suppress(ValueError):  # digits that are not a date
         if parts and date(int(parts[2]), int(parts[4]), int(parts[5])):
@@ -215,10 +218,10 @@ class _Provider(Section):
 
 
 def load_prices(path: Path | None, *, today: date | None = None) -> PriceList:
-    """Load the built-in prices and the user's (``path``) that are valid on the day ``today``.
+    """Load the built-in prices and the user's (``path``) that are valid on a day (default: today).
 
     Raises:
-        ConfigError: If the user's file is invalid.
+        ConfigError: If the user's file cannot be read or is invalid.
     """
     entries = list(_builtin())
     if path is not None:

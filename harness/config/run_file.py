@@ -169,7 +169,8 @@ def expand_matrix(matrix: Mapping[str, Axis]) -> dict[str, dict[str, Any]]:
     fastest.
 
     Raises:
-        ValueError: If there are too many variants, or two have the same name or set the same key.
+        ValueError: If an axis is invalid, two axes set the same key, two variants have the same
+            name, or there are more than `MAX_COMBINATIONS`.
 
     >>> list(expand_matrix({"samples": [1, 4], "x": {"zero": {}, "one": {"task.shots": 1}}}))
     ['1.zero', '1.one', '4.zero', '4.one']

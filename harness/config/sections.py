@@ -168,7 +168,7 @@ class BatchSection(Section):
         default=None, gt=0
     )  # time after which a batch is cancelled, such as 30m; None: never
     then: Literal["live"] | None = None  # how its unanswered calls are then made
-    poll_s: float = Field(default=60, ge=0.01)  # most seconds between questions about a batch
+    poll_s: float = Field(default=60, ge=0.01)  # maximum seconds between status queries
     detach: bool = False  # whether the run leaves once all its calls are in batches
 
     @model_validator(mode="after")

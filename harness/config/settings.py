@@ -62,7 +62,7 @@ class Settings(BaseSettings):
 
 
 def visible_gpus() -> tuple[str, ...] | None:
-    """Return the GPU ids in ``CUDA_VISIBLE_DEVICES``, or None if it is not set."""
+    """Return the GPU ids in ``CUDA_VISIBLE_DEVICES``: () if it hides all, None if it is not set."""
     named = os.environ.get("CUDA_VISIBLE_DEVICES")  # Slurm sets it; CUDA reads no .env
     if named is None:
         return None
@@ -165,7 +165,7 @@ _CLOUD_CREDENTIALS: Mapping[str, tuple[tuple[str, ...], str]] = {
 
 
 def cloud_credentials() -> dict[str, str | None]:
-    """Map each cloud to the source of its credentials, or to None if none is found.
+    """Return, for each cloud, where credentials are set, or None if none are found.
 
     A source is the name of an environment variable or the path of a file. Credentials may also come
     from places that only the clouds' libraries know, such as the role of a virtual machine.

@@ -1,6 +1,6 @@
 """Explains errors in configuration files.
 
-The messages name keys, but no values: they may be secret.
+The messages name keys but never quote values, which may be secret.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ EXAMPLES = {
     f"task {_SECTION}": "task: {name: ifeval}",
     f"model {_SECTION}": "model: {backend: openai, name: gpt-4o-mini}",
 }
-"""For each message about a section that is missing or no mapping, an example of a valid section."""
+"""For messages that a section must be a mapping, an example of a valid section."""
 
 
 class Section(BaseModel):
