@@ -71,7 +71,8 @@ def assess(task: Task[Any], instance: Instance[Any], reply: Reply) -> Assessment
 
     Refused, empty and unparseable replies fail. Truncated replies fail too, unless the task grades
     them. A reply that fails for one of these reasons gets the scores that the task defines for a
-    missing answer (or for a refused decoding constraint), if any.
+    missing answer (or for a refused decoding constraint), if any. An unparseable reply also gets
+    the scores that the task's `Unparseable` error carries.
     """
     outcome = reply_outcome(reply)
     if reply.finish_reason == CONSTRAINT_REFUSED and isinstance(task, ScoresRefusedConstraint):
@@ -95,7 +96,7 @@ def _unanswered(
 
 
 def feedback(task: Task[Any], instance: Instance[Any], reply: Reply, found: Assessment) -> str:
-    """Return the user's next message: the task's feedback, or why the reply has no scores."""
+    """Return the user's next message: the task's feedback or, for an ungraded reply, the reason."""
     graded = found.outcome == "truncated" and task.on_truncated == "grade"
     if found.outcome == "ok" or graded:
         return task.feedback(instance, reply.text, found.scores)
@@ -111,7 +112,8 @@ _TOO_LONG = re.compile(r"context (?:length|window)|(?:prompt|input) is too long"
 def refuses_constraint(error: CallError, request: Request) -> bool:
     """Return whether a provider rejects a request because of its decoding constraint.
 
-    The error must name the constraint, and must not be about the length of the prompt.
+    The request must have a constraint. The error's message must mention constraints, and must not
+    be about the length of the prompt.
     """
     if not isinstance(error, RequestRejected):
         return False

@@ -136,7 +136,7 @@ async def curate(
     listener: StageListener | None = None,
     status: Callable[[str], None] = lambda _: None,
 ) -> CurationEnd:
-    """Build or resume a data set. ``status`` receives messages, ``listener`` shows progress.
+    """Build or resume a data set. ``status`` receives messages, and ``listener`` shows progress.
 
     Raises:
         HarnessError: If some calls failed. Only these are repeated in the next session.

@@ -41,13 +41,13 @@ class EstimateRange:
 
 
 class CallEstimate(NamedTuple):
-    """The number, tokens and cost of calls that are not cached."""
+    """The number, tokens and cost (US dollars) of calls to make."""
 
     calls: EstimateRange
     input_tokens: EstimateRange
     output_tokens: EstimateRange
     usd: EstimateRange | None  # None: the price is unknown
-    saved_usd: EstimateRange  # by the provider's prompt cache; in `usd.low` only
+    saved_usd: EstimateRange  # by the provider's prompt cache; only `usd.low` is reduced by it
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class DryRun:
     instances: int
     samples: int
     owed_samples: int
-    calls: frozenset[str]  # ids of the distinct first-round calls still to make
+    calls: frozenset[str]  # ids of the distinct first-round calls of unfinished samples
     cached: int  # how many of these calls have a reply in the cache
     model: CallEstimate  # the calls of the evaluated model
     references: int  # reference answers that the rules can check
@@ -71,14 +71,14 @@ class DryRun:
 
     @property
     def total_usd(self) -> EstimateRange | None:
-        """The cost of the run's model and of its judges, or None if a price is unknown."""
+        """The cost (US dollars) of the run's model and judges, or None if a price is unknown."""
         parts = [one.usd for one in (self.model, *self.judges.values())]
         known = [part for part in parts if part is not None]
         return sum(known, EstimateRange()) if len(known) == len(parts) else None
 
     @property
     def total_saved_usd(self) -> EstimateRange:
-        """The amount that the prompt caches of the run's model and of its judges save."""
+        """The US dollars that providers' prompt caches save for the run's model and its judges."""
         estimates = (self.model, *self.judges.values())
         return sum((one.saved_usd for one in estimates), EstimateRange())
 
@@ -95,7 +95,6 @@ class _Calls:
         self.calls = self.read = self.written = self.usd = self.saved = EstimateRange()
 
     def estimate(self) -> CallEstimate:
-        """Return the sums."""
         usd = self.usd if self._price else None
         return CallEstimate(self.calls, self.read, self.written, usd, self.saved)
 
@@ -112,14 +111,9 @@ class _Calls:
     ) -> None:
         """Add a call to the bounds. A call that is not ``certain`` only raises the upper bounds.
 
-        Args:
-            messages: The prompt of round 1.
-            max_tokens: The maximum number of tokens in the reply, or None if it is not limited.
-            certain: Whether the call will be made in any case.
-            before: The number of rounds before this call, which lengthen its prompt.
-            further: The maximum number of further tokens in the prompt.
-            answer: The minimum number of tokens in the reply.
-            joint: Whether the call may be combined with the previous one, which has its prompt.
+        ``messages`` is the prompt of round 1, which ``before`` earlier rounds and at most
+        ``further`` tokens lengthen. The reply has ``answer`` to ``max_tokens`` tokens (None: no
+        limit). A ``joint`` call may be combined with the previous one, which has its prompt.
         """
         characters = sum(len(message.content) for message in messages)
         fewest, most = (characters / each for each in CHARACTERS_PER_TOKEN)
@@ -157,7 +151,6 @@ class _Calls:
     def add_questions(
         self, questions: Sequence[Question], *, certain: bool = True, further: float = 0
     ) -> None:
-        """Add a judge's calls for one answer. The arguments are as in `add`."""
         for asked in questions:
             longest = asked.decoding.max_tokens
             for _ in range(asked.samples):
@@ -167,10 +160,8 @@ class _Calls:
 def estimate_run(job: Job, before: Collection[str] = (), *, references: bool = True) -> DryRun:
     """Estimate a run's calls and cost.
 
-    Args:
-        job: The run.
-        before: Ids of calls that an earlier run will have made. They count as cached.
-        references: Whether to score the reference answers too, which takes time.
+    Calls whose ids are in ``before`` count as cached, because an earlier run will have made them.
+    ``references`` says whether to score the reference answers too, which takes time.
     """
     backend, plan = job.model.backend, job.plan()
     by_instance = "by_instance" in backend.features
@@ -194,7 +185,7 @@ def estimate_waves(job: Job) -> EstimateRange | None:
 
 
 def batch_hours(job: Job) -> int:
-    """Return the longest time (hours) that a run's providers state for a batch (0: no batches)."""
+    """Return the longest time, in hours, that providers state for a run's batches (0 if none)."""
     models = [job.model, *(judge.model for judge in job.judges)]
     stated = [
         limits.window_h
@@ -260,14 +251,10 @@ def count_work(
     *,
     references: bool = True,
 ) -> DryRun:
-    """Count a plan's unfinished work, and estimate its cost.
+    """Count a plan's unfinished work, and estimate its cost, which is unknown without ``model``.
 
-    Args:
-        plan: The plan of a run.
-        key: Returns a request's call id.
-        cached: Returns whether the reply to a call is in the cache, given the call's id.
-        model: The run's model. Without it, the cost is unknown.
-        references: Whether to score the reference answers too.
+    ``key`` returns a request's call id, and ``cached`` whether the reply to a call id is in the
+    cache. ``references`` says whether to score the reference answers too.
     """
     samples, owed_samples = plan.count()
     calls: set[str] = set()
@@ -314,10 +301,7 @@ def count_work(
 
 @contextlib.contextmanager
 def _cached(job: Job, before: Collection[str]) -> Iterator[Callable[[str], bool]]:
-    """Yield a function that returns whether a call's reply will be cached when the run starts.
-
-    The function takes a call id. Ids in ``before`` always count as cached.
-    """
+    """Yield a function from a call id to whether its reply will be cached when the run starts."""
     path = replies_path(job.settings)
     if not job.model.backend.cacheable:
         yield lambda _: False

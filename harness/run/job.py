@@ -145,15 +145,14 @@ def prepare(
 ) -> Job:
     """Check a run file and build its models, task and judges. The result is ready to execute.
 
-    Args:
-        run: The run file.
-        name: The run's name. If a run of this name has attempts and does not match the run file,
-            RunConflict is raised.
-        settings: The settings.
-        resources: Resources shared with other runs of this process, or None to create new ones.
-        retried: Outcomes to retry, in addition to failed calls.
-        variant: The run's place in a file of several runs.
-        rescore: If only the scoring has changed, score the run's answers again.
+    ``resources`` are shared with other runs of this process (default: new ones). Failed calls and
+    attempts with a ``retried`` outcome are to be made again. ``variant`` is the run's place in a
+    file of several runs. With ``rescore``, a run whose scoring alone has changed is scored again
+    and continues.
+
+    Raises:
+        RunConflict: If the run has attempts and cannot continue with this run file.
+        ConfigError: If the run file is invalid, or not supported by its task or backend.
     """
     folder = RunFolder(settings.runs_dir, name)
     resources = resources or models.Resources(settings)
@@ -215,15 +214,9 @@ def prepare_all(
     *,
     rescore: bool = False,
 ) -> dict[str, Job]:
-    """Prepare the runs of a file, and return the jobs by variant.
+    """Prepare the runs of a file, and return the jobs by variant (see `prepare`).
 
-    Args:
-        runs: The file's runs by variant.
-        base: The first part of the runs' names.
-        resources: Resources that the runs share.
-        retried: Outcomes to retry, in addition to failed calls.
-        only: The one variant to prepare. If empty, all variants are prepared.
-        rescore: If only the scoring of a run has changed, score its answers again.
+    The runs' names begin with ``base``. If ``only`` is not empty, just this variant is prepared.
     """
     names = [run_name(base, variant) for variant in runs]
     prepared = partial(prepare, resources=resources, retried=retried, rescore=rescore)
@@ -289,7 +282,7 @@ async def _execute(job: Job, listener: Listener | None) -> Result:
             observation = Observation(job.observers, session.notices)
             try:
                 notes = {"": str(rescored)} if rescored else {}
-                if job.only is not None:  # fewer than it was started with
+                if job.only is not None:  # a smaller limit than that of an earlier session
                     results = "The results cover all recorded answers"
                     notes["limit"] = f"{results}. This session adds to {job.only:,} instances."
                 ended, tally = await _work(job, session, manifest, observation, listener, notes)
@@ -316,10 +309,7 @@ async def _work(
     listener: Listener | None,
     notes: Mapping[str, str],
 ) -> tuple[Ending, Tally]:
-    """Make the missing judgements, and then finish the unfinished samples.
-
-    Return how the session ended, and its progress counters.
-    """
+    """Make the missing judgements, and then finish the unfinished samples."""
     stop, plan = session.stop, job.plan()
     total, left = (plan if job.only is None else job.plan(whole=True)).count()
     owed = left if job.only is None else plan.count()[1]
@@ -424,10 +414,7 @@ async def _caught_up(
 
 
 def _problem(error: BaseException) -> str:
-    """Return what to record about an error that ends a session.
-
-    The text of an unexpected error is not recorded.
-    """
+    """Return what to record about an error: never the text of an unexpected one."""
     if isinstance(error, HarnessError):
         return error.message
     if isinstance(error, asyncio.CancelledError):

@@ -72,12 +72,12 @@ class JudgeModel:
     ) -> list[Request]:
         """Return the next requests that the judge needs to judge an attempt.
 
-        Args:
-            instance: The attempt's instance.
-            attempt: The attempt.
-            calls: The judge's calls about this attempt so far. Without any, its first questions are
-                returned. An empty result means that the judge has no further questions.
-            redraw: The number of earlier judgements of the attempt, whose replies are not reused.
+        The list is empty if the judge has no further questions or does not score the instance.
+        ``calls`` are its calls about the attempt so far. ``redraw`` is the number of earlier
+        judgements of the attempt, whose replies are not reused.
+
+        Raises:
+            ConfigError: If the judge's model does not support the decoding of a question.
         """
         text, model = attempt.text or "", self.model
         questions: Sequence[Question] = ()
@@ -99,7 +99,7 @@ class JudgeModel:
     def parse(
         self, instance: Instance[Any], attempt: Attempt, calls: Sequence[Call]
     ) -> Mapping[str, Score]:
-        """Return the scores in the replies, or {} if the task does not let this judge score.
+        """Return the scores in the replies, or {} if the judge does not score the instance.
 
         Raises:
             Unparseable: If the replies contain no verdict.
@@ -136,7 +136,7 @@ class Judges:
     def deciding(self) -> list[str]:
         """The names of the judges and panels that help to decide which answers pass.
 
-        A member of a panel does not: its panel does.
+        Members of a panel are left out, because the panel decides for them.
         """
         members = {name for panel in self.panels for name in panel.of}
         judges = [one.name for one in self.models if one.decides and one.name not in members]
@@ -164,7 +164,7 @@ class Judges:
 
 
 def published_prompts(sections: Iterable[JudgeSection]) -> list[str]:
-    """Return the names of the data sets of published prompts that judges use."""
+    """Return the names of the data sets of published prompts that the given judges use."""
     prompts = [section.options.get("prompt") for section in sections]
     return [name for prompt, name in JUDGE_PROMPTS.items() if prompt in prompts]
 
@@ -214,7 +214,11 @@ def build_judge(
 
 
 def build_judges(run: RunFile, task: Task[Any], builder: ModelBuilder) -> tuple[JudgeModel, ...]:
-    """Build the judges of a run file, and check that they fit its panels."""
+    """Build the judges of a run file, and check that they fit its panels.
+
+    Raises:
+        ConfigError: If a judge is invalid or does not fit its task, model or panel.
+    """
     judges = tuple(build_judge(one, run.task.name, task, builder) for one in run.judges)
     check_panels(run.panels, {one.name: registered_judge(one, decides=True) for one in judges})
     return judges

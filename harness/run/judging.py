@@ -43,7 +43,7 @@ from harness.store.judgements import (
     verdict_over,
 )
 
-# An attempt, and the judges that still have to judge it, each with its number of answers.
+# An attempt, and the judges that have yet to judge it, each with the number of its answers so far.
 Unjudged = tuple[Instance[Any], Attempt, Mapping[str, int]]
 
 
@@ -98,8 +98,8 @@ class Judging:
     async def judge(self, instance: Instance[Any], attempt: Attempt) -> AnswerVerdict:
         """Run all judges on an attempt concurrently. Return its verdict without writing it.
 
-        If a judge raises an error other than a failed call, it is re-raised only after all calls
-        have ended and their replies are cached.
+        Attempts without an answer are not judged, and keep the rules' verdict. An error other than
+        a failed call is raised only after all calls have ended and their replies are cached.
         """
         if attempt.outcome not in self._outcomes:
             return AnswerVerdict(attempt.passed)
@@ -275,7 +275,6 @@ class Judging:
     def _by_panels(
         self, attempt: Attempt, panels: Mapping[str, Panel], said: Mapping[str, Judgement]
     ) -> Iterator[Judgement]:
-        """Yield the judgements of the panels whose members have all judged the attempt."""
         for name, panel in panels.items():
             found = [said.get(member) for member in panel.of]
             members = [one for one in found if one is not None and one.outcome != "error"]

@@ -1,4 +1,4 @@
-"""Adds a judge or panel to an existing run, to judge every answer that it has not judged yet.
+"""Lets a judge or panel score all answers of an existing run that it has not judged yet.
 
 A judge added later does not change which answers passed. It can also judge the reference answers
 to the run's instances. These judgements are stored separately (`harness.store.references`).
@@ -81,7 +81,8 @@ class LaterJudge:
     def owed(self, retried: Collection[JudgementOutcome] = ()) -> Iterator[Sequence[Question]]:
         """Yield the judge's first questions about each answer that it has yet to judge.
 
-        Answers whose judgement failed or has one of the ``retried`` outcomes are included.
+        Answers whose judgement failed or has one of the ``retried`` outcomes are included. A panel
+        asks no questions.
         """
         if not self.judges.models:
             return
@@ -127,7 +128,7 @@ def _registered(folder: RunFolder, judge: RegisteredJudge, section: type[S]) -> 
 
 
 def section_type(tree: Mapping[str, Any]) -> type[JudgeSection] | type[PanelSection]:
-    """Return `PanelSection` for a section with ``of`` but no ``model``, or `JudgeSection`."""
+    """Return `PanelSection` for a section with ``of`` but no ``model``, else `JudgeSection`."""
     return PanelSection if "of" in tree and "model" not in tree else JudgeSection
 
 
@@ -141,12 +142,8 @@ def prepare_judge(
 ) -> LaterJudge:
     """Check a judge that is to judge an existing run, and build its model.
 
-    Args:
-        folder: The run.
-        section: The judge's section, as in a run file.
-        settings: The settings.
-        usd: Cap on the run's total cost in US dollars. By default, the run's own budget.
-        references: Whether to judge the reference answers instead of the run's answers.
+    ``usd`` caps the run's total cost in US dollars (default: the run's own budget). With
+    ``references``, the reference answers are judged instead of the run's answers.
 
     Raises:
         DataMissing: If the run has no attempts.
@@ -188,13 +185,9 @@ def prepare_judge(
 def prepare_panel(
     folder: RunFolder, section: PanelSection, settings: Settings, *, references: bool = False
 ) -> LaterJudge:
-    """Check a panel that is to judge an existing run.
+    """Check a panel that is to judge an existing run, whose judges include the panel's members.
 
-    Args:
-        folder: The run, whose register must contain the members of the panel.
-        section: The panel's section, as in a run file.
-        settings: The settings.
-        references: Whether to judge the reference answers instead of the run's answers.
+    With ``references``, the reference answers are judged instead of the run's answers.
 
     Raises:
         DataMissing: If the run has no attempts.
@@ -221,12 +214,6 @@ def prepare_panel(
 def _task_of(
     folder: RunFolder, settings: Settings, later: Sequence[JudgeSection] = ()
 ) -> Task[Any]:
-    """Build a run's task, and check that it supports the run's judges and ``later`` ones.
-
-    Raises:
-        DataMissing: If the run has no attempts.
-        RunConflict: If the task's data has changed since the run.
-    """
     if not folder.begun():
         raise DataMissing(
             f"The run {folder.name!r} has no attempts to judge.", "Run its run file again."
@@ -243,13 +230,12 @@ async def judge_later(
 ) -> JudgingEnd:
     """Make the missing and failed judgements, and update the run's metrics.
 
-    Args:
-        job: The judge or panel, and the run.
-        listener: Shows the progress.
-        retried: Further outcomes of judgements to make again.
+    Judgements with a ``retried`` outcome are made again, too. ``listener`` shows the progress.
 
     Raises:
-        DataMissing: If reference answers are to be judged, but there are none.
+        DataMissing: If reference answers are to be judged, but there are none, or a panel's members
+            have not judged them.
+        RunConflict: If another process is working on the run.
     """
     folder, place = job.folder, job.folder
     models = [judge.model for judge in job.judges.models]

@@ -29,15 +29,15 @@ from harness.run.models import build_task
 R = TypeVar("R")
 
 LONG = 10_000  # answers of at least this many characters are scored in the separate process
-MOST_CPU_S = 60  # for scoring one answer; an answer that takes longer has no verdict
+MOST_CPU_S = 60  # limit for scoring one answer; an answer that takes longer has no verdict
 
 
 class LongAnswers:
     """An assessor of answers by the task's rules. Thread-safe.
 
     Long answers are assessed in a separate process, which starts with the first long answer and
-    builds the task from the run file. If the process cannot build the task (because it exists only
-    in this process), long answers are assessed here too.
+    builds the task from the run file. If that fails, because only this process knows the task, long
+    answers are assessed here too.
     """
 
     def __init__(
@@ -95,8 +95,7 @@ class LongAnswers:
     ) -> R:
         """Call a function with the task: for a long reply in the process, if possible, else here.
 
-        Raises:
-            TimeoutError: If the process takes too long.
+        TimeoutError means that the process takes too long.
         """
         question = b""
         if len(reply.text) >= LONG:

@@ -61,7 +61,13 @@ S = TypeVar("S", bound=ModelSection)
 
 
 class Resources:
-    """Servers, rate limits, prices and secrets that runs share. The servers are stopped on exit."""
+    """Servers, rate limits, prices and secrets that runs share.
+
+    As a context manager, it stops the servers on exit.
+
+    Raises:
+        ConfigError: If the user's prices or HARNESS_VLLM_COMMAND are invalid.
+    """
 
     def __init__(self, settings: Settings, secret: Callable[[str], str] = secret) -> None:
         self.settings = settings
@@ -135,17 +141,11 @@ class Model:
         return urlsplit(self.backend.endpoint).hostname or ""
 
     def supported(self, decoding: Decoding, asker: str, remedy: str) -> Decoding:
-        """Return decoding parameters that the backend supports.
-
-        Unsupported parameters are removed if they are `OPTIONAL`.
-
-        Args:
-            decoding: The requested parameters.
-            asker: Who requests them, for the error message.
-            remedy: The remedy in the error message.
+        """Return decoding parameters without the `OPTIONAL` ones that the backend does not support.
 
         Raises:
-            ConfigError: If the backend does not support another requested parameter.
+            ConfigError: If the backend does not support another parameter. The message names the
+                ``asker``, and ``remedy`` becomes the error's remedy.
         """
         features = self.backend.features
         wanted = set(decoding.given()) - {*OPTIONAL, "constraint"}
@@ -176,7 +176,6 @@ def worker_count(models: Collection[Model], owed: int = 0) -> int:
 def _answers(
     instances: Iterable[Instance[Any]], answer: Callable[[Instance[Any]], str | None] | None
 ) -> Callable[[str], str | None]:
-    """Return a function from an instance's id to its answer. Its first call reads the instances."""
     found = cache(lambda: {one.id: answer(one) for one in instances} if answer else {})
     return lambda name: found().get(name)
 
@@ -199,13 +198,10 @@ class ModelBuilder:
         where: str = "model",
         reply: Callable[[Request], str] | None = None,
     ) -> Model:
-        """Build a model from its section in the run file.
+        """Build a model from its section, which has the key ``where`` in the run file.
 
-        Args:
-            section: The section.
-            where: The section's key in the run file.
-            reply: Returns a simulated model's reply to a request. By default, a simulated model
-                answers the task's instances.
+        ``reply`` returns a simulated model's reply to a request. By default, a simulated model
+        answers the task's instances.
 
         Raises:
             ConfigError: If the section is invalid, or asks for what the backend does not support.
@@ -266,11 +262,7 @@ class ModelBuilder:
 def _supported_limits(
     section: ModelSection, limits: LimitsSection, backend: Backend, where: str
 ) -> LimitsSection:
-    """Return a model's limits without batches and joint draws that its backend does not support.
-
-    Raises:
-        ConfigError: If the run file sets one of them for this model in particular.
-    """
+    """Drop batches and joint draws that the backend lacks, or refuse them if set for this model."""
     own = section.limits if isinstance(section, SecondModelSection) else limits
     changes: dict[str, Any] = {}
     if limits.batch and not (isinstance(backend, Batched) and backend.batch_limits):
@@ -326,7 +318,7 @@ def named_model(text: str) -> dict[str, Any]:
 
 
 def build_models(run: RunFile, builder: ModelBuilder) -> None:
-    """Build a run's models to find errors that need no data, such as a missing key."""
+    """Build a run's models, to find errors that need no data, such as a missing API key."""
     builder.build(run.model)
     if run.polish:
         builder.build(run.polish, "polish")
@@ -365,7 +357,7 @@ def state_limits(models: Sequence[Model]) -> None:
 
 
 def check_prices(models: Iterable[Model], resources: Resources) -> None:
-    """Raise ConfigError if a model's price is unknown, since no budget could be enforced then."""
+    """Raise ConfigError if a model's price (in its service tier) is unknown: a budget needs it."""
     for model in models:
         if model.price is None:
             raise ConfigError(
@@ -393,12 +385,12 @@ def build_task(
 ) -> Task[Any]:
     """Build the task of a run file.
 
-    Args:
-        run: The run file.
-        settings: The settings, with the data folder.
-        options: Task options that replace those of the run file.
-        later: Judges to be added to those of the run file.
-        judged: Whether to check that the task supports all judges.
+    ``options`` replace task options of the run file, and ``later`` are judges to be added to its
+    judges. If ``judged`` is false, the task need not support the judges.
+
+    Raises:
+        ConfigError: If the task or an option is invalid, or the task does not support a judge.
+        DataMissing: If the task's data is missing.
     """
     judges = {
         judge.as_: decides_by_criteria(kind("judges").load(judge.name))

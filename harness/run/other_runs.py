@@ -21,12 +21,8 @@ from harness.store.run_folder import RunFolder, change, find_run
 def other_run(runs: Path, name: str, task: Task[Any], key: str, *, simulated: bool) -> RunFolder:
     """Return the run that a run file names under ``key``.
 
-    Args:
-        runs: The folder of all runs.
-        name: The run's name.
-        task: A task. The run must have been made with the same data.
-        key: The key in the run file, for error messages.
-        simulated: Whether a run with a simulated model is accepted.
+    The run must have been made with the data of ``task``. Runs of simulated models are accepted
+    only if ``simulated`` is true.
 
     Raises:
         ConfigError: If there is no such run, or it does not meet these conditions.
@@ -63,8 +59,8 @@ class _Answer(msgspec.Struct, gc=False):
 class RunAnswers:
     """A run's answers to its instances.
 
-    An instance's answer is the text of the last round of its first sample. ``failed`` is the number
-    of instances whose last round is a failed call.
+    An instance's answer is the text of the last round of its first sample, if judges score that
+    round's outcome. ``failed`` is the number of instances whose last round is a failed call.
     """
 
     def __init__(self, path: Path, task: Task[Any]) -> None:

@@ -34,8 +34,8 @@ async def work_off(
     """Process all items with concurrent workers. Each free worker takes the next item.
 
     If ``work`` raises `Stopping`, that worker ends and its item stays unfinished. Any other
-    exception requests a stop: the workers finish their current items, and then the first
-    exception is raised.
+    exception requests a stop. After a stop is requested, the workers finish only their current
+    items. The first exception is then raised.
     """
     first: Exception | None = None
 
@@ -204,8 +204,8 @@ Listener = Callable[[Tally, Stop, Notices], AbstractContextManager[Any]]
 def rare_collections() -> Iterator[None]:
     """Collect cyclic garbage less often within a ``with`` block.
 
-    By default Python collects after every 700 new objects, and the calls in flight hold many more.
-    Nearly every collection found nothing, and together they took a third of a run's CPU time.
+    Calls in flight hold many more objects than Python's default threshold. Nearly every collection
+    found nothing, and together the collections took a third of a run's CPU time.
     """
     before = gc.get_threshold()
     if before[0]:  # 0 means never

@@ -110,10 +110,7 @@ def _jobs(
     overrides: Sequence[str],
     fetch: Fetch | None,
 ) -> dict[str, Job]:
-    """Prepare the runs of one run file, and return the jobs by the runs' names in the study.
-
-    ``key`` is the first part of these names. The names of the runs' folders begin with ``base``.
-    """
+    """Prepare a file's runs. Names begin with ``key`` in the study, and with ``base`` on disk."""
     runs = load(shipped.find(file, "configs"), overrides)
     if fetch:
         fetch(runs, base)
@@ -122,7 +119,10 @@ def _jobs(
 
 
 def record(study: Study, folders: Mapping[str, RunFolder], made_at: float) -> StudyRecord:
-    """Build a study's record: comparisons with the published values, and hashes of all inputs."""
+    """Build a study's record: comparisons with the published values, and hashes of all inputs.
+
+    ``folders`` holds the runs by their names in the study, and ``made_at`` is in epoch seconds.
+    """
     return StudyRecord(
         made_at=made_at,
         packages=package_versions(),
@@ -134,7 +134,10 @@ def record(study: Study, folders: Mapping[str, RunFolder], made_at: float) -> St
 
 
 def differences(path: Path, runs_dir: Path) -> Iterator[str]:
-    """Yield each difference between a study's record (``path``) and its runs and code now."""
+    """Yield each difference between a study's record (``path``) and its present runs and code.
+
+    Errors in reading the record are those of `read_record`.
+    """
     kept = read_record(path)
     study = Study.model_validate(kept.study)
     folders = {name: RunFolder(runs_dir, run.folder) for name, run in kept.runs.items()}
@@ -182,7 +185,7 @@ def read_record(path: Path) -> StudyRecord:
 
 
 def cautions(made: StudyRecord) -> list[str]:
-    """Return warnings of what, besides the answers, may have changed values on a study's page."""
+    """Return warnings about what, besides the answers, may have changed values on a page."""
     simulated = {one.run for one in made.findings if one.why == "simulated"}
     splitters = {name: run.fingerprint.get("splitter", "") for name, run in made.runs.items()}
     own = {name for name, splitter in splitters.items() if OWN_ABBREVIATIONS in splitter}

@@ -47,16 +47,12 @@ def rescored(
 ) -> Iterator[tuple[Attempt, Rescored, VerdictPair]]:
     """Yield each recorded attempt with its new scores, and its verdicts before and now.
 
-    The attempts and the new scores are those of rules. The verdicts combine rules and the recorded
-    judgements of the judges that decide (`verdict_over`), as the pass rate does.
+    The attempts and the new scores are those of rules: ``assess`` returns the assessment of a
+    reply. The verdicts combine rules and the recorded judgements of the judges that decide
+    (`verdict_over`), as the pass rate does.
 
     Attempts come in the order of the data set, so neither instances nor texts are held in memory.
     Attempts whose instances are no longer in the data set come last, without a verdict.
-
-    Args:
-        task: The task with the current checks.
-        recorded: The index of the attempts.
-        assess: Returns the assessment of a reply.
 
     Raises:
         DataMissing: If the data set has none of the run's instances.
@@ -80,7 +76,7 @@ def _rescored_rows(
     among: range | NDArray[np.intp],
     assess: Callable[[Reply], Assessment] | None,
 ) -> Iterator[tuple[Attempt, Rescored, VerdictPair]]:
-    """Do what `rescored` does for some rows, whose instance is gone if ``assess`` is None."""
+    """Do what `rescored` does for some rows. ``assess`` is None if their instances are gone."""
     rows = np.asarray(among, np.intp)
     register = recorded.judgements.register if recorded.judgements else Register()
     deciding = [name for name, judge in register.judges.items() if judge.decides]
@@ -142,8 +138,8 @@ def changes_to_score(job: Job) -> Differences | None:
 def is_rescorable(job: Job, found: Differences) -> bool:
     """Return whether a run can continue with these differences once its answers are scored again.
 
-    This requires that they concern only the task, and not its templates of prompts. `rescore`
-    checks whether the prompts themselves are the same.
+    The differences must concern only the task, and not its prompt templates. `rescore` checks
+    whether the prompts themselves are the same.
     """
     keys, inputs = found.settings.keys(), found.inputs.keys()
     if inputs & {"prompt_sha256", "template_sha256"}:
@@ -176,12 +172,12 @@ def is_scored(job: Job) -> bool:
 def rescore(job: Job, found: Differences) -> ScoredAgain:
     """Score a run's attempts again with the job's task, and write the attempts that differ.
 
-    The new lines follow the old ones in ``attempts.jsonl``. They are written at once, so that the
-    verdicts of two versions are never mixed. If the task now gives other feedback, the rounds that
-    followed the old feedback are dropped and made again.
+    The new lines follow the old ones in ``attempts.jsonl``. They are written atomically, so that
+    the verdicts of two versions are never mixed. If the task now gives other feedback, the rounds
+    that followed the old feedback no longer count and must be made again.
 
     Raises:
-        RunConflict: If prompts differ from those that were answered.
+        RunConflict: If prompts differ from those that were answered, or an instance is missing.
     """
     recorded, plan = AttemptIndex(job.folder.attempts), job.plan()
     long_answers = LongAnswers(job.task, job.run, job.settings)
@@ -215,7 +211,6 @@ def _not_the_same(job: Job, why: str) -> RunConflict:
 
 
 def _same_prompt(job: Job, instance: Instance[Any], opening: Opening, first: Attempt) -> bool:
-    """Return whether the request for a sample's first answer would still be the same."""
     request = first.request
     if job.run.decoding.constraint == "task" and isinstance(job.task, Constraining):
         constraint = msgspec.to_builtins(job.task.constraint(instance))
@@ -248,7 +243,6 @@ def _sample(
 
 
 def _same_feedback(job: Job, instance: Instance[Any], attempt: Attempt) -> bool:
-    """Return whether an attempt with these scores would still get the recorded feedback."""
     stops = attempt.passed is True and job.run.rounds.stop_on_pass
     if stops or job.judges or job.paraphraser is not None or attempt.outcome == "error":
         return False

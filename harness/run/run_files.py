@@ -233,7 +233,7 @@ def find_runs_and_files(
 def runs_named(names: Iterable[str], settings: Settings) -> list[RunFolder]:
     """Return the named runs. The name or path of a run file stands for the runs of its variants.
 
-    A path of a run file must name runs of its content as it is now. Neither data nor keys are read.
+    A path of a run file must name runs of its content as it is now. No data and no API key is read.
 
     Raises:
         ConfigError: If a run is named twice, or a run file is missing or invalid.

@@ -60,7 +60,8 @@ class Samples:
     async def work(self, owed: OwedSample) -> int:
         """Run a sample's missing rounds, and return how many were recorded.
 
-        A failed call is recorded as an attempt and ends the sample.
+        A failed call is recorded as an attempt and ends the sample. The result is 0 if the next
+        round cannot start because a score or verdict is missing.
 
         `Stopping`, and any failure that affects more than this sample, is raised only after the
         replies received so far have been recorded.
@@ -241,7 +242,6 @@ def _recorded(request: Request, prompt: str) -> dict[str, Any]:
 
 
 def _continued(messages: Messages, reply: Reply, turn: str) -> Messages:
-    """Append the model's answer, unless it is empty, and the user's next message."""
     text, state = reply.text, reply.reasoning_state
     answer = (Message("assistant", text, state),) if text.strip() else ()
     return (*messages, *answer, Message("user", turn))

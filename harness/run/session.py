@@ -95,13 +95,13 @@ class Session:
     _bound: dict[int, BoundModel] = field(default_factory=dict)
 
     def bind(self, model: Model) -> BoundModel:
-        """Return the model with its call stack, which is built once per model."""
+        """Return the model with its call stack, which is built once per session and model."""
         if id(model) not in self._bound:
             self._bound[id(model)] = BoundModel(model, _call_stack(model, self))
         return self._bound[id(model)]
 
     def busy(self) -> bool:
-        """Return whether any call is in flight, or waiting, outside of batches."""
+        """Return whether any call outside batches is in flight or waiting."""
         return any(one.in_flight or one.load.waiting for one in self.limiters)
 
     def detach(self) -> None:
@@ -126,15 +126,11 @@ async def open_session(
     usd: float | None = None,
     sharing: Sequence[RunFolder] = (),
 ) -> AsyncIterator[Session]:
-    """Lock a run, and yield a session with its cache and budget, which are closed on exit.
+    """Lock a run, and yield a session with its cache and budget.
 
-    Args:
-        models: All models that the session may call.
-        settings: The settings, with the cache folder.
-        run_id: The id under which payments are recorded.
-        folder: The run's folder, or None if the caller holds a lock of its own.
-        usd: Budget in US dollars, or None for no cap.
-        sharing: Other runs that share the budget.
+    On exit, the cache, the budget and the models' backends are closed, and the lock is released.
+    Payments are recorded under ``run_id``. ``folder`` is None if the caller holds a lock of its
+    own. ``usd`` is the budget in US dollars (None: no cap), which runs in ``sharing`` share.
 
     Raises:
         RunConflict: If another process is working on the run.
@@ -196,7 +192,6 @@ async def _close_lanes(lanes: Sequence[BatchLane]) -> None:
 
 
 def _in_batches(replies: ReplyCache, run_id: str) -> float:
-    """Return what a run has reserved for its calls in batches (US dollars)."""
     return fsum(call.usd for call in batched_calls(replies, "run = ?", run_id))
 
 
@@ -314,7 +309,6 @@ def _call_stack(model: Model, session: Session) -> Calls:
 
 
 def _ledger(model: Model, replies: ReplyCache) -> BatchLedger | None:
-    """Return the ledger of a model's batches, or None if its provider has no batches."""
     backend = model.backend
     if not isinstance(backend, Batched) or backend.batch_limits is None:
         return None

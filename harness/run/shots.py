@@ -249,7 +249,6 @@ class Shots:
     def _suitable(
         self, instance: Instance[Any], prompt: str, candidates: Iterable[int]
     ) -> Iterator[int]:
-        """Yield the candidates whose answers pass, and do not leak the instance's answer."""
         for number in candidates:
             found = self._candidates[number]
             if found.instance.id == instance.id or found.prompt == prompt:
@@ -324,7 +323,6 @@ def _without_system(prompt: Messages, system: Messages) -> Messages:
 
 
 def _one_text(shots: Sequence[tuple[Messages, str]], asked: Messages) -> str:
-    """Join the shots' prompts and answers, followed by the instance's own prompt, in one text."""
     prompts = [*(prompt for prompt, _ in shots), asked]
     if any(len(prompt) != 1 or prompt[0].role != "user" for prompt in prompts):
         problem = "task.shots: form 'message' cannot hold prompts of several turns."
@@ -340,14 +338,7 @@ def build_shots(
     folder: RunFolder,
     siblings: Collection[str] = (),
 ) -> Shots:
-    """Return the shots of a few-shot run.
-
-    Args:
-        run: The run file.
-        task: The run's task.
-        settings: The settings, with the folders of data and runs.
-        folder: The run's folder.
-        siblings: The names of all runs of the run file.
+    """Return the shots of a few-shot run. ``siblings`` are the names of all runs of its run file.
 
     Raises:
         ConfigError: If the section ``task.shots`` is invalid, or names a run whose mistakes cannot

@@ -84,7 +84,6 @@ def _dotted(section: str, tree: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _section(task: str | Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a benchmark's section in a run file. For a file of rows, the task is ``jsonl``."""
     if isinstance(task, Mapping):
         return task
     if task.startswith(LM_EVAL):
@@ -169,7 +168,6 @@ def evaluation(
 
 
 def _check_task(name: str) -> None:
-    """Raise ConfigError, with a remedy, unless this names a benchmark or a file of rows."""
     known = kind("tasks").names()
     suffix = Path(name).suffix
     if _is_rows(name) or name.startswith(LM_EVAL):
@@ -206,11 +204,7 @@ def _judged(task: str, model: str) -> dict[str, Any]:
 def _axis(
     what: str, names: Iterable[str], changes: Iterable[dict[str, Any]]
 ) -> dict[str, dict[str, Any]]:
-    """Return one axis of the matrix, for example its models.
-
-    The result maps each name, in the form that it has in runs' names, to its changes to the run
-    file.
-    """
+    """Return an axis of the matrix: each name, as it appears in runs' names, with its changes."""
     axis: dict[str, dict[str, Any]] = {}
     for name, change in zip(names, changes, strict=True):
         key = in_run_name(name)
