@@ -131,8 +131,6 @@ SETTINGS: dict[str, Any] = {
 
 
 class _Verb(TyperCommand):
-    """A command that imports the verb's module only when it is used."""
-
     def make_context(
         self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
     ) -> Any:  # typer does not export the class
@@ -153,7 +151,6 @@ class _Verb(TyperCommand):
 
 
 def _explain(verb: str, error: Any) -> None:
-    """Add a remedy to a usage error, if there is a known one."""
     from harness.config.other_tools import option_remedy
 
     option, missing = getattr(error, "option_name", ""), getattr(error, "param", None)
@@ -222,7 +219,7 @@ class CommandGroup(TyperGroup):
                 )
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the named command. For an unknown one, say what to use instead."""
+        """Resolve a command as Click does. The error for an unknown one says what to use."""
         name, names = args[0], self.list_commands(ctx)
         if name not in names and not name.startswith("-"):
             from harness.config.other_tools import COMMANDS
@@ -244,7 +241,6 @@ class _LazyGroup(CommandGroup):
         return list(VERBS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command that imports the verb on use, or None if there is no such verb."""
         return _Verb(cmd_name, help=VERBS[cmd_name]) if cmd_name in VERBS else None
 
     def invoke(self, ctx: Any) -> Any:
@@ -284,7 +280,7 @@ def _options(
 
 
 def main() -> None:
-    """Run the command line. A mistake of the user gets a message and an exit code, no traceback."""
+    """Run the command line. A user's mistake leads to a message and an exit code, no traceback."""
     from harness.errors import HarnessError
 
     _repair_streams()

@@ -77,7 +77,6 @@ def _recorded(replies: ReplyCache) -> list[RecordedBatch]:
 
 
 def _table(batches: Sequence[RecordedBatch], now: float) -> Table:
-    """Return a table of batches, given the current Unix time."""
     from harness.report.table import Column, table  # not needed for --help
 
     headings = (

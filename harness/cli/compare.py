@@ -139,11 +139,7 @@ def ablation(
 
 
 def _members(folder: RunFolder, over: str, by: str) -> dict[str, str]:
-    """Return, for each group of the label ``over``, the group of ``by`` that contains it.
-
-    Raises:
-        ConfigError: If a group of ``over`` is in several groups of ``by``, or ``by`` has no groups.
-    """
+    """Return, for each group of the label ``over``, the one group of ``by`` that contains it."""
     attempts = read_attempts(folder.attempts)
     found: dict[str, str] = {}
     for groups in attempts.instances.groupings:
@@ -256,9 +252,9 @@ def _judged(
     round_: int | None,
     score: str,
 ) -> JudgedTables:
-    """Return a judge's verdicts on constraints, for each run.
+    """Return, for each run, the verdicts on constraints of one judge.
 
-    It is the judge that ``score`` names or, if it names none, the only judge that all runs share.
+    This is the judge that ``score`` names or, if it names none, the only judge that all runs share.
     """
     known = [judges_with_verdicts(folder.attempts, of_criteria=True) for folder in folders]
     common = [judge for judge in known[0] if all(judge in one for one in known)]

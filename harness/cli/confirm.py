@@ -122,7 +122,7 @@ def _confirmed(job: Job) -> bool:
 
 
 def cost_text(cost: EstimateRange | None, models: Iterable[Model] = ()) -> str:
-    """Format the estimated cost of calls to models. If it has no upper bound, say why.
+    """Format the estimated cost (US dollars) of calls. If it has no upper bound, say why.
 
     If it is unknown (None), name the models without a price.
     """

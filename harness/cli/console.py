@@ -144,7 +144,6 @@ def documented(verb: Callable[..., None]) -> Callable[..., None]:
 
 
 def _metavar(name: str, kind: Any) -> str | None:
-    """Return the placeholder for a parameter's value in ``--help``, or None to show none."""
     while typing.get_origin(kind) in (list, typing.Union, types.UnionType):
         kind = typing.get_args(kind)[0]
     names = {int: "N", float: "NUMBER", Path: "FILE", str: name.strip("_").upper()}

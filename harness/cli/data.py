@@ -60,15 +60,10 @@ def fetch_one(
 
 
 def install(found: DataSet, root: Path, mirror: str | None = None) -> list[str]:
-    """Fetch a data set, and show a progress bar for each file.
+    """Fetch a data set into the data folder ``root``, and show a progress bar for each file.
 
-    Args:
-        found: The data set.
-        root: The data folder.
-        mirror: URL of a folder with the original files as NAME/FILE (default: their own URLs).
-
-    Returns:
-        The paths of the created files, relative to the data folder.
+    ``mirror`` is the URL of a folder with the original files as NAME/FILE (default: their own
+    URLs). Return the paths of the created files, relative to ``root``: none if all are installed.
 
     Raises:
         DataInvalid: If a file differs from the published one.

@@ -72,7 +72,6 @@ def _search(pages: Mapping[str, Path], words: Sequence[str]) -> dict[str, str]:
 
 
 def _sections(text: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield the heading and the lines of each section of a page in Markdown."""
     heading, lines, code = "", list[str](), False
     for line in text.splitlines():
         code ^= line.startswith("```")

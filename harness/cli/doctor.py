@@ -84,7 +84,6 @@ def _packages() -> Iterator[Finding]:
 
 
 def _extras() -> Iterator[Finding]:
-    """Yield one finding for each installed extra, and one that names all other extras."""
     required = metadata.requires(harness.DISTRIBUTION) or []
     extras = dict.fromkeys(re.findall(r"extra == ['\"]([\w-]+)", "\n".join(required)))
     absent = []
@@ -133,7 +132,6 @@ def _vllm_command(command: str) -> Iterator[Finding]:
 
 
 def _gpus() -> Iterator[Finding]:
-    """Yield findings about the NVIDIA GPUs of this machine, and which this process may use."""
     program = shutil.which("nvidia-smi")
     if program is None:
         return
@@ -224,7 +222,6 @@ class Endpoint:
 
 
 def _endpoints(keys: Mapping[str, str]) -> Iterator[Endpoint]:
-    """Yield the local servers of all presets, and the hosted servers whose key is set."""
     for name, preset in PRESETS.items():
         if preset.url and preset.key is None:
             yield Endpoint(name, f"{preset.url}/models")

@@ -108,7 +108,6 @@ def _field(text: str) -> tuple[str, str]:
 def _check(
     form: ExportFormat | None, file: str, attempts: bool, fields: Mapping[str, str], runs: int
 ) -> None:
-    """Raise ConfigError if the command's options do not fit the export format."""
     if not file and form not in TRACKERS:
         raise ConfigError("The output file is missing.", "Name it: --output NAME.csv")
     if form is None:

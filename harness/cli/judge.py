@@ -183,7 +183,6 @@ def validate(
 
 
 def _draw(found: JudgeValidation, path: Path) -> None:
-    """Write a judge's calibration curve to an image file."""
     from harness.cli.report import write_image
     from harness.report.figures.rates import calibration_figure
     from harness.report.runs import run_title
@@ -210,11 +209,8 @@ def _sides(
     def chosen(option: str, name: str, other: str, question: str) -> str:
         """Return the judge that an option names or, if it names none, the only candidate.
 
-        The candidates are the judges with verdicts in every run, except ``other``.
-
-        Raises:
-            ConfigError: If a run has no verdicts of the named judge; or, with the message
-                ``question``, if no judge is named and the number of candidates is not 1.
+        The candidates are the judges with verdicts in every run, except ``other``. ``question`` is
+        the error message if no judge is named and there is not exactly one candidate.
         """
         candidates = [one for one in common if one != other]
         if not name and len(candidates) != 1:

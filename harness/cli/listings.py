@@ -50,7 +50,10 @@ def ls(form: Format = "table") -> None:
 
 
 def run_metrics(folder: RunFolder) -> Metrics | None:
-    """Return a run's saved metrics with its current progress, or None if missing or unreadable."""
+    """Return a run's saved metrics with its current progress, or None if there are none.
+
+    If the metrics cannot be read, a message is printed, and the result is None, too.
+    """
     try:
         metrics = from_json(folder.metrics.read_bytes(), folder.metrics)
         # The run may have grown, or been killed, since its metrics were written.
@@ -71,7 +74,6 @@ def configs(form: JsonFormat = "table") -> None:
 
 
 def _show_lines(summaries: Mapping[str, str], form: str) -> None:
-    """Print each name with its summary, one per line."""
     if form == "table":
         for name, said in summaries.items():
             line = Text.assemble((inert(name).plain, "bold"), "  ", inert_text(said))
@@ -153,7 +155,6 @@ def _card(group: str, name: str) -> Card:
 
 
 def _state(name: str, dataset: str, data: DataFolder) -> str:
-    """Describe the state of a task's data set by building the task."""
     try:
         kind("tasks").build(name, {"dataset": dataset}, data=data)
     except DataMissing as error:

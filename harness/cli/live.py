@@ -140,8 +140,8 @@ class Display:
 def attended(work: Coroutine[Any, Any, T], display: Display, again: str) -> T:
     """Run a session, and return its result.
 
-    If the session is interrupted or fails, the command ``again``, which continues it, is printed.
-    An interruption also ends the command line.
+    If the session is interrupted, or fails after a run has begun, the command ``again``, which
+    continues it, is printed. An interruption then ends the command line with the exit code 130.
     """
     try:
         from uvloop import new_event_loop

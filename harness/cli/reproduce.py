@@ -95,7 +95,6 @@ def _page(made: StudyRecord) -> str:
 
 
 def _verify(page: Path, runs_dir: Path) -> int:
-    """Print how a page differs from its record and runs, and return the exit code."""
     kept = page.with_suffix(".json")
     found = list(reproduction.differences(kept, runs_dir))
     made = reproduction.read_record(kept)

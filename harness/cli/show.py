@@ -113,7 +113,6 @@ def _failed(folder: RunFolder) -> TableDocument:
 
 
 def _several(folders: Sequence[RunFolder]) -> TableDocument:
-    """Return a table of runs or, for several benchmarks, of benchmarks and models."""
     # Not needed for one run.
     from harness.analysis.suite import suite
     from harness.report.cross_table import suite_document
