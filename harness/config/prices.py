@@ -137,7 +137,7 @@ def _units(usd: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PriceEntry:
-    """A model's price. Facts that are unknown are None."""
+    """The price of a model at an API host. Facts that are unknown are None."""
 
     host: str
     model: str

@@ -167,7 +167,7 @@ class RunPlan:
                     yield OwedSample(instance, sample, number, redraw)
 
     def verdicts(self, owed: OwedSample) -> Verdicts:
-        """Return the verdicts that earlier sessions recorded for a sample."""
+        """Return the recorded verdicts of a sample's first and latest rounds so far."""
         index = self.index
         if index is None or not (rows := index.rows_of(owed.instance.id, owed.sample)):
             return NO_VERDICTS

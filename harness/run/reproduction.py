@@ -42,7 +42,7 @@ class StudyRecord(Struct, frozen=True, kw_only=True):
     """Everything that a study's page shows. It is written to a JSON file next to the page."""
 
     schema_version: int = RECORD_VERSION
-    made_at: float
+    made_at: float  # epoch seconds
     packages: Mapping[str, str]
     code_sha256: str
     study: Mapping[str, Any]

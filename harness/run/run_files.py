@@ -262,7 +262,11 @@ def baseline_name(named: str, settings: Settings) -> str:
 
 
 def variants_named(name: str, settings: Settings) -> list[RunFolder]:
-    """Return the runs of a run file's variants, which must be two or more, as in `runs_named`."""
+    """Return the runs of a run file's variants, of which there must be at least two.
+
+    Raises:
+        HarnessError: As in `runs_named` and `harness.store.run_folder.find_variants`.
+    """
     folders = find_variants(settings.runs_dir, name)
     _as_in_file(name, folders, settings)
     return folders

@@ -69,7 +69,7 @@ class Unused:
         return read_paid(self._folder.attempts)
 
     def take(self, key: str) -> bool:
-        """Return whether a reply is unused, and mark it as used."""
+        """Return whether the run has paid for a reply without using it, and mark it as used."""
         if key in self._used or not self._replies.was_paid(key, self._run_id, self._since):
             return False
         self._used.add(key)
