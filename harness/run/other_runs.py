@@ -96,7 +96,7 @@ class RunAnswers:
 
 
 def answers_of(runs: Path, name: str, task: Task[Any], *, simulated: bool) -> RunAnswers:
-    """Return a finished run's answers, for a judge to compare with the answers of this run.
+    """Return a finished run's answers, with which a judge compares those of another run.
 
     The arguments are as in `other_run`. The run is named by the judge's option ``against``.
 

@@ -45,7 +45,7 @@ class Judgement(Struct, frozen=True):
     round: int
     attempt: str  # `text_hash` of the judged text
     outcome: JudgementOutcome
-    started_at: float
+    started_at: float  # epoch seconds
     ended_at: float
     scores: Mapping[str, Score] = {}  # by JUDGE.SCORE; empty if the replies contained no verdict
     replies: tuple[str, ...] = ()
