@@ -97,11 +97,12 @@ def bounds(option: str, given: Iterable[str] | None) -> dict[str, float]:
 def section(run: RunFile, given: Mapping[str, Any]) -> CheckSection:
     """Return the bounds to check.
 
-    They are those of the command line (``given``) or, if it sets no bound, the run file's section
-    ``check``. A run file that is its ``baseline`` is looked up next to it.
+    They are those of the command line (``given``) or, if it sets no bound, those of the section
+    ``check`` of ``run``. If that section's ``baseline`` is a run file, it is also looked up next to
+    ``run``.
 
     Raises:
-        ConfigError: If neither sets a bound, or there are two different files of this name.
+        ConfigError: If neither sets a bound, or the baseline's path names two different files.
     """
     given = {key: value for key, value in given.items() if value not in ("", None, {})}
     if not given.keys() & {"min", "max", "baseline"}:
