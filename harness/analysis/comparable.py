@@ -256,7 +256,7 @@ def _parts(variant: Variant) -> dict[str, str]:
 
 
 def differing(baseline: Variant, variants: Sequence[Variant]) -> Iterator[str]:
-    """Yield sentences on how the variants differ, with the most serious differences first."""
+    """Yield sentences on how variants differ from the baseline, the most serious first."""
     for variant in variants:
         if confounded(baseline, variant):
             yield (

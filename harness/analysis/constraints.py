@@ -137,7 +137,7 @@ NO_FINDINGS = ConstraintFindings(TableBuilder().table()[0], {}, frozenset(), 0)
 
 
 def read_findings(index: AttemptIndex, round_: int | None = None) -> ConstraintFindings:
-    """Read the constraints in each sample's last round, or last round up to ``round_``."""
+    """Read the constraints in each sample's last round (up to ``round_``, if that is given)."""
     builder, misses, of = TableBuilder(), dict[str, Misses](), set[tuple[str, int]]()
     without = 0
     for line in index.read(_Scored, index.last_rounds(round_)):

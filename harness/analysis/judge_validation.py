@@ -42,7 +42,7 @@ RULE = "rule"  # label of criteria: the kind of rule that can check them
 
 
 class Agreement(Struct, frozen=True, kw_only=True):
-    """A judge's agreement with a reference, over the criteria that both decided."""
+    """A judge's agreement with a reference. Rates and kappa cover criteria that both decided."""
 
     accuracy: Statistic
     kappa: Statistic  # its mean is None if both always give the same verdict

@@ -96,6 +96,6 @@ def _reason(found: Attempt | Rescored) -> str:
 
 
 def first_reason(scores: Mapping[str, Score]) -> str:
-    """Return "CHECK: REASON" of the first check without a pass that gives a reason, or ""."""
+    """Return "NAME: REASON" of the first score that did not pass and gives a reason, or ""."""
     failed = (f"{n}: {one.reason}" for n, one in scores.items() if not one.passed and one.reason)
     return next(failed, "")

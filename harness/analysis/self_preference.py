@@ -79,7 +79,7 @@ def common_family(judge: str, model: str) -> str | None:
 
 
 def _own(name: str) -> str:
-    """Return a model's name without provider (``openai/…``), tag (``…:free``) and fine-tuning."""
+    """Return a lower-case name without provider (``openai/``), tag (``:free``) and fine-tuning."""
     last = name.strip().lower().rstrip("/").rpartition("/")[2]
     base, *further = last.split(":")
     return further[0] if base == "ft" and further else base

@@ -333,7 +333,7 @@ def _grade(value: Any, where: str, reason: str, details: dict[str, Any]) -> Foun
 
 
 def _conversation(given: Any) -> tuple[Message, ...]:
-    """Convert Inspect's messages, or one string. Other roles, such as tools, become the user's."""
+    """Convert Inspect's messages, or one string. A role such as ``tool`` becomes ``user``."""
     if isinstance(given, str):
         return (Message("user", encodable(given)),)
     return tuple(

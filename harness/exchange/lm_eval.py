@@ -214,7 +214,7 @@ class _Line:
         return tuple(_message(turn if isinstance(turn, dict) else {}) for turn in turns)
 
     def answer(self) -> str | None:
-        """Return the first reply or, in multiple choice, the likeliest option, if any."""
+        """Return the first reply, else (in multiple choice) the likeliest option, else None."""
         first = next(iter(self._tree["resps"]), None)
         while isinstance(first, list) and first and not _is_likelihood(first):
             first = first[0]

@@ -227,7 +227,7 @@ def _ranked(matrix: PairMatrix) -> list[int]:
 
 
 def _compared(matrix: PairMatrix, base: int, run: int) -> Comparison:
-    """Return the comparison of the matrix's row ``run`` with its row ``base``: run minus base."""
+    """Return the comparison of two rows of a matrix; difference and interval are run minus base."""
     pair = next(one for one in matrix.pairs if {one.first, one.second} == {base, run})
     found = pair.comparison
     if pair.first == base:

@@ -227,7 +227,7 @@ _KEYS = (
 
 
 def matrix_document(matrix: PairMatrix, rankings: InducedRankings | None = None) -> TableDocument:
-    """Build the document of all pairs of runs, with p values, means by group and tau-b."""
+    """Build the document of all pairs of runs: p values and, if given, means by group and tau-b."""
     several = len(matrix.rows) > 1
     runs = [
         Row([f"{at} {_run_name(row)}", _mean(row.value), row.value.ci95,

@@ -135,7 +135,7 @@ def gate_line(gate: Gate) -> str:
 
 
 def decision_line(one: Decision) -> str:
-    """Return a decision on one line: figure, interval, bound, n and, if too few, those needed."""
+    """Return a decision on one line: figure, interval, bound, n and, if undecided, the n needed."""
     needed = f" ({one.needed:,} needed to tell)" if one.needed else ""
     uncertain = "" if one.method == "exact" else f" (95% {_interval(one)})"
     return (

@@ -78,7 +78,7 @@ def aggregate_table(runs: Sequence[Metrics]) -> Table:
 
 
 def headed(document: TableDocument, metrics: Metrics) -> TableDocument:
-    """Add a title (run, task, model) and any marks (SIMULATED, INCOMPLETE) to a run's document."""
+    """Return a document with a run's title (run, task, model) and marks (SIMULATED, INCOMPLETE)."""
     marks = ["SIMULATED"] * metrics.simulated + ["INCOMPLETE"] * (not metrics.complete)
     title = "  ".join(name for name in (metrics.run, metrics.task, metrics.model) if name)
     return replace(document, title=title, marks=marks)

@@ -120,7 +120,7 @@ def _titled(parts: Sequence[Table | Note], title: str) -> Iterator[Table | Note]
 
 
 def _by_model(runs: Sequence[ReportedRun]) -> Table | None:
-    """Build a table of settings by model, or None unless there are several of both."""
+    """Build a table of runs by settings and model, or return None if they do not form a grid."""
     models = list(dict.fromkeys(run.metrics.model or "" for run in runs))
     told = prompts(runs)
     cells = {(label, run.metrics.model or ""): run for label, run in zip(told, runs, strict=True)}

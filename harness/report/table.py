@@ -94,7 +94,7 @@ class ShownUnit(Struct, frozen=True):
         return "%" if self.percent else ""
 
     def show(self, value: object, column: Column) -> str:
-        """Format a number, interval or value with its error, in this unit for a `rate` column."""
+        """Format a cell's value: in this unit if the column is a `rate`, else as `Column.show`."""
         if not (self.percent and column.rate):
             return column.show(value)
         sign = "" if column.sign else "%"

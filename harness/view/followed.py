@@ -130,7 +130,7 @@ class Followed:
         self.behind = behind
 
     async def _save(self, lines: AttemptLines) -> AttemptLines:
-        """Save lines, and return them mapped from the file, which takes less memory."""
+        """Save lines, and return them mapped from the file, to save memory, if that succeeds."""
         self._saved, saved = lines.size, self.folder.path / SAVED
 
         def save() -> AttemptLines:

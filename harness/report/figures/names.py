@@ -59,7 +59,7 @@ def natural(name: str) -> list[tuple[int, int, str]]:
 
 
 def slug(name: str) -> str:
-    """Return a name for a file or anchor: at most 40 lower-case letters, digits and ``_``."""
+    """Return a name for a file or anchor: 1 to 40 lower-case letters, digits and ``_``."""
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:40].strip("_") or "label"
 
 

@@ -57,7 +57,7 @@ def largest(measured: Measured) -> tuple[list[str], str]:
 
 
 def most(sizes: Mapping[str, int]) -> tuple[list[str], str]:
-    """Return the `MOST_GROUPS` largest groups in natural order, and a note ("" if they are all)."""
+    """Return the `MOST_GROUPS` largest groups in natural order, and a note on the rest, or ""."""
     kept = sorted(sizes, key=lambda name: (-sizes[name], natural(name)))[:MOST_GROUPS]
     only = f"The {len(kept)} largest of {len(sizes):,} groups." if len(kept) < len(sizes) else ""
     return sorted(kept, key=natural), only
@@ -285,7 +285,7 @@ def round_figures(runs: Runs) -> Iterator[Figure]:
 
 
 def _stops(run: ReportedRun) -> bool:
-    """Return whether later rounds have fewer samples because samples ended when they passed."""
+    """Return whether a round has fewer judged samples than the first, as with `stop_on_pass`."""
     n = run.metrics.rounds.n
     return any(count < n[min(n)] for count in n.values())
 

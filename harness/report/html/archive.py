@@ -168,7 +168,7 @@ def snippet(text: str | None, error: str | None) -> str:
 
 
 def _scores(runs: Sequence[ReportedRun], rows: NDArray[np.intp]) -> Iterator[dict[str, object]]:
-    """Yield each score's name, kind and values: 1, 0 or None if all are verdicts, else numbers."""
+    """Yield each score's name, kind and values (None: missing). Verdicts are 1 and 0."""
     for name in dict.fromkeys(name for run in runs for name in run.attempts.scores):
         having = [at for at, run in enumerate(runs) if name in run.attempts.scores]
         values = np.full(len(rows), np.nan)
@@ -186,7 +186,7 @@ def _scores(runs: Sequence[ReportedRun], rows: NDArray[np.intp]) -> Iterator[dic
 
 
 def _compact(values: NDArray[np.float64]) -> list[float]:
-    """Return numbers rounded to 6 digits. Whole numbers become integers, which take less space."""
+    """Return numbers with 6 significant digits, and whole ones as integers, to save space."""
     return [int(v) if v.is_integer() else float(f"{v:.6g}") for v in values.tolist()]
 
 

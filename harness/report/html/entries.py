@@ -179,7 +179,7 @@ def _in_words(details: Mapping[str, Any]) -> str:
 
 
 def _votes(constraint: Mapping[str, Any]) -> str:
-    """Return how the judges decided on a criterion: their votes, or the probability of yes."""
+    """Return in words how a criterion was decided (votes, probability of yes, rule), or ""."""
     told = []
     votes, panel = constraint.get("votes"), constraint.get("panel")
     if isinstance(panel, dict):
