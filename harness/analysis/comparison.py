@@ -344,7 +344,7 @@ class Paired(Estimate):
     limit: float = inf  # of a difference: 1 if all values are between 0 and 1
 
     def difference_ci95(self, comparisons: int = 1) -> Interval | None:
-        """Return `clipped_ci95` with the bounds of the differences that are possible."""
+        """Return the 95% t interval, clipped to possible differences, or None (`clipped_ci95`)."""
         return self.clipped_ci95(-self.limit, self.limit, comparisons)
 
 

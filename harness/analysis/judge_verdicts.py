@@ -86,7 +86,7 @@ class JudgedAnswer(NamedTuple):
 def read_answers(
     index: AttemptIndex, judges: Sequence[str], round_: int | None = None
 ) -> Iterator[JudgedAnswer]:
-    """Yield each sample's last answer, up to ``round_``, with the latest verdicts of ``judges``."""
+    """Yield each sample's last answer (up to ``round_``, if given), with the latest verdicts."""
     rows = index.last_rounds(round_)
     said = index.said(rows, _JUDGEMENT.decode, judges)
     for line, judgements in zip(index.read(_Answered, rows), said, strict=True):

@@ -64,7 +64,8 @@ class Rate(SampleStatistic, frozen=True, kw_only=True):
 class Mean(SampleStatistic, frozen=True, kw_only=True):
     """The mean of a score over samples. A sample's value is that of its last round.
 
-    The interval is Wilson's if all values are between 0 and 1, and otherwise a t interval.
+    The interval is Wilson's if the mean is unweighted and all values are between 0 and 1, and
+    otherwise a t interval.
     """
 
     mean: float
