@@ -102,7 +102,7 @@ class CrossTable(Struct, frozen=True, kw_only=True):
 
 
 class Layout(NamedTuple):
-    """The plan of a table."""
+    """The plan of a results table: its figures and labels."""
 
     figures: list[tuple[str, TableFigure]]  # with their tasks
     rows: str  # label whose groups are the rows; empty for none
