@@ -92,7 +92,7 @@ def _say_unknown(models: Sequence[Model]) -> None:
 
 
 def unpriced(models: Iterable[Model]) -> str:
-    """Name the models without a price, each with the key of its section, or return ""."""
+    """Return the names of the models without a price, each with its section's key ("" if none)."""
     names = [f"{one.section.name} ({one.where})" for one in models if one.usual_price is None]
     return ", ".join(dict.fromkeys(names))
 

@@ -129,8 +129,9 @@ async def open_session(
     """Lock a run, and yield a session with its cache and budget.
 
     On exit, the cache, the budget and the models' backends are closed, and the lock is released.
-    Payments are recorded under ``run_id``. ``folder`` is None if the caller holds a lock of its
-    own. ``usd`` is the budget in US dollars (None: no cap), which runs in ``sharing`` share.
+    Payments are recorded under ``run_id``, and the models' prices in ``folder``. ``folder`` is None
+    if the caller holds a lock of its own. ``usd`` is the budget in US dollars (None: no cap), which
+    runs in ``sharing`` share.
 
     Raises:
         RunConflict: If another process is working on the run.

@@ -63,12 +63,9 @@ class CallCounter:
         self._rows = Rows(name="q", paid="b", **columns)
 
     def add(self, name: str, call: RecordedCall, price: Price | None = None) -> None:
-        """Add one recorded, validated call to the totals.
+        """Add one recorded, validated call to the totals. ``name`` is the call's id.
 
-        Args:
-            name: The call's id.
-            call: The call.
-            price: The model's price, which applies if the call has no recorded cost.
+        ``price`` is the price of the call's model. It is used if the call has no recorded cost.
         """
         cost = nan if call.cost_usd is None else call.cost_usd
         computed = _computed(call, price) if price and call.cost_usd is None else nan
@@ -130,7 +127,8 @@ def _computed(call: RecordedCall, price: Price) -> float:
 def read_calls(path: Path) -> CallTotals:
     """Return the totals over the calls of a run and of its judges, given its attempts file.
 
-    A call without a recorded cost costs what its tokens cost at the price recorded in the folder.
+    If a call has no recorded cost, the cost is computed from its tokens, provided that the run's
+    folder records the model's price.
     """
     judged, prices = path.with_name(JUDGES).exists(), read_prices(path.parent)
     total, each = CallCounter(), {"": CallCounter()}

@@ -273,7 +273,10 @@ class RunFolder:
 
 
 def read_prices(folder: Path) -> dict[str, Price]:
-    """Return the prices last recorded in a run's folder, by the key of the model's section."""
+    """Return the prices last recorded in a run's folder, by the key of the model's section.
+
+    The mapping is empty if none are recorded.
+    """
     found = read_json(folder / PRICES, dict[str, Any], "Remove it and run again.")
     return {key: validated(Price, one, str(folder / PRICES)) for key, one in found.items()}
 
