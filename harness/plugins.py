@@ -142,7 +142,7 @@ def problems(kind_name: str, plugin: object) -> list[str]:
 
 
 def register(kind_name: str, name: str, plugin: Callable[..., Any]) -> None:
-    """Register a plug-in under a name, in place of any that this process registered before.
+    """Register a plug-in under a name, replacing one that this process has registered under it.
 
     Raises:
         ConfigError: If a built-in or installed plug-in has this name.

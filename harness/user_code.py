@@ -25,6 +25,8 @@ from harness.records import Instance, Score
 def checker_of(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     """Return a factory of checkers that call a function.
 
+    The checkers raise ConfigError if the function fails or returns a value of another type.
+
     Args:
         function: Takes the text to check and returns True or False, a number, a `Score`, or text
             that says what is wrong (empty if nothing is). If it has a parameter ``instance``, it

@@ -241,8 +241,7 @@ class Rules:
         """Return the checks that need no judge, with the row's values filled into their options.
 
         Raises:
-            DataInvalid: If the row lacks a field, its options are wrong, or it names a file to
-                read.
+            DataInvalid: If the row lacks a field, has wrong options, or names a file to read.
         """
         found = []
         for check in checks:

@@ -308,7 +308,7 @@ def _contains(observed: Observed, target: Target) -> bool:
 
 
 def fingerprints(specification: Specification) -> Iterator[tuple[str, str]]:
-    """Yield each measure's name and the SHA-256 of its source ("unknown" if there is no source)."""
+    """Yield the name of each measure in a specification, and its source's SHA-256 or "unknown"."""
     for base, _ in specification.bases():
         if (name := grammar.measure_name(base)) is not None:
             yield name, _code_sha256(name)

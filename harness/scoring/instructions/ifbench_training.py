@@ -171,19 +171,19 @@ def bigram_wrapping(text: str) -> None:
 
 @training("keywords:word_count_different_numbers")
 def frequency(text: str, keyword: str, frequency: int, relation: Relation) -> None:
-    """Check that a keyword occurs "at least" or "less than" ``frequency`` times, ignoring case."""
+    """Check that a regular expression matches "at least" or "less than" ``frequency`` times."""
     ifeval.frequency(text, keyword, frequency, relation)
 
 
 @training("keywords:word_once")
 def word_once(text: str, keyword: str) -> None:
-    """Check that a keyword occurs exactly once, ignoring case. It is also found within words."""
+    """Check that the regular expression ``keyword`` matches exactly once, ignoring case."""
     _require_times(text, keyword, 1)
 
 
 @training("count:count_increment_word")
 def count_increment_word(text: str, keyword1: str, keyword2: str) -> None:
-    """Check for ``keyword1`` once and ``keyword2`` twice, even within words, ignoring case."""
+    """Check that the regular expressions match once and twice, respectively, ignoring case."""
     _require_times(text, keyword1, 1)
     _require_times(text, keyword2, 2)
 
