@@ -1,10 +1,10 @@
 """Draws a benchmark's schemas from a seed. All schemas are satisfiable and distinct.
 
-Scalars are distributed as in the 300 published schemas: 128 of 150 numbers have ``multipleOf``, 138
-of 150 strings have a ``format`` (one of 19), and bounds are the ends of the value range. There are
-two differences. A third of the bounds on length are within the range, because the published
-``minLength`` is always 0, which excludes nothing. And there are no duplicates, whereas 48 of the
-published schemas are duplicates.
+Root scalars are distributed as in the 300 published schemas: 128 of 150 numbers have
+``multipleOf``, 138 of 150 strings have a ``format`` (one of 19), and bounds are the ends of the
+value range. There are two differences. A third of the bounds on length are within the range,
+because the published ``minLength`` is always 0, which excludes nothing. And there are no
+duplicates, whereas 48 of the published schemas are duplicates.
 """
 
 from __future__ import annotations

@@ -177,7 +177,7 @@ class JsonlTask:
     def fingerprint(self) -> Mapping[str, str]:
         """Return the file's name, the version of the library ``regex``, and hashes.
 
-        The hashes are of the data, the task's options, the files that checks name, and checkers
+        The hashes are of the data, the templates and checks, the files that checks name, and checkers
         that are registered or in Python files.
         """
         hashes = {name: kind("checkers").own_sha256(name) for name in self._checkers()}

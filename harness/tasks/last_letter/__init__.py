@@ -1,8 +1,8 @@
 """The task "last letters": concatenate the last letters of four names.
 
 From "Let Me Speak Freely?" (Tam et al. 2024, arXiv 2408.02442). The reply "Say What You Mean" by
-.txt found that the paper's prompts asked for one structure while its parsers expected another.
-Here, prompt, parser and decoding constraint are derived from one structure.
+.txt found that the paper's prompts asked for one form while its parsers expected another. Here,
+prompt, parser and decoding constraint are derived from one form, unless a published prompt is used.
 """
 
 from __future__ import annotations

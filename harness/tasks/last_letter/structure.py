@@ -3,7 +3,7 @@
 The description in the prompt, the decoding constraint, the shots, the reference answers and the
 parser are all derived from the form. They therefore cannot diverge, as they did in the paper. The
 patterns are from .txt's correction (https://blog.dottxt.co/say-what-you-mean.html). The paper's
-recorded prompt is reproduced byte for byte; its form and example match neither parser nor
+recorded prompt is reproduced byte for byte. Its form and example match neither the parser nor the
 questions.
 """
 

@@ -87,9 +87,9 @@ def values(
 def scores(task: Any, document: LmDocument, text: str) -> dict[str, Score]:
     """Return the scores of one answer: the metrics that are numbers, by name.
 
-    The name includes the filter if there are several. The first accuracy decides whether the answer
-    passes. If the task's code fails, there is only ``score``, without a value. If log-likelihoods
-    give no metric of a single document, ``loglikelihood`` is their sum.
+    The name includes the filter if there are several. The first accuracy that is 0 or 1 decides
+    whether the answer passes. If the task's code fails, there is only ``score``, without a value.
+    If log-likelihoods give no metric of a single document, ``loglikelihood`` is their sum.
 
     Raises:
         Unparseable: If the text does not hold log-likelihoods for all requests.
