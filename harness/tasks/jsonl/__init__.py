@@ -177,8 +177,8 @@ class JsonlTask:
     def fingerprint(self) -> Mapping[str, str]:
         """Return the file's name, the version of the library ``regex``, and hashes.
 
-        The hashes are of the data, the templates and checks, the files that checks name, and checkers
-        that are registered or in Python files.
+        The hashes are of the data, the templates and checks, the files that checks name, and
+        checkers that are registered or in Python files.
         """
         hashes = {name: kind("checkers").own_sha256(name) for name in self._checkers()}
         hashes |= {path: sha256(Path(path)) for path in files(self._shared)}
