@@ -80,7 +80,7 @@ def flags(engine: Mapping[str, Any]) -> list[str]:
 
 
 def depth(engine: Mapping[str, Any]) -> int:
-    """Return how many calls to keep in flight: 125% of the total batch size of all replicas."""
+    """Return how many calls to keep in flight: 125% of all replicas' batch sizes (default 320)."""
     seats, ranks = engine.get("max_num_seqs", 256), engine.get("data_parallel_size", 1)
     return math.ceil(1.25 * seats * ranks) if isinstance(seats, int) else 320
 

@@ -180,7 +180,7 @@ def _refuse_foreign(file: sqlite3.Connection, path: Path) -> bool:
 
 
 def marker(path: Path) -> Path:
-    """Return the path of a database's marker. If the file exists, the database is recovered."""
+    """Return the path of a database's marker, a file that exists if the database is damaged."""
     return path.with_name(f"{path.name}.damaged")
 
 

@@ -201,7 +201,7 @@ class RateLimits:
         usage: Usage | None,
         used: Used = "all",
     ) -> None:
-        """Replace a request's reservation with its actual use.
+        """Replace a reservation, as returned by `take`, with the request's actual use.
 
         If ``usage`` is None, ``used`` says what counts as the request's use. Other limiters that
         share the limits then admit the calls for which there is room.

@@ -136,7 +136,7 @@ class BedrockConverse(wire.WireFormat):
         return dict(error.error)
 
     def fail(self, status: int, message: str, code: str | None = None) -> ApiError:
-        """Return an error reply."""
+        """Return an error reply. ``code`` has no effect."""
         return ApiError(status, {"message": message})
 
     def check_key(self, headers: Headers, key: str) -> None:
