@@ -63,10 +63,7 @@ class Differences(NamedTuple):
     inputs: Mapping[str, tuple[str, str]]  # by name in the fingerprint
 
     def conflict(self, run: str, *, rescorable: bool = False) -> RunConflict:
-        """Return the error to raise for a run that cannot continue.
-
-        ``rescorable`` says whether the run could continue if its answers were scored again.
-        """
+        """Return the error for a run that cannot continue, or only once scored again (``rescorable``)."""
         said = f"The run {run!r} was started with different values: "
         named = [change(key, *values) for key, values in self.settings.items()]
         if not named:
@@ -273,10 +270,7 @@ class RunFolder:
 
 
 def read_prices(folder: Path) -> dict[str, Price]:
-    """Return the prices last recorded in a run's folder, by the key of the model's section.
-
-    The mapping is empty if none are recorded.
-    """
+    """Return the prices recorded in a run's folder (if any), by the key of the model's section."""
     found = read_json(folder / PRICES, dict[str, Any], "Remove it and run again.")
     return {key: validated(Price, one, str(folder / PRICES)) for key, one in found.items()}
 
