@@ -63,7 +63,10 @@ class Differences(NamedTuple):
     inputs: Mapping[str, tuple[str, str]]  # by name in the fingerprint
 
     def conflict(self, run: str, *, rescorable: bool = False) -> RunConflict:
-        """Return the error for a run that cannot continue, or only once scored again (``rescorable``)."""
+        """Return the error for a run that cannot continue.
+
+        With ``rescorable``, the error says that it can once its answers are scored again.
+        """
         said = f"The run {run!r} was started with different values: "
         named = [change(key, *values) for key, values in self.settings.items()]
         if not named:
