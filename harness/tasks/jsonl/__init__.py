@@ -129,7 +129,11 @@ class JsonlTask:
         }
 
     def instances(self) -> Iterator[One]:
-        """Yield the rows in file order, each with its prompt and checks."""
+        """Yield the rows in file order, each with its prompt and checks.
+
+        Raises:
+            DataInvalid: If a row is malformed, or does not fit the templates, checks or judges.
+        """
         if self._kept is None:
             found = unique(self._read())
             if self.path.suffix == ".gz" or self.path.stat().st_size > MOST_KEPT:

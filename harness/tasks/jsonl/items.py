@@ -139,6 +139,9 @@ class JudgeChecks:
         """Return the criteria of a row for one judge, or for all judges (None).
 
         ``found`` has the criteria in the row's checks, by judge.
+
+        Raises:
+            DataInvalid: If the row's field ``criteria`` is neither text nor a list of texts.
         """
         if own := found.get(judge or ""):
             return own
