@@ -30,7 +30,7 @@ LEAST_LOGPROB = -9999.0  # sent for an impossible token: JSON has no minus infin
 
 
 def read(content: bytes, decoder: msgspec.json.Decoder[T], shape: type[T]) -> T:
-    """Decode a JSON body as an object of type ``shape``. Invalid Unicode is replaced.
+    """Decode a JSON body with ``decoder``, whose type is ``shape``. Invalid Unicode is replaced.
 
     Raises:
         ValueError, RecursionError: If the body is not JSON, or too deeply nested.

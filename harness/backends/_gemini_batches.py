@@ -132,7 +132,7 @@ class GeminiBatching(FileBatching):
     async def _listed(
         self, path: str, field: str, read: Callable[[Any], T]
     ) -> AsyncIterator[list[T]]:
-        """Yield the pages of a list, which is a field of the answer."""
+        """Yield the pages of a list, which is in the field ``field`` of each answer."""
 
         def paged(found: Any) -> tuple[list[T], str]:
             return [read(one) for one in found.get(field) or []], found.get("nextPageToken") or ""

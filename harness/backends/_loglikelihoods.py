@@ -51,12 +51,12 @@ def windows(
     Each token of the text is scored in one window, after at least one other token.
 
     Args:
-        prefix: Tokens before the text, of which only the last one is used.
-        tokens: The text's tokens.
+        prefix: Ids of the tokens before the text, of which only the last one is used.
+        tokens: Ids of the text's tokens.
         length: The maximum number of tokens in a window, including one that is generated.
 
     Returns:
-        The tokens of each window, and how many of its last tokens are scored.
+        The token ids of each window, and how many of its last tokens are scored.
 
     Raises:
         RequestRejected: If the prefix or the text is empty, or ``length`` is less than 3.

@@ -105,7 +105,7 @@ class SDKClient(HttpClient):
 
 
 def _url_hint(url: str) -> str:
-    """Return what may be wrong with the base URL of a server with OpenAI's API, or ""."""
+    """Return a hint for fixing an OpenAI-compatible server's base URL, or "" if it looks right."""
     path = urlsplit(url).path.strip("/")
     for end in ("chat/completions", "completions", "responses"):
         if path.endswith(end):

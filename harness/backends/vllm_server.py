@@ -147,7 +147,7 @@ class VLLMServerBackend:
         """Check that a running server serves the model, or start a server and wait until it does.
 
         Raises:
-            FatalCallError: If the server cannot be started, or serves another model.
+            FatalCallError: If the server does not start, serves another model, or rejects the key.
         """
         if self._lease is None:
             await serves(self.endpoint, self._model, self._key)

@@ -226,7 +226,7 @@ class BatchJobs:
         """Record that a request about a batch has failed. The next `look` repeats it.
 
         Raises:
-            FatalCallError: If such requests have failed for longer than ``outage_s``.
+            FatalCallError: If such requests have failed for more than ``outage_s`` seconds.
         """
         now = self.clock()
         self._failing_since = self._failing_since or now

@@ -220,7 +220,7 @@ class BatchLane:
                 self._wake.clear()
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._wake.wait(), max(busy_s, pause))
-        except Exception as error:  # all calls would wait forever
+        except Exception as error:  # otherwise, all calls would wait forever
             self._broken = error
             for waiting in self._all():
                 if not waiting.outcome.done():

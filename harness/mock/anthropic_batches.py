@@ -89,7 +89,7 @@ class AnthropicBatches(VendorBatches):
         }
 
     def other(self, method: str, rest: str) -> bytes | None:
-        """Return a batch's results in JSON Lines, or None for any other path.
+        """Return a batch's results in JSON Lines, or None if the path is not that of results.
 
         Raises:
             ApiError: If the batch does not exist or has not ended.

@@ -52,9 +52,9 @@ class Snapshot(Struct):
     by_status: dict[int, int] = field(default_factory=Counter)
     by_fault: dict[str, int] = field(default_factory=Counter)
     by_path: dict[str, int] = field(default_factory=Counter)
-    batches: int = 0  # that were created, also those whose id was lost
+    batches: int = 0  # created so far, including those whose id was lost
     open_batches: int = 0  # that have not ended
-    batch_requests: int = 0  # in all batches; those that were worked on are counted above, too
+    batch_requests: int = 0  # in all batches; processed ones are also counted above
     batch_answered: int = 0
     # Requests with a valid key, body and model, even if a rate limit rejected them
     by_model: dict[str, int] = field(default_factory=Counter)
