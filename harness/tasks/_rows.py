@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from io import StringIO
 from itertools import chain
@@ -19,11 +20,12 @@ import msgspec
 import yaml
 
 from harness.config.loading import parse_yaml
-from harness.datasets.folder import cannot_read, not_utf8, read_jsonl
+from harness.datasets.folder import cannot_read, not_utf8, read_jsonl, sha256
 from harness.errors import DataInvalid, nearest
 from harness.records import Message, encodable
 
 MAX_DEPTH = 100
+MOST_KEPT = 1 << 24  # bytes of a file whose rows are kept in memory
 TABLES = {".csv": ",", ".tsv": "\t"}
 _TABLE = "Write the names of the columns in the first line, and one item in each line below it."
 _LIST = "Write a list of mappings, one per item."
@@ -67,6 +69,40 @@ def rows(path: Path) -> Iterator[tuple[str, Row]]:
     if not number:
         what = "contains no items" if path.stat().st_size else "is empty: it contains no items"
         raise DataInvalid(f"{path} {what}.", _FORMS.get(suffix, "Write one JSON object per line."))
+
+
+class RowSource(Protocol):
+    """Where the rows of a task come from."""
+
+    @property
+    def large(self) -> bool:
+        """Whether the rows are read again each time, instead of being kept in memory."""
+
+    def rows(self) -> Iterator[tuple[str, Row]]:
+        """Yield (location, row) for each row. The location is for error messages."""
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Return what identifies the rows, for the manifest: ``dataset`` and hashes."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowFile:
+    """The rows in a file (see `rows`)."""
+
+    path: Path
+
+    @property
+    def large(self) -> bool:
+        """Whether the file is compressed or too large to keep in memory."""
+        return self.path.suffix == ".gz" or self.path.stat().st_size > MOST_KEPT
+
+    def rows(self) -> Iterator[tuple[str, Row]]:
+        """Yield (location, row) for each row of the file."""
+        return rows(self.path)
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Return the file's name and hash."""
+        return {"dataset": self.path.name, "dataset_sha256": sha256(self.path)}
 
 
 class _Turn(msgspec.Struct, forbid_unknown_fields=True):

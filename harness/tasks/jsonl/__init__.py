@@ -2,57 +2,21 @@
 
 from __future__ import annotations
 
-import copy
-import hashlib
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import version
-from itertools import islice
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from msgspec.structs import replace
-
-from harness.datasets.folder import DataFolder, sha256
-from harness.errors import DataInvalid, Unparseable, raised_as
-from harness.plugins import kind
-from harness.prompts import Template
-from harness.records import (
-    ConstraintKind,
-    Criterion,
-    DecodingConstraint,
-    Instance,
-    Message,
-    Score,
-    encodable,
-    verdict,
-)
-from harness.scoring.checkers.json_schema import JsonSchemaChecker
-from harness.scoring.checks import (
-    FROM_ROW,
-    Rules,
-    checks_of,
-    files,
-    located,
-    read_checks,
-    target_fields,
-)
-from harness.scoring.extraction import Extraction, extraction
-from harness.scoring.patterns import PatternTooSlow
-from harness.scoring.prompt_faults import faults, garbled
-from harness.tasks._rows import Row, rows, text_id, turns_of, unique
-from harness.tasks.jsonl.items import ADAPT, PRESETS, JsonlItem, JudgeChecks, groups_of
+from harness.datasets.folder import DataFolder
+from harness.tasks._rows import RowFile
+from harness.tasks.jsonl.items import ADAPT, PRESETS
+from harness.tasks.jsonl.rows_task import RowsTask
 
 BUILTIN = Path(__file__).with_name("example.jsonl")
-LOOKED_AT = 200  # number of instances that `prompt_errors` examines
-MOST_KEPT = 1 << 24  # maximum bytes of a file to keep in memory; larger or .gz files are reread
-
-One: TypeAlias = Instance[JsonlItem]
 
 Preset: TypeAlias = Literal["gsm8k", "gsm8k_json", "shuffled_objects", "shuffled_objects_json"]
 
 
-class JsonlTask:
+class JsonlTask(RowsTask):
     """A benchmark made from a file of rows, with a prompt template and named checks.
 
     Args:
@@ -74,8 +38,6 @@ class JsonlTask:
             the list of reasons; null for the harness's own wording.
     """
 
-    constraint_kind: ConstraintKind = "json_schema"
-
     def __init__(
         self,
         path: str = "builtin",
@@ -93,301 +55,22 @@ class JsonlTask:
         judges: Mapping[str, bool] | None = None,
         panels: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
-        self.on_truncated: Literal["fail", "grade"] = on_truncated
-        if preset:
-            known = PRESETS[preset]
-            system = system or known.get("system")
-            prompt, extract = prompt or known["prompt"], extract or known["extract"]
-            checks, gold = checks or known["checks"], gold or known["gold"]
-        checks = [checks] if isinstance(checks, str) else checks
-        self.path = BUILTIN if path == "builtin" else data.file(path)
-        self._judge: str | None = None
-        self._extraction = None if extract is None else extraction(extract, "task.extract")
-        self._gold = None if gold is None else Template(gold, "task.gold")
-        self._written: dict[str, str] = {}  # files of checks, as the run file names them, by path
-
-        def own(name: str) -> str:
-            self._written[path := data.own(name)] = name
-            return path
-
-        self._shared = read_checks(located(checks or [], own), "task.checks", judges or ())
-        self._rules = Rules(self._shared)
-        self._named = [name for check in self._shared for name in target_fields(check)]
-        self._judges = JudgeChecks(
-            self._shared, judges, panels, lambda: (row for _, row in rows(self.path))
+        known = PRESETS[preset] if preset else {}
+        super().__init__(
+            RowFile(BUILTIN if path == "builtin" else data.file(path)),
+            data,
+            prompt=prompt or known.get("prompt"),
+            system=system or known.get("system"),
+            extract=extract or known.get("extract"),
+            checks=checks or known.get("checks"),
+            gold=gold or known.get("gold"),
+            groups=groups,
+            on_truncated=on_truncated,
+            feedback=feedback,
+            judges=judges,
+            panels=panels,
+            adapt=ADAPT.get((preset or "").removesuffix("_json")),
         )
-        self._prompt = None if prompt is None else Template(prompt, "task.prompt")
-        self._system = None if system is None else Template(system, "task.system")
-        self._feedback = None if feedback is None else Template(feedback, "task.feedback")
-        self._labels, self._adapt = groups or [], ADAPT.get((preset or "").removesuffix("_json"))
-        self._kept: list[One] | None = None
-        templates = [prompt, system, *([] if feedback is None else [feedback])]
-        parts = {"template": templates, "checks": [extract, checks, gold]}
-        self._hashes = {
-            f"{name}_sha256": hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest()
-            for name, part in parts.items()
-        }
-
-    def instances(self) -> Iterator[One]:
-        """Yield the rows in file order, each with its prompt and checks.
-
-        Raises:
-            DataInvalid: If a row is malformed, or does not fit the templates, checks or judges.
-        """
-        if self._kept is None:
-            found = unique(self._read())
-            if self.path.suffix == ".gz" or self.path.stat().st_size > MOST_KEPT:
-                yield from found
-                return
-            self._kept = list(found)
-        yield from self._kept
-
-    def _read(self) -> Iterator[tuple[str, One]]:
-        for number, (where, row) in enumerate(rows(self.path), start=1):
-            with raised_as(DataInvalid, f"{where}: "):
-                instance = self._instance(row, number)
-            yield where, instance
-
-    def _instance(self, row: Row, number: int) -> One:
-        if self._adapt is not None:
-            row = self._adapt(row)
-        name = encodable(text_id(row, number, ""))
-        cluster = row.get("cluster")
-        if isinstance(cluster, bool) or not isinstance(cluster, str | int | None):
-            raise DataInvalid("'cluster' must be text or an integer.")
-        messages = self._conversation(row)
-        if self._feedback is not None:  # a missing field is an error before the first call
-            self._feedback.render({**row, "reasons": [""]})
-        checks = checks_of(row, self._shared)
-        rules, judges = self._rules.of(checks, row), self._judges.of(checks, row)
-        item, groups = JsonlItem(row, messages, rules, judges), groups_of(row, self._labels)
-        return Instance(name, item, groups, None if cluster is None else str(cluster))
-
-    def _conversation(self, row: Row) -> tuple[Message, ...]:
-        if self._prompt is None:
-            turns = turns_of(row)
-        elif "messages" in row:
-            raise DataInvalid("the row has 'messages', and task.prompt is set.", "Keep one.")
-        else:
-            turns = (Message("user", self._prompt.render(row)),)
-        if not turns[-1].content.strip():
-            raise DataInvalid("the prompt is empty.")
-        if self._system is None:
-            return turns
-        if turns[0].role == "system":
-            raise DataInvalid("the row and task.system both have a system message.", "Remove one.")
-        return (Message("system", self._system.render(row)), *turns)
-
-    def fingerprint(self) -> Mapping[str, str]:
-        """Return the file's name, the version of the library ``regex``, and hashes.
-
-        The hashes are of the data, the templates and checks, the files that checks name, and
-        checkers that are registered or in Python files.
-        """
-        hashes = {name: kind("checkers").own_sha256(name) for name in self._checkers()}
-        hashes |= {path: sha256(Path(path)) for path in files(self._shared)}
-        return {
-            "dataset": self.path.name,
-            "dataset_sha256": sha256(self.path),
-            **self._hashes,
-            "regex": version("regex"),
-            **{f"{self._written.get(key, key)}_sha256": one for key, one in hashes.items() if one},
-        }
-
-    def _checkers(self) -> set[str]:
-        """Return the checkers of the run file and, if any are registered, also those of rows."""
-        found = {check.checker for check in self._shared}
-        if kind("checkers").registered():
-            found |= {rule.checker for one in self.instances() for rule in one.data.rules}
-        return found
-
-    def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return the row's conversation. The harness adds the shots."""
-        return instance.data.messages
-
-    def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return the score of each rule, without a value if extracting takes too long.
-
-        Raises:
-            Unparseable: If a reply has no answer that the option ``extract`` or a rule can read.
-        """
-        checks, of = instance.data.rules, {"text": text, "answer": text}
-        if self._extraction is not None and checks:
-            try:
-                of["answer"] = self._extraction.read(text)
-            except PatternTooSlow as error:
-                return {rule.name: Score(None, None, error.message) for rule in checks}
-        checker = self._rules.checker
-        return {rule.name: checker(rule).check(of[rule.of], instance) for rule in checks}
-
-    def score_parsed(self, instance: One, answer: str) -> Mapping[str, Score]:
-        """Return the scores of an answer that a judge found in a reply, without verdicts.
-
-        Only the rules that check the extracted answer, not the whole reply, give a score.
-        """
-        return {
-            rule.name: replace(self._rules.checker(rule).check(answer, instance), passed=None)
-            for rule in instance.data.rules
-            if rule.of == "answer"
-        }
-
-    def extracted(self, instance: One, text: str) -> str | None:
-        """Return the part of a reply that checks read.
-
-        It is found by the option ``extract`` or, without this option, by a check ``json_schema``.
-        The result is None if the checks read the whole reply, or if it has no such part.
-        """
-        found = self._extraction
-        if found is None:
-            checkers = map(self._rules.checker, instance.data.rules)
-            own = (one.extraction for one in checkers if isinstance(one, JsonSchemaChecker))
-            found = next(own, None)
-        try:
-            return None if found is None else found.read(text)
-        except (Unparseable, PatternTooSlow):
-            return None
-
-    def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return why checks failed, or that the answer is right or could not be checked."""
-        failed = [score for score in scores.values() if score.passed is False]
-        if not failed and any(score.value is None for score in scores.values()):
-            return "That could not be checked. Please answer again, in a simpler form."
-        if not failed:
-            return "That is right."
-        reasons = [score.reason or "not as asked" for score in failed]
-        if self._feedback is not None:
-            return self._feedback.render({**instance.data.row, "reasons": reasons})
-        listed = (f"- {reason}" for reason in reasons)
-        return "\n".join(["That is not right yet:", *listed, "Please answer again."])
-
-    def reference(self, instance: One) -> str | None:
-        """Return a correct answer: the template ``gold`` rendered for the row.
-
-        Without a template, it is the row's field ``gold``, its target, or the field that a check
-        names, in the first form that passes the checks. The result is None if none passes.
-        """
-        found = self._candidates(instance.data.row)
-        if self._gold is not None:
-            return next(found)
-        return next((text for text in found if self._passes(instance, text)), None)
-
-    def expected_answer(self, instance: One) -> str | None:
-        """Return the reference, else a target (preferably a readable one), else None."""
-        found = list(self._candidates(instance.data.row))
-        readable = [text for text in found if self._scores(instance, text) is not None]
-        return self.reference(instance) or next(iter(readable or found), None)
-
-    def _candidates(self, row: Mapping[str, Any]) -> Iterator[str]:
-        if self._gold is not None:
-            yield self._gold.render({**row, **{f: _first(row[f]) for f in FROM_ROW if f in row}})
-            return
-        yield from filter(str.strip, self._forms(row))
-
-    def _forms(self, row: Mapping[str, Any]) -> Iterator[str]:
-        for field in dict.fromkeys(("gold", *FROM_ROW, *self._named)):
-            value = row.get(field)
-            first = _first(value)
-            if not isinstance(first, str | int | float):
-                continue
-            target = json.dumps(first) if isinstance(first, bool) else str(first)
-            yield target
-            if self._extraction and (written := self._extraction.write(target)) is not None:
-                yield written
-            if isinstance(value, list):  # the first alone may not pass every check
-                yield " ".join(map(str, value))
-
-    def constraint(self, instance: One) -> DecodingConstraint:
-        """Return the schema of the row's check ``json_schema`` as the decoding constraint.
-
-        Raises:
-            DataInvalid: If the row has no such check or several, or if the check does not read the
-                whole reply as JSON.
-        """
-        rules = [rule for rule in instance.data.rules if rule.checker == "json_schema"]
-        checkers: list[Any] = [self._rules.checker(rule) for rule in rules]
-        if len(checkers) != 1:
-            n = f"{len(checkers)} checks" if checkers else "no check"
-            problem = f"decoding.constraint: task: {instance.id!r:.60} has {n} json_schema."
-            raise DataInvalid(
-                problem, "Give every row exactly one, or write the constraint itself."
-            )
-        if not checkers[0].constrains:
-            problem = f"decoding.constraint: task: the schema of {instance.id!r:.60} is not for"
-            remedy = "Remove 'format' and 'extraction' from the check json_schema."
-            raise DataInvalid(f"{problem} the whole reply as JSON.", remedy)
-        schema = checkers[0].schema
-        if isinstance(schema, bool):
-            schema = {} if schema else {"not": {}}
-        return DecodingConstraint(json_schema=schema)
-
-    def instruction(self, instance: One) -> str:
-        """Return the row's conversation as one string, for a judge."""
-        turns = instance.data.messages
-        several = "\n\n".join(f"{turn.role}: {turn.content}" for turn in turns)
-        return several if len(turns) > 1 else turns[0].content
-
-    def criteria(self, instance: One) -> Sequence[Criterion]:
-        """Return a row's criteria for all judges or, in a task from `for_judge`, for its judge."""
-        item = instance.data
-        return [Criterion(t) for t in self._judges.criteria(item.row, item.judges, self._judge)]
-
-    def judged_by(self, instance: One, judge: str) -> bool:
-        """Return whether a judge scores answers to a row.
-
-        Only a judge that is named in the checks of some row is limited to the rows that name it.
-        Other judges score all rows.
-        """
-        return self._judges.judged_by(instance.data.judges, judge)
-
-    def for_judge(self, judge: str) -> JsonlTask:
-        """Return a copy of the task in which `criteria` are those for one judge."""
-        view = copy.copy(self)
-        view._judge = judge
-        return view
-
-    def prompt_errors(self) -> list[str]:
-        """Return warnings about prompts and answers that do not fit the option ``extract``.
-
-        These are prompts that do not ask for what ``extract`` reads, correct answers from ``gold``
-        that do not pass, and targets that ``extract`` would misread. Only the first instances are
-        examined.
-        """
-        if self._extraction is None:
-            return []
-        found: dict[str, list[str]] = {}
-        for instance in islice(self.instances(), LOOKED_AT):
-            for problem in self._problems(instance, self._extraction):
-                found.setdefault(problem, []).append(instance.id)
-        return [
-            f"{problem} ({ids[0]}{f' and {len(ids) - 1} more' if len(ids) > 1 else ''})"
-            for problem, ids in found.items()
-        ]
-
-    def _problems(self, instance: One, parser: Extraction) -> Iterator[str]:
-        row, turns = instance.data.row, instance.data.messages
-        asked = [turn.content for turn in turns if turn.role != "assistant"]
-        yield from faults(asked, [t.content for t in turns if t.role == "assistant"], parser)
-        if self._gold is not None and not self._passes(instance, self.reference(instance) or ""):
-            yield "task.gold gives an answer that does not pass."
-        targets = next((row[field] for field in FROM_ROW if field in row), None)
-        for target in targets if isinstance(targets, list) else [targets]:
-            read = garbled(parser, target) if isinstance(target, str) else None
-            if read is not None:
-                yield f"From the target {target!r:.40} the parser would read {read!r:.40}."
-
-    def _passes(self, instance: One, text: str) -> bool:
-        scores = self._scores(instance, text)
-        return scores is not None and verdict(scores) is not False
-
-    def _scores(self, instance: One, text: str) -> Mapping[str, Score] | None:
-        try:
-            return self.score(instance, text)
-        except Unparseable:
-            return None
-
-
-def _first(value: Any) -> Any:
-    return value[0] if isinstance(value, list) and value else value
 
 
 plugin = JsonlTask

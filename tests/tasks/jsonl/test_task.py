@@ -414,10 +414,10 @@ def test_an_answer_that_a_judge_has_read_is_checked_and_gives_no_verdict(made: M
         }
 
 
-def test_rows_are_read_and_checked_once(made: Made) -> None:
+def test_rows_are_read_and_checked_once(made: Made, tmp_path: Path) -> None:
     task = made(ROW, {**ROW, "checks": ["exact_match"], "groups": {"n": 1}}, **CHECKED)
     first = list(task.instances())
-    task.path.unlink()
+    next(tmp_path.glob("*/rows.jsonl")).unlink()
     assert list(task.instances()) == first
     assert task.score(first[1], "x").keys() == {"exact_match"}
 
@@ -429,7 +429,7 @@ def test_rows_of_a_large_file_are_not_kept_in_memory(
     task = made(*rows, **CHECKED)
     first, again = list(task.instances()), list(task.instances())
     assert all(one is other for one, other in zip(first, again, strict=True))
-    monkeypatch.setattr("harness.tasks.jsonl.MOST_KEPT", 250)
+    monkeypatch.setattr("harness.tasks._rows.MOST_KEPT", 250)
     task = made(*rows, **CHECKED)
     first, again = list(task.instances()), list(task.instances())
     assert first == again
