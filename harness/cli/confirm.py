@@ -44,7 +44,7 @@ def confirm_cost(jobs: Sequence[Job], settings: Settings, yes: bool) -> None:
     total, most, made = EstimateRange(), 0.0, set[str]()
     for job in paid:
         found = estimate_run(job, made, references=False)
-        made |= found.calls
+        made |= found.calls | found.judged
         calls = [found.model, *found.judges.values()]
         costs = [one.usd or EstimateRange() for one in calls]
         cost, cap = sum(costs, EstimateRange()), job.run.budget.usd or inf

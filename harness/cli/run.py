@@ -6,17 +6,14 @@ import shlex
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from itertools import islice
-from math import inf
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import Annotated, NamedTuple
 
 import typer
-from rich.text import Text
 
 from harness.analysis.metrics import Metrics
 from harness.cli.completion import run_files
-from harness.cli.confirm import confirm_cost, cost_text
-from harness.cli.console import Limit, Overrides, outcomes, output, say, show, show_facts
+from harness.cli.confirm import confirm_cost
+from harness.cli.console import Limit, Overrides, outcomes, output, say, show
 from harness.cli.live import INTERRUPTED, MANY, Display, attended, early_end, say_verdictless
 from harness.cli.published import fetch_published
 from harness.config.loading import parse_override
@@ -24,16 +21,13 @@ from harness.config.run_file import RunFile
 from harness.config.settings import Settings, secret
 from harness.errors import ConfigError, HarnessError, RunConflict, SecretMissing
 from harness.plugins import kind
-from harness.ports import Conversing, PromptChecked
+from harness.ports import PromptChecked
 from harness.records import OUTCOMES, Outcome
-from harness.report.text import inert_text, usd
+from harness.report.text import usd
 from harness.run.job import Job, execute, prepare_all
 from harness.run.models import Resources
 from harness.run.run_files import read_runs
 from harness.store.run_folder import RunFolder, fresh_base
-
-if TYPE_CHECKING:
-    from harness.run.dry_run import DryRun, EstimateRange
 
 
 def run(
@@ -206,7 +200,9 @@ def _carry_out(
         for fault in dict.fromkeys(fault for task in tasks for fault in task.prompt_errors()):
             say(f"Prompt and parser do not match: {fault}", "yellow")
         if how.dry_run:
-            _show_dry_runs(jobs, missing)
+            from harness.cli.dry_run import show_dry_runs  # not needed for a run
+
+            show_dry_runs(jobs, missing)
             return
         confirm_cost(jobs, settings, how.yes)
         begin()
@@ -343,101 +339,3 @@ def _without(missing: list[str]) -> Callable[[str], str]:
             return ""
 
     return lookup
-
-
-def _show_dry_runs(jobs: Sequence[Job], missing: Sequence[str]) -> None:
-    from harness.run.dry_run import EstimateRange, estimate_run  # not needed for a run
-
-    found: list[DryRun] = []
-    made: set[str] = set()
-    prompts: list[object] = []  # already shown
-    for job in jobs:
-        one = estimate_run(job, made)
-        made |= one.calls
-        found.append(one)
-        rows = _rows(job, one)
-        if missing:
-            rows["not set"] = f"{', '.join(dict.fromkeys(missing))}: needed for a real run"
-        show_facts(rows)
-        prompt = () if one.first in prompts else one.first or ()
-        prompts.append(one.first)
-        for message in prompt:
-            output.print(Text(f"\nfirst prompt ({message.role}):", style="dim"))
-            output.print(inert_text(message.content[:2000]), soft_wrap=True)
-    if len(jobs) > 1:
-        known = [cost for one in found if (cost := one.total_usd) is not None]
-        rows = {
-            "all": f"{len(jobs):,} runs, one after another; a shared call is paid once",
-            "calls to pay": _spread(sum((one.model.calls for one in found), EstimateRange())),
-            "cost": cost_text(
-                sum(known, EstimateRange()) if len(known) == len(found) else None,
-                [model for job in jobs for model in job.models],
-            ),
-        }
-        output.print()
-        show_facts(rows, "bold")
-
-
-def _rows(job: Job, found: DryRun) -> dict[str, str]:
-    run, where, asked = job.run, job.model.backend.endpoint, found.model
-    rows = {
-        "run": str(job.folder.path) + (" (continued)" if job.folder.begun() else ""),
-        "task": run.task.name,
-        "model": " ".join(filter(None, (run.model.name, f"({run.model.backend})", where))),
-        "instances": f"{found.instances:,}",
-        "samples": f"{found.samples:,}, {found.owed_samples:,} of them unfinished",
-        "calls of round 1": f"{len(found.calls):,} distinct, {found.cached:,} of them cached",
-        "calls to pay": _spread(asked.calls),
-        "input tokens": f"about {_spread(found.model.input_tokens)}".replace(
-            "about unknown", "unknown"
-        ),
-        "output tokens": _spread(asked.output_tokens),
-    }
-    if job.shots is not None:
-        lacking = job.shots.lacking
-        fewer = f"; fewer for {lacking:,} instances, which lack suitable ones" if lacking else ""
-        rows["shots"] = f"{run.task.shots.n:,} before each prompt{fewer}"
-    if run.budget.usd is not None:
-        rows["budget"] = f"{usd(run.budget.usd)}: the run ends before it costs more"
-    if run.polish:
-        calls = "one more call per prompt and feedback, not counted above"
-        rows["polished by"] = f"{run.polish.name}: {calls}"
-    cost = cost_text(found.total_usd, job.models)
-    if job.judges:
-        from harness.run.judges import judge_warnings  # not imported for a run without judges
-
-        for judge in job.judges:
-            model, own = judge.model.section, found.judges[judge.name]
-            calls = f"{_spread(own.calls)} call{'s' * (own.calls.high != 1)}"
-            if isinstance(judge.judge, Conversing):
-                calls += " and those that follow from its replies"
-            said = (
-                f"{model.name or model.backend}: {calls}, cost {cost_text(own.usd, [judge.model])}"
-            )
-            rows[f"judge {judge.name}"] = said
-        for name, text in judge_warnings(job.judges, job.instances):
-            rows[f"judge {name}"] = f"{text}\n{rows[f'judge {name}']}"
-        if found.total_usd and cost != "nothing":
-            cost += f", {cost_text(asked.usd)} of it for the answers"
-    rows["cost"] = cost
-    from harness.run.dry_run import batch_hours, estimate_waves
-
-    if (waves := estimate_waves(job)) is not None:
-        several, hours = "s" * (waves.high > 1), batch_hours(job)
-        rows["batches"] = f"{_spread(waves)} wave{several} of up to {hours} hours, at batch prices"
-    if (saved := found.total_saved_usd).high:
-        rows["prompt cache"] = f"saves about {cost_text(saved)}; the lower cost includes this"
-    failed = found.failed_references
-    passing = f"{found.references - len(failed):,} of {found.references:,} pass"
-    reasons = [f"{name} ({why[:200]})" for name, why in islice(failed.items(), 5)]
-    listed = ", ".join(reasons) + " …" * (len(failed) > 5)
-    rows["reference answers"] = passing + (f"; these fail: {listed}" if failed else "")
-    return rows
-
-
-def _spread(figure: EstimateRange) -> str:
-    if figure.high == inf:  # all calls may be of rounds that depend on earlier replies
-        known = f"{figure.low:,.0f} or more" if figure.low else "unknown"
-        return f"{known}: decoding.max_tokens is not set"
-    low, high = f"{figure.low:,.0f}", f"{figure.high:,.0f}"
-    return low if low == high else f"{low} to {high}"

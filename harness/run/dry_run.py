@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from harness.analysis.rescoring import first_reason
 from harness.calls.calls import backend_key
@@ -15,12 +15,14 @@ from harness.calls.database import LOCKED_S
 from harness.calls.prompt_cache import SharedBeginnings
 from harness.ports import Batched, CachesPrompts, Targeted
 from harness.records import Instance, Message, Question, Reply, Request, Usage, messages_hash
-from harness.run.assessment import assess
+from harness.run.assessment import assess, judged_outcomes, reply_outcome
 from harness.run.job import Job
 from harness.run.plan import RunPlan
 from harness.run.session import open_cache, replies_path
 
 if TYPE_CHECKING:
+    from harness.config.settings import Settings
+    from harness.run.judges import JudgeModel
     from harness.run.later_judge import LaterJudge
     from harness.run.models import Model
     from harness.store.judgements import JudgementOutcome
@@ -48,6 +50,8 @@ class CallEstimate(NamedTuple):
     output_tokens: EstimateRange
     usd: EstimateRange | None  # None: the price is unknown
     saved_usd: EstimateRange  # by the provider's prompt cache; only `usd.low` is reduced by it
+    cached: int = 0  # further calls, of a judge, whose replies are cached
+    at_most: bool = False  # whether prompts depend on future answers, so that some may be cached
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +72,17 @@ class DryRun:
     failed_references: Mapping[str, str]  # why reference answers fail, by the instance's id
     first: tuple[Message, ...] | None  # an example of the prompts; None if no sample is left
     judges: Mapping[str, CallEstimate] = field(default_factory=dict)
+    judged: frozenset[str] = frozenset()  # ids of the judges' calls that are known
+
+    @property
+    def judge_calls(self) -> EstimateRange:
+        """The number of the judges' calls to pay for."""
+        return sum((one.calls for one in self.judges.values()), EstimateRange())
+
+    @property
+    def at_most(self) -> bool:
+        """Whether the number of calls is an upper bound, as some depend on future answers."""
+        return any(one.at_most for one in self.judges.values())
 
     @property
     def total_usd(self) -> EstimateRange | None:
@@ -93,10 +108,13 @@ class _Calls:
         caching = isinstance(backend, CachesPrompts) and backend.prompt_caching
         self._beginnings = SharedBeginnings() if caching else None
         self.calls = self.read = self.written = self.usd = self.saved = EstimateRange()
+        self.cached, self.at_most = 0, False
 
     def estimate(self) -> CallEstimate:
-        usd = self.usd if self._price else None
-        return CallEstimate(self.calls, self.read, self.written, usd, self.saved)
+        usd = self.usd if self._price or not self.calls.high else None
+        return CallEstimate(
+            self.calls, self.read, self.written, usd, self.saved, self.cached, self.at_most
+        )
 
     def add(
         self,
@@ -149,12 +167,47 @@ class _Calls:
         return EstimateRange(*(self._price(Usage(n)) - self._price(Usage(n, 0, n)) for n in tokens))
 
     def add_questions(
-        self, questions: Sequence[Question], *, certain: bool = True, further: float = 0
+        self, questions: Sequence[Question], *, certain: bool, further: float
     ) -> None:
+        """Add a judge's calls for a future answer. The arguments are as in `add`."""
+        self.at_most |= bool(questions)
         for asked in questions:
             longest = asked.decoding.max_tokens
             for _ in range(asked.samples):
                 self.add(asked.messages, longest, certain=certain, further=further)
+
+
+@dataclass(frozen=True, slots=True)
+class _JudgeCalls:
+    """Running totals for a judge's calls. Calls about known answers may be cached."""
+
+    judge: JudgeModel
+    cached: Callable[[str], bool]
+    total: _Calls
+    key: Callable[[Request], str]
+
+    @classmethod
+    def of(cls, judge: JudgeModel, cached: Callable[[str], bool]) -> Self:
+        """Return totals without any calls. ``cached`` takes the id of a call."""
+        return cls(judge, cached, _Calls(judge.model), request_key(judge.model))
+
+    def add(self, requests: Iterable[Request], seen: set[str]) -> None:
+        """Add requests about a known answer, except those with ids in ``seen``, which grows."""
+        for request in requests:
+            name = self.key(request)
+            if name in seen:
+                continue
+            seen.add(name)
+            if self.judge.model.backend.cacheable and self.cached(name):
+                self.total.cached += 1
+            else:
+                self.total.add(request.messages, request.decoding.max_tokens, certain=True)
+
+
+def request_key(model: Model) -> Callable[[Request], str]:
+    """Return a function that computes the id of a request's call to a model."""
+    by_instance = "by_instance" in model.backend.features
+    return partial(backend_key(model.section.backend, model.backend), by_instance=by_instance)
 
 
 def estimate_run(job: Job, before: Collection[str] = (), *, references: bool = True) -> DryRun:
@@ -163,12 +216,23 @@ def estimate_run(job: Job, before: Collection[str] = (), *, references: bool = T
     Calls whose ids are in ``before`` count as cached, because an earlier run will have made them.
     ``references`` says whether to score the reference answers too, which takes time.
     """
-    backend, plan = job.model.backend, job.plan()
-    by_instance = "by_instance" in backend.features
-    key = partial(backend_key(job.run.model.backend, backend), by_instance=by_instance)
-    with _cached(job, before) as cached:
+    plan, key = job.plan(), request_key(job.model)
+    models = [job.model, *(judge.model for judge in job.judges)]
+    with _replies(models, job.settings) as reply:
+
+        def cached(name: str) -> bool:
+            return job.model.backend.cacheable and (name in before or reply(name) is not None)
+
         found = count_work(plan, key, cached, job.model, references=references)
-    return replace(found, judges=_judge_calls(job, plan)) if job.judges else found
+        if not job.judges:
+            return found
+        judges = [
+            _JudgeCalls.of(one, lambda name: name in before or reply(name) is not None)
+            for one in job.judges
+        ]
+        judged = _add_judge_calls(job, plan, judges, key, reply)
+    totals = {one.judge.name: one.total.estimate() for one in judges}
+    return replace(found, judges=totals, judged=judged)
 
 
 def estimate_waves(job: Job) -> EstimateRange | None:
@@ -202,45 +266,62 @@ def estimate_judge(
     """Return the number and the cost in US dollars of a judge's missing calls.
 
     These are the judge's first questions about each answer that it has yet to judge. The questions
-    that follow from its replies are not counted. Calls whose replies are cached are included, and
-    an unknown price counts as 0.
+    that follow from its replies are not counted, and an unknown price counts as 0.
     """
-    total = _Calls(job.model)
-    for questions in job.owed(retried):
-        total.add_questions(questions)
-    return round(total.calls.high), total.usd
+    if job.model is None:
+        return 0, EstimateRange()
+    (judge,), seen = job.judges.models, set[str]()
+    with _replies([job.model], job.settings) as reply:
+        calls = _JudgeCalls.of(judge, lambda name: reply(name) is not None)
+        for requests in job.owed(retried):
+            calls.add(requests, seen)
+    return round(calls.total.calls.high), calls.total.usd
 
 
-def _judge_calls(job: Job, plan: RunPlan) -> dict[str, CallEstimate]:
-    """Estimate the calls of each judge.
+def _add_judge_calls(
+    job: Job,
+    plan: RunPlan,
+    judges: Sequence[_JudgeCalls],
+    key: Callable[[Request], str],
+    reply: Callable[[str], Reply | None],
+) -> frozenset[str]:
+    """Add the calls of the judges to their totals, and return the ids of those that are known.
 
-    The reference answers stand in for the future answers, which may be as long as ``max_tokens``
-    allows. Questions that follow from a judge's replies are not counted. Calls whose replies are
-    cached are.
+    A first answer whose reply is cached is known. For other answers, the reference answers stand
+    in, and the answers may be as long as ``max_tokens`` allows. Questions that follow from a
+    judge's replies are not counted.
     """
     from harness.run.judging import OwedJudgements
 
     longest = inf if job.run.decoding.max_tokens is None else job.run.decoding.max_tokens
-    rounds, judges = job.run.rounds, {judge.name: judge for judge in job.judges}
-    totals = {name: _Calls(judge.model) for name, judge in judges.items()}
-    asked: Mapping[str, Sequence[Question]] = {}
+    rounds, outcomes, seen = job.run.rounds, judged_outcomes(job.task), set[str]()
+    known = job.model.backend.cacheable and job.paraphraser is None
+    asked: Sequence[tuple[_JudgeCalls, Sequence[Question]]] = ()
     last: Instance[Any] | None = None
     for owed in plan.owed():
         if owed.instance is not last:  # the samples of an instance follow each other
             last, text = owed.instance, job.task.reference(owed.instance) or "…"
-            own = {name: one.judge for name, one in judges.items() if one.scores(last)}
-            asked = {name: judge.questions(last, text) for name, judge in own.items()}
+            own = [one for one in judges if one.judge.scores(last)]
+            asked = [(one, one.judge.judge.questions(last, text)) for one in own]
+            messages = plan.opening(last).messages
         for number in range(owed.round, rounds.max + 1):
+            if number == 1 and known:
+                request = plan.request(owed, 1, messages, messages_hash(messages))
+                if (answer := reply(key(request))) is not None:
+                    if reply_outcome(answer) in outcomes:
+                        for one, _ in asked:
+                            one.add(one.judge.about(last, answer.text, owed.sample), seen)
+                    continue
             certain = number == owed.round or not rounds.stop_on_pass
-            for name, questions in asked.items():
-                totals[name].add_questions(questions, certain=certain, further=longest)
-    late = OwedJudgements(job.folder.attempts, list(judges))
+            for one, questions in asked:
+                one.total.add_questions(questions, certain=certain, further=longest)
+    late = OwedJudgements(job.folder.attempts, [one.judge.name for one in judges])
+    by_name = {one.judge.name: one for one in judges}
     for instance, attempt, names in late.work(job.data):
-        for name in names:
-            if judges[name].scores(instance):
-                found = judges[name].judge.questions(instance, attempt.text or "")
-                totals[name].add_questions(found)
-    return {name: total.estimate() for name, total in totals.items()}
+        for name, redraw in names.items():
+            if (calls := by_name.get(name)) is not None:
+                calls.add(calls.judge.requests(instance, attempt, redraw=redraw), seen)
+    return frozenset(seen)
 
 
 def count_work(
@@ -300,16 +381,15 @@ def count_work(
 
 
 @contextlib.contextmanager
-def _cached(job: Job, before: Collection[str]) -> Iterator[Callable[[str], bool]]:
-    """Yield a function from a call id to whether its reply will be cached when the run starts."""
-    path = replies_path(job.settings)
-    if not job.model.backend.cacheable:
-        yield lambda _: False
-    elif not path.exists():
-        yield lambda name: name in before
+def _replies(
+    models: Sequence[Model], settings: Settings
+) -> Iterator[Callable[[str], Reply | None]]:
+    """Yield a function that returns a call's cached reply, or None, given the call's id."""
+    if not (replies_path(settings).exists() and any(one.backend.cacheable for one in models)):
+        yield lambda _: None
     else:
-        with open_cache(job.settings) as replies:
-            yield lambda name: name in before or replies.get(name, wait_s=LOCKED_S) is not None
+        with open_cache(settings) as replies:
+            yield partial(replies.get, wait_s=LOCKED_S)
 
 
 def _check_references(plan: RunPlan) -> tuple[int, dict[str, str]]:

@@ -25,7 +25,17 @@ from harness.ports import (
     Task,
     decides_by_criteria,
 )
-from harness.records import Attempt, Call, Instance, Origin, Question, Reply, Request, Score
+from harness.records import (
+    SCHEMA_VERSION,
+    Attempt,
+    Call,
+    Instance,
+    Origin,
+    Question,
+    Reply,
+    Request,
+    Score,
+)
 from harness.run.assessment import UNANSWERED, judged_outcomes, reply_outcome
 from harness.run.models import Model, ModelBuilder
 from harness.run.other_runs import answers_of
@@ -95,6 +105,13 @@ class JudgeModel:
                 for sample in range(one.samples)
             ]
         return requests
+
+    def about(self, instance: Instance[Any], text: str, sample: int = 0) -> list[Request]:
+        """Return the first requests that the judge needs to judge an answer to an instance."""
+        attempt = Attempt(
+            *(SCHEMA_VERSION, instance.id, sample, 1, {}, "", {}, "ok", 0.0, 0.0), text=text
+        )
+        return self.requests(instance, attempt)
 
     def parse(
         self, instance: Instance[Any], attempt: Attempt, calls: Sequence[Call]

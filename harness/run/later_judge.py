@@ -21,7 +21,7 @@ from harness.config.settings import Settings
 from harness.config.validation import validated
 from harness.errors import ConfigError, DataMissing, RunConflict
 from harness.ports import Task
-from harness.records import Attempt, Instance, Question
+from harness.records import Attempt, Instance, Request
 from harness.run.assessment import judged_outcomes
 from harness.run.judges import JudgeModel, Judges, build_judge, check_panels, judge_warnings
 from harness.run.judging import Judging, OwedJudgements
@@ -78,8 +78,8 @@ class LaterJudge:
             known = [one for one in self.data if one.id in units]
             yield from judge_warnings(self.judges.models, known)
 
-    def owed(self, retried: Collection[JudgementOutcome] = ()) -> Iterator[Sequence[Question]]:
-        """Yield the judge's first questions about each answer that it has yet to judge.
+    def owed(self, retried: Collection[JudgementOutcome] = ()) -> Iterator[Sequence[Request]]:
+        """Yield the judge's first requests about each answer that it has yet to judge.
 
         Answers whose judgement failed or has one of the ``retried`` outcomes are included. A panel
         asks no questions.
@@ -90,19 +90,18 @@ class LaterJudge:
         place = references_folder(self.folder) if self.references else self.folder
         if judge.name in read_register(place.path).judges:
             owed = OwedJudgements(place.attempts, [judge.name], retried)
-            for instance, attempt, _ in owed.work(self.data):
-                if judge.scores(instance):
-                    yield judge.judge.questions(instance, attempt.text or "")
+            for instance, attempt, redraws in owed.work(self.data):
+                yield judge.requests(instance, attempt, redraw=redraws[judge.name])
         elif self.references:
             for instance, _, text in _references(self, judge):
-                yield judge.judge.questions(instance, text)
+                yield judge.about(instance, text)
         else:
             index = AttemptIndex(self.folder.attempts, judges=False)
             outcomes = judged_outcomes(self.judges.task)
             for instance in filter(judge.scores, self.data):
                 for one in index.read(Attempt, index.rows_of(instance.id), judged=False):
                     if one.outcome in outcomes:
-                        yield judge.judge.questions(instance, one.text or "")
+                        yield judge.requests(instance, one)
 
 
 @dataclass(frozen=True, slots=True)

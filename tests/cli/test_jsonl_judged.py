@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -88,9 +89,9 @@ def run(tmp_path: Path, server: MockServer) -> Run:
     return Run(tmp_path, server)
 
 
-def planned(run: Run, file: Path) -> str:
+def planned(run: Run, file: Path, *options: str) -> str:
     """The plan of a dry run, on one line."""
-    return " ".join(run.harness("run", file, "--dry-run").split())
+    return " ".join(run.harness("run", file, "--dry-run", *options).split())
 
 
 def test_a_dry_run_counts_and_prices_the_judges_calls_in_all_rounds_still_possible(
@@ -103,15 +104,34 @@ def test_a_dry_run_counts_and_prices_the_judges_calls_in_all_rounds_still_possib
     free = {**run.model("model"), "price": {"input": 0, "output": 0}}
     changes = {"judges": [judge], "model": free, "samples": 2}
     said = planned(run, run.file(**changes, rounds=rounds))
-    assert "judge kind judge-kind: 8 to 16 calls, cost $8.00 to $32.00" in said
+    assert "judge kind judge-kind: at most 16 calls, cost $8.00 to $32.00" in said
     assert "cost $8.00 to $32.00, nothing of it for the answers" in said
     ended = harness("run", run.file(**changes), env=run.environment)
     assert "Estimated cost, judges included: $8.00 to $16.00" in ended.stderr
     assert "judge kind judge-kind: 0 calls" in planned(run, run.file(**changes))
 
 
+def test_a_dry_run_counts_the_judges_calls_with_those_of_the_model(
+    run: Run, server: MockServer
+) -> None:
+    plan = partial(planned, run, run.file())
+    assert "calls to pay at most 8: 4 for answers, at most 4 for judges" in plan()
+    run.harness("run", run.file())
+    paid = server.stats().requests
+    again = plan("--name", "again")
+    assert "calls to pay 0 " in again
+    assert f"judge kind judge-kind: 0 calls ({paid - 4} more are cached)" in again
+    run.harness("cache", "prune", "--model", "judge-kind", "--yes")
+    again = plan("--name", "again")
+    assert f"calls to pay {paid - 4}: 0 for answers, {paid - 4} for judges" in again
+    run.harness("run", run.file(), "--name", "again")
+    assert server.stats().requests == 2 * paid - 4
+    more = plan("--name", "more", "-o", "samples=2")
+    assert "calls to pay at most 8: 4 for answers, at most 4 for judges" in more
+
+
 def test_rows_are_judged_by_the_judges_that_they_name(run: Run, server: MockServer) -> None:
-    assert "judge kind judge-kind: 4 calls" in planned(run, run.file())
+    assert "judge kind judge-kind: at most 4 calls" in planned(run, run.file())
     assert server.stats().requests == 0
     run.harness("run", run.file())
     assert server.stats().requests == len(ROWS) + 1 + 1 + 2
@@ -144,8 +164,8 @@ def test_a_judge_that_no_check_names_judges_every_row(run: Run, server: MockServ
     rows = [{**row, "criteria": "It is brief."} for row in ROWS]
     file = run.file(rows, judges=[run.judge("kind"), run.judge("brief")])
     plan = planned(run, file)
-    assert "judge kind judge-kind: 4 calls" in plan
-    assert "judge brief judge-brief: 8 calls" in plan
+    assert "judge kind judge-kind: at most 4 calls" in plan
+    assert "judge brief judge-brief: at most 8 calls" in plan
     run.harness("run", file)
     assert server.stats().requests == len(rows) + 4 + 8
     criteria = [
@@ -194,7 +214,7 @@ def test_shots_need_no_criteria_for_nobody_judges_them(run: Run) -> None:
     content["task"] |= {"checks": ["exact_match", {"judge": "kind"}]}
     content["task"] |= {"shots": {"n": 1, "form": "turns", "source": {"path": str(shots)}}}
     file.write_text(json.dumps(content))
-    assert "judge kind judge-kind: 1 call," in planned(run, file)
+    assert "judge kind judge-kind: at most 1 call," in planned(run, file)
 
 
 def test_feedback_of_a_row_without_rules_is_the_judges_alone(run: Run, server: MockServer) -> None:

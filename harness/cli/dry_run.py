@@ -1,0 +1,124 @@
+"""Shows dry runs: the plans of runs and their estimated costs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from math import inf
+
+from rich.text import Text
+
+from harness.cli.confirm import cost_text
+from harness.cli.console import output, show_facts
+from harness.ports import Conversing
+from harness.report.text import inert_text, usd
+from harness.run.dry_run import DryRun, EstimateRange, batch_hours, estimate_run, estimate_waves
+from harness.run.job import Job
+from harness.run.judges import judge_warnings
+
+
+def show_dry_runs(jobs: Sequence[Job], missing: Sequence[str]) -> None:
+    """Show each run's plan and, for several runs, their sum. ``missing`` names secrets."""
+    found: list[DryRun] = []
+    made: set[str] = set()
+    prompts: list[object] = []  # already shown
+    for job in jobs:
+        one = estimate_run(job, made)
+        made |= one.calls | one.judged
+        found.append(one)
+        rows = _rows(job, one)
+        if missing:
+            rows["not set"] = f"{', '.join(dict.fromkeys(missing))}: needed for a real run"
+        show_facts(rows)
+        prompt = () if one.first in prompts else one.first or ()
+        prompts.append(one.first)
+        for message in prompt:
+            output.print(Text(f"\nfirst prompt ({message.role}):", style="dim"))
+            output.print(inert_text(message.content[:2000]), soft_wrap=True)
+    if len(jobs) > 1:
+        known = [cost for one in found if (cost := one.total_usd) is not None]
+        answers = sum((one.model.calls for one in found), EstimateRange())
+        judged = sum((one.judge_calls for one in found), EstimateRange())
+        rows = {
+            "all": f"{len(jobs):,} runs, one after another; a shared call is paid once",
+            "calls to pay": _to_pay(answers, judged, at_most=any(one.at_most for one in found)),
+            "cost": cost_text(
+                sum(known, EstimateRange()) if len(known) == len(found) else None,
+                [model for job in jobs for model in job.models],
+            ),
+        }
+        output.print()
+        show_facts(rows, "bold")
+
+
+def _rows(job: Job, found: DryRun) -> dict[str, str]:
+    run, where, asked = job.run, job.model.backend.endpoint, found.model
+    rows = {
+        "run": str(job.folder.path) + (" (continued)" if job.folder.begun() else ""),
+        "task": run.task.name,
+        "model": " ".join(filter(None, (run.model.name, f"({run.model.backend})", where))),
+        "instances": f"{found.instances:,}",
+        "samples": f"{found.samples:,}, {found.owed_samples:,} of them unfinished",
+        "calls of round 1": f"{len(found.calls):,} distinct, {found.cached:,} of them cached",
+        "calls to pay": _to_pay(asked.calls, found.judge_calls, at_most=found.at_most),
+        "input tokens": f"about {_spread(found.model.input_tokens)}".replace(
+            "about unknown", "unknown"
+        ),
+        "output tokens": _spread(asked.output_tokens),
+    }
+    if job.shots is not None:
+        lacking = job.shots.lacking
+        fewer = f"; fewer for {lacking:,} instances, which lack suitable ones" if lacking else ""
+        rows["shots"] = f"{run.task.shots.n:,} before each prompt{fewer}"
+    if run.budget.usd is not None:
+        rows["budget"] = f"{usd(run.budget.usd)}: the run ends before it costs more"
+    if run.polish:
+        calls = "one more call per prompt and feedback, not counted above"
+        rows["polished by"] = f"{run.polish.name}: {calls}"
+    cost = cost_text(found.total_usd, job.models)
+    if job.judges:
+        for judge in job.judges:
+            model, own = judge.model.section, found.judges[judge.name]
+            many = _spread(own.calls, at_most=own.at_most)
+            calls = f"{many} call{'s' * (own.calls.high != 1)}"
+            calls += f" ({own.cached:,} more are cached)" if own.cached else ""
+            if isinstance(judge.judge, Conversing):
+                calls += " and those that follow from its replies"
+                rows["calls to pay"] += ", and those that follow from their replies"
+            said = (
+                f"{model.name or model.backend}: {calls}, cost {cost_text(own.usd, [judge.model])}"
+            )
+            rows[f"judge {judge.name}"] = said
+        for name, text in judge_warnings(job.judges, job.instances):
+            rows[f"judge {name}"] = f"{text}\n{rows[f'judge {name}']}"
+        if found.total_usd and cost != "nothing":
+            cost += f", {cost_text(asked.usd)} of it for the answers"
+    rows["cost"] = cost
+    if (waves := estimate_waves(job)) is not None:
+        several, hours = "s" * (waves.high > 1), batch_hours(job)
+        rows["batches"] = f"{_spread(waves)} wave{several} of up to {hours} hours, at batch prices"
+    if (saved := found.total_saved_usd).high:
+        rows["prompt cache"] = f"saves about {cost_text(saved)}; the lower cost includes this"
+    failed = found.failed_references
+    passing = f"{found.references - len(failed):,} of {found.references:,} pass"
+    reasons = [f"{name} ({why[:200]})" for name, why in islice(failed.items(), 5)]
+    listed = ", ".join(reasons) + " …" * (len(failed) > 5)
+    rows["reference answers"] = passing + (f"; these fail: {listed}" if failed else "")
+    return rows
+
+
+def _to_pay(answers: EstimateRange, judged: EstimateRange, *, at_most: bool) -> str:
+    if not judged.high:
+        return _spread(answers)
+    parts = f"{_spread(answers)} for answers, {_spread(judged, at_most=at_most)} for judges"
+    return f"{_spread(answers + judged, at_most=at_most)}: {parts}"
+
+
+def _spread(figure: EstimateRange, *, at_most: bool = False) -> str:
+    if at_most:
+        return f"at most {figure.high:,.0f}"
+    if figure.high == inf:  # all calls may be of rounds that depend on earlier replies
+        known = f"{figure.low:,.0f} or more" if figure.low else "unknown"
+        return f"{known}: decoding.max_tokens is not set"
+    low, high = f"{figure.low:,.0f}", f"{figure.high:,.0f}"
+    return low if low == high else f"{low} to {high}"
