@@ -357,11 +357,9 @@ def find_run(root: Path, name: str) -> RunFolder:
         if below:
             problem = f"There is no run {path.name!r} in {root}, but runs named '{path.name}.…'."
             raise DataMissing(problem, f"Name one of them: {', '.join(run.name for run in below)}.")
-        names = [run.name for run in runs]
-        raise DataMissing(
-            f"There is no run {path.name!r} in {root}.",
-            nearest(path.name, names) if names else "Start one with 'harness run configs/….yaml'.",
-        )
+        problem = f"There is no run {path.name!r} in {root}."
+        remedy = nearest(path.name, {run.name for run in runs} | _bases(runs))
+        raise DataMissing(problem, remedy or "Start one with 'harness run configs/….yaml'.")
     return folder
 
 
@@ -430,11 +428,15 @@ def find_variants(root: Path, name: str) -> list[RunFolder]:
         if any(run.name == path.name for run in runs):
             said = f"The run {path.name!r} has no variants: there is nothing to compare it with."
         else:
-            bases = {run.name.partition(".")[0] for run in runs if "." in run.name}
-            remedy = nearest(path.name, bases - {path.name})
+            remedy = nearest(path.name, _bases(runs) - {path.name})
         remedy = remedy or "Start runs of a file that has variants: or matrix: (docs/run-files.md)."
         raise DataMissing(said, remedy)
     return sorted(found, key=lambda run: (run.read_manifest().get("started_at") or inf, run.name))
+
+
+def _bases(runs: Iterable[RunFolder]) -> set[str]:
+    """Return names that may stand for the runs of several variants."""
+    return {run.name.partition(".")[0] for run in runs if "." in run.name}
 
 
 def _of_file(run: RunFolder, base: str) -> bool:

@@ -106,6 +106,8 @@ def test_a_missing_run_gets_the_nearest_name_there_is(tmp_path: Path) -> None:
     begun(tmp_path / "runs", "tides.small")
     with pytest.raises(DataMissing, match=r"runs named 'tides.….*: tides\.small"):
         find_run(tmp_path / "runs", "tides")
+    with pytest.raises(DataMissing, match="Did you mean 'tides'"):  # a run file's name
+        find_run(tmp_path / "runs", "tds")
 
 
 # The lock
