@@ -6,11 +6,12 @@ import contextlib
 import importlib
 import io
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, get_args
+from warnings import warn
 
 from harness.analysis.comparable import read_run
 from harness.analysis.gate import Decision, Gate, Outcome, check_runs
@@ -32,6 +33,7 @@ from harness.report.table import TableDocument
 from harness.report.terminal import terminal
 from harness.report.text import with_error
 from harness.run.run_files import run_named
+from harness.run.task_answers import row_fields
 from harness.store.run_folder import RunFolder
 
 WIDTH = 120  # of a table in a notebook, in characters
@@ -100,7 +102,7 @@ class RunResult:
             >>> frame = run.to_frame()  # doctest: +SKIP
             >>> frame.groupby("group_structure")["passed"].mean()  # doctest: +SKIP
         """
-        rows = ExportedRows([exported_run(self.folder)], attempts=attempts)
+        rows = _rows([self], attempts)
         return _frame(list(rows), rows.columns)
 
     def check(
@@ -254,8 +256,7 @@ class EvaluationResult(_TableResult):
             DataMissing: If ``rows`` are samples or attempts, and a run has none.
         """
         if rows in ("samples", "attempts"):
-            runs = [exported_run(one.folder) for one in self.runs.values()]
-            found = ExportedRows(runs, attempts=rows == "attempts")
+            found = _rows(self.runs.values(), rows == "attempts")
             return _frame(list(found), found.columns)
         if rows not in _SUITE_ROWS:
             problem = f"A data frame cannot have the rows {rows!r}."
@@ -297,6 +298,11 @@ class GateResult:
 
     def _repr_html_(self) -> str:
         return _text(gate_document([self.found]), html=True)
+
+
+def _rows(runs: Iterable[RunResult], attempts: bool) -> ExportedRows:
+    found = [replace(exported_run(one.folder), rows=row_fields(one.folder, warn)) for one in runs]
+    return ExportedRows(found, attempts=attempts)
 
 
 def _frame(rows: Sequence[Sequence[Any]], columns: Mapping[str, str | None]) -> Any:

@@ -64,6 +64,13 @@ def test_a_run_has_metrics_samples_attempts_and_a_data_frame() -> None:
         harness.open_run("quickstrat")
 
 
+def test_a_frame_has_the_fields_of_the_users_rows() -> None:
+    rows = [{"q": "Say a.", "target": "a", "level": 1}, {"q": "Say b.", "target": "b", "level": 2}]
+    task = {"rows": rows, "prompt": "{{ q }}", "checks": "exact_match"}
+    run = harness.run({"task": task, "model": "simulated/1"}, name="own", progress=False)
+    assert list(run.to_frame()["field_level"]) == [1, 2]
+
+
 def test_the_same_call_continues_a_run_and_fresh_starts_another() -> None:
     harness.run("quickstart", **QUICK)
     longer = harness.run("quickstart", limit=26, progress=False)

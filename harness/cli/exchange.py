@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
@@ -25,6 +26,7 @@ from harness.exchange.inspect_export import write_inspect
 from harness.exchange.inspect_import import is_inspect_log, read_inspect
 from harness.exchange.lm_eval import is_lm_eval, read_lm_eval, write_lm_eval
 from harness.run.run_files import runs_named
+from harness.run.task_answers import row_fields
 from harness.store.files import output_file
 from harness.store.run_folder import RunFolder
 
@@ -66,6 +68,8 @@ def export(
     fields = dict(_field(text) for text in field or ())
     _check(form, file, attempts, fields, len(folders))
     exported = [exported_run(folder) for folder in folders]
+    if form in (*TABLES, *TRACKERS):
+        exported = [replace(run, rows=row_fields(run.folder, say)) for run in exported]
     if form in TRACKERS:
         _log(form, exported, file, attempts)
         return

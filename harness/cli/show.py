@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -14,7 +14,7 @@ from harness.analysis.failures import AnswerLine, read_failed
 from harness.analysis.judge_validation import against_rules
 from harness.analysis.requirements import read_asked, rejections
 from harness.analysis.summary import measure
-from harness.cli.console import JsonFormat, Runs, show_listing
+from harness.cli.console import Runs, say, show_listing
 from harness.cli.console import show as show_document
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataMissing
@@ -22,8 +22,9 @@ from harness.report.constraints import constraint_document, constraint_shares, r
 from harness.report.judges import validation_document
 from harness.report.run_tables import headed, run_document
 from harness.report.table import Note, Table, TableDocument
-from harness.report.transcript import answers_document, failed_document, transcript
+from harness.report.transcript import Rows, answers_document, failed_document, transcript
 from harness.run.run_files import runs_named
+from harness.run.task_answers import row_fields
 from harness.store.index import AttemptIndex, read_instance
 from harness.store.run_folder import RunFolder
 
@@ -37,7 +38,7 @@ def show(
     rules: bool = False,
     failed: bool = False,
     side_by_side: bool = False,
-    form: JsonFormat = "table",
+    form: Annotated[Literal["table", "json", "csv"], typer.Option("--format")] = "table",
 ) -> None:
     """Show a run's metrics, its failures, its constraints, or every attempt of one instance.
 
@@ -54,7 +55,8 @@ def show(
         failed: List the attempts that failed, and the reasons. With --instance: show only those.
             With --side-by-side: only the instances that failed in a run.
         side_by_side: Show the runs' answers side by side.
-        form: Output format; json works for the metrics, --side-by-side, --failed and --instance.
+        form: Output format; json works for the metrics, --side-by-side, --failed and --instance,
+            and csv, with the fields of your rows, for --side-by-side and --failed.
     """
     if by is not None and (instance is not None or not (constraints or rejected)):
         problem = "--by groups the constraints: use it with --constraints or --rejected."
@@ -66,14 +68,20 @@ def show(
     if form != "table" and (constraints or rejected or rules):
         problem = "--format json is for the metrics, --side-by-side, --failed and --instance."
         raise ConfigError(problem, "Remove it.")
+    if form == "csv" and (instance is not None or not (failed or side_by_side)):
+        problem = "--format csv is for --side-by-side and --failed."
+        raise ConfigError(problem, f"For all: harness export {runs[0]} --output FILE.csv")
     folders = runs_named(runs, Settings())
     if len(folders) > 1 and (instance is not None or rejected or rules):
         problem = f"That is shown for one run, not for {len(folders)}."
         raise ConfigError(problem, f"Name one: {', '.join(one.name for one in folders)}.")
     folder = folders[0]
+    own = {}
+    if form == "csv":
+        own = {id_: row for one in folders for id_, row in row_fields(one, say).items()}
     if side_by_side:
         found = {one.name: _last_answers(one) for one in folders}
-        show_document(answers_document(found, failed=failed), form)
+        show_document(answers_document(found, failed=failed, own=own), form)
     elif instance is not None:
         attempts = read_instance(folder.attempts, instance)
         if not attempts:
@@ -83,12 +91,15 @@ def show(
             attempts = [one for one in attempts if one.passed is False or one.outcome == "error"]
         show_listing(transcript(attempts), attempts, form)
     elif failed:
-        lists = {one.name: _failed(one) for one in folders}
+        lists = {one.name: _failed(one, own) for one in folders}
+        if form == "csv":
+            records = [record for one in lists.values() for record in one.records or ()]
+            show_document(TableDocument(parts=[], records=records), form)
         if form == "json":
             data = {name: document.data for name, document in lists.items()}
             whole = data if len(folders) > 1 else data[folder.name]
             show_document(TableDocument(parts=[], data=whole), form)
-        for one in folders if form != "json" else ():
+        for one in folders if form == "table" else ():
             show_document(headed(lists[one.name], measure(one)))
     elif len(folders) > 1:
         show_document(_shares(folders, by or LABEL) if constraints else _several(folders), form)
@@ -107,9 +118,9 @@ def _last_answers(folder: RunFolder) -> list[AnswerLine]:
     return list(index.read(AnswerLine, index.last_rounds()))
 
 
-def _failed(folder: RunFolder) -> TableDocument:
+def _failed(folder: RunFolder, own: Rows) -> TableDocument:
     index = AttemptIndex(folder.attempts)
-    return failed_document(read_failed(index), len(index), folder.name)
+    return failed_document(read_failed(index), len(index), folder.name, own)
 
 
 def _several(folders: Sequence[RunFolder]) -> TableDocument:

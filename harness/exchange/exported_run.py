@@ -8,10 +8,11 @@ changed, and rows are streamed.
 from __future__ import annotations
 
 import errno
+import json
 import os
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
@@ -24,7 +25,7 @@ from harness.analysis.summary import measure
 from harness.config.run_file import RunFile
 from harness.errors import ConfigError, DataMissing, StoreFailed, nearest
 from harness.plugins import import_extra
-from harness.records import Attempt, Usage
+from harness.records import Attempt, Usage, encodable
 from harness.store.files import OUTPUT_REMEDY, output_file
 from harness.store.index import AttemptIndex, AttemptLine
 from harness.store.run_folder import RunFolder
@@ -47,6 +48,8 @@ class ExportedRun:
     model: str | None
     simulated: bool
     index: AttemptIndex
+    # The fields of the user's rows, by instance.
+    rows: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
 
     @cached_property
     def config(self) -> RunFile:
@@ -186,12 +189,15 @@ class ExportedRows:
         self.runs, self._attempts = runs, attempts
         self._labels = dict.fromkeys(label for run in runs for label in run.index.attempts.labels())
         self._scores = dict.fromkeys(name for run in runs for name in run.index.attempts.scores)
+        kinds = _field_kinds(row for run in runs for row in run.rows.values())
+        self._fields = {name: kind for name, kind in kinds.items() if name not in self._labels}
         wanted: list[tuple[str, Kind]] = [
             *(("run", "VARCHAR"), ("task", "VARCHAR"), ("model", "VARCHAR")),
             ("simulated", "BOOLEAN"),  # simulated answers must not be mistaken for real ones
             *(("instance", "VARCHAR"), ("sample", "BIGINT"), ("round", "BIGINT")),
             *[(name, "BOOLEAN") for name in ("is_last",) if attempts],
             *[(f"group_{label}", "VARCHAR") for label in self._labels],
+            *[(f"field_{name}", kind) for name, kind in self._fields.items()],
             *(("cluster", "VARCHAR"), ("outcome", "VARCHAR"), ("passed", "BOOLEAN")),
         ]
         for name in self._scores:
@@ -212,14 +218,18 @@ class ExportedRows:
             for rounds in run.samples(_Row):
                 *before, last = rounds
                 for line in before if self._attempts else ():
-                    yield [*facts, *self._cells(line, line.request, False)]
+                    yield [*facts, *self._cells(run, line, line.request, False)]
                 asked = last if self._attempts else rounds[0]
-                yield [*facts, *self._cells(last, asked.request, True)]
+                yield [*facts, *self._cells(run, last, asked.request, True)]
 
-    def _cells(self, line: _Row, request: _Request, is_last: bool) -> Iterator[Cell]:
+    def _cells(
+        self, run: ExportedRun, line: _Row, request: _Request, is_last: bool
+    ) -> Iterator[Cell]:
         yield from (line.instance, line.sample, line.round)
         yield from [is_last] if self._attempts else ()
         yield from map(line.groups.get, self._labels)
+        row = run.rows.get(line.instance, {})
+        yield from (_field_cell(row.get(name), kind) for name, kind in self._fields.items())
         yield from (line.cluster, line.outcome, line.passed)
         for name in self._scores:
             score = line.scores.get(name)
@@ -230,6 +240,36 @@ class ExportedRows:
         yield bytes(request.messages).decode() or None
         for name in SCALARS:
             yield getattr(line.usage if name in Usage.__struct_fields__ else line, name, None)
+
+
+def _field_kinds(rows: Iterable[Mapping[str, object]]) -> dict[str, Kind]:
+    """Return the SQL type of each field of the rows."""
+    found: dict[str, set[Kind]] = {}
+    for row in rows:
+        for name, value in row.items():
+            kinds = found.setdefault(name, set())
+            if isinstance(value, bool):
+                kinds.add("BOOLEAN")
+            elif isinstance(value, int) and -(1 << 63) <= value < 1 << 63:
+                kinds.add("BIGINT")
+            elif isinstance(value, float):
+                kinds.add("DOUBLE")
+            elif value is not None:
+                kinds.add("VARCHAR")
+    numbers: set[Kind] = {"BIGINT", "DOUBLE"}
+    return {
+        name: kinds.pop() if len(kinds) == 1 else "DOUBLE" if kinds == numbers else "VARCHAR"
+        for name, kinds in found.items()
+    }
+
+
+def _field_cell(value: object, kind: Kind) -> Cell:
+    """Return a field's value as a cell. In a column of texts, other values are written as JSON."""
+    if value is None or isinstance(value, str):
+        return None if value is None else encodable(value)
+    if kind == "VARCHAR":
+        return encodable(json.dumps(value, ensure_ascii=False, default=str))
+    return float(value) if kind == "DOUBLE" else value  # type: ignore[arg-type, return-value]
 
 
 def _unused(name: str, taken: Mapping[str, Kind]) -> str:

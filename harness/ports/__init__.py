@@ -33,6 +33,7 @@ from harness.ports.papers import Explained as Explained
 from harness.ports.papers import Extracting as Extracting
 from harness.ports.papers import PaperTable as PaperTable
 from harness.ports.papers import Pictured as Pictured
+from harness.ports.papers import Rowed as Rowed
 from harness.ports.papers import Tabled as Tabled
 from harness.ports.papers import TableFigure as TableFigure
 from harness.ports.requesting import Aggregates as Aggregates
@@ -405,6 +406,7 @@ CAPABILITIES: Mapping[str, tuple[Any, ...]] = {
         *(Task, ScoresNoAnswer, ScoresRefusedConstraint, Measured, Paraphrasable, LeakAware),
         *(Fallible, Constraining, Targeted, Parsed, Extracting, Judged, JudgeRouting),
         *(PromptChecked, Claiming, Pictured, Explained, Tabled, Described, Requesting, Aggregating),
+        Rowed,
     ),
     "backends": (
         *(Backend, Startable, PreferredConcurrency, CachesPrompts, Resumable, KeyedByRequest),

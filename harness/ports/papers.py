@@ -153,6 +153,14 @@ class Described(Protocol):
 
 
 @runtime_checkable
+class Rowed(Protocol):
+    """A task whose instances are rows of a user's file, with fields of the user's own."""
+
+    def row_fields(self) -> Iterator[tuple[str, Mapping[str, object]]]:
+        """Yield each instance's id and the fields of its row, for exported tables."""
+
+
+@runtime_checkable
 class Extracting(Protocol[D]):
     """A task that scores a part of a reply, such as its last number or its first code block."""
 

@@ -239,8 +239,8 @@ def as_csv(document: TableDocument) -> str:
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(map(printable, keys))
     for record in document.records:
-        cells = (record.get(key) for key in keys)
-        writer.writerow(printable(cell) if isinstance(cell, str) else cell for cell in cells)
+        row = (record.get(key) for key in keys)
+        writer.writerow(printable(one, "\n\t") if isinstance(one, str) else one for one in row)
     return file.getvalue()
 
 

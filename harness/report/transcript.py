@@ -5,12 +5,15 @@ Control characters are escaped.
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice, permutations
 from shlex import quote
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+import msgspec
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
@@ -103,10 +106,15 @@ def _facts(attempt: Attempt) -> str:
     return "  ".join(f"{name} {value}" for name, value in found.items() if value is not None)
 
 
-def failed_document(failed: Sequence[FailedAttempt], n: int, run: str) -> TableDocument:
+Rows = Mapping[str, Mapping[str, object]]  # the fields of the user's rows, by instance
+
+
+def failed_document(
+    failed: Sequence[FailedAttempt], n: int, run: str, own: Rows = MappingProxyType({})
+) -> TableDocument:
     """Build the list of a run's failed attempts, with reasons and shortened answers.
 
-    ``n`` is the number of all attempts of the run.
+    ``n`` is the number of all attempts of the run. Only CSV has the fields of ``own``.
     """
     rows = [
         [one.instance, one.sample, one.round, one.outcome, _cut(one.reason), _cut(one.answer or "")]
@@ -127,15 +135,20 @@ def failed_document(failed: Sequence[FailedAttempt], n: int, run: str) -> TableD
     if failed:
         in_full = f"harness show {run} --failed --instance {quote(failed[0].instance)}"
         parts.append(Note(f"One of them in full: {in_full}"))
-    return TableDocument(parts=parts, data=failed)
+    records = [
+        {"run": run, **_fields(own, one.instance), **msgspec.structs.asdict(one)} for one in failed
+    ]
+    return TableDocument(parts=parts, records=records, data=failed)
 
 
-def answers_document(runs: Mapping[str, Sequence[AnswerLine]], *, failed: bool) -> TableDocument:
+def answers_document(
+    runs: Mapping[str, Sequence[AnswerLine]], *, failed: bool, own: Rows = MappingProxyType({})
+) -> TableDocument:
     """Build a table of runs' answers: a row per instance, a column per run.
 
     ``runs`` has the last attempts of each run's samples. If an instance has several samples in a
     run, the first of them that failed is shown. With ``failed``, only instances that failed in some
-    run are listed.
+    run are listed. In CSV, there is a row per sample, with the fields of ``own``.
     """
     of: dict[str, dict[str, list[AnswerLine]]] = {}
     for run, attempts in runs.items():
@@ -158,18 +171,49 @@ def answers_document(runs: Mapping[str, Sequence[AnswerLine]], *, failed: bool) 
     if len(of) > len(rows):
         notes.append(f"{len(of) - len(rows):,} more instances are in harness report.")
     shown = table(["instance", *heads], rows, footer=Row(["passed", *passed]), notes=notes)
-    records = [
+    data = [
         {"instance": one.instance, "run": run, "sample": one.sample, "passed": one.passed,
          "answer": one.text, "reason": one.reason}
         for instance, found in of.items() for run, own in found.items() for one in own
     ]  # fmt: skip
-    return TableDocument(parts=[shown], records=records, data=records)
+    return TableDocument(parts=[shown], records=list(_side_by_side(of, own)), data=data)
+
+
+def _side_by_side(
+    of: Mapping[str, Mapping[str, Sequence[AnswerLine]]], own: Rows
+) -> Iterator[dict[str, object]]:
+    """Yield a record per sample of an instance, with the answers of all runs."""
+    for instance, found in of.items():
+        prompt = _last_message(next(iter(found.values()))[0])
+        samples: dict[int, dict[str, object]] = {}
+        for run, attempts in found.items():
+            for one in attempts:
+                record = samples.setdefault(one.sample, {})
+                record |= {f"passed_{run}": one.passed, f"answer_{run}": one.text}
+                record |= {f"reason_{run}": "" if one.passed else one.reason}
+        known = {"prompt": prompt, **_fields(own, instance)}
+        for sample, record in samples.items():
+            yield {"instance": instance, "sample": sample, **known, **record}
+
+
+def _fields(own: Rows, instance: str) -> dict[str, object]:
+    """Return the fields of an instance's row as cells of CSV: texts, numbers, or JSON."""
+    return {
+        f"field_{name}": value
+        if isinstance(value, str | int | float | None)
+        else json.dumps(value, ensure_ascii=False, default=str)
+        for name, value in own.get(instance, {}).items()
+    }
+
+
+def _last_message(attempt: AnswerLine) -> str:
+    messages = attempt.request.get("messages", ())
+    return messages[-1]["content"] if messages else ""
 
 
 def _prompted(instance: str, found: Mapping[str, Sequence[AnswerLine]]) -> str:
     """Return an instance's name and both ends of its prompt in the first run that has it."""
-    messages = next(iter(found.values()))[0].request.get("messages", ())
-    prompt = " ".join(messages[-1]["content"].split()) if messages else ""
+    prompt = " ".join(_last_message(next(iter(found.values()))[0]).split())
     if len(prompt) > _LONGEST_PROMPT:  # rows may differ at the beginning or at the end
         prompt = f"{prompt[: _LONGEST_PROMPT // 2]}…{prompt[-_LONGEST_PROMPT // 2 :]}"
     return f"{instance}: {prompt}" if prompt else instance

@@ -1,14 +1,17 @@
-"""Facts that a run's task knows about answers: references, and the scored part of a reply."""
+"""Facts that a run's task knows: references, the scored part of a reply, fields of its rows."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from itertools import islice
 from typing import Any
 
+from harness.config.sections import TaskSection
 from harness.config.settings import Settings
-from harness.errors import HarnessError
-from harness.ports import Extracting, Targeted, Task
+from harness.errors import DataInvalid, HarnessError
+from harness.plugins import kind
+from harness.ports import Extracting, Rowed, Targeted, Task
 from harness.records import Instance
 from harness.run.models import build_task
 from harness.run.other_runs import data_difference
@@ -45,6 +48,40 @@ class RecordedTask:
             return None
         part = self._task.extracted(known, text)
         return None if part is None or part.strip() == text.strip() else part
+
+
+def row_fields(
+    folder: RunFolder, warn: Callable[[str], object]
+) -> Mapping[str, Mapping[str, object]]:
+    """Return the fields of the user's rows, by instance, if their file is unchanged.
+
+    If they cannot be read, ``warn`` is called with the reason.
+    """
+    try:
+        return _row_fields(folder, Settings())
+    except HarnessError as error:
+        warn(f"{folder.name}: the fields of its rows are left out. {error}")
+        return {}
+
+
+def _row_fields(folder: RunFolder, settings: Settings) -> dict[str, Mapping[str, object]]:
+    run = folder.read_config()
+    name = run.task.name
+    if is_file(name) or name not in kind("tasks").names():  # a run of another tool
+        return {}
+    if not isinstance(kind("tasks").load(name), Rowed):
+        return {}
+    # Checks may be Python files, and reading a run must not execute them.
+    options = {key: value for key, value in run.task.options.items() if key != "checks"}
+    section = TaskSection(name=name, shots=run.task.shots, **options)
+    without = run.model_copy(update={"task": section, "judges": []})
+    task = build_task(without, settings, judged=False)
+    if data_difference(folder, task):
+        raise DataInvalid("The file has changed since the run.")
+    rows = dict(islice(task.row_fields(), MOST_KEPT + 1)) if isinstance(task, Rowed) else {}
+    if len(rows) > MOST_KEPT:
+        raise DataInvalid(f"There are more than {MOST_KEPT:,}.")
+    return rows
 
 
 def task_of(folder: RunFolder, settings: Settings) -> RecordedTask | None:

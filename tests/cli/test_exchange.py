@@ -164,3 +164,51 @@ def test_mistakes(arguments: tuple[str, ...], said: str, quick: Path) -> None:
     assert said in mistake(harness(*arguments, env=on(quick), cwd=quick))
     assert sorted(quick.rglob("*")) == before
     assert (quick / "q" / "attempts.jsonl").read_bytes() == content
+
+
+def test_the_fields_of_the_users_rows_are_columns(tmp_path: Path) -> None:
+    rows = [
+        {"id": "a", "q": "Say a.", "target": "a", "level": 1, "tags": ["x"], "kind": "k"},
+        {"id": "b", "q": "Say b\nor c.", "target": "b", "level": 2.5, "kind": "l", "hard": True},
+    ]
+    (tmp_path / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    check = tmp_path / "own.py"
+    check.write_text("def own(text):\n    return text == 'a'\n")
+    file, runs = tmp_path / "mine.yaml", tmp_path / "runs"
+    file.write_text(
+        "{task: {name: jsonl, path: rows.jsonl, prompt: '{{ q }}', groups: [kind], checks: own.py},"
+        " model: {backend: simulated, accuracy: 1}, variants: {one: {}, two: {samples: 2}}}"
+    )
+    done(runs, "run", file)
+    check.unlink()  # exporting a run does not execute it
+    one = tmp_path / "one.parquet"
+    done(runs, "export", "mine", "--output", one)
+    found = duckdb.sql(f"SELECT * FROM '{one}' WHERE run = 'mine.one' ORDER BY instance")
+    columns = [name for name in found.columns if name.startswith(("field_", "group_"))]
+    assert columns == [
+        "group_kind",
+        *(f"field_{n}" for n in ("q", "target", "level", "tags", "hard")),
+    ]
+    assert duckdb.sql("SELECT field_level, field_tags, field_hard FROM found").fetchall() == [
+        (1.0, '["x"]', None),
+        (2.5, None, True),
+    ]
+    text = done(runs, "show", "mine", "--side-by-side", "--format", "csv")
+    told = list(csv.DictReader(io.StringIO(text, newline="")))
+    assert [(row["instance"], row["sample"], row["field_level"]) for row in told] == [
+        *(("a", "0", "1"), ("a", "1", "1"), ("b", "0", "2.5"), ("b", "1", "2.5")),
+    ]
+    assert told[2]["prompt"] == told[2]["field_q"] == "Say b\nor c."
+    assert told[0]["answer_mine.one"] == "a"
+    assert (told[0]["passed_mine.one"], told[1]["passed_mine.one"]) == ("True", "")
+    text = done(runs, "show", "mine", "--failed", "--format", "csv")
+    failed = list(csv.DictReader(io.StringIO(text, newline="")))
+    assert {(row["run"], row["instance"], row["field_kind"]) for row in failed} == {
+        *(("mine.one", "b", "l"), ("mine.two", "b", "l")),
+    }
+    said = mistake(harness("show", "mine", "--format", "csv", env=on(runs)))
+    assert "harness export mine" in said
+    (tmp_path / "rows.jsonl").write_text(json.dumps(rows[0]))
+    ended = harness("export", "mine", "--output", "-", env=on(runs))
+    assert "mine.one: the fields of its rows are left out" in ended.stderr
+    assert "field_" not in ended.stdout.splitlines()[0]

@@ -150,6 +150,13 @@ class RowsTask:
             raise DataInvalid("the row and task.system both have a system message.", "Remove one.")
         return (Message("system", self._system.render(row)), *turns)
 
+    def row_fields(self) -> Iterator[tuple[str, Row]]:
+        """Yield each row's id and its fields, except those with a meaning of their own."""
+        known = {"id", "groups", "cluster", "checks", "messages"}
+        for number, (where, row) in enumerate(self._source.rows(), start=1):
+            fields = {name: value for name, value in row.items() if name not in known}
+            yield encodable(text_id(row, number, f"{where}: ")), fields
+
     def fingerprint(self) -> Mapping[str, str]:
         """Return what identifies the rows, the version of the library ``regex``, and hashes.
 
