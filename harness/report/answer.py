@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from math import fsum
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from harness.report.comparison import TESTS, score_name
 from harness.report.cross_table import row_name
 from harness.report.runs import Reported, ReportedRun
 from harness.report.table import Column, ShownUnit
-from harness.report.text import COMPUTED, p_value, printable, usd, which_round
+from harness.report.text import COMPUTED, p_value, percentage, printable, usd, which_round
 from harness.scoring import cut
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _VALUE = Column("", rate=True)
 _MOST_NAMED = 4  # runs in a sentence
 _LONGEST = 90  # characters of a reason in a sentence
+_FEEDBACK = "rounds of feedback on the same first answers add"
 
 
 class Headline(Struct, frozen=True):
@@ -48,9 +49,9 @@ def headline_of(reported: Reported, overviews: Sequence[RunOverview], unit: Show
     elif comparison is None:
         said = _side_by_side(runs, unit)
     elif matrix is None or len(runs) == 2:
-        said = _pair(comparison, unit)
+        said = _pair(comparison, unit, _continuing(reported))
     else:
-        said = _best(comparison, matrix, unit)
+        said = _best(comparison, matrix, unit, _continuing(reported))
     return Headline(f"{_warning(reported)}{said}.", list(_support(reported, overviews, unit)))
 
 
@@ -115,8 +116,8 @@ def _alone(run: ReportedRun, overview: RunOverview, unit: ShownUnit) -> str:
         said = f"has {printable(metrics.measure)} {value}, {instances}"
     if run.last_round > 1:
         said += f", after up to {run.last_round} rounds"
-    for first in overview.failures[:1]:
-        said += f"; most failures: {_share(first, overview)}"
+    if overview.failures:
+        said += "; most failures: {} ({})".format(*_most_failures(overview))
     return f"{printable(run.name)} {said}"
 
 
@@ -163,7 +164,15 @@ def _against_first(found: Suite) -> str:
     return f"Sure differences from {names[0]} (p < {ALPHA}, Holm): {told}."
 
 
-def _pair(comparison: RunComparison, unit: ShownUnit) -> str:
+def _continuing(reported: Reported) -> Collection[tuple[str, str]]:
+    """Return `Reported.continuing`, unless first answers are compared, which are the same then."""
+    comparison = reported.comparison
+    return () if comparison is None or comparison.asked.round == 1 else reported.continuing
+
+
+def _pair(
+    comparison: RunComparison, unit: ShownUnit, continuing: Collection[tuple[str, str]]
+) -> str:
     one, score = comparison.others[0], comparison.asked.score
     found, base, run = one.overall, printable(comparison.baseline), printable(one.run)
     instances = counted(found.n, "instance")
@@ -171,12 +180,19 @@ def _pair(comparison: RunComparison, unit: ShownUnit) -> str:
         return f"{run} and {base} have no judged instance in common"
     change = f"{_change(found, unit)}, {instances}{_of_rounds(comparison)}"
     first, second = (_shown(value, unit) for value in (found.first, found.second))
-    if found.p_value is not None and found.p_value >= ALPHA:
+    if (one.run, comparison.baseline) in continuing:
+        change = f"{_FEEDBACK} {change}"
+    elif found.p_value is not None and found.p_value >= ALPHA:
         return f"no difference found between {run} ({second}) and {base} ({first}): {change}"
     return f"{run} {_verb(score, found.second, unit)}, {base} {first}: {change}"
 
 
-def _best(comparison: RunComparison, matrix: PairMatrix, unit: ShownUnit) -> str:
+def _best(
+    comparison: RunComparison,
+    matrix: PairMatrix,
+    unit: ShownUnit,
+    continuing: Collection[tuple[str, str]],
+) -> str:
     """Return a sentence on which run is best, how sure that is, and which others may be as good."""
     rows, ranked = matrix.rows, _ranked(matrix)
     if not ranked:
@@ -190,7 +206,12 @@ def _best(comparison: RunComparison, matrix: PairMatrix, unit: ShownUnit) -> str
     base = next(place for place, row in enumerate(rows) if row.run == comparison.baseline)
     tied = [place for place in ranked if rows[place].value.mean == rows[best].value.mean]
     others = [place for place in others if place not in tied]
-    alike = [place for place in others if not _is_sure(_compared(matrix, place, best))]
+    own = [place for place in others if (rows[best].run, rows[place].run) in continuing]
+    alike = [
+        place
+        for place in others
+        if place not in own and not _is_sure(_compared(matrix, place, best))
+    ]
     shown = {place: f"{names[place]} ({_shown(rows[place].value.mean, unit)})" for place in ranked}
     name = f"{names[best]}, the baseline," if best == base else names[best]
     verb = _verb(comparison.asked.score, rows[best].value.mean, unit)
@@ -204,13 +225,15 @@ def _best(comparison: RunComparison, matrix: PairMatrix, unit: ShownUnit) -> str
         said = f"{name} is the best of {len(rows):,} runs: it {verb}"
     if base in others:
         of = f"{names[best]} " if len(tied) > 1 else ""
+        of += f"{_FEEDBACK} " if base in own else ""
         change = f"{of}{_change(found := _compared(matrix, base, best), unit)}"
         change += f", {counted(found.n, 'instance')}{_of_rounds(comparison)}"
         if base in alike:
             said += f"; no sure difference from {shown[base]}, the baseline: {change}"
         else:
             value = _shown(rows[base].value.mean, unit)
-            said += f"{'; ' if alike or of else ', '}{names[base]} (the baseline) {value}: {change}"
+            said += "; " if alike or len(tied) > 1 else ", "
+            said += f"{names[base]} (the baseline) {value}: {change}"
     elif tied == [base] and others:
         said += f"; next is {shown[ranked[1]]}"
     if rest := [shown[place] for place in alike if place != base]:
@@ -248,25 +271,38 @@ def _support(
     if reported.suite is not None and reported.suite.comparisons:
         yield _against_first(reported.suite)
     if matrix is not None:
-        yield from _adjusted(matrix, comparison.baseline if comparison else "", unit)
+        baseline = comparison.baseline if comparison else ""
+        yield from _adjusted(matrix, baseline, unit, _continuing(reported))
     elif comparison is not None and comparison.others[0].overall.n:
         against = comparison.others[0]
-        found = against.overall
-        yield (
-            f"p {p_value(found.p_value)} by {TESTS[found.method]}, over the instances that both "
-            f"have; {printable(against.run)} is better on {found.better:,}, worse on "
-            f"{found.worse:,}."
+        found, run = against.overall, printable(against.run)
+        counts = (
+            f"better on {found.better:,}, worse on {f'{found.worse:,}' if found.worse else 'none'}"
         )
+        if (against.run, comparison.baseline) in _continuing(reported):
+            base = printable(comparison.baseline)
+            yield (
+                f"{run} continues {base}'s answers, so these are not independent samples: {run} is "
+                f"{counts}."
+            )
+        else:
+            yield (
+                f"p {p_value(found.p_value)} by {TESTS[found.method]}, over the instances that "
+                f"both have; {run} is {counts}."
+            )
     failing: dict[str, list[str]] = {}
     for one in overviews if len(runs) > 1 else ():
-        for first in one.failures[:1]:
-            told = f"{printable(one.name)} {first.n:,} of {one.n_failed:,}"
-            failing.setdefault(_short(first.reason), []).append(told)
+        if one.failures:
+            most, count = _most_failures(one)
+            failing.setdefault(most, []).append(f"{printable(one.name)} {count}")
     if failing:
         each = [f"{reason} ({_listed(told)})" for reason, told in failing.items()]
         yield f"Most frequent reasons for failures: {'; '.join(each)}."
-    if len(runs) == 1 and (further := overviews[0].failures[1:_MOST_NAMED]):
-        yield f"Then: {'; '.join(_share(one, overviews[0]) for one in further)}."
+    if len(runs) == 1:
+        rest = [one for one in overviews[0].failures if one.n < overviews[0].failures[0].n]
+        if further := rest[: _MOST_NAMED - 1]:
+            yield f"Then: {'; '.join(_share(one, overviews[0]) for one in further)}."
+    yield from _on_judges(overviews)
     waiting = [
         f"{printable(one.name)} {one.not_judged:,} of {one.samples:,}"
         for one in overviews
@@ -274,9 +310,8 @@ def _support(
     ]
     if waiting:
         yield f"Not judged: {_listed(waiting)}. These count neither as passed nor as failed."
-    judging = {run.name: _judging(run) for run in runs}
     paid = {
-        printable(one.name): usd(one.cost_usd, computed=one.computed_usd) + judging[one.name]
+        printable(one.name): usd(one.cost_usd, computed=one.computed_usd)
         for one in overviews
         if not one.recorded
     }
@@ -284,37 +319,67 @@ def _support(
     if len(paid) > 1 and len(set(paid.values())) == 1:
         told = ", ".join(f"{name} {n}" for name, n in calls.items())
         alike = len(set(calls.values())) == 1
-        yield f"Cost: {next(iter(paid.values()))} each{'' if alike else f'; calls: {told}'}."
-    elif paid:
-        yield f"Cost: {', '.join(f'{name} {cost}' for name, cost in paid.items())}."
+        cost = f"{next(iter(paid.values()))} each{'' if alike else f'; calls: {told}'}"
+    else:
+        cost = ", ".join(f"{name} {cost}" for name, cost in paid.items())
+    if cost:
+        yield f"Cost: {cost}{_judging(runs)}."
     if any(one.computed_usd for one in overviews):
         yield COMPUTED
 
 
-def _judging(run: ReportedRun) -> str:
-    """Return the judges' part of a run's cost in words, or "" if there is none."""
-    found = fsum(judge.known_cost_usd for judge in run.metrics.judges.values())
-    return f" ({usd(found)} of it judging)" if found else ""
+def _on_judges(overviews: Sequence[RunOverview]) -> Iterator[str]:
+    """Yield a sentence on the failures that rest only on judges that were not validated."""
+    found = [(one, one.without) for one in overviews if one.without and one.without.alone]
+    if not found:
+        return
+    judges = dict.fromkeys(printable(name) for _, without in found for name in without.judges)
+    name = f"{'the judge' if len(judges) == 1 else 'judges'} {_listed(list(judges))}"
+    told = [
+        f"{printable(one.name)} " * (len(overviews) > 1)
+        + f"{without.alone:,} of {without.failed:,}"
+        for one, without in found
+    ]
+    yield (f"Failures that only {name} found, not validated against human labels: {_listed(told)}.")
 
 
-def _adjusted(matrix: PairMatrix, baseline: str, unit: ShownUnit) -> Iterator[str]:
+def _judging(runs: Sequence[ReportedRun]) -> str:
+    """Return the judges' share of the runs' known costs in words, or "" if it is 0."""
+    shares = [
+        fsum(judge.known_cost_usd for judge in run.metrics.judges.values()) / cost
+        for run in runs
+        if not run.recorded and (cost := run.metrics.known_cost_usd)
+    ]
+    ends = [percentage(end, 0) for end in (min(shares), max(shares))] if any(shares) else []
+    return f" ({' to '.join(dict.fromkeys(ends))} of it judging)" if ends else ""
+
+
+def _adjusted(
+    matrix: PairMatrix, baseline: str, unit: ShownUnit, continuing: Collection[tuple[str, str]]
+) -> Iterator[str]:
     """Yield sentences on the best run: its difference from the next best, and its p values."""
-    ranked, names = _ranked(matrix), [printable(row.run) for row in matrix.rows]
+    ranked, rows = _ranked(matrix), matrix.rows
+    names = [printable(row.run) for row in rows]
     if not ranked:
         return
     best, following = ranked[0], ranked[1:2]
-    if following and matrix.rows[following[0]].run != baseline:
-        change = _change(_compared(matrix, following[0], best), unit)
-        yield f"{names[best]} against {names[following[0]]}, the next best: {change}."
+    own = [place for place in ranked if (rows[best].run, rows[place].run) in continuing]
+    for place in dict.fromkeys([*following, *own]):
+        if rows[place].run != baseline:
+            change = _change(_compared(matrix, place, best), unit)
+            which = f"{names[place]}{', the next best' if place in following else ''}"
+            feedback = f"{_FEEDBACK} " if place in own else ""
+            yield f"{names[best]} against {which}: {feedback}{change}."
     ps = [
         f"{names[place]} {p_value(_compared(matrix, place, best).p_adjusted)}"
         for place in range(len(names))
-        if place != best
+        if place != best and place not in own
     ]
-    yield (
-        f"p of {names[best]} against {_listed(ps)}, adjusted for all {len(matrix.pairs)} pairs of "
-        "runs (Holm). Intervals are 95%, not adjusted."
-    )
+    if ps:
+        yield (
+            f"p of {names[best]} against {_listed(ps)}, adjusted for all {len(matrix.pairs)} pairs "
+            "of runs (Holm). Intervals are 95%, not adjusted."
+        )
 
 
 def _listed(texts: Sequence[str]) -> str:
@@ -358,6 +423,17 @@ def _change(found: Comparison, unit: ShownUnit) -> str:
 def _of_rounds(comparison: RunComparison) -> str:
     round_ = comparison.asked.round
     return "" if round_ is None else f", of each sample's {which_round(round_)}"
+
+
+def _most_failures(run: RunOverview) -> tuple[str, str]:
+    """Return the most frequent reason for a run's failures, or those that tie, and the count."""
+    most = [one for one in run.failures if one.n == run.failures[0].n]
+    count = f"{most[0].n:,} of {run.n_failed:,}"
+    if len(most) == 1:
+        return _short(most[0].reason), count
+    if len(most) == 2:
+        return " and ".join(_short(one.reason) for one in most), f"{count} each"
+    return f"{len(most):,} reasons tie, such as {_short(most[0].reason)}", f"{count} each"
 
 
 def _share(failure: FailureShare, run: RunOverview) -> str:

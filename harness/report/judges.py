@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
+from harness.analysis.breakdown import value_of
 from harness.analysis.error_labels import ErrorTally
-from harness.analysis.judge_validation import Agreement, JudgeValidation
-from harness.analysis.metrics import ReferenceScore, Statistic
-from harness.report.table import Column, Note, Table, TableDocument, table
-from harness.report.text import p_value, percent
+from harness.analysis.inputs import kept_labels
+from harness.analysis.judge_validation import PEOPLE, Agreement, JudgeValidation
+from harness.analysis.metrics import PASS_RATE, ReferenceScore, Statistic
+from harness.report.table import Column, Note, ShownUnit, Table, TableDocument, table
+from harness.report.text import number, p_value, percent
 
+if TYPE_CHECKING:
+    from harness.report.runs import ReportedRun
+
+NOT_VALIDATED = "not validated against human labels"
 REFERENCE_COLUMNS = (
     "n",
     "mean ± s.e.",
@@ -177,3 +186,60 @@ def _captions(found: JudgeValidation) -> list[str]:
             "little: three runs in the same order have p 0.33."
         )
     return [*sentences, *found.notes]
+
+
+def validated(runs: Sequence[ReportedRun]) -> Iterator[tuple[str, str]]:
+    """Yield each judge with its agreement with human labels, or a note that it has no labels."""
+    for name in dict.fromkeys(name for run in runs for name in run.metrics.judges):
+        known = [
+            (run.name, found.agreement)
+            for run in runs
+            for found in run.validations
+            if (found.judge, found.reference) == (name, PEOPLE)
+        ]
+        if known:
+            run, found = max(known, key=lambda one: one[1].accuracy.n)
+            of = f", in {run}" if len(runs) > 1 else ""
+            shown = ShownUnit(percent=True, digits=0)
+            value, kappa = Column("", rate=True), number(found.kappa.mean, 2)
+            yield (
+                name,
+                (
+                    f"agrees with human labels on {shown.show(found.accuracy.mean, value)} "
+                    f"({shown.show(found.accuracy.ci95, value)}) of {found.accuracy.n:,} verdicts, "
+                    f"kappa {kappa}{of}"
+                ),
+            )
+        elif not any(kept_labels(run.index.path.parent, name).exists() for run in runs):
+            yield name, NOT_VALIDATED
+
+
+class WithoutJudges(Struct, frozen=True, kw_only=True):
+    """What a run's verdicts are without its deciding judges that were not validated."""
+
+    judges: Sequence[str]
+    value: float | None  # the pass rate; None if nothing else decides
+    failed: int  # samples
+    alone: int  # failed samples that nothing else fails
+
+
+def without_judges(run: ReportedRun, notes: Mapping[str, str]) -> WithoutJudges | None:
+    """Return a run's pass rate without the judges that ``notes`` (`validated`) says to be unproven.
+
+    Returns:
+        None if all deciding judges were validated, or if the primary metric is not the pass rate.
+    """
+    judges = {} if run.index.judgements is None else run.index.judgements.register.judges
+    names = [
+        name for name, one in judges.items() if one.decides and notes.get(name) == NOT_VALIDATED
+    ]
+    if not names or run.metrics.measure:
+        return None
+    rest = run.index.without(names).last_rounds()
+    failed = run.attempts.last_rounds().passed == 0
+    return WithoutJudges(
+        judges=names,
+        value=value_of(rest, PASS_RATE).mean,
+        failed=int(failed.sum()),
+        alone=int((failed & (rest.passed != 0)).sum()),
+    )

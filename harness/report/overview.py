@@ -16,21 +16,20 @@ from msgspec import Struct
 from harness.analysis.breakdown import is_verdict
 from harness.analysis.comparable import CONFOUNDED, SCORED_DIFFERENTLY
 from harness.analysis.failures import FENCE_HINT
-from harness.analysis.inputs import kept_labels
-from harness.analysis.judge_validation import PEOPLE
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.analysis.run_comparison import RunComparison
 from harness.analysis.self_preference import notes
+from harness.analysis.summary import Latencies
 from harness.records import OUTCOMES
 from harness.report.answer import Headline, different_models, headline_of, unaided
 from harness.report.comparison import captions, details, score_name, unequal
 from harness.report.figure import Figure
+from harness.report.judges import WithoutJudges, validated, without_judges
 from harness.report.parts import TablePart, table_part
 from harness.report.provenance import differences, origins, packages, settings
 from harness.report.runs import Reported, ReportedRun, common_start, shortened, unit_of
 from harness.report.sections import PageSection, sections
-from harness.report.table import Column, ShownUnit
-from harness.report.text import number
+from harness.report.table import ShownUnit
 
 MOST_REASONS = 20  # reasons for failures listed, over all runs
 _NOTES = {
@@ -101,12 +100,14 @@ class RunOverview(Struct, frozen=True, kw_only=True):
     scores: list[ScoreMean]
     failures: list[FailureShare]
     n_failed: int
+    without: WithoutJudges | None
     not_judged: int
     outcomes: Mapping[str, int]
     cost_usd: float | None
     computed_usd: float  # part of the cost, as in `Metrics`
     cost_per_solved_usd: float | None
-    latency_s: Mapping[str, float] | None
+    latency_s: Mapping[str, float] | None  # of a call
+    sample_s: Mapping[str, float] | None  # of a sample's calls in all its rounds
     calls: int
 
 
@@ -188,10 +189,10 @@ def overview(
     reported = shortened(reported)
     runs, comparison = reported.runs, reported.comparison
     unit = unit_of(runs)
-    frequent = _frequent(runs)
+    frequent, judges = _frequent(runs), dict(validated(runs))
     included = included or [len(run.attempts) for run in runs]
     found = [
-        _run(run, full_name, n, runs, frequent)
+        _run(run, full_name, n, runs, frequent, judges)
         for run, full_name, n in zip(runs, full_names, included, strict=True)
     ]
     return Overview(
@@ -206,7 +207,7 @@ def overview(
         differences=table_part(told, unit) if (told := differences(runs)) else None,
         comparison=_comparison(comparison, unit) if comparison else None,
         sections=sections(reported, unit, figures),
-        judges=dict(_validated(runs)),
+        judges=judges,
         groups={label: of for run in runs for label, of in run.explanations.items()},
         method=_method(comparison),
         provenance=[
@@ -222,11 +223,11 @@ def _run(
     included: int,
     runs: Sequence[ReportedRun],
     frequent: Container[str],
+    judges: Mapping[str, str],
 ) -> RunOverview:
     metrics = run.metrics
     found = metrics.primary()
     rounds = ", last round" if any(one.last_round > 1 for one in runs) else ""
-    took = run.latencies
     return RunOverview(
         name=run.name,
         full_name=full_name,
@@ -244,14 +245,20 @@ def _run(
         scores=list(_scores(run)),
         failures=list(_failures(run, frequent)),
         n_failed=len(_failed(run)),
+        without=without_judges(run, judges),
         not_judged=metrics.overall.missing if metrics.overall.n else found.missing,
         outcomes={outcome: metrics.outcomes.get(outcome, 0) for outcome in OUTCOMES},
         cost_usd=None if run.recorded else metrics.cost_usd,
         computed_usd=metrics.computed_usd,
         cost_per_solved_usd=None if run.recorded else metrics.cost_per_solved_usd,
-        latency_s={"median": took.median, "p95": took.quantiles[95]} if took else None,
+        latency_s=_times(run.latencies),
+        sample_s=_times(run.sample_times or run.latencies),
         calls=metrics.n_calls,
     )
+
+
+def _times(found: Latencies | None) -> dict[str, float] | None:
+    return {"median": found.median, "p95": found.quantiles[95]} if found else None
 
 
 def _value(found: SampleStatistic) -> dict[str, float | None]:
@@ -270,32 +277,6 @@ def _scores(run: ReportedRun) -> Iterator[ScoreMean]:
             unit="%" if run.is_share(name) else "",
             **_value(found),
         )
-
-
-def _validated(runs: Sequence[ReportedRun]) -> Iterator[tuple[str, str]]:
-    """Yield each judge with its agreement with human labels, or a note that it has no labels."""
-    for name in dict.fromkeys(name for run in runs for name in run.metrics.judges):
-        known = [
-            (run.name, found.agreement)
-            for run in runs
-            for found in run.validations
-            if (found.judge, found.reference) == (name, PEOPLE)
-        ]
-        if known:
-            run, found = max(known, key=lambda one: one[1].accuracy.n)
-            of = f", in {run}" if len(runs) > 1 else ""
-            shown = ShownUnit(percent=True, digits=0)
-            value, kappa = Column("", rate=True), number(found.kappa.mean, 2)
-            yield (
-                name,
-                (
-                    f"agrees with human labels on {shown.show(found.accuracy.mean, value)} "
-                    f"({shown.show(found.accuracy.ci95, value)}) of {found.accuracy.n:,} verdicts, "
-                    f"kappa {kappa}{of}"
-                ),
-            )
-        elif not any(kept_labels(run.index.path.parent, name).exists() for run in runs):
-            yield name, "not validated against human labels"
 
 
 def score_kind(run: ReportedRun, score: str) -> ScoreKind:
@@ -330,7 +311,9 @@ def _failures(run: ReportedRun, frequent: Container[str]) -> Iterator[FailureSha
         reason = run.failures.reasons[place]
         if reason not in frequent:
             continue
-        first = next(row for row in failed if place in run.failures.of[row])
+        having = [row for row in failed if place in run.failures.of[row]]
+        # An example of this reason alone, if there is one.
+        first = next((row for row in having if len(run.failures.of[row]) == 1), having[0])
         in_json = reason.startswith("unparseable: ") and "JSON" in reason
         yield FailureShare(
             reason=reason,

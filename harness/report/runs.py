@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
+from itertools import permutations
 from os.path import commonprefix
 from typing import Any, NamedTuple, Protocol
 
+import numpy as np
 from msgspec.structs import replace as replaced
 
 from harness.analysis.breakdown import are_fractions, is_verdict, scored
@@ -34,7 +37,7 @@ from harness.report.judges import REFERENCE_COLUMNS, reference_cells
 from harness.report.run_tables import PARTIAL
 from harness.report.table import Cell, Column, ShownUnit, Table, TableDocument, table
 from harness.report.text import COMPUTED, usd, with_error
-from harness.store.calls import CallTotals, read_latencies
+from harness.store.calls import CallTotals, answers, read_latencies, sample_seconds
 from harness.store.columns import AttemptTable
 from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder
@@ -62,9 +65,10 @@ class ReportedRun:
     index: AttemptIndex
     settings: Mapping[str, Any]
     manifest: Mapping[str, Any]
-    latencies: Latencies | None
+    latencies: Latencies | None  # of calls
     constraints: Sequence[ConstraintKind]
     effects: Sequence[Effect]  # the figures of the task's paper that the report draws
+    sample_times: Latencies | None = None  # of samples with several rounds (`sample_seconds`)
     without_constraints: int = 0  # number of samples whose scores list no constraints
     failures: Failures = NO_FAILURES
     panels: Sequence[PanelFindings] = ()
@@ -115,6 +119,8 @@ class Reported(NamedTuple):
     matrix: PairMatrix | None = None  # of every pair of runs
     rankings: InducedRankings | None = None  # by the groups of the comparison's label
     suite: Suite | None = None  # of the models on each task, for runs of several tasks
+    # Pairs of a run with rounds of feedback, and the run whose answers are its first answers.
+    continuing: Collection[tuple[str, str]] = ()
 
 
 def report_on(
@@ -169,6 +175,9 @@ def report_on(
                 settings=variant.settings,
                 manifest=folder.read_manifest(),
                 latencies=latencies(read_latencies(index)) if texts else None,
+                sample_times=latencies(sample_seconds(index))
+                if texts and (index.attempts.round > 1).any()
+                else None,
                 constraints=kinds(found),
                 effects=plugin.effects if isinstance(plugin, Pictured) else (),
                 without_constraints=found.without,
@@ -189,13 +198,27 @@ def report_on(
     asked = replaced(asked, by=asked.by or next(shared, ""))
     known = findings if all(len(one.table) for one in findings.values()) else {}
     comparison = compare_runs(variants, asked, baseline, findings=known)
+    continuing = list(_continuing(runs)) if texts else []
     if len(runs) < 3:
-        return Reported(runs, comparison)
+        return Reported(runs, comparison, continuing=continuing)
     matrix = pair_matrix(variants, asked.score, round_=asked.round)
     rankings = None  # of three runs, most orders are alike or in reverse
     if len(runs) > 3 and 1 < len(groups[0].get(asked.by, ())) <= MOST_RANKED:
         rankings = induced_rankings(variants, asked.score, asked.by, round_=asked.round)
-    return Reported(runs, comparison, matrix, rankings)
+    return Reported(runs, comparison, matrix, rankings, continuing=continuing)
+
+
+def _continuing(runs: Sequence[ReportedRun]) -> Iterator[tuple[str, str]]:
+    """Yield the pairs of `Reported.continuing`. Both runs' verdicts on the first answers agree."""
+    first = cache(lambda place: answers(runs[place].index, 1))
+    verdicts = [run.attempts.last_rounds(1).passed for run in runs]
+    for (one, run), (other, base) in permutations(enumerate(runs), 2):
+        if (
+            base.last_round < run.last_round
+            and np.array_equal(verdicts[one], verdicts[other])
+            and first(one) == first(other)
+        ):
+            yield run.name, base.name
 
 
 def _validations(index: AttemptIndex, run: str) -> list[JudgeValidation]:
@@ -260,7 +283,15 @@ def shortened(reported: Reported) -> Reported:
     if matrix is not None:
         rows = [replaced(row, run=row.run.removeprefix(prefix)) for row in matrix.rows]
         matrix = replaced(matrix, rows=rows)
-    return reported._replace(runs=runs, comparison=comparison, matrix=matrix)
+    return reported._replace(
+        runs=runs,
+        comparison=comparison,
+        matrix=matrix,
+        continuing=[
+            (run.removeprefix(prefix), base.removeprefix(prefix))
+            for run, base in reported.continuing
+        ],
+    )
 
 
 def runs_table(runs: Mapping[str, Metrics | None]) -> Table:

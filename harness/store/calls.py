@@ -199,10 +199,15 @@ class _Timed(msgspec.Struct, gc=False):
     usage: Usage | None = None
 
     @property
+    def duration(self) -> float | None:
+        """The call's duration in seconds, also of a cached reply, or None for failed calls."""
+        answered = self.outcome != "error" and self.finish_reason != CONSTRAINT_REFUSED
+        return self.latency_s if answered else None
+
+    @property
     def seconds(self) -> float | None:
         """The call's duration, or None if unknown, failed, cached or refused for its constraint."""
-        answered = self.outcome != "error" and self.finish_reason != CONSTRAINT_REFUSED
-        return self.latency_s if answered and not self.cached else None
+        return None if self.cached else self.duration
 
 
 def read_latencies(index: AttemptIndex) -> Iterator[float]:
@@ -225,6 +230,19 @@ def timed_calls(index: AttemptIndex) -> Iterator[tuple[int, float]]:
             yield row, line.seconds
 
 
+def sample_seconds(index: AttemptIndex) -> NDArray[np.float64]:
+    """Return how many seconds the calls of each sample's rounds took together.
+
+    A cached reply counts with the duration of its call. Samples with a failed call, or with a call
+    of unknown duration, are left out. Judges' calls do not count.
+    """
+    found = [line.duration for line in index.read(_Timed, np.arange(len(index)))]
+    sample = np.cumsum(index.attempts.sample_starts()) - 1
+    sums = np.bincount(sample, np.array(found, np.float64))
+    known: NDArray[np.float64] = sums[~np.isnan(sums)]
+    return known
+
+
 class _Answer(msgspec.Struct, gc=False):
     instance: str
     sample: int
@@ -233,14 +251,16 @@ class _Answer(msgspec.Struct, gc=False):
     text: str | None = None
 
 
-def answers(index: AttemptIndex) -> dict[tuple[str, int, int], int]:
+def answers(index: AttemptIndex, round_: int | None = None) -> dict[tuple[str, int, int], int]:
     """Return a hash of the call id and text of each attempt, by instance, sample and round.
 
-    The hashes are comparable only within one process.
+    If ``round_`` is given, only its attempts are read. The hashes are comparable only within one
+    process.
     """
+    rows = None if round_ is None else np.flatnonzero(index.attempts.round == round_)
     return {
         (line.instance, line.sample, line.round): hash((line.call_id, line.text))
-        for line in index.read(_Answer)
+        for line in index.read(_Answer, rows)
     }
 
 

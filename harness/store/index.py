@@ -80,9 +80,9 @@ class AttemptIndex:
         self.judgements: JudgementIndex | None = None
         if judged:
             self._keys: NDArray[np.int64] = found.columns["key"]
-            neutral = found.columns["neutral"] != 0
+            self._neutral, self._by_rules = found.columns["neutral"] != 0, table
             self.judgements = JudgementIndex(path.parent)
-            table = self.judgements.with_scores(table, self._keys, neutral)
+            table = self.judgements.with_scores(table, self._keys, self._neutral)
         self.attempts = table
         # Views, because indexing an array takes a microsecond, and a look-up does it 40 times.
         self._digests = table.instances.digest.data
@@ -113,6 +113,12 @@ class AttemptIndex:
         if sample is None:
             return range(*within)
         return range(*(find(self._sample, sample, *within) for find in (bisect_left, bisect_right)))
+
+    def without(self, judges: Collection[str]) -> AttemptTable:
+        """Return the attempts with verdicts to which the named judges do not contribute."""
+        if self.judgements is None:
+            return self.attempts
+        return self.judgements.with_scores(self._by_rules, self._keys, self._neutral, judges)
 
     def _row(self, instance: str, sample: int, round_: int) -> int | None:
         return next((r for r in self.rows_of(instance, sample) if self._round[r] == round_), None)

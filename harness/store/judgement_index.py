@@ -136,13 +136,18 @@ class JudgementIndex:
         return {name: one for name, one in zip(names, found, strict=True) if one is not None}
 
     def with_scores(
-        self, table: AttemptTable, keys: NDArray[np.int64], neutral: Bools
+        self,
+        table: AttemptTable,
+        keys: NDArray[np.int64],
+        neutral: Bools,
+        ignored: Collection[str] = (),
     ) -> AttemptTable:
         """Return a table of attempts to which the judges' scores are added.
 
         Its ``passed`` combines rules and judges (see `verdict_over`). ``table`` holds the rules'
         scores and verdicts, ``keys`` the (n,) `judged_key` of each attempt, and ``neutral`` an (n,)
-        mask of the attempts to which all rules were applied without a verdict.
+        mask of the attempts to which all rules were applied without a verdict. The verdicts of the
+        judges named in ``ignored`` do not count.
         """
         judged = self.judged(table)
         scores: dict[str, Values] = dict(table.scores)
@@ -152,7 +157,7 @@ class JudgementIndex:
         for name, judge in self.register.judges.items():
             rows = np.where(judged, self.match(name, keys), NONE)
             scores |= self._gathered[name].columns(self._line[rows])
-            if not judge.decides:
+            if not judge.decides or name in ignored:
                 continue
             verdict = self._verdict[rows]
             unknown |= judged & (verdict == NOT_JUDGED)

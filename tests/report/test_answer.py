@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace as replaced
@@ -28,7 +29,9 @@ def as_variants(runs: Sequence[ReportedRun]) -> list[Run]:
     return [(Variant(run.name, run.metrics, run.settings, {}), run.attempts) for run in runs]
 
 
-def told(runs: Sequence[ReportedRun], **asked: object) -> Overview:
+def told(
+    runs: Sequence[ReportedRun], continuing: Sequence[tuple[str, str]] = (), **asked: object
+) -> Overview:
     """The overview of runs, compared as `report_on` does."""
     every = as_variants(runs)
     if len(runs) < 2:
@@ -36,10 +39,11 @@ def told(runs: Sequence[ReportedRun], **asked: object) -> Overview:
     options = ComparisonOptions(**asked)  # type: ignore[arg-type]
     comparison = compare_runs(every, options)
     matrix = pair_matrix(every, options.score, round_=options.round) if len(runs) > 2 else None
-    return overview(Reported(list(runs), comparison, matrix), "title", MADE_AT)
+    reported = Reported(list(runs), comparison, matrix, continuing=continuing)
+    return overview(reported, "title", MADE_AT)
 
 
-def answer(runs: Sequence[ReportedRun], **asked: object) -> Headline:
+def answer(runs: Sequence[ReportedRun], **asked: Any) -> Headline:
     return told(runs, **asked).answer
 
 
@@ -88,6 +92,26 @@ def test_many_answers_have_a_decimal_and_samples_are_not_cases(tmp_path: Path) -
     )
 
 
+def test_reasons_that_tie_are_told_together(tmp_path: Path) -> None:
+    def run(name: str, *reasons: str) -> ReportedRun:
+        lines = [
+            attempt(f"{name}/{at}", passed=False, scores={reason: Score(False, False)})
+            for at, reason in enumerate(reasons)
+        ]
+        return reported_run(tmp_path / name, name, lines)
+
+    two, one, three = run("two", "x", "y", "x", "y", "z"), run("one", "x"), run("three", *"xyz")
+    assert answer([two]).sentence.endswith("; most failures: x and y (2 of 5 each).")
+    assert answer([two]).support[0] == "Then: z (1 of 5)."
+    assert answer([three]).sentence.endswith(
+        "; most failures: 3 reasons tie, such as x (1 of 3 each)."
+    )
+    assert (
+        "Most frequent reasons for failures: x and y (two 2 of 5 each); x (one 1 of 1); "
+        "3 reasons tie, such as x (three 1 of 3 each)."
+    ) in answer([two, one, three]).support
+
+
 def test_rounds_are_told(tmp_path: Path) -> None:
     sentence = answer(two_runs(tmp_path)[1:]).sentence
     assert sentence.startswith("after passes 67% of 12 samples of 6 instances (")
@@ -107,7 +131,7 @@ def test_the_judges_part_of_the_cost(tmp_path: Path) -> None:
     run = reported_run(tmp_path / "one", "one", [attempt("a", passed=True)])
     judge = JudgeFacts(n_calls=1, known_cost_usd=0.0006)
     judged = replace(run, metrics=replaced(run.metrics, judges={"polite": judge}))
-    assert answer([judged]).support[-1] == "Cost: one $0.0010 ($0.00060 of it judging)."
+    assert answer([judged]).support[-1] == "Cost: one $0.0010 (60% of it judging)."
 
 
 def test_a_sure_difference(runs_passing: Runs) -> None:
@@ -131,6 +155,35 @@ def test_a_difference_that_may_be_chance(runs_passing: Runs) -> None:
     assert sentence == (
         "no difference found between strict (75%) and plain (70%): "
         "+5 points (-11 to +20), 20 instances."
+    )
+
+
+def test_a_run_that_goes_on_from_anothers_answers_is_no_other_sample(runs_passing: Runs) -> None:
+    runs = runs_passing({"plain": 14, "feedback": 16})
+    found = answer(runs, continuing=[("feedback", "plain")])
+    assert found.sentence == (
+        "feedback passes 80%, plain 70%: rounds of feedback on the same first answers add "
+        "+10 points (-8 to +26), 20 instances."
+    )
+    assert found.support[0] == (
+        "feedback continues plain's answers, so these are not independent samples: feedback is "
+        "better on 2, worse on none."
+    )
+
+
+def test_the_best_run_may_go_on_from_the_next_bests_answers(runs_passing: Runs) -> None:
+    runs = runs_passing({"base": 4, "strict": 16, "feedback": 18, "poor": 1})
+    found = answer(runs, continuing=[("feedback", "strict")])
+    assert found.sentence.startswith("feedback is the best of 4 runs: it passes 90%, base (the")
+    assert found.support[0] == (
+        "feedback against strict, the next best: rounds of feedback on the same first answers "
+        "add +10 points (-8 to +26)."
+    )
+    assert found.support[1].startswith("p of feedback against base <0.001 and poor <0.001, adj")
+    sentence = answer(runs[1:], continuing=[("feedback", "strict")]).sentence
+    assert sentence.endswith(
+        "it passes 90%, strict (the baseline) 80%: rounds of feedback on the same first answers "
+        "add +10 points (-8 to +26), 20 instances."
     )
 
 

@@ -14,12 +14,18 @@ from harness.analysis.metrics import JudgeFacts, SampleStatistic
 from harness.analysis.panels import PanelFindings, PanelMember
 from harness.records import Attempt, Score
 from harness.report.figures import figures
+from harness.report.judges import WithoutJudges
 from harness.report.overview import Overview, overview
 from harness.report.parts import TablePart
 from harness.report.provenance import in_words
 from harness.report.runs import Reported, ReportedRun
+from harness.store.index import AttemptIndex
+from harness.store.json_lines import JsonLinesWriter
+from harness.store.judgements import Register, RegisteredJudge, write_register
+from harness.store.run_folder import JUDGEMENTS
 from tests.report.figures.test_rates import found as validation
 from tests.report.html.pages import MADE_AT, attempt, compared, figure, reported_run, two_runs
+from tests.store.test_judgements import judgement
 
 
 def of(*runs: ReportedRun) -> Overview:
@@ -137,8 +143,9 @@ def test_failures_are_counted_by_reason(tmp_path: Path) -> None:
         ("truncated: the answer reached the token limit (decoding.max_tokens)", 1, 0.2),
         ("no reason was recorded", 1, 0.2),
     ]
-    first, _, unparseable, *_ = run.failures
-    assert first.example == ("b", 0, 1)
+    first, second, unparseable, *_ = run.failures
+    assert first.example == ("c", 0, 1), "which fails for nothing else"
+    assert second.example == ("b", 0, 1)
     assert first.filter == {"where": "run", "reason": "not met: keywords:existence"}
     assert first.hint == ""
     assert "extraction: fence" in unparseable.hint
@@ -267,6 +274,31 @@ def test_a_judge_that_was_not_validated_is_named(tmp_path: Path) -> None:
     people = replaced(validation((0.9, True)), judge="j", reference=PEOPLE)
     told = of(replace(run, validations=[people])).judges["j"]
     assert told.startswith("agrees with human labels on ")
+
+
+def test_the_pass_rate_without_a_judge_that_was_not_validated(tmp_path: Path) -> None:
+    lines = [attempt("good"), attempt("rude"), attempt("both", passed=False)]
+    run = reported_run(tmp_path, "run", lines)
+    judges = {"j": RegisteredJudge({}, decides=True), "silent": RegisteredJudge({})}
+    write_register(tmp_path, Register(judged=("ok",), judges=judges))
+    with JsonLinesWriter(tmp_path / JUDGEMENTS) as writer:
+        for line in lines:
+            passed = line.instance == "good"
+            said = {"j.strict": Score(passed, passed)}
+            writer.append(judgement(line.instance, text=line.text or "", judge="j", scores=said))
+    facts = dict.fromkeys(judges, JudgeFacts(model="gpt-4"))
+    run = replace(
+        run,
+        index=AttemptIndex(run.index.path),
+        metrics=replaced(run.metrics, judges=facts),
+    )
+    found = of(run)
+    assert found.runs[0].without == WithoutJudges(judges=["j"], value=2 / 3, failed=2, alone=1)
+    assert found.answer.support[-2] == (
+        "Failures that only the judge j found, not validated against human labels: 1 of 2."
+    )
+    people = replaced(validation((0.9, True)), judge="j", reference=PEOPLE)
+    assert of(replace(run, validations=[people])).runs[0].without is None
 
 
 def test_recorded_answers_have_no_cost(tmp_path: Path) -> None:

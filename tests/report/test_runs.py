@@ -68,6 +68,23 @@ def test_a_quick_report_of_a_file_that_is_still_read_has_the_runs_saved_figures(
     assert rate() == (1, len(part))
 
 
+def test_a_run_may_go_on_from_anothers_answers(tmp_path: Path) -> None:
+    first = [attempt("a"), attempt("b", passed=False)]
+    lines = {
+        "plain": first,
+        "feedback": [*first, attempt("b", 0, 2)],
+        "other": [replaced(first[0], text="another answer"), first[1]],
+    }
+    folders = [RunFolder(tmp_path, name) for name in lines]
+    for folder, name in zip(folders, lines, strict=True):
+        reported_run(folder.path, name, lines[name])
+        write_json(folder.manifest, {"schema_version": 1, "run": name, "task": "sums"})
+        folder.write_config(run_file())
+    options = ComparisonOptions(score="")
+    assert report_on(folders, options).continuing == [("feedback", "plain")]
+    assert report_on(folders, options, texts=False).continuing == []
+
+
 @pytest.mark.parametrize(
     ("names", "start"),
     [
@@ -102,7 +119,8 @@ def test_any_names_have_a_common_start(names: list[str]) -> None:
 def test_runs_and_their_comparison_lose_it(tmp_path: Path) -> None:
     names = ["glue.zero", "glue.four"]
     runs = [reported_run(tmp_path / name, name, [attempt("a")]) for name in names]
-    short = shortened(Reported(runs, compared(runs)))
+    short = shortened(Reported(runs, compared(runs), continuing=[("glue.four", "glue.zero")]))
+    assert short.continuing == [("four", "zero")]
     assert [run.name for run in short.runs] == ["zero", "four"]
     assert short.comparison
     assert (short.comparison.baseline, short.comparison.others[0].run) == ("zero", "four")

@@ -22,6 +22,11 @@ export interface Failure {
   filter: Record<string, string>;
 }
 
+interface Times { median: number; p95: number }
+
+/** What the verdicts are without the judges that were not validated. */
+interface WithoutJudges { judges: string[]; value: number | null; failed: number; alone: number }
+
 export interface RunOverview {
   name: string;
   full_name: string;
@@ -39,12 +44,14 @@ export interface RunOverview {
   scores: ScoreOfRun[];
   failures: Failure[];
   n_failed: number;
+  without: WithoutJudges | null;
   not_judged: number;
   outcomes: Record<string, number>;
   cost_usd: number | null;
   computed_usd: number;
   cost_per_solved_usd: number | null;
-  latency_s: { median: number; p95: number } | null;
+  latency_s: Times | null; // of a call
+  sample_s: Times | null; // of a sample's calls in all its rounds
   calls: number;
 }
 

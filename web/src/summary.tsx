@@ -103,11 +103,34 @@ export function Rates({ overview }: { overview: Overview }) {
   const models = new Set(runs.map((run) => run.model));
   const marked = (run: RunOverview) => run.marks.filter((mark) => runs.some((each) => !each.marks.includes(mark)));
   const title = measures.length === 1 ? measures[0]! : "Rates";
+  const judges = [...new Set(runs.flatMap((run) => run.without?.judges ?? []))];
+  const rounds = runs.some(({ latency_s, sample_s }) => latency_s?.median !== sample_s?.median);
+  const time = (run: RunOverview, of: RunOverview["latency_s"]) => (run.recorded || !of ? "-" : seconds(of.median));
+  const p95 = (of: RunOverview["latency_s"]) => (of ? `95th percentile: ${seconds(of.p95)}` : undefined);
+  const facts: FactOf[] = [
+    ...(judges.length ? [{
+      name: `without ${judges.length > 1 ? "judges" : "the judge"} ${judges.join(", ")}, not validated`, width: "8rem",
+      title: () => "The pass rate without a judge that was not validated against human labels, and the failures that nothing else found",
+      of: ({ without }: RunOverview) => without && <>{without.value === null ? "nothing else judges" : percent(without.value)} <small>drops {counted(without.alone)} of {several(without.failed, "failure")}</small></>,
+    }] : []),
+    { name: "n", width: "2.5rem", title: () => "judged samples", of: (run) => <>{counted(run.rate?.n ?? 0)}{run.planned !== null && run.planned > run.samples && <small> of {counted(run.planned)}</small>}</> },
+    {
+      name: "cost", width: "4.5rem",
+      title: (run) => (run.cost_per_solved_usd === null ? undefined : `${dollars(run.cost_per_solved_usd)} per passed sample`),
+      of: (run) => (run.recorded ? "recorded" : run.cost_usd === null ? "unknown" : `${run.computed_usd ? "≈" : ""}${dollars(run.cost_usd)}`),
+    },
+    { name: "median time per uncached call", width: "6.5rem", title: (run) => p95(run.latency_s), of: (run) => time(run, run.latency_s) },
+    ...(rounds ? [{
+      name: "median time per sample, all rounds", width: "6.5rem",
+      title: (run: RunOverview) => p95(run.sample_s), of: (run: RunOverview) => time(run, run.sample_s),
+    }] : []),
+  ];
   return (
     <Section id="rates" title={title.charAt(0).toUpperCase() + title.slice(1)}>
-      <ul class="rates">
+      <ul class="rates" style={{ "--facts": facts.map(({ width }) => width).join(" ") }}>
         <li class="heads" aria-hidden="true">
-          <span /><span>with 95% interval</span><span class="rate" /><span title="judged samples">n</span><span>cost</span><span>median time per uncached call</span>
+          <span /><span>with 95% interval{baseline && runs.length > 1 && "; hollow: the baseline"}</span><span class="rate" />
+          {facts.map(({ name }) => <span key={name}><T t={name} /></span>)}
         </li>
         {runs.map((run) => (
           <li key={run.name}>
@@ -122,11 +145,9 @@ export function Rates({ overview }: { overview: Overview }) {
             {/* The banner already says what holds for all runs. */}
             <Dot {...(run.rate ?? NOTHING)} mark={baseline?.rate?.value} hollow={run === baseline} axis={axis} />
             <span class="rate"><Measured {...(run.rate ?? NOTHING)} unit={run.unit} /></span>
-            <Fact name="n">{counted(run.rate?.n ?? 0)}{run.planned !== null && run.planned > run.samples && <small> of {counted(run.planned)}</small>}</Fact>
-            <Fact name="cost" title={run.cost_per_solved_usd === null ? undefined : `${dollars(run.cost_per_solved_usd)} per passed sample`}>
-              {run.recorded ? "recorded" : run.cost_usd === null ? "unknown" : `${run.computed_usd ? "≈" : ""}${dollars(run.cost_usd)}`}
-            </Fact>
-            <Fact name="median time per uncached call" title={run.latency_s ? `95th percentile: ${seconds(run.latency_s.p95)}` : undefined}>{run.recorded || !run.latency_s ? "-" : seconds(run.latency_s.median)}</Fact>
+            {facts.map(({ name, title, of }) => (
+              <span class="fact" key={name} title={title(run)}><span class="factname"><T t={name} /> </span>{of(run)}</span>
+            ))}
           </li>
         ))}
         <li class="heads" aria-hidden="true"><span /><Axis ticks={ticks} ends={axis} /></li>
@@ -136,9 +157,8 @@ export function Rates({ overview }: { overview: Overview }) {
   );
 }
 
-function Fact({ name, title, children }: { name: string; title?: string; children: ComponentChildren }) {
-  return <span class="fact" title={title}><span class="factname">{name} </span>{children}</span>;
-}
+/** A column of facts about the runs, beside their rates. */
+interface FactOf { name: string; width: string; title: (run: RunOverview) => string | undefined; of: (run: RunOverview) => ComponentChildren }
 
 /** A row of a matrix: its name, its cells, and what the columns sort by, from the name on. */
 type MatrixRow = [name: ComponentChildren, cells: ComponentChildren[], keys: (string | number | null)[]];

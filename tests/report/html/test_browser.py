@@ -16,7 +16,9 @@ import msgspec
 import pytest
 from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect, sync_playwright
 
+from harness.analysis.metrics import JudgeFacts
 from harness.analysis.run_comparison import ComparisonOptions
+from harness.analysis.summary import latencies
 from harness.records import Score
 from harness.report.figure import config
 from harness.report.figures import figures
@@ -195,6 +197,36 @@ def test_rates_share_an_axis_with_the_best_first(two: Path, opened: Opened) -> N
         assert middle == pytest.approx(rate, abs=0.01)
     lines.nth(0).locator(".who a").click()
     expect(found(page)).to_have_text("4 samples of 2 instances")
+
+
+def test_rates_stand_beside_those_without_a_judge_and_the_times(
+    tmp_path: Path, opened: Opened
+) -> None:
+    before, after = two_runs(tmp_path)
+    judges = {"kind": RegisteredJudge({"name": "yes_no"}, decides=True)}
+    write_register(before.index.path.parent, Register(judged=("ok",), judges=judges))
+    one = attempt("sum/0")
+    judgement = Judgement(
+        1, "kind", "sum/0", 0, 1, text_hash(one.text or ""), "ok", 0.0, 1.0,
+        {"kind.strict": Score(False, False)},
+    )  # fmt: skip
+    with JsonLinesWriter(before.index.path.with_name(JUDGEMENTS)) as writer:
+        writer.append(judgement)
+    before = replace(
+        before,
+        index=AttemptIndex(before.index.path),
+        metrics=msgspec.structs.replace(before.metrics, judges={"kind": JudgeFacts()}),
+    )
+    after = replace(after, sample_times=latencies([2.0]))
+    page = opened(write(tmp_path / "r.html", [before, after], figures=[]))
+    heads = page.locator(".rates li.heads").first
+    expect(heads).to_contain_text("hollow: the baseline")
+    expect(heads).to_contain_text("without the judge kind, not validated")
+    facts = [page.locator(".rates li:not(.heads)").nth(at).locator(".fact") for at in (0, 1)]
+    expect(facts[1].first).to_contain_text("50% drops 1 of 1 failure")
+    for of, call, sample in ((facts[0], "1.0 s", "2.0 s"), (facts[1], "1.0 s", "1.0 s")):
+        expect(of.nth(-2)).to_have_text(f"median time per uncached call {call}")
+        expect(of.last).to_have_text(f"median time per sample, all rounds {sample}")
 
 
 def several_reasons(folder: Path) -> list[ReportedRun]:
