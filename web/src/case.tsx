@@ -3,10 +3,10 @@
 import { type Change, diffWordsWithSpace } from "diff";
 import type { ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import { type Attempt, type Constraint, type Cut, type Entry, type Index, kindOf, type Overview, type Score, SIGNS, VERDICTS } from "./model";
+import { asked as asking, type Attempt, type Constraint, type Cut, type Entry, type Index, kindOf, type Message, type Overview, type Score, SIGNS, VERDICTS } from "./model";
 import type { Found, Source } from "./source";
 import { close, go, type State } from "./state";
-import { Block, counted, dollars, full, pattern, seconds, several, T, visible } from "./text";
+import { Block, counted, dollars, full, isReason, pattern, seconds, several, T, visible, wordsOf } from "./text";
 
 type Rounds = Map<number, Attempt>;
 
@@ -50,6 +50,7 @@ export function CaseView({ index, overview, state, found, source, version }: Sho
     if (state.at) document.querySelector(".others ~ * [data-asked], .rounds > [data-asked]:not(:first-child)")?.scrollIntoView({ behavior: "instant" });
   }, [name, state.sample, entry === undefined]);
 
+  const find = useMemo(() => pattern(wordsOf(state.q)), [state.q]);
   const place = found?.place(name, state.sample) ?? -1;
   const beside = (by: number) => (place < 0 ? undefined : found?.get(place + by));
   const step = (by: number) => {
@@ -89,7 +90,7 @@ export function CaseView({ index, overview, state, found, source, version }: Sho
       )}
       {entry && there && (
         <>
-          <h1 class="case" ref={title} tabIndex={-1} dir="auto"><T t={name} /></h1>
+          <h1 class="case" ref={title} tabIndex={-1} dir="auto"><T t={name} find={find} /></h1>
           <ul class="chips">
             {chips.map(([label, group, meaning]) => <li key={label}><T t={label} /> <b><T t={group} /></b>{meaning && <> (<T t={meaning} />)</>}</li>)}
             {index.samples > 1 && <li>sample <b>{state.sample}</b></li>}
@@ -109,15 +110,17 @@ export function CaseView({ index, overview, state, found, source, version }: Sho
               ))}
             </div>
           )}
-          <Sample index={index} state={state} entry={entry} runs={chosen} hint={hint} source={source} />
+          <Sample index={index} state={state} entry={entry} runs={chosen} {...{ find, hint, source }} />
         </>
       )}
     </div>
   );
 }
 
-function Sample({ index, state, entry, runs, hint, source }: { index: Index; state: State; entry: Entry; runs: number[]; hint: string; source: Source }) {
-  const find = useMemo(() => pattern([state.q]), [state.q]);
+interface SampleShown { index: Index; state: State; entry: Entry; runs: number[]; find: RegExp | null; hint: string; source: Source }
+
+/** The compared answers, then what they were asked and should be, then the other rounds. */
+function Sample({ index, state, entry, runs, find, hint, source }: SampleShown) {
   const found = runs.map((run): Rounds =>
     new Map(entry.attempts.filter((one) => one.run === run && one.sample === state.sample).map((one) => [one.round, one])),
   );
@@ -143,6 +146,9 @@ function Sample({ index, state, entry, runs, hint, source }: { index: Index; sta
         key={`${side} ${round}`}
         {...{ index, find, title, side, round, hint, against: against(side, round), between: alone ? "both" : side === former ? "before" : "after" }}
         attempt={found[side]!.get(round)!}
+        repliesTo={alone ? undefined : found[side]!.get(round - 1)?.feedback}
+        ends={alone || !found[side]!.has(round + 1)}
+        reason={state.reason}
         recorded={run.recorded}
         line={source.line && (() => source.line!(run.name, state.open!, state.sample, round))}
         asked={last > 1 && round === state.at && (alone || run.name === state.of)}
@@ -180,28 +186,31 @@ function Sample({ index, state, entry, runs, hint, source }: { index: Index; sta
             ))}
           </ul>
         )}
+        {comparable && (
+          <span>
+            <button type="button" aria-pressed={state.diff === "1"} onClick={() => go({ diff: state.diff ? "" : "1" })}>
+              {alone ? "Mark the changes between rounds" : "Mark the differences"}
+            </button>
+            {state.diff && <small><del>{alone ? "removed" : <>only <T t={name(former)} /></>}</del> <ins>{alone ? "added" : <>only <T t={name(1 - former)} /></>}</ins></small>}
+          </span>
+        )}
+        <button type="button" class="quiet" onClick={() => show(document.getElementById("prompts"))}>To the prompt</button>
       </div>
-      <Prompts {...{ index, entry, runs, found, find }} />
+      {alone ? (
+        <div class="rounds">{rounds.filter((round) => found[0]!.has(round)).map((round) => attempt(0, round))}</div>
+      ) : (
+        // The compared attempts come first, side by side, although their rounds may differ.
+        row(runs.map((_, side) => (counts[side] ? attempt(side, counts[side]) : missing(side, 1))), "first")
+      )}
       {entry.references && (
         <section class="prompt reference">
           <header><h3>{entry.references.length > 1 ? "Reference answers" : "Reference answer"}</h3></header>
           {entry.references.map((text, at) => <Part key={at}><Block text={text} find={find} /></Part>)}
         </section>
       )}
-      {comparable && (
-        <div class="tools">
-          <button type="button" aria-pressed={state.diff === "1"} onClick={() => go({ diff: state.diff ? "" : "1" })}>
-            {alone ? "Mark the changes between rounds" : "Mark the differences"}
-          </button>
-          {state.diff && <small><del>{alone ? "removed" : <>only <T t={name(former)} /></>}</del> <ins>{alone ? "added" : <>only <T t={name(1 - former)} /></>}</ins></small>}
-        </div>
-      )}
-      {alone ? (
-        <div class="rounds">{rounds.filter((round) => found[0]!.has(round)).map((round) => attempt(0, round))}</div>
-      ) : (
+      <Prompts {...{ index, entry, runs, found, find }} />
+      {!alone && (
         <>
-          {/* The compared attempts come first, side by side, although their rounds may differ. */}
-          {row(runs.map((_, side) => (counts[side] ? attempt(side, counts[side]) : missing(side, 1))), "first")}
           {last > 1 && <h3 class="others">The other rounds</h3>}
           {rounds.map((round) => {
             const others = found.map((each, side) => each.has(round) && counts[side] !== round);
@@ -222,9 +231,12 @@ function Sample({ index, state, entry, runs, hint, source }: { index: Index; sta
 }
 
 function toRound(side: number, round: number) {
-  const attempt = document.querySelector<HTMLElement>(`[data-side="${side}"][data-round="${round}"]`);
-  attempt?.scrollIntoView({ behavior: "instant" });
-  attempt?.focus({ preventScroll: true });
+  show(document.querySelector<HTMLElement>(`[data-side="${side}"][data-round="${round}"]`));
+}
+
+function show(element: HTMLElement | null) {
+  element?.scrollIntoView({ behavior: "instant" });
+  element?.focus({ preventScroll: true });
 }
 
 function Prompts({ index, entry, runs, found, find }: { index: Index; entry: Entry; runs: number[]; found: Rounds[]; find: RegExp | null }) {
@@ -233,17 +245,19 @@ function Prompts({ index, entry, runs, found, find }: { index: Index; entry: Ent
   const same = new Set(there.map((side) => numbers[side])).size < 2;
   const prompts = same ? there.slice(0, 1) : there;
   return (
-    <div class="columns" data-columns={prompts.length || 1}>
+    <div id="prompts" class="columns" data-columns={prompts.length || 1} tabIndex={-1}>
       {prompts.map((side) => {
         const messages = entry.prompts[numbers[side]!]!;
+        const shown = asking(messages);
+        const earlier = messages.filter((message) => !shown.includes(message)); // such as few-shot examples
         const alone = messages.length === 1 && messages[0]![0] === "user";
-        const earlier = messages.length > 2 ? messages.slice(0, -1) : []; // such as few-shot examples
-        const message = ([role, text]: [string, Cut], at: number) => <Part key={at} title={alone ? undefined : role}><Block text={text} find={find} /></Part>;
+        const message = ([role, text]: Message, at: number) => <Part key={at} title={alone ? undefined : role}><Block text={text} find={find} /></Part>;
         return (
           <section class="prompt" key={side}>
             <header><h3>{same ? "Prompt" : <>Prompt of <T t={index.runs[runs[side]!]!.name} /></>}</h3></header>
-            {earlier.length > 0 && <Part><details><summary>{several(earlier.length, "message")} before</summary>{earlier.map(message)}</details></Part>}
-            {messages.slice(earlier.length).map(message)}
+            {shown.slice(0, -1).map(message)}
+            {earlier.length > 0 && <Part><details><summary>{several(earlier.length, "message")} before the last</summary>{earlier.map(message)}</details></Part>}
+            {shown.slice(-1).map(message)}
           </section>
         );
       })}
@@ -256,7 +270,7 @@ function Part({ title, children }: { title?: string; children: ComponentChildren
 }
 
 function Folded({ title, text, find }: { title: string; text: Cut; find?: RegExp | null }) {
-  return <details><summary><T t={title} /></summary><Block text={text} find={find} /></details>;
+  return <details open={Boolean(find) && full(text).search(find!) >= 0}><summary><T t={title} /></summary><Block text={text} find={find} /></details>;
 }
 
 interface AttemptShown {
@@ -272,6 +286,12 @@ interface AttemptShown {
   recorded: boolean;
   against: Cut | undefined;
   between: string;
+  /** The feedback that the attempt replies to, unless its round is shown above. */
+  repliesTo: Cut | undefined;
+  /** Whether no later round shows the attempt's own feedback. */
+  ends: boolean;
+  /** The reason that the list is filtered by, whose scores come first. */
+  reason: string;
   /** Asks for the attempt's line in the run's file. */
   line?: () => Promise<object>;
 }
@@ -288,7 +308,7 @@ function Recorded({ line }: { line: () => Promise<object> }) {
   );
 }
 
-function AttemptView({ index, attempt, title, side, round, find, asked, compared, recorded, hint, against, between, line }: AttemptShown) {
+function AttemptView({ index, attempt, title, side, round, find, asked, compared, recorded, hint, against, between, repliesTo, ends, reason, line }: AttemptShown) {
   const [chosen, setChosen] = useState<string[]>([]);
   // One kind of mark at a time: places of a check, or differences.
   const places = against === undefined ? chosen : [];
@@ -302,6 +322,8 @@ function AttemptView({ index, attempt, title, side, round, find, asked, compared
   const kind = kindOf(attempt.verdict);
   const { text, reasoning, error, feedback, extracted, scores = [], judges = [] } = attempt;
   const unparseable = outcome === "unparseable";
+  const ofReason = reasonOf(reason);
+  const inOrder = [...scores.filter(ofReason), ...scores.filter((score) => !ofReason(score))];
   const marked = places.length ? pattern(places) : find;
   return (
     <article
@@ -332,15 +354,16 @@ function AttemptView({ index, attempt, title, side, round, find, asked, compared
           {attempt.extraction && <p class="note">Found by <T t={full(attempt.extraction)} /></p>}
         </Part>
       )}
+      {repliesTo && <Part title={`Prompt of this round: feedback on round ${round - 1}`}><Block text={repliesTo} find={find} /></Part>}
       {scores.length > 0 && (
         <Part title="Scores">
           <ul class="scores">
-            {scores.map((score) => <ScoreView key={score.name} {...{ score, find, places, answer: full(text) }} onPlaces={mark} />)}
+            {inOrder.map((score) => <ScoreView key={score.name} {...{ score, find, places, answer: full(text), reason: ofReason(score) ? reason : "" }} onPlaces={mark} />)}
           </ul>
         </Part>
       )}
       {judges.map((judge) => <JudgeView key={judge.name} judge={judge} said={index.runs[attempt.run]?.judges?.[judge.name]} find={find} />)}
-      {feedback && <Part title="Feedback"><Block text={feedback} find={find} /></Part>}
+      {feedback && ends && <Part title="Feedback"><Block text={feedback} find={find} /></Part>}
       <Part><Facts attempt={attempt} recorded={recorded} /></Part>
       {line ? <Part><Recorded line={line} /></Part> : attempt.request && <Part><Folded title="Request, without the prompt" text={attempt.request} /></Part>}
     </article>
@@ -369,20 +392,36 @@ function Difference({ text, against, between }: { text: Cut; against: Cut; betwe
   );
 }
 
-interface ScoreShown { score: Score; find: RegExp | null; answer: string; places: string[]; onPlaces: (places: string[]) => void }
+/** Whether a score is about a reason for failures. */
+function reasonOf(reason: string): (score: Score) => boolean {
+  const is = isReason(reason);
+  return ({ name, reason: own, passed, constraints = [] }) =>
+    passed === false && (is(name) || is(`${name}: ${full(own)}`) || constraints.some((one) => isMissed(reason)(one)) || reason.startsWith(`${name}: `));
+}
 
-function ScoreView({ score, find, answer, places, onPlaces }: ScoreShown) {
-  const { value, passed, reason, details, constraints = [] } = score;
+/** Whether a constraint is not met, and a reason for failures is about it. */
+function isMissed(reason: string): (constraint: Constraint) => boolean {
+  const [, what] = /(?:^|: )not met: (.*)$/su.exec(reason) ?? [];
+  const is = isReason(what ?? "");
+  return ([text, passed]) => passed === false && is(full(text));
+}
+
+interface ScoreShown { score: Score; find: RegExp | null; answer: string; reason: string; places: string[]; onPlaces: (places: string[]) => void }
+
+function ScoreView({ score, find, answer, reason: filtered, places, onPlaces }: ScoreShown) {
+  const { value, passed, reason, details } = score;
+  const missed = isMissed(filtered);
+  const constraints = (score.constraints ?? []).toSorted((one, other) => Number(missed(other)) - Number(missed(one)));
   const brief = full(details).length > 0 && full(details).length < 60;
   const own = constraints.length ? [] : placesOf([reason ?? "", null, "", "", ""], answer);
   const verdict = passed === undefined ? (value === null ? -1 : null) : passed ? 1 : 0;
   return (
-    <li>
+    <li data-filtered={filtered ? "" : undefined}>
       <div class="said-of" dir="auto">
         {verdict === null ? <span class="verdict" /> : <span class={`verdict ${kindOf(verdict)}`} role="img" aria-label={VERDICTS[verdict]}>{SIGNS[verdict]}</span>}
         <b><T t={score.name} /></b>
         {value === null ? <span>not judged</span> : typeof value === "number" && <span>{Number(value.toPrecision(4))}</span>}
-        {brief && <span class="detail"><T t={full(details)} /></span>}
+        {brief && <span class="detail"><T t={full(details)} find={find} /></span>}
         <Places {...{ own, places, onPlaces }} />
       </div>
       {reason && <Block text={reason} find={find} />}

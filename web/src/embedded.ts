@@ -1,10 +1,10 @@
 /* The report's own data: compressed elements of the file, unpacked when they are needed. */
 
-import type { AttemptText, Case, CaseCell, Entry, Index, Overview, Verdict } from "./model";
-import { VERDICTS } from "./model";
+import type { AttemptText, Case, CaseCell, Cut, Entry, Index, Overview, Verdict } from "./model";
+import { asked, VERDICTS } from "./model";
 import type { Found, Source } from "./source";
 import type { State } from "./state";
-import { full } from "./text";
+import { full, wordsOf } from "./text";
 
 const parsed = new Promise<void>((resolve) => {
   if (document.readyState !== "loading") resolve();
@@ -119,25 +119,32 @@ class Archive {
   }
 
   async find(state: State, tell: (found: Found) => void, search: { stopped: boolean }) {
-    const query = state.q.toLowerCase();
+    const words = wordsOf(state.q);
+    const query = words.join(" ");
     if (!query || this.#hits?.query === query) {
       return tell(this.#chosen(state, query ? this.#hits!.rows : null, 1, false));
     }
     const hits = new Uint8Array(this.packed.rows.snippet.length);
     const { chunk, place, name } = this.packed.instances;
     const chunks = (chunk.at(-1) ?? -1) + 1;
-    // If the JSON of a chunk does not contain the text, none of its texts does. Most chunks
-    // therefore need not be parsed.
-    const inJson = JSON.stringify(query).slice(1, -1);
+    const inJson = new Map(words.map((word) => [word, JSON.stringify(word).slice(1, -1)]));
     tell(this.#chosen(state, hits, 0, true));
     let told = performance.now();
     let instance = 0;
     for (let number = 0; number < chunks; number++) {
       const text = await unpacked(`chunk-${number}`);
       if (search.stopped) return tell(this.#chosen(state, hits, number / chunks, false));
-      const entries = text.toLowerCase().includes(inJson) ? (JSON.parse(text) as PackedEntry[]) : null;
+      const lower = text.toLowerCase();
+      // If the JSON of a chunk does not contain a word, none of its texts does. Most chunks
+      // therefore need not be parsed.
+      const missing = new Set(words.filter((word) => !lower.includes(inJson.get(word)!)));
+      let entries: PackedEntry[] | undefined;
       for (; instance < name.length && chunk[instance] === number; instance++) {
-        this.#mark(instance, entries?.[place[instance]!], query, hits);
+        const inName = name[instance]!.toLowerCase();
+        const wanted = words.filter((word) => !inName.includes(word));
+        if (wanted.some((word) => missing.has(word))) continue;
+        entries ??= wanted.length ? (JSON.parse(text) as PackedEntry[]) : undefined;
+        this.#mark(instance, entries?.[place[instance]!], wanted, hits);
       }
       if (performance.now() - told > 150) {
         tell(this.#chosen(state, hits, (number + 1) / chunks, true));
@@ -149,13 +156,13 @@ class Archive {
     tell(this.#chosen(state, hits, 1, false));
   }
 
-  /** Mark the attempts of an instance that contain the text. */
-  #mark(instance: number, entry: PackedEntry | undefined, wanted: string, hits: Uint8Array) {
+  /** Mark the attempts of an instance whose texts contain all words, few-shot examples aside. */
+  #mark(instance: number, entry: PackedEntry | undefined, words: string[], hits: Uint8Array) {
     const [from, to] = this.#rowsOf(instance);
-    const has = (text?: Parameters<typeof full>[0]) => full(text).toLowerCase().includes(wanted);
-    if (has(this.packed.instances.name[instance])) return hits.fill(1, from, to);
+    if (!words.length) return hits.fill(1, from, to);
     if (!entry) return;
-    const asked = entry.prompts.map((messages) => messages.some(([, text]) => has(text)));
+    const lower = (texts: (Cut | undefined)[]) => texts.map((text) => full(text).toLowerCase());
+    const prompts = entry.prompts.map((messages) => lower(asked(messages).map(([, text]) => text)));
     const { run, sample } = this.#rows;
     let prompt: number | undefined;
     for (let row = from; row < to; row++) {
@@ -163,8 +170,9 @@ class Archive {
       if (row === from || run[row] !== run[row - 1] || sample[row] !== sample[row - 1]) prompt = undefined;
       prompt = attempt.prompt ?? prompt;
       const { text, reasoning, feedback, error, scores = [] } = attempt;
-      const told = [text, reasoning, feedback, error, ...scores.flatMap((score) => [score.reason, score.details])];
-      if ((prompt !== undefined && asked[prompt]) || told.some(has)) hits[row] = 1;
+      const own = lower([text, reasoning, feedback, error, ...scores.flatMap((score) => [score.reason, score.details])]);
+      const texts = prompt === undefined ? own : [...own, ...prompts[prompt]!];
+      if (words.every((word) => texts.some((each) => each.includes(word)))) hits[row] = 1;
     }
   }
 

@@ -1,13 +1,13 @@
 /* The grid: a row per case, a column per run; its filters, its search and its order. */
 
 import { signal } from "@preact/signals";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { cellId, List } from "./list";
 import { type Case, type CaseCell, type Index, kindOf, type Overview, SIGNS, VERDICTS } from "./model";
 import type { Found } from "./source";
 import { go, gridLink, nothingChosen, nothingOpen, type State } from "./state";
 import { SortButton } from "./table";
-import { counted, several, T, visible } from "./text";
+import { counted, isReason, pattern, several, T, visible, wordsOf } from "./text";
 
 type Choices = [value: string, text: string][];
 
@@ -202,6 +202,14 @@ export function Grid({ index, overview, state, found, cancel }: { index: Index; 
       {content}
     </span>
   );
+  const find = useMemo(() => pattern(wordsOf(state.q)), [state.q]);
+  const ofReason = useMemo(() => isReason(state.reason), [state.reason]);
+  /** Why an attempt failed, beginning with the reason that the list is filtered by. */
+  const inOrder = ({ told, match }: CaseCell) => {
+    if (!state.reason || !match) return told;
+    const first = told.filter(ofReason);
+    return [...(first.length ? first : [state.reason]), ...told.filter((text) => !ofReason(text))];
+  };
   const asCompared = !state.score && (!state.round || state.round === String(index.compared?.round ?? "last"));
   const draw = (at: number) => {
     const one: Case | undefined = found?.get(at);
@@ -210,7 +218,7 @@ export function Grid({ index, overview, state, found, cancel }: { index: Index; 
     const meanings = one.groups.flatMap((group, at) => overview.groups[index.labels[at]?.name ?? ""]?.[group ?? ""] ?? []);
     const name = (
       <>
-        <b><T t={one.instance} /></b>
+        <b><T t={one.instance} find={find} /></b>
         <small>{index.samples > 1 && `sample ${one.sample}${groups && " · "}`}<span class="groups" title={meanings.length ? visible(meanings.join("; ")) : undefined}><T t={groups} /></span></small>
       </>
     );
@@ -222,7 +230,7 @@ export function Grid({ index, overview, state, found, cancel }: { index: Index; 
         const outcome = index.outcomes[cell.outcome]!;
         const change = asCompared ? one.changes[run] : null;
         const ofScore = cell.told.filter((text) => text.startsWith(`${state.score}:`));
-        const why = cell.verdict === 0 ? (state.score && ofScore.length ? ofScore : cell.told).join("; ") : "";
+        const why = cell.verdict === 0 ? (state.score && ofScore.length ? ofScore : inOrder(cell)).join("; ") : "";
         const kind = outcome !== "ok" && <><span class={outcome === "error" ? "badge" : "badge bad"}>{outcome}</span> </>;
         const marks = (
           <>
@@ -235,8 +243,8 @@ export function Grid({ index, overview, state, found, cancel }: { index: Index; 
           <>
             <Verdict cell={cell} />
             <span class="told">
-              {why && <span class="why" title={visible(why)}>{ofRun}{kind}{narrow.value && marks}<span class="failed"><T t={why} /></span></span>}
-              {!(why && narrow.value) && <span class="snippet">{!why && <>{ofRun}{kind}</>}{marks}<T t={cell.snippet} /></span>}
+              {why && <span class="why" title={visible(why)}>{ofRun}{kind}{narrow.value && marks}<span class="failed"><T t={why} find={find} /></span></span>}
+              {!(why && narrow.value) && <span class="snippet">{!why && <>{ofRun}{kind}</>}{marks}<T t={cell.snippet} find={find} /></span>}
             </span>
           </>
         );

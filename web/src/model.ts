@@ -175,8 +175,13 @@ export interface AttemptText {
   cached?: boolean;
 }
 export interface Attempt extends AttemptText { run: number; sample: number; round: number; outcome: number; verdict: Verdict }
+export type Message = [role: string, text: Cut];
+
+/** The messages that ask, without those before, such as few-shot examples. */
+export const asked = (messages: Message[]) => messages.filter(([role], at) => role === "system" || at === messages.length - 1);
+
 export interface Entry {
-  prompts: [role: string, text: Cut][][];
+  prompts: Message[][];
   references?: Cut[];
   attempts: Attempt[];
   groups: (string | null)[];

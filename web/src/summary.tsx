@@ -232,7 +232,9 @@ export function Failures({ overview }: { overview: Overview }) {
           const run = runs.findIndex((_, number) => found[number]?.example);
           const example = found[run]?.example;
           const hint = found.find((one) => one?.hint)?.hint;
-          const open: Partial<State> = example ? { open: example[0], sample: example[1], at: example[2], of: runs[run]!.name } : {};
+          const open: Partial<State> = example
+            ? { ...found[run]!.filter, ...lastRound(overview), open: example[0], sample: example[1], at: example[2], of: runs[run]!.name }
+            : {};
           return [
             <><T t={reason} />{hint && <small class="hint"><T t={hint} /></small>}</>,
             [

@@ -39,10 +39,22 @@ export function dollars(cost: number) {
   return `$${Number(cost.toFixed(digits)).toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits })}`;
 }
 
+const literal = (text: string) => text.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&");
+
 /** Any of these texts, in any case; null without texts. */
 export function pattern(wanted: string[]): RegExp | null {
-  const every = wanted.filter(Boolean).map((one) => one.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&"));
+  const every = wanted.filter(Boolean).sort((a, b) => b.length - a.length).map(literal);
   return every.length ? new RegExp(every.join("|"), "giu") : null;
+}
+
+/** The words of a search, each of which a text must have. */
+export const wordsOf = (query: string) => query.toLowerCase().split(/\s+/u).filter(Boolean);
+
+/** Whether a text is a reason (harness/analysis/failures.py) with the values that N and '…' stand for. */
+export function isReason(reason: string): (text: string) => boolean {
+  const values = literal(reason.replace(/…$/u, "")).replaceAll("N", "(?:\\d+|N)").replaceAll("'…'", "(?:'[^']*'|\"[^\"]*\")");
+  const found = new RegExp(`^${values}`, "u");
+  return (text) => reason !== "" && found.test(text.replace(/\s+/gu, " "));
 }
 
 /** A text with its hidden characters marked, and the searched ones highlighted. */

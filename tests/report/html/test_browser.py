@@ -266,8 +266,35 @@ def test_a_count_of_failures_is_that_of_the_samples_it_opens(
             links.nth(number).press("Enter")
             expect(found(page)).to_have_text(re.compile(rf"^{count} samples? of {count} inst"))
             expect(page.get_by_label("Reason of failure")).not_to_have_value("0")
-    failures.get_by_role("link", name="An example of").first.click()
+    failures.get_by_role("link", name="An example of: short").click()
+    expect(page.locator("#open h1")).to_have_text("b")  # which fails for nothing else
+    expect(page.locator(".at")).to_have_text("2 of 2")
+    page.get_by_role("button", name="Previous").click()
     expect(page.locator(".attempt .failed").first).to_be_visible()
+
+
+def test_the_reason_that_the_list_is_filtered_by_comes_first(
+    tmp_path: Path, opened: Opened
+) -> None:
+    listed = [{"constraint": "Has 7 rhymes.", "passed": False}]
+    scores = {
+        "exact": Score(False, False, "'x' is wrong"),
+        "words": Score(False, False, "12 words, not at most 9"),
+        "rules": Score(False, False, "", {"constraints": listed}),
+    }
+    run = reported_run(tmp_path, "run", [attempt("a", passed=False, scores=scores)])
+    page = opened(write(tmp_path / "r.html", [run], figures=[]))
+    why, scores_shown = page.locator(".rows .why"), page.locator(".scores > li")
+    for reason, first, score in (
+        ("words: N words, not at most N", "words: 12 words, not at most 9; exact: ", "words"),
+        ("not met: Has N rhymes.", "not met: Has 7 rhymes.; exact: ", "rules"),
+    ):
+        choose(page, "Reason of failure", reason)
+        expect(why).to_have_text(re.compile(rf"^{re.escape(first)}"))
+        cells(page, 0).first.click()
+        expect(scores_shown).to_have_count(3)
+        expect(scores_shown.first).to_contain_text(score)
+        page.get_by_role("button", name="Back to the list").click()
 
 
 def test_a_runs_failure_opens_that_runs_answer(tmp_path: Path, opened: Opened) -> None:
@@ -579,8 +606,9 @@ def test_searching_all_texts(two: Path, opened: Opened) -> None:
     for query, count in (
         ("SUM/3", "2 samples of 1 instance"),  # an id
         ("prompt of sum/1", "2 samples of 1 instance"),
-        ("sample 1, round 2", "6 samples of 6 instances"),  # an answer
-        ("wrong in round 1", "6 samples of 3 instances"),  # a reason
+        ("answer 1, sum/", "7 samples of 6 instances"),  # words of an answer and an id
+        ("1, SUM/3 answer", "1 sample of 1 instance"),  # in any order
+        ("wrong round sum/3", "2 samples of 1 instance"),  # a reason
         ("Try sum/5 again", "Nothing matches."),  # a feedback, but not of a last round
         ("constraint", "Nothing matches."),  # no name of a field
     ):
@@ -588,6 +616,21 @@ def test_searching_all_texts(two: Path, opened: Opened) -> None:
         expect(found(page)).to_have_text("12 samples of 6 instances")
         page.keyboard.type(query)
         expect(found(page)).to_have_text(count)
+
+
+def test_what_was_searched_is_marked(tmp_path: Path, opened: Opened) -> None:
+    thought = attempt("b", text="No.", reasoning="A well-known wolf.")
+    lines = [attempt("wolf/a", text="The well-known dog.", prompt="Of dogs."), thought]
+    run = reported_run(tmp_path, "run", lines)
+    page = opened(write(tmp_path / "r.html", [run], figures=[]), "#attempts?q=wolf+well-known")
+    expect(found(page)).to_have_text("2 samples of 2 instances")
+    expect(rows(page).locator("mark")).to_have_text(["wolf", "well-known"])
+    cells(page, 0).first.click()
+    expect(page.locator("h1 mark, article mark")).to_have_text(["wolf", "well-known"])
+    page.get_by_role("button", name="Next").click()
+    expect(page.locator("article mark").first).to_be_visible()  # in the reasoning, unfolded
+    page.goto(f"{page.url.partition('#')[0]}#attempts?open=wolf/a&sample=0&q=dogs+a")
+    expect(page.locator(".prompt mark")).to_have_text("dogs")
 
 
 # As soon as it can be: a search is over before Playwright has found the button.
@@ -811,7 +854,7 @@ def test_a_recorded_answer_has_neither_cost_nor_latency(tmp_path: Path, opened: 
 
 def test_two_runs_side_by_side(two: Path, opened: Opened) -> None:
     page = opened(two, "#attempts?open=sum/0&sample=1&of=after&at=1")
-    prompt, first, second = (page.locator(".columns").nth(at) for at in range(3))
+    first, prompt, second = (page.locator(".columns").nth(at) for at in range(3))
     expect(prompt).to_contain_text("Prompt of sum/0.")
     expect(prompt.locator("section")).to_have_count(1)  # the same for both
     after, before = (first.get_by_role("article").nth(at) for at in range(2))  # asked for first
@@ -826,7 +869,9 @@ def test_two_runs_side_by_side(two: Path, opened: Opened) -> None:
         expect(one).to_contain_text(f"Answer sum/0, sample 1, round {round_}.")
         expect(one).to_contain_text("10 in, 20 out")
     expect(other).to_contain_text("sum/0 is wrong in round 1")
-    expect(other.get_by_text("Try sum/0 again.")).to_be_visible()
+    expect(after.get_by_text("Try sum/0 again.")).to_be_visible()
+    expect(after).to_contain_text("Prompt of this round: feedback on round 1")
+    expect(other).not_to_contain_text("Try sum/0 again.")
     where = "articles => articles.map(a => a.getBoundingClientRect()).map(({x, y}) => [x, y])"
     (left, top), (right, same) = first.get_by_role("article").evaluate_all(where)
     assert left < right
@@ -976,6 +1021,22 @@ def test_the_messages_before_the_last_are_folded(tmp_path: Path, opened: Opened)
     expect(prompt.first).to_be_hidden()
     page.get_by_text("2 messages before").click()
     expect(prompt).to_have_text(texts)
+    page.get_by_role("button", name="Back to the list").click()
+    for query, count in (("the question", "1 sample of 1 instance"), ("its", "Nothing matches.")):
+        page.locator("#query").fill(query)
+        expect(found(page)).to_have_text(count)
+
+
+def test_the_answer_comes_before_the_prompt(two: Path, opened: Opened) -> None:
+    page = opened(two, "#attempts?open=sum/0&sample=0")
+    answer, prompt = page.locator("article .text").first, page.locator(".prompt .text").first
+    above, below = answer.bounding_box(), prompt.bounding_box()
+    assert above
+    assert below
+    assert above["y"] < below["y"]
+    page.set_viewport_size({"width": 400, "height": 400})
+    page.get_by_role("button", name="To the prompt").click()
+    expect(prompt).to_be_in_viewport()
 
 
 def test_an_attempt_shows_its_request(tmp_path: Path, opened: Opened) -> None:
@@ -1123,7 +1184,8 @@ def test_an_attack_in_a_search_is_a_search(hostile: Path, opened: Opened) -> Non
     page.locator("#query").fill("<img src=x ONERROR")
     expect(found(page)).to_have_text("1 sample of 1 instance")
     rows(page).first.locator(".id").click()
-    expect(page.locator("article mark").first).to_have_text("<img src=x onerror")
+    for word in ("<img", "src=x", "onerror"):
+        expect(page.locator("article mark", has_text=word).first).to_be_visible()
     page.goto(f"{hostile.as_uri()}#attempts?q={quote('</script><script>window.pwned=1')}")
     expect(found(page)).to_have_text(re.compile(r"^\d+ samples?"))
     assert page.evaluate("window.pwned") is None
