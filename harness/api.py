@@ -172,6 +172,7 @@ def run_all(
 
     Returns:
         The runs by variant, or by "" if the file has none. As in `run`, they may be incomplete.
+        Variants that never started because the budget was spent are omitted.
 
     Raises:
         HarnessError: If a run cannot start or continue. All replies so far are saved.
@@ -214,7 +215,6 @@ async def arun_all(
 async def _run_all(
     display: Display, file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]
 ) -> dict[str, RunResult]:
-    settings = Settings()
     base, runs = read_runs(
         file,
         model=options.get("model", ""),
@@ -223,7 +223,7 @@ async def _run_all(
     )
     base = options.get("name") or base
     if options.get("fresh"):
-        base = fresh_base(settings.runs_dir, base, list(runs))
+        base = fresh_base(Settings().runs_dir, base, list(runs))
     only = options.get("variant", "")
     refuse_unknown(only, runs, f"The run file has no variant {only!r}.")
     return await _execute(display, runs, base, options.get("rescore", False), only)
@@ -239,7 +239,7 @@ async def _execute(
 ) -> dict[str, RunResult]:
     """Execute the runs of all variants, or of the variant ``only``, and return their results.
 
-    ``base`` is the first part of their names. ``begin`` is called before the first run starts.
+    Their names begin with ``base``. ``begin`` is called before the first run starts.
     """
     with Resources(Settings()) as resources:
         chosen = {name: run for name, run in runs.items() if only in ("", name)}
@@ -253,7 +253,7 @@ async def _execute(
                     raise KeyboardInterrupt
                 if result.ended == "budget":
                     break
-    return {variant: RunResult(job.folder) for variant, job in jobs.items()}
+    return {name: RunResult(job.folder) for name, job in jobs.items() if job.folder.exists()}
 
 
 @_strict(EvaluateOptions)

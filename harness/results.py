@@ -221,7 +221,10 @@ _SUITE_ROWS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, repr=False)
 class EvaluationResult(_TableResult):
-    """The runs of an evaluation by "TASK.MODEL", one per model and benchmark."""
+    """The runs of an evaluation by "TASK.MODEL", one per model and benchmark.
+
+    If the budget was spent before a run started, that run is omitted.
+    """
 
     runs: Mapping[str, RunResult]
 

@@ -18,6 +18,7 @@ import pytest
 
 import harness
 from harness.errors import ConfigError, DataMissing, RunConflict
+from harness.mock import MockServer
 from harness.plugins import _registered
 from harness.store.run_folder import RunFolder
 from tests.conftest import Sums
@@ -137,6 +138,22 @@ def test_a_file_with_variants_has_several_runs_which_can_be_compared() -> None:
     assert harness.run(several, variant="two", progress=False).name == "run.two"
     with pytest.raises(ConfigError, match="no variant 'three'"):
         harness.run(several, variant="three")
+
+
+def test_variants_that_a_spent_budget_left_unstarted_are_not_in_the_result() -> None:
+    price = {"input": 1.0, "output": 1000.0}
+    Path("rows.jsonl").write_text('{"prompt": "a", "target": "yes"}')
+    with MockServer() as server:
+        model = {"backend": "openai", "name": "m", "base_url": server.base_url, "price": price}
+        more = {"decoding": {"max_tokens": 100}, "budget": {"usd": 0.0001}}
+        task = {"name": "jsonl", "path": "rows.jsonl", "checks": ["exact_match"]}
+        variants = {"a": {}, "b": {"samples": 2}}
+        several = {"task": task, "model": model, "variants": variants, **more}
+        assert list(harness.run_all(several, progress=False)) == ["a"]
+        enough = {"budget.usd": 5}
+        runs = harness.run_all(several, overrides=enough, progress=False)
+        assert {name: run.metrics.n_samples for name, run in runs.items()} == {"a": 1, "b": 2}
+        assert list(harness.run_all(several, progress=False)) == ["a", "b"]
 
 
 def test_a_run_is_true_to_its_bounds() -> None:
