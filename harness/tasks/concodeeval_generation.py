@@ -163,10 +163,16 @@ class ConCodeEvalGeneration(ConCodeEval):
         return _unread(no_block=True)
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return feedback that calls the sample valid or says which constraints it violates."""
-        if scores["valid"].passed:
+        """Return feedback that calls the sample valid or says which constraints it violates.
+
+        If the sample could not be checked, the feedback asks for a simpler one.
+        """
+        valid = scores["valid"]
+        if valid.value is None:
+            return "The sample could not be checked. Please write a simpler one, in the same form."
+        if valid.passed:
             return "That sample is valid."
-        said = f"The sample does not obey the schema: {scores['valid'].reason}."
+        said = f"The sample does not obey the schema: {valid.reason}."
         return f"{said} Please write it again, in the same form."
 
     def reference(self, instance: One) -> str | None:

@@ -151,15 +151,20 @@ class IFEvalTask:
         return self.score(instance, "")
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return which instructions the answer does not follow, and why, or that it follows all."""
-        found = scores.get(STRICT)
+        """Return which instructions the answer does not follow, and why.
+
+        If it follows all, or could not be checked, the feedback says so.
+        """
+        found = scores[STRICT]
+        if found.value is None:
+            return "Your answer could not be checked. Please answer again, in a simpler form."
+        if found.passed:
+            return "Your answer follows all instructions."
         failed = [
             f"- {one['id']}: {one['reason']}"
-            for one in (found.details.get("instructions", ()) if found else ())
+            for one in found.details["instructions"]
             if not one["strict"]
         ]
-        if not failed:
-            return "Your answer follows all instructions."
         said = "Your answer does not follow these instructions yet:"
         return "\n".join([said, *failed, "Please write the whole answer again."])
 

@@ -253,8 +253,13 @@ class JSONSchemaBenchTask:
         return found
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return feedback that says whether the value is right and, if not, asks for another."""
+        """Return feedback that says whether the value is right and, if not, asks for another.
+
+        If the value could not be checked, the feedback asks for a simpler one.
+        """
         found = next(score for name, score in scores.items() if name not in (DECLARED, JSON))
+        if found.value is None:
+            return "That value could not be checked. Please write a simpler one."
         if found.passed:
             return "That value is right."
         return f"That value is not right: {found.reason}. Please write it again."

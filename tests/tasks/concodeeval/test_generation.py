@@ -116,6 +116,13 @@ def test_what_cannot_be_read_is_told_apart(tmp_path: Path) -> None:
     assert (refused.outcome, values(refused.scores)) == ("refused", NO_SAMPLE)
 
 
+def test_a_sample_that_cannot_be_checked_is_not_called_wrong(tmp_path: Path) -> None:
+    built, instances = of_schema({"type": "string", "pattern": r"^((a|a)+)+\1$"}, tmp_path)
+    scores = built.score(instances["json"], f'```\n"{"a" * 60}!"\n```')
+    assert scores["valid"].value is None
+    assert built.feedback(instances["json"], "", scores).startswith("The sample could not be")
+
+
 REPLIES = ["5\n```", "5", "json\n5\n```\nIt is five.", "```json\n5\n```", "So:\n```\n5\n```\n."]
 
 

@@ -161,6 +161,7 @@ def test_a_slow_pattern_gives_no_verdict(tmp_path: Path) -> None:
     scores = task.score(instance, "a" * 60 + "b")
     assert verdict(scores) is None
     assert "takes more than" in scores["strict"].reason
+    assert task.feedback(instance, "", scores).startswith("Your answer could not be checked.")
 
 
 def test_the_fingerprint_names_what_decides_the_verdicts() -> None:

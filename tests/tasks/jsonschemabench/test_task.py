@@ -164,8 +164,10 @@ def test_a_schema_without_a_strict_verdict_leaves_the_score_open(
 ) -> None:
     task = task_of(tmp_path, {**ROW, "schema": schema})
     [one] = task.instances()
-    found = task.score(one, json.dumps("a" * 60 + "!"))["compliant"]
+    scores = task.score(one, json.dumps("a" * 60 + "!"))
+    found = scores["compliant"]
     assert found.value is None
+    assert task.feedback(one, "", scores).startswith("That value could not be checked.")
     assert reason in found.reason
     assert verdict(task, one, json.dumps("a" * 60 + "!")) is None
 
