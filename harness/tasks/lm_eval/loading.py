@@ -76,7 +76,8 @@ class ChatTemplate:
     """A chat template in a file, as in a model's ``chat_template.jinja``.
 
     Raises:
-        ConfigError: If the file is not a template, or rendering it fails.
+        ConfigError: If the file is not a template, rendering it fails, or it changes the last turn
+            of a chat that ends with a turn.
     """
 
     def __init__(self, path: Path) -> None:
@@ -103,7 +104,12 @@ class ChatTemplate:
         if add_generation_prompt:
             return text
         last = turns[-1]["content"].strip()
-        return text[: text.rindex(last) + len(last)]
+        if (begin := text.rfind(last)) < 0:
+            problem = (
+                f"The chat template {self._path} changes the text of the last turn: {last!r:.80}."
+            )
+            raise ConfigError(problem, "Change the template so that it keeps this text.")
+        return text[: begin + len(last)]
 
 
 @dataclass(frozen=True, slots=True)
