@@ -215,7 +215,7 @@ def _make(product: Product, originals: Sequence[Path], path: Path) -> None:
     try:
         # Writable only by its owner, whatever the umask: NLTK requires that.
         with open(new, "wb", opener=lambda path, flags: os.open(path, flags, 0o644)) as opened:
-            for piece in product.make(*originals):
+            for piece in _pieces(product, originals):
                 digest.update(piece)
                 opened.write(piece)
             opened.flush()
@@ -228,6 +228,13 @@ def _make(product: Product, originals: Sequence[Path], path: Path) -> None:
         new.replace(path)
     finally:
         new.unlink(missing_ok=True)
+
+
+def _pieces(product: Product, originals: Sequence[Path]) -> Iterator[bytes]:
+    try:
+        yield from product.make(*originals)
+    except OSError as error:  # an error of writing is raised outside of this function
+        raise cannot_read(Path(error.filename or originals[0]), error) from None
 
 
 def _make_folder(folder: Path) -> None:
@@ -312,9 +319,12 @@ def download(
 
 def _difference(original: Original, file: Path) -> str:
     """Describe how a file differs from the published original, or return "" if they agree."""
-    size = file.stat().st_size
-    if original.size is not None and size != original.size:
-        return f"has {size:,} bytes, not {original.size:,}"
-    if original.sha256 is not None and (found := sha256(file)) != original.sha256:
-        return f"has the sha256 {found}, not {original.sha256}"
+    try:
+        size = file.stat().st_size
+        if original.size is not None and size != original.size:
+            return f"has {size:,} bytes, not {original.size:,}"
+        if original.sha256 is not None and (found := sha256(file)) != original.sha256:
+            return f"has the sha256 {found}, not {original.sha256}"
+    except OSError as error:
+        raise cannot_read(file, error) from None
     return ""

@@ -13,7 +13,7 @@ import pytest
 from filelock import FileLock
 from msgspec.structs import replace
 
-from harness.datasets.conversion import member, write_instances
+from harness.datasets.conversion import member, unchanged, write_instances
 from harness.datasets.fetch import (
     CATALOGUE,
     DataSet,
@@ -54,6 +54,7 @@ TOY = DataSet(
     ),
 )
 PATHS = [product.path for product in TOY.products]
+UNREADABLE = Path("/proc/self/mem")  # nothing is at its beginning
 
 
 @pytest.fixture
@@ -181,6 +182,22 @@ def test_a_folder_that_cannot_be_made(server: FileServer, tmp_path: Path) -> Non
     with pytest.raises(DataMissing, match="Cannot write") as caught:
         fetch(TOY, tmp_path / "data", server.url)
     assert "HARNESS_DATA_DIR" in caught.value.remedy
+
+
+@pytest.mark.skipif(not UNREADABLE.exists(), reason="no file that even root cannot read")
+@pytest.mark.parametrize("sha256", [None, "0" * 64])
+def test_an_original_that_cannot_be_read_is_named(tmp_path: Path, sha256: str | None) -> None:
+    original = tmp_path / "downloads" / "toy" / "toy.txt"
+    original.parent.mkdir(parents=True)
+    original.symlink_to(UNREADABLE)
+    toy = replace(
+        TOY,
+        originals=(Original("toy.txt", "https://x.invalid/toy.txt", None, sha256, 10_000),),
+        products=(Product("toys/toy.txt", "toy.txt", unchanged),),
+    )
+    with pytest.raises(DataMissing, match=r"Cannot read .*toy\.txt: Input/output error"):
+        fetch(toy, tmp_path)
+    assert files(tmp_path) == {"downloads/toy/toy.txt"}
 
 
 @pytest.fixture
