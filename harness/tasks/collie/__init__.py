@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias, get_args
 
 from msgspec import Meta, Struct
 
-from harness.datasets.folder import DataFolder, sha256
+from harness.datasets.folder import DataFolder, cannot_read, sha256
 from harness.errors import ConfigError, DataInvalid
 from harness.ports import DataTable, Effect
 from harness.records import Instance, Message, Score
@@ -247,9 +247,12 @@ def read_words(path: Path) -> frozenset[str]:
 
     Raises:
         DataInvalid: If the file is not UTF-8 text, or has no words.
+        DataMissing: If the file cannot be read.
     """
     try:
         words = {line.strip().lower() for line in path.read_text(encoding="utf-8").splitlines()}
+    except OSError as error:
+        raise cannot_read(path, error) from None
     except UnicodeDecodeError:
         raise DataInvalid(f"{path} is not a word list: it is not UTF-8 text.") from None
     words.discard("")

@@ -54,3 +54,5 @@ def test_a_word_list_that_is_none_is_told(tmp_path: Path) -> None:
         (tmp_path / "words.txt").write_bytes(content)
         with pytest.raises(DataInvalid, match="word list"):
             CollieTask(word_list="words.txt", data=DataFolder(tmp_path))
+    with pytest.raises(DataMissing, match=r"Cannot read .*: Is a directory"):
+        read_words(tmp_path)
