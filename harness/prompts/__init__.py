@@ -248,15 +248,19 @@ def read(name: str) -> Template:
 def conversation(template: Template, row: Mapping[str, Any]) -> tuple[Message, ...]:
     """Return the messages that a template gives for a row.
 
-    In the template, a line such as ``== system ==`` begins each message, and text before the first
-    such line is ignored. A template without such lines is one user message. Lines in the values of
-    a row never begin a message.
+    In the template, a line such as ``== system ==`` begins each message. Only comments may precede
+    the first such line. A template without such lines is one user message. Lines in the values of a
+    row never begin a message.
 
     Raises:
-        ConfigError: If a message by itself is not a valid template.
+        ConfigError: If there is text before the first message, or a message by itself is not a
+            valid template.
         DataInvalid: As in `Template.render`.
     """
     first, *turns = re.split(r"(?m)^== (system|user|assistant) ==\n", template.text)
+    if turns and Template(first, template.name).render(row).strip():
+        problem = f"{template.name}: there is text before the first line '== {turns[0]} =='."
+        raise ConfigError(problem, "Remove it, or begin it with a line such as '== system =='.")
     parts: list[Any] = turns or ["user", first]
     pairs = zip(parts[::2], parts[1::2], strict=True)
     return tuple(Message(role, Template(text, template.name).render(row)) for role, text in pairs)

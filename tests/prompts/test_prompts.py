@@ -208,3 +208,5 @@ def test_a_template_of_several_turns() -> None:
     assert conversation(Template("{{ q }} Now.\n", "t"), {"q": "Why?"}) == (
         Message("user", "Why? Now."),
     )
+    with pytest.raises(ConfigError, match="text before the first line '== user =='"):
+        conversation(Template("Be brief.\n== user ==\n{{ q }}", "t"), row)
