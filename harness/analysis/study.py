@@ -29,8 +29,8 @@ Verdict = Literal["equal", "within", "outside", "not comparable"]
 """How a published value compares with ours.
 
 ``equal``: the values agree in all published digits. ``within``: the published value is in our 95%
-interval. ``outside``: it is not, or there is no interval. ``not comparable``: a value is missing,
-or the run's answers are not comparable with those in the paper.
+interval. ``outside``: it is not. ``not comparable``: a value is missing, the values differ and ours
+has no interval, or the run's answers are not comparable with those in the paper.
 """
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
@@ -166,14 +166,15 @@ def _finding(study: Study, exhibit: Exhibit, cell: Cell, runs: Mapping[str, Run]
     ours = None if found.mean is None else found.mean * scale
     ci95 = None if found.ci95 is None else (found.ci95[0] * scale, found.ci95[1] * scale)
     why = _incomparable(run, source, exhibit.not_comparable)
-    verdict: Verdict = "outside"
+    verdict: Verdict = "not comparable"
     if why or ours is None or published is None:
         why = why or ("no value in the run" if ours is None else "no published value")
-        verdict = "not comparable"
     elif abs(ours - published) <= 0.5 * 10**-exhibit.digits * (1 + 1e-9):
         verdict = "equal"
-    elif ci95 is not None and ci95[0] <= published <= ci95[1]:
-        verdict = "within"
+    elif ci95 is None:
+        why = "our value differs and has no 95% interval"
+    else:
+        verdict = "within" if ci95[0] <= published <= ci95[1] else "outside"
     return Finding(
         exhibit=exhibit.name,
         row=row,

@@ -50,6 +50,20 @@ def test_a_cell_is_equal_within_or_outside(run: Any, published: float | None, ve
     assert found.why == ("no published value" if published is None else "")
 
 
+def test_without_an_interval_a_value_is_equal_or_not_comparable(
+    make: Make, table_of: TableOf
+) -> None:
+    attempts = table_of([make("i0", True, groups={"parity": "even"})])
+    single = variant("toy", {"all": 1.0}, model="m", complete=True), attempts
+    weighted = {"of": {"run": "toy", "mean_over": "parity"}}
+    equal, other = one(single, 1.0, **weighted), one(single, 0.5, **weighted)
+    assert (equal.ci95, equal.verdict) == (None, "equal")
+    assert (other.verdict, other.why) == (
+        "not comparable",
+        "our value differs and has no 95% interval",
+    )
+
+
 def test_units_scale_value_and_interval(run: Any) -> None:
     plain, percent, count = (one(run, unit=unit) for unit in ("fraction", "percent", "count"))
     assert plain.ci95 is not None
