@@ -154,14 +154,9 @@ def compare_groups(values: Mapping[str, float], base: Mapping[str, float]) -> Pa
     return paired([values[name] for name in common], [base[name] for name in common])
 
 
-def several(label: str) -> str:
-    """Return the plural of a label, for example 'categories' for 'category'."""
-    return f"{label[:-1]}ies" if label.endswith("y") else f"{label}s"
-
-
-def counted(n: int, label: str) -> str:
-    """Format a number of groups with their label, for example '1 task' or '2,000 tasks'."""
-    return f"{n:,} {label if n == 1 else several(label)}"
+def counted(n: int, noun: str) -> str:
+    """Format a number with a noun whose plural ends in s: '1 task' or '2,000 tasks'."""
+    return f"{n:,} {noun}{'s' * (n != 1)}"
 
 
 def _gain(values: Mapping[str, float], base: Mapping[str, float]) -> Gain:
@@ -200,11 +195,11 @@ def _doubts(variant: Variant, baseline: Variant, over: str) -> Iterator[str]:
     score = variant.score
     groups, others = (run.metrics.groups.get(over, {}) for run in (variant, baseline))
     if more := len(groups.keys() - others.keys()) if others else 0:
-        yield f"{counted(more, over)} that the baseline lacks"
+        yield f"{counted(more, 'group')} of {over!r} that the baseline lacks"
     if variant.metrics.complete and baseline.metrics.complete:
         common = groups.keys() & others.keys()
         if unlike := sum(groups[name].instances != others[name].instances for name in common):
-            yield f"other instances in {counted(unlike, over)}"
+            yield f"other instances in {counted(unlike, 'group')} of {over!r}"
     missing = sum(
         group.scores[score].missing
         if score in group.scores

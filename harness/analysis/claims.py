@@ -9,7 +9,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from harness.analysis.ablation import Ablation, compare_groups, counted, group_values, several
+from harness.analysis.ablation import Ablation, compare_groups, counted, group_values
 from harness.analysis.clustered import ROUNDING
 from harness.analysis.comparable import Variant, changed
 from harness.analysis.comparison import heterogeneity, holm
@@ -158,7 +158,7 @@ class _Evidence:
     def _tested(self, more: Variant, less: Variant, comparisons: int = 1) -> _Finding:
         found = compare_groups(self._values(more), self._values(less))
         if found.mean is None:
-            return "not tested", f"no {self._table.over} in common"
+            return "not tested", "no groups in common"
         result: ClaimResult = "does not hold" if found.mean <= 0 else "undecided"
         between = "no interval"
         if interval := found.difference_ci95(comparisons=comparisons):
@@ -166,11 +166,11 @@ class _Evidence:
             result = "holds" if interval[0] > 0 else result
         return result, (
             f"{100 * found.mean:+z.2f} ({between}), "
-            f"more on {found.n_more} of {counted(found.n, self._table.over)}"
+            f"more on {found.n_more} of {counted(found.n, 'group')}"
         )
 
     def _groups(self, _: Claim) -> _Finding:
-        baseline, units = self._base, several(self._table.over)
+        baseline = self._base
         if baseline is None:
             return "not tested", "the baseline is not a usable run of its encoding"
         base, mixed = self._values(baseline), 0
@@ -182,12 +182,12 @@ class _Evidence:
                 mixed += min(gains.values()) < 0 < max(gains.values())
                 p_values.append(self._heterogeneity([variant, baseline], gains))
         if not p_values:
-            return "not tested", f"no run has two {units} in common with the baseline"
+            return "not tested", "no run has two groups in common with the baseline"
         beyond = sum(p is not None and p < 0.05 for p in holm(p_values))
         result: ClaimResult = "holds" if beyond else "undecided" if mixed else "does not hold"
         return result, (
             f"{mixed} of {len(p_values)} other encodings (of each, the run with the most examples) "
-            f"gain on some {units} and lose on others; of {beyond} the gains differ by more "
+            f"gain on some groups and lose on others; of {beyond} the gains differ by more "
             "than their errors (Cochran's Q, Holm)"
         )
 

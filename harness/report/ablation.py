@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.analysis.ablation import Ablation, AblationRow, Gain, counted, several
+from harness.analysis.ablation import Ablation, AblationRow, Gain, counted
 from harness.analysis.breakdown import explained
 from harness.analysis.claims import AblationFindings, ClaimVerdict, FieldGain
 from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, flat, table
@@ -58,18 +58,17 @@ def _figures(row: AblationRow) -> list[str]:
 
 
 def _notes(found: Ablation) -> list[str]:
-    units = several(found.over)
     compared = sum(row.p_value is not None for row in found.rows)
     notes = [
-        f"{found.score} x 100: mean over {counted(found.n_groups, found.over)} with equal weight. "
-        f"Gain: per cent of the mean of {found.baseline!r}. Difference from it with 95% interval "
-        f"and p: paired t over the {units}, not adjusted. p (Holm): adjusted over all rows that "
-        f"have one ({compared})."
+        f"{found.score} x 100: mean over {counted(found.n_groups, 'group')} of {found.over!r} with "
+        f"equal weight. Gain: per cent of the mean of {found.baseline!r}. Difference from it with "
+        "95% interval and p: paired t over the groups, not adjusted. p (Holm): adjusted over all "
+        f"rows that have one ({compared})."
     ]
     if any(row.mean is not None and not row.same_groups for row in found.rows):
         notes.append(
-            f"* Covers different {units} from the baseline, so this mean is not comparable with "
-            f"the other means. Gain and difference are over the {units} that both have."
+            "* Covers different groups from the baseline, so this mean is not comparable with the "
+            "other means. Gain and difference are over the groups that both have."
         )
     return [*notes, *explained(found.score), *found.notes]
 
@@ -77,7 +76,7 @@ def _notes(found: Ablation) -> list[str]:
 def _by_groups(found: Ablation) -> Table:
     columns: list[Column | str] = ["variant"]
     for name in found.rows[0].by:
-        size = counted(max(row.by[name].of for row in found.rows), found.over)
+        size = counted(max(row.by[name].of for row in found.rows), "group")
         columns += [Column(heading, over=f"{name} ({size})") for heading in ("mean", "gain %")]
     rows = []
     for row in found.rows:

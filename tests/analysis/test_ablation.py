@@ -79,7 +79,7 @@ def test_missing_groups_are_not_zero() -> None:
     assert row.gain.percent == pytest.approx(30)
     assert (none.gain.n, none.gain.percent, none.difference) == (0, None, None)
     assert none.mean == 0.9
-    assert none.marks == ["1 task that the baseline lacks"]
+    assert none.marks == ["1 group of 'task' that the baseline lacks"]
 
 
 def test_a_group_without_the_score_is_missing() -> None:
@@ -126,7 +126,7 @@ def test_what_may_mislead_is_marked() -> None:
         ["SIMULATED"],
         ["INCOMPLETE 210 of 900"],
         ["NO ATTEMPTS"],
-        ["other instances in 1 task"],
+        ["other instances in 1 group of 'task'"],
         ["10 samples without pass_rate"],
     ]
 
@@ -203,7 +203,7 @@ PLAIN = run("base", "_P", 0.2, 0.2, 0.2)
     ("values", "verdict", "evidence"),
     [
         ((0.5, 0.52, 0.48), "holds", "more over base: +30.00 (25.03 to 34.97), more on 3 of 3"),
-        ((0.1, 0.3, 0.5), "undecided", "(-39.68 to 59.68), more on 2 of 3 tasks"),
+        ((0.1, 0.3, 0.5), "undecided", "(-39.68 to 59.68), more on 2 of 3 groups"),
         ((0.1, 0.15, 0.2), "does not hold", "-5.00"),
         ((0.1, 0.2, 0.3), "does not hold", "+0.00"),
         ((0.5,), "undecided", "+30.00 (no interval), more on 1 of 1"),
@@ -297,7 +297,7 @@ def test_groups_differ() -> None:
     (told,) = found([PLAIN, mixed, run("all", "_P_E", 0.3, 0.31, 0.3)], GROUPS).claims
     assert told.verdict == "holds"
     assert told.evidence.startswith("1 of 2 other encodings (of each, the run with the most")
-    assert "gain on some tasks and lose on others" in told.evidence
+    assert "gain on some groups and lose on others" in told.evidence
     assert "of 1 the gains differ by more than their errors" in told.evidence
 
 

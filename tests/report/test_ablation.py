@@ -87,9 +87,9 @@ def test_a_row_and_its_notes() -> None:
     assert row(lines, "part") == "part 1 of 7 50.00* -3.0 -1.00 n/a n/a n/a"
     assert row(lines, "none") == "none 0 of 7 n/a n/a none shared"
     text = " ".join(" ".join(lines).split())
-    assert "rouge_l x 100: mean over 7 tasks" in text
+    assert "rouge_l x 100: mean over 7 groups of 'task' with" in text
     assert "p (Holm): adjusted over all rows that have one (1)" in text
-    assert "* Covers different tasks from the baseline" in text
+    assert "* Covers different groups from the baseline" in text
     assert "more than the task's options: decoding.temperature." in text
     assert "question generation† base more +5.94 -9.22 to 21.09 5 of 7" in text
     assert "† 'short' also becomes 'more' there" in text
@@ -166,9 +166,9 @@ def test_markdown_is_a_table() -> None:
     assert lines[2] == "| variant | task | mean | gain % | difference | 95% | p | p (Holm) |"
     assert lines[3] == "|" + "---|" * 8
     groups = (
-        "| variant | question generation (2 tasks) mean | question generation (2 tasks) gain % "
+        "| variant | question generation (2 groups) mean | question generation (2 groups) gain % "
     )
-    assert groups + "| z (3 tasks) mean | z (3 tasks) gain % |" in lines
+    assert groups + "| z (3 groups) mean | z (3 groups) gain % |" in lines
     assert lines[5].startswith("| more (INCOMPLETE 210 of 700) | 7 of 7 | 31.58 | +23.1 |")
     assert "| undecided | “it helps” us: more |" in lines
 
