@@ -148,13 +148,12 @@ class Provider:
         """Apply new settings to all future requests. A setting that is None stays as it is.
 
         Raises:
-            MockError: If a setting is invalid.
+            MockError: If a setting is invalid. All then stay as they are.
         """
         faults = self._faults if conditions.faults is None else FaultMix(conditions.faults)
-        if conditions.latency is not None:
-            self._latency = Latency(conditions.latency)
+        latency = self._latency if conditions.latency is None else Latency(conditions.latency)
         self._batching.change(conditions.batch_faults, conditions.batch_latency)
-        self._faults = faults  # only now: an invalid latency changes nothing
+        self._faults, self._latency = faults, latency  # only now: an invalid setting changes none
         if conditions.limits is not None:
             self._limits = MockRateLimits(conditions.limits)
 

@@ -277,15 +277,30 @@ class VendorBatches(ABC):
         return self.known[name]
 
     def page(self, given: Given, headers: Headers) -> Served:
-        """Return a page of the list of batches, the newest first, as a JSON value."""
+        """Return a page of the list of batches, the newest first, as a JSON value.
+
+        Raises:
+            ApiError: If a parameter of the page is invalid.
+        """
         newest = list(reversed(self.known.values()))
         after = given.get("after") or given.get("after_id")
         if after is not None:
             newest = newest[1 + newest.index(self.find(after)) :]
-        size = max(1, min(self.most_listed, int(given.get("limit", 20))))
+        size = max(1, min(self.most_listed, self.number(given, "limit", 20)))
         data = [self.view(one, headers) for one in newest[:size]]
         ends = {f"{end}_id": data[at]["id"] if data else None for end, at in _ENDS.items()}
         return {"object": "list", "data": data, **ends, "has_more": len(newest) > size}
+
+    def number(self, given: Given, name: str, default: int) -> int:
+        """Return a parameter that is a whole number, or ``default`` if it is not given.
+
+        Raises:
+            ApiError: With status 400, if it is not a whole number of at most nine digits.
+        """
+        text = given.get(name, str(default))
+        if not re.fullmatch(r"\d{1,9}", text):
+            raise self.wire.fail(400, f"Invalid '{name}': {text:.80} is not a whole number.")
+        return int(text)
 
 
 _ENDS = {"first": 0, "last": -1}

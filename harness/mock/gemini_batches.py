@@ -165,7 +165,7 @@ class GeminiBatches(VendorBatches):
     def page(self, given: Given, headers: Headers) -> Served:
         """Return a page of the list of batches, the newest first."""
         newest = list(reversed(self.known.values()))
-        begin, size = int(given.get("pageToken", 0)), int(given.get("pageSize", 10))
+        begin, size = self.number(given, "pageToken", 0), self.number(given, "pageSize", 10)
         page: dict[str, Any] = {}
         if listed := newest[begin : begin + size]:
             page["operations"] = [self.view(one, headers) for one in listed]

@@ -304,8 +304,8 @@ class MistralBatches(VendorBatches):
 
     def page(self, given: Given, headers: Headers) -> Served:
         """Return a page of the list of jobs, the newest first."""
-        size, newest = int(given["page_size"]), list(reversed(self.known.values()))
-        begin = int(given["page"]) * size
+        size, newest = self.number(given, "page_size", 100), list(reversed(self.known.values()))
+        begin = self.number(given, "page", 0) * size
         data = [self.view(one, headers) for one in newest[begin : begin + size]]
         return {"object": "list", "data": data, "total": len(newest)}
 

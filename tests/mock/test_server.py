@@ -351,6 +351,7 @@ async def test_limits_that_change(client: httpx2.AsyncClient) -> None:
     [
         ({"faults": {"rest": 1}}, "Did you mean 'reset'?"),
         ({"latency": "slow"}, "Invalid latency"),
+        ({"latency": 5, "faults": {}, "batch_faults": {"x": 1}}, "Unknown batch fault"),
         ({"fault": {}}, "fault"),
         ({"faults": {}, "limits": {"requests_per_minute": 0}}, "must be at least 1, not 0"),
         ({"faults": {}, "limits": {"rpm": 1}}, "rpm"),
@@ -364,7 +365,28 @@ async def test_refused_change_changes_nothing(
         shown = (await client.get(f"{server.url}/faults")).json()
     assert reply.status_code == 400
     assert message in reply.json()["error"]["message"]
-    assert shown["faults"] == {"500": 0.5}
+    assert (shown["faults"], shown["latency"]) == ({"500": 0.5}, "0.0")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/batches?limit=ten",
+        "/v1/batches?limit=-1",
+        "/v1/messages/batches?limit=1.5",
+        "/v1beta/batches?pageToken=next",
+        "/v1beta/batches?pageSize=9999999999",
+        "/v1/batch/jobs?page=last&page_size=10",
+    ],
+)
+async def test_a_page_that_is_not_a_number_is_refused(
+    client: httpx2.AsyncClient, path: str
+) -> None:
+    with MockServer() as server:
+        reply = await client.get(f"{server.url}{path}")
+        assert (await client.get(f"{server.url}{path.partition('?')[0]}")).status_code == 200
+    assert reply.status_code == 400
+    assert "is not a whole number" in reply.json()["error"]["message"]
 
 
 async def test_unknown_path(client: httpx2.AsyncClient) -> None:
