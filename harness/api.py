@@ -268,7 +268,7 @@ def evaluate(
 
     Args:
         tasks: One or more benchmarks. Each is a name that ``harness tasks`` lists, a file of rows,
-            or a run file's section ``task``: {"rows": rows, "checks": [function]}.
+            or a run file's section ``task``: {"rows": rows, "checks": [function], "as": "NAME"}.
         model: A model, or several: "BACKEND/NAME" or "PRESET/NAME".
         overrides: Values by dotted key, for all runs.
         limit: Maximum number of instances of each benchmark.

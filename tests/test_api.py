@@ -371,6 +371,26 @@ def test_own_rows_and_checks_are_evaluated_on_several_models() -> None:
     assert "harness eval" not in Path("runs/eval.yaml").read_text().partition("\n")[0]
 
 
+def test_several_tasks_of_ones_own_in_one_evaluation() -> None:
+    first = {"rows": [{"prompt": "a", "target": "yes"}], "checks": "exact_match"}
+    other = {"rows": [{"prompt": "b", "target": "no"}], "checks": "contains"}
+
+    @harness.task
+    class SumsTask(Sums):
+        pass
+
+    found = harness.evaluate(
+        [first, other, {**other, "as": "short"}, "sums"], "simulated/1", progress=False
+    )
+    names = ["jsonl", "jsonl-2", "short", "sums"]
+    assert [*found.runs] == [f"{name}.simulated-1" for name in names]
+    assert [run.name for run in found.runs.values()] == [f"eval.{one}" for one in found.runs]
+    benchmarks = ["jsonl", "jsonl:jsonl-2", "jsonl:short", "sums"]
+    assert [*found.to_frame()["benchmark"]] == benchmarks
+    again = harness.run_all("runs/eval.yaml", name="eval", progress=False)
+    assert [*again] == [*found.runs]
+
+
 def test_a_model_by_name_does_not_leave_the_files_server() -> None:
     model = {"backend": "openai", "name": "m", "base_url": "http://127.0.0.1:9/v1"}
     tree = file(["exact_match"]) | {"model": model}

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import structs
 
 from harness.analysis.breakdown import has_score, most_samples, scored
-from harness.analysis.metrics import PASS_RATE, Metrics
+from harness.analysis.metrics import PASS_RATE, Metrics, plugin_of
 from harness.analysis.self_preference import unequal
 from harness.analysis.summary import measure
 from harness.config.identity import NAMED, by_name, free_keys
@@ -227,11 +227,11 @@ def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: st
     that the data of the common groups is the same. If the label ``over`` is given, these must be
     its groups.
     """
-    ours, task = _parts(baseline), baseline.metrics.task
+    ours, task = _parts(baseline), plugin_of(baseline.metrics.task)
     for variant in variants:
         names = f"{baseline.metrics.run!r} and {variant.metrics.run!r}"
-        if variant.metrics.task != task:
-            tasks = f"{task!r} and {variant.metrics.task!r}"
+        if (other := plugin_of(variant.metrics.task)) != task:
+            tasks = f"{task!r} and {other!r}"
             raise RunConflict(
                 f"{names} are runs of different tasks: {tasks}.", "Compare variants of one task."
             )

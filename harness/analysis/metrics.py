@@ -230,6 +230,11 @@ class Metrics(Struct, frozen=True, kw_only=True):
         return f"{max(0, self.n_planned - self.n_owed):,} of {whole}"
 
 
+def plugin_of(task: str) -> str:
+    """Return the name of a task's plug-in, given ``NAME`` or ``NAME:AS`` from a run's metrics."""
+    return task.partition(":")[0]
+
+
 def to_json(metrics: Metrics) -> bytes:
     """Return metrics as indented JSON, the contents of a `metrics.json`."""
     return msgspec.json.format(msgspec.json.encode(metrics), indent=2) + b"\n"

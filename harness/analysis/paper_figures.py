@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from harness.analysis.breakdown import Groups, Key, are_fractions, group_codes, values_of
 from harness.analysis.clustered import linearised
-from harness.analysis.metrics import SampleStatistic
+from harness.analysis.metrics import SampleStatistic, plugin_of
 from harness.errors import ConfigError, HarnessError
 from harness.plugins import kind
 from harness.ports import PaperTable
@@ -118,7 +118,7 @@ def weighted_means(
 def weights_of(task: str) -> dict[str, str]:
     """Map the weighted scores of a task's paper, if any, to the scores that hold the weights."""
     try:
-        table = getattr(kind("tasks").load(task), "table", None)
+        table = getattr(kind("tasks").load(plugin_of(task)), "table", None)
     except HarnessError:
         return {}
     figures = table.figures if isinstance(table, PaperTable) else ()

@@ -17,6 +17,7 @@ from harness.analysis.constraints import read_findings
 from harness.analysis.cross_table import TableOptions, cross_table
 from harness.analysis.inputs import read_model_scores
 from harness.analysis.judge_verdicts import judges_with_verdicts, read_judged
+from harness.analysis.metrics import plugin_of
 from harness.analysis.rankings import JudgedTables, induced_rankings
 from harness.analysis.run_comparison import Against, ComparisonOptions, compare_runs, pair_matrix
 from harness.analysis.suite import suite
@@ -158,7 +159,7 @@ def _members(folder: RunFolder, over: str, by: str) -> dict[str, str]:
 def _task(name: str, lost: str = "") -> Any:
     """Return a task's class. If it cannot be loaded, report what is ``lost`` and return None."""
     try:
-        return kind("tasks").load(name)
+        return kind("tasks").load(plugin_of(name))
     except HarnessError as error:
         if lost:
             say(f"{lost}: {error}")
@@ -228,7 +229,7 @@ def matrix(
         raise ConfigError("Only one run was named.", remedy)
     of_task: dict[str, list[RunFolder]] = {}
     for folder in folders:
-        of_task.setdefault(folder.read_config().task.name, []).append(folder)
+        of_task.setdefault(folder.read_config().task.label, []).append(folder)
     documents = {}
     for task, alike in of_task.items():
         found = list(map(read_run, alike))

@@ -55,7 +55,7 @@ def _rows(job: Job, found: DryRun) -> dict[str, str]:
     run, where, asked = job.run, job.model.backend.endpoint, found.model
     rows = {
         "run": str(job.folder.path) + (" (continued)" if job.folder.begun() else ""),
-        "task": run.task.name,
+        "task": run.task.label,
         "model": " ".join(filter(None, (run.model.name, f"({run.model.backend})", where))),
         "instances": f"{found.instances:,}",
         "samples": f"{found.samples:,}, {found.owed_samples:,} of them unfinished",

@@ -299,7 +299,7 @@ def _show(
         show(run_document(*results.values()))
         say(f"Results in {first.folder.path}")
         return
-    as_suite = table or len({job.run.task.name for job in jobs}) > 1
+    as_suite = table or len({job.run.task.label for job in jobs}) > 1
     if as_suite:
         compared = [read_run(job.folder) for job in jobs[: len(results)]]
         show(suite_document(suite(compared), brief=not done))

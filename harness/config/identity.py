@@ -16,7 +16,10 @@ GROWING = ("samples", "rounds.max", "limit")  # keys that a resumed run may rais
 
 NAMED = ("judges", "panels")  # sections that are lists, with elements identified by name
 
-MAY_CHANGE = ("folder", "limits", "budget", "measure", "check", "variants", "matrix", "task.path")
+MAY_CHANGE = (
+    *("folder", "limits", "budget", "measure", "check", "variants", "matrix"),
+    *("task.path", "task.as"),
+)
 """Keys that may change when a run is resumed. The keys below them may change too."""
 
 MAY_CHANGE_OF_MODEL = ("path", "api_key_env", "price", "limits")

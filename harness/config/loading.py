@@ -228,9 +228,10 @@ def expand(
     """
     fixed = [*map(parse_override, overrides), *(further or {}).items()]
     whole = _changed(raw, fixed, path, named)
-    own_models = "model" not in raw and (whole.get("variants") or whole.get("matrix"))
-    if own_models and isinstance(options := whole.get("model", {}), dict):
-        whole["model"] = {"backend": "", **options}  # each variant is validated with its own
+    for section, key in (("task", "name"), ("model", "backend")):
+        own = section not in raw and (whole.get("variants") or whole.get("matrix"))
+        if own and isinstance(options := whole.get(section, {}), dict):
+            whole[section] = {key: "", **options}  # each variant is validated with its own
     base = validated(RunFile, whole, path)
     runs: dict[str, RunFile] = {}
     same: dict[str, str] = {}

@@ -196,7 +196,8 @@ def _named(key: str, axis: Axis) -> Mapping[str, Mapping[str, Any]]:
         raise ValueError(f"matrix.{key} is empty")
     if isinstance(axis, Mapping):
         return {
-            name: value if _is_changes(key, value) else {key: value} for name, value in axis.items()
+            name: value if _is_changes(key, value) else {key: _called(key, name, value)}
+            for name, value in axis.items()
         }
     if names_a_secret(key.rpartition(".")[2]):  # before a value becomes a variant's name
         raise ValueError(f"matrix: {key!r} would contain a secret: put it into the environment")
@@ -204,6 +205,11 @@ def _named(key: str, axis: Axis) -> Mapping[str, Mapping[str, Any]]:
     if len(named) < len(axis):
         raise ValueError(f"matrix.{key} has a value twice")
     return named
+
+
+def _called(key: str, name: str, value: Any) -> Any:
+    # Tables then tell the data of two tasks of the same kind apart.
+    return {"as": name, **value} if key == "task" and isinstance(value, Mapping) else value
 
 
 def _is_changes(key: str, value: Any) -> bool:

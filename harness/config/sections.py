@@ -7,7 +7,7 @@ which validates them.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -137,8 +137,26 @@ class ShotsSection(Section):
 class TaskSection(PluginSection):
     """Section ``task``: the benchmark, its options, and the few-shot examples."""
 
+    model_config = ConfigDict(extra="allow", frozen=True, serialize_by_alias=True)
+
     name: str  # a built-in task or a plug-in
+    as_: Annotated[str, Field(alias="as", pattern=r"^[\w.-]*$")] = ""  # name of its data in tables
     shots: ShotsSection = ShotsSection(n=0)  # few-shot examples: a number, or a section
+
+    @model_serializer(mode="wrap")
+    def _without_an_empty_name(self, write: SerializerFunctionWrapHandler) -> Any:
+        tree = write(self)
+        return tree if self.as_ else {key: tree[key] for key in tree if key != "as"}
+
+    @property
+    def label(self) -> str:
+        """The benchmark in metrics and tables: ``NAME`` or ``NAME:AS``."""
+        return f"{self.name}:{self.as_}" if self.as_ else self.name
+
+    def with_options(self, options: Mapping[str, Any], **fields: Any) -> TaskSection:
+        """Return a copy with other options and, if given, other fields."""
+        own = {"name": self.name, "as": self.as_, "shots": self.shots}
+        return TaskSection(**{**options, **own, **fields})
 
 
 class ModelSection(PluginSection):

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from harness.analysis.metrics import plugin_of
 from harness.config.run_file import flatten
 from harness.errors import HarnessError
 from harness.plugins import kind
@@ -70,7 +71,7 @@ def _differing(runs: Sequence[ReportedRun]) -> dict[str, list[Any]]:
 def _defaults(task: str) -> dict[str, Any]:
     """Return the default values of a task's options by dotted key, or {} if they are unknown."""
     with contextlib.suppress(HarnessError):
-        options = kind("tasks").options(task, {}).model_dump(mode="json")
+        options = kind("tasks").options(plugin_of(task), {}).model_dump(mode="json")
         return flatten({"task": options})
     return {}
 

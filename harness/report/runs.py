@@ -18,7 +18,7 @@ from harness.analysis.comparable import refuse_unknown_score, variant_of
 from harness.analysis.constraints import NO_FINDINGS, ConstraintKind, kinds, read_findings
 from harness.analysis.failures import NO_FAILURES, Failures, merged, read_failures
 from harness.analysis.judge_validation import JudgeValidation, against_people, against_rules
-from harness.analysis.metrics import PASS_RATE, Metrics, from_json
+from harness.analysis.metrics import PASS_RATE, Metrics, from_json, plugin_of
 from harness.analysis.panels import PanelFindings, read_panels
 from harness.analysis.rankings import InducedRankings, induced_rankings
 from harness.analysis.run_comparison import (
@@ -244,7 +244,7 @@ def _saved(folder: RunFolder, index: AttemptIndex) -> Metrics | None:
 def _plugin(task: str) -> Any:
     """Return the class of a task, or None if it is not installed."""
     try:
-        return kind("tasks").load(task)
+        return kind("tasks").load(plugin_of(task))
     except HarnessError:
         return None
 

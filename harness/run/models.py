@@ -24,7 +24,6 @@ from harness.config.sections import (
     LimitsSection,
     ModelSection,
     SecondModelSection,
-    TaskSection,
 )
 from harness.config.settings import Settings, secret
 from harness.datasets.folder import DataFolder, read_jsonl
@@ -415,7 +414,7 @@ def resolved(run: RunFile) -> RunFile:
         shots = shots.model_copy(update={"source": {key: given[key] for key in shots.source}})
     return run.model_copy(
         update={
-            "task": TaskSection(name=run.task.name, shots=shots, **task(run.task.options)),
+            "task": run.task.with_options(task(run.task.options), shots=shots),
             "model": _resolved(run.model),
             "polish": _resolved(run.polish) if run.polish else None,
             "judges": tuple(map(resolved_judge, run.judges)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
@@ -12,7 +13,6 @@ from typing import Any
 from harness.config import shipped
 from harness.config.loading import expand, read
 from harness.config.run_file import RunFile
-from harness.config.sections import TaskSection
 from harness.config.settings import Settings
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, RunConflict
@@ -110,12 +110,15 @@ def _located(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
     return {**tree, "folder": str(folder / str(tree.get("folder") or "."))}
 
 
+_TASK = re.compile(r"task|matrix\.task\.[^.]+|variants\.[^.]+\.task")  # keys of tasks' sections
+
+
 def _plain(tree: Mapping[Any, Any], own: Functions, section: str = "") -> dict[str, Any]:
     """Return a run file's content with functions replaced by their names, and rows by a path."""
     found: dict[str, Any] = {}
     for key, value in tree.items():
         name = registered(key, own)
-        if section == "task" and name == "rows":
+        if _TASK.fullmatch(section) and name == "rows":
             if "path" in tree:
                 raise ConfigError("task.rows and task.path are both given.", "Keep one of them.")
             found = {"name": "jsonl"} | found | {"path": _written(value)}
@@ -203,8 +206,7 @@ def with_own_rows(run: RunFile, folder: RunFolder, settings: Settings) -> RunFil
     if path is None:
         return run
     write_whole(folder.path / ROWS, path.read_bytes())
-    options = {**run.task.options, "path": ROWS}
-    task = TaskSection(name=run.task.name, shots=run.task.shots, **options)
+    task = run.task.with_options({**run.task.options, "path": ROWS})
     return run.model_copy(update={"task": task, "folder": Path()})
 
 

@@ -57,10 +57,12 @@ def suite_tree(
     """
     sections = [named_model(model) for model in models]
     data = {name: found.option for name, found in CATALOGUE.items() if found.option and published}
-    of_task = []
-    for task in tasks:
+    of_task, named = [], _names(tasks)
+    for task, own in zip(tasks, named, strict=True):
         section = _section(task)
         name = section["name"]
+        if own != name:
+            section = {**section, "as": own}
         dataset = {"dataset": data[name]} if name in data else {}
         keys = {**_dotted("task", {**dataset, **section}), **_judged(name, judge)}
         if name == "lm_eval":  # its tasks limit the length of answers
@@ -73,7 +75,7 @@ def suite_tree(
         **({} if limit is None else {"limit": limit}),
         **({} if budget is None else {"budget": {"usd": budget}}),
         "matrix": {
-            "task": _axis("task", map(_short, tasks), of_task),
+            "task": _axis("task", named, of_task),
             "model": _axis("model", models, [_dotted("model", one) for one in sections]),
         },
     }
@@ -97,9 +99,20 @@ def _is_rows(name: str) -> bool:
     return re.search(r"\.(jsonl(\.gz)?|json|csv|tsv)$", name) is not None
 
 
+def _names(tasks: Sequence[str | Mapping[str, Any]]) -> list[str]:
+    """Return the tasks' names in runs. Sections without a name of their own are numbered."""
+    found: list[str] = []
+    for task in tasks:
+        name = in_run_name(_short(task))
+        same = sum(re.fullmatch(rf"{re.escape(name)}(-\d+)?", one) is not None for one in found)
+        numbered = isinstance(task, Mapping) and not task.get("as") and same
+        found.append(f"{name}-{same + 1}" if numbered else name)
+    return found
+
+
 def _short(task: str | Mapping[str, Any]) -> str:
     if isinstance(task, Mapping):
-        return str(task["name"])
+        return str(task.get("as") or task["name"])
     return Path(task).name.partition(".")[0] if _is_rows(task) else task.removeprefix(LM_EVAL)
 
 
@@ -145,10 +158,6 @@ def evaluation(
         if isinstance(task, str):
             _check_task(task)
     names = [_section(task)["name"] for task in tasks]
-    if names.count("jsonl") > 1:
-        rows = [_short(task) for task, name in zip(tasks, names, strict=True) if name == "jsonl"]
-        problem = f"Files of rows are evaluated one by one, not {' and '.join(rows[:2])} together."
-        raise ConfigError(problem, "Evaluate each with a --name of its own.")
     simulated = all(one.partition("/")[0] == "simulated" for one in models)
     published = not simulated and "task.dataset" not in changes
     tree = suite_tree(tasks, models, judge, limit, budget, published=published)

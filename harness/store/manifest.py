@@ -58,7 +58,7 @@ class Manifest:
         self._content |= {
             "schema_version": SCHEMA_VERSION,
             "run": folder.name,
-            "task": run.task.name,
+            "task": run.task.label,
             "model": run.model.name,
             "backend": run.model.backend,
             "simulated": simulated,

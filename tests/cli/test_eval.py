@@ -101,10 +101,7 @@ def test_a_run_file_that_was_changed_is_not_replaced(done: Path) -> None:
         (("my_run.yaml", "--model", "simulated/a"), "Use harness run my_run.yaml --model"),
         (("./rows.jsonl", "--model", "simulated/a"), "There is no file"),
         (("./rows.txt", "--model", "simulated/a"), "Rows are read from .jsonl, .json, .csv"),
-        (
-            ("a/rows.jsonl,b/x.csv", "--model", "simulated/a"),
-            "Files of rows are evaluated one by one",
-        ),
+        (("a/rows.jsonl,b/rows.csv", "--model", "simulated/a"), "Two tasks have runs named 'rows'"),
         (("unheard_of", "--model", "simulated/a"), "'harness tasks' describes them"),
         (("gsm8k", "--model", "simulated/a"), "-o task.preset=gsm8k"),
         (("mmlu", "--model", "simulated/a"), "harness eval lm_eval:NAME"),
@@ -134,6 +131,25 @@ def test_a_file_of_rows_is_evaluated(tmp_path: Path) -> None:
     assert again.returncode == 0, again.stderr
     shown = harness("show", "eval.rows.simulated", env=on(tmp_path / "runs"))
     assert "2 samples of 2 instances" in shown.stdout
+
+
+def test_files_of_rows_are_separate_benchmarks(tmp_path: Path) -> None:
+    (tmp_path / "sums.jsonl").write_text(ROWS)
+    (tmp_path / "cities.csv").write_text("prompt,target\nCapital of Italy?,Rome\n")
+    env = on(tmp_path / "runs")
+    asked = ("eval", "sums.jsonl,cities.csv", "--model", "simulated/1,simulated/0")
+    ended = harness(*asked, "-o", "task.checks=contains", env=env, cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    assert "jsonl:sums" in ended.stdout
+    assert "jsonl:cities" in ended.stdout
+    runs = [f"eval.{task}.simulated-{n}" for task in ("cities", "sums") for n in (0, 1)]
+    assert sorted(path.name for path in (tmp_path / "runs").glob("*/")) == runs
+    found = json.loads(harness("table", "eval", "--format", "json", env=env).stdout)
+    assert found["table"]["tasks"] == ["jsonl:sums", "jsonl:cities"]
+    for verb in ("report", "matrix"):
+        assert harness(verb, "eval", env=env, cwd=tmp_path).returncode == 0
+    other = mistake(harness("compare", runs[0], runs[2], env=env))
+    assert "different data sets" in other
 
 
 def test_rows_may_be_named_by_their_task_too(tmp_path: Path) -> None:

@@ -251,6 +251,21 @@ def test_rows_prompts_and_models_in_one_file_and_their_answers_side_by_side(
     assert alone == []
 
 
+def test_tasks_with_names_in_one_file(tmp_path: Path, environment: dict[str, str]) -> None:
+    file = tmp_path / "two.yaml"
+    file.write_text("""
+matrix:
+  task:
+    seas: {rows: [{prompt: 'The sea?', target: Caspian}], checks: contains}
+    rivers: {rows: [{prompt: 'The river?', target: Volga}], checks: contains}
+model: simulated/1
+""")
+    ended = harness("run", file, env=environment)
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.startswith("jsonl:seas, jsonl:rivers")
+    assert {one.name for one in (tmp_path / "runs").iterdir()} == {"two.seas", "two.rivers"}
+
+
 def test_models_with_names_and_options(tmp_path: Path, environment: dict[str, str]) -> None:
     file = tmp_path / "named.yaml"
     with MockServer(models=["same"]) as server:
