@@ -32,7 +32,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import harness
-from harness.errors import ConfigError, ExtraMissing, HarnessError, nearest
+from harness.errors import ConfigError, HarnessError, nearest
 from harness.ports import CAPABILITIES, PARAMETERS
 from harness.user_code import SourceLoader, checker_of, source_sha256, with_references
 
@@ -87,24 +87,6 @@ _hashes: dict[tuple[str, str], str] = {}  # of the source when registered, by ki
 NEARLY = 0.85  # lowest similarity (difflib) at which an unknown member counts as misspelt
 
 
-def import_extra(module: str, extra: str) -> Any:
-    """Import and return a module of an extra, or raise ExtraMissing if it is not installed."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        library = module.partition(".")[0]
-        if error.name is not None and error.name.partition(".")[0] != library:
-            raise  # the library is installed but broken
-        command = install_command(extra)
-        raise ExtraMissing(f"This needs the package {library!r}: {command}") from None
-
-
-def install_command(extra: str) -> str:
-    """Return the command that installs an extra into this environment."""
-    tool = (Path(sys.prefix) / "uv-receipt.toml").is_file()  # made by `uv tool install`
-    return f"{'uv tool' if tool else 'pip'} install '{harness.DISTRIBUTION}[{extra}]'"
-
-
 def _members(protocol: type) -> set[str]:
     return {
         name
@@ -120,8 +102,16 @@ def problems(kind_name: str, plugin: object) -> list[str]:
 
     If a plug-in has some members of an optional Protocol, it must have all of them.
     """
+    present = (name for name in dir(plugin) if not name.startswith("_") or name == "__call__")
+    found = [*_member_problems(kind_name, frozenset(present))]
+    if kind_name == "tasks" and getattr(plugin, "on_truncated", "fail") not in ("fail", "grade"):
+        found.append("Its 'on_truncated' is neither 'fail' nor 'grade'.")
+    return found
+
+
+@functools.cache  # a checker may be built for each row
+def _member_problems(kind_name: str, present: frozenset[str]) -> list[str]:
     required, *optional = CAPABILITIES[kind_name]
-    present = {name for name in dir(plugin) if not name.startswith("_") or name == "__call__"}
     complete = [p for p in optional if _members(p) <= present]
     explained = set[str]().union(*map(_members, complete))
     found = []
@@ -136,8 +126,6 @@ def problems(kind_name: str, plugin: object) -> list[str]:
         close = get_close_matches(name, known - present, n=1, cutoff=NEARLY)
         if close:
             found.append(f"Its member {name!r} is ignored: did you mean {close[0]!r}?")
-    if kind_name == "tasks" and getattr(plugin, "on_truncated", "fail") not in ("fail", "grade"):
-        found.append("Its 'on_truncated' is neither 'fail' nor 'grade'.")
     return found
 
 
@@ -164,10 +152,9 @@ def _from_file(kind_name: str, name: str, changed_ns: int) -> Callable[..., Any]
     loader = SourceLoader(path.stem, str(path))
     spec = importlib.util.spec_from_file_location(path.stem, path, loader=loader)
     assert spec is not None
-    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     with calling(f"The {title} {name!r}"):
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     own = [
         one
         for key, one in vars(module).items()
@@ -208,7 +195,6 @@ class Kind:
         Raises:
             ConfigError: If there is no such plug-in, or it cannot be loaded.
         """
-        plugin: Callable[..., Any]
         if (self.name, name) in _registered:
             return _registered[self.name, name]
         if name.endswith(FILE):
@@ -221,6 +207,7 @@ class Kind:
             home = importlib.import_module(PACKAGES[self.name])
             if not hasattr(home, "PLUGINS"):
                 home = importlib.import_module(f"{home.__name__}.{module}")
+            plugin: Callable[..., Any]
             plugin = home.PLUGINS[entry or name] if hasattr(home, "PLUGINS") else home.plugin
             return plugin
         entries, where = self._external().get(name, []), f"{self.title} {name!r}"

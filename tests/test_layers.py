@@ -21,7 +21,7 @@ LAYERS = [
     {"prompts"},
     {"config"},
     {"plugins"},
-    {"user_code"},
+    {"user_code", "extras"},
     {"ports"},
     {"records"},
     {"errors"},

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from harness.errors import ConfigError, DataInvalid, ExtraMissing
-from harness.plugins import PACKAGES, _from_file, calling, import_extra, kind
+from harness.extras import import_extra
+from harness.plugins import PACKAGES, _from_file, calling, kind
 
 Install = Callable[..., None]
 

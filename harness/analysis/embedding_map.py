@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from harness.datasets.folder import read_jsonl
 from harness.errors import ConfigError, DataInvalid
-from harness.plugins import import_extra
+from harness.extras import import_extra
 
 MIN_TEXTS = 5
 MAX_TEXTS = 5_000  # t-SNE of more takes minutes, and the points hide each other

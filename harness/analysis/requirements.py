@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from harness.plugins import import_extra
+from harness.extras import import_extra
 from harness.records import CONSTRAINT_REFUSED, Criterion, Outcome
 from harness.scoring.validators.schemas import features
 from harness.store.index import AttemptIndex

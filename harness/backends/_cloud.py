@@ -20,7 +20,7 @@ from urllib.parse import quote
 from harness.backends._http import LEAST_KEY, HttpClient
 from harness.backends._responses import treatment_of
 from harness.errors import FatalCallError, TransientError
-from harness.plugins import import_extra
+from harness.extras import import_extra
 
 if TYPE_CHECKING:
     from httpx2 import Request as HttpRequest

@@ -17,7 +17,7 @@ from harness.backends._responses import MASK, CallContext, from_sdk
 from harness.backends.openai import ChatReplies
 from harness.config.settings import handed_down
 from harness.errors import TransientError
-from harness.plugins import import_extra
+from harness.extras import import_extra
 from harness.records import Reply, Request
 
 

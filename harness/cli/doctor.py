@@ -30,7 +30,7 @@ from harness.cli.listings import key_state
 from harness.config.settings import Settings, cloud_credentials, secret, visible_gpus
 from harness.datasets.fetch import CATALOGUE, in_nltk_folder, summary
 from harness.errors import HarnessError
-from harness.plugins import install_command
+from harness.extras import install_command
 from harness.report.listings import CheckupFinding as Finding
 from harness.report.listings import State, checkup
 from harness.report.text import size_text

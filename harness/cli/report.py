@@ -14,7 +14,7 @@ from harness.analysis.run_comparison import ComparisonOptions
 from harness.cli.console import Baseline, By, Round, Runs, Score, messages, say
 from harness.config.settings import Settings
 from harness.errors import ConfigError, ExtraMissing
-from harness.plugins import import_extra
+from harness.extras import import_extra
 from harness.report.figure import Figure, image
 from harness.report.runs import report_on, run_title
 from harness.report.text import printable

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from harness.errors import ConfigError, DataInvalid, DataMissing
-from harness.plugins import import_extra
+from harness.extras import import_extra
 
 # Published without a licence, or on request only: docs/NAME.md names the source.
 NOT_FETCHED = frozenset({"concodeeval", "infobench", "last_letter", "wildifeval"})

@@ -24,7 +24,7 @@ from harness.analysis.metrics import PASS_RATE, Metrics
 from harness.analysis.summary import measure
 from harness.config.run_file import RunFile
 from harness.errors import ConfigError, DataMissing, StoreFailed, nearest
-from harness.plugins import import_extra
+from harness.extras import import_extra
 from harness.records import Attempt, Usage, encodable
 from harness.store.files import OUTPUT_REMEDY, output_file
 from harness.store.index import AttemptIndex, AttemptLine

@@ -13,7 +13,7 @@ import harness
 from harness.analysis.metrics import PASS_RATE, Metrics
 from harness.errors import ConfigError, DataMissing
 from harness.exchange.exported_run import ExportedRun, checked_fields, figures
-from harness.plugins import import_extra
+from harness.extras import import_extra
 from harness.store.files import output_file
 
 FROM_THE_RUN = ("value",)  # fields that cannot be set by hand

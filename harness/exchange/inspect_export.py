@@ -18,7 +18,7 @@ import msgspec
 from harness.analysis.metrics import Mean, Metrics, Rate
 from harness.errors import ConfigError
 from harness.exchange.exported_run import ExportedRun, conversation, prompt
-from harness.plugins import import_extra
+from harness.extras import import_extra
 from harness.records import Attempt, Score, Usage
 from harness.store.files import output_file
 from harness.store.index import read_names

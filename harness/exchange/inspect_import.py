@@ -23,7 +23,7 @@ from harness.config.validation import problems
 from harness.exchange import imported_run
 from harness.exchange.imported_run import MAX_BYTES, FoundScore, Imported, Placed, invalid, opened
 from harness.exchange.inspect_export import HARNESS, MANIFEST_KEYS
-from harness.plugins import import_extra
+from harness.extras import import_extra
 from harness.records import (
     SCHEMA_VERSION,
     Attempt,

@@ -12,7 +12,7 @@ import yaml
 from harness.config.run_file import flatten
 from harness.errors import ConfigError
 from harness.exchange.exported_run import ExportedRows, ExportedRun, figures, write_csv
-from harness.plugins import import_extra
+from harness.extras import import_extra
 from harness.records import content_hash
 
 EXPORT = "harness.export"  # the tag by which a later export finds the run

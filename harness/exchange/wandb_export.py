@@ -6,7 +6,7 @@ from pathlib import Path
 
 from harness.errors import ConfigError
 from harness.exchange.exported_run import ExportedRows, ExportedRun, figures
-from harness.plugins import import_extra
+from harness.extras import import_extra
 from harness.records import content_hash
 
 

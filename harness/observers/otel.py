@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from harness.plugins import import_extra
+from harness.extras import import_extra
 from harness.records import Attempt, ObservedRun, Score
 
 NANOSECONDS = 1_000_000_000

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
-from harness.plugins import import_extra
+from harness.extras import import_extra
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from harness.analysis.failures import FailedLine, reasons_told
 from harness.analysis.run_comparison import ComparisonOptions
 from harness.errors import HarnessError
-from harness.plugins import import_extra
+from harness.extras import import_extra
 from harness.records import OUTCOMES
 from harness.report.answer import Headline
 from harness.report.html.archive import snippet

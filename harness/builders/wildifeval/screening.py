@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from harness.builders.loaders import json_rows
 from harness.config.curation import ScreenSection
 from harness.errors import ConfigError, DataInvalid
-from harness.plugins import import_extra
+from harness.extras import import_extra
 from harness.records import encodable
 
 IDS = ("conversation_id", "id", "conversation_hash")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from harness.analysis.breakdown import scored, values_by
 from harness.analysis.metrics import PASS_RATE, SampleStatistic, Statistic
 from harness.analysis.run_comparison import RunComparison
-from harness.plugins import import_extra
+from harness.extras import import_extra
 from harness.report.figure import SHAPES, Figure
 from harness.report.figures.names import counted, in_legend, interval, number, on_axis, shown
 from harness.report.runs import ReportedRun, common_start, unit_of

@@ -19,7 +19,7 @@ from uuid import UUID
 from jsonschema import Draft202012Validator, FormatChecker
 from jsonschema_specifications import REGISTRY
 
-from harness.plugins import import_extra
+from harness.extras import import_extra
 from harness.scoring.validators import json_text, limits, schemas
 from harness.scoring.validators.paper import CLOCK, Endless, PaperValidator, bounded
 from harness.scoring.validators.schemas import Undecided, Violation, shown

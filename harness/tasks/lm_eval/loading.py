@@ -23,7 +23,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from msgspec import Struct
 
 from harness.errors import ConfigError, DataMissing, nearest
-from harness.plugins import import_extra
+from harness.extras import import_extra
 
 # lm-eval's defaults (lm_eval.defaults), on which shuffled documents and sampled shots depend.
 PYTHON_SEED, NUMPY_SEED, SHOTS_SEED = 0, 1234, 1234
