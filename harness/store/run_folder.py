@@ -346,8 +346,7 @@ def find_run(root: Path, name: str) -> RunFolder:
         ConfigError: If the name is invalid.
     """
     path = run_path(root, name)
-    root = path.parent
-    folder = RunFolder(root, path.name)
+    folder = RunFolder(root := path.parent, path.name)
     if not folder.exists():
         runs = all_runs(root)
         below = [run for run in runs if run.name.startswith(f"{path.name}.")]

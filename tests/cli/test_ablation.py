@@ -104,8 +104,8 @@ def test_a_task_that_is_gone_hides_no_table(copied: Path) -> None:
     ended = harness("ablation", "abl", env=on(copied))
     assert ended.returncode == 0, ended.stderr
     assert "No claims: There is no task named 'gone'" in ended.stderr
-    assert "2 tasks" not in ended.stdout
-    assert "over 6 tasks" in " ".join(ended.stdout.split())
+    assert "2 groups" not in ended.stdout
+    assert "over 6 groups of 'task' with" in " ".join(ended.stdout.split())
 
 
 @pytest.mark.parametrize(

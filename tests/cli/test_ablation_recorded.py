@@ -100,7 +100,7 @@ def test_the_claims(replayed: Path) -> None:
         ("undecided", "of 4 fields added to prompt, smallest and largest gain"),
         ("holds", claims[3][1]),
     ]
-    assert re.match(r"10 of 10 other encodings .* gain on some tasks and lose", claims[3][1])
+    assert re.match(r"10 of 10 other encodings .* gain on some groups and lose", claims[3][1])
     fields = {(gain["field"], gain["less"]): gain for gain in found["fields"]}
     negative = fields["Negative Examples", "prompt_positive_max"]
     assert negative["more"] == "prompt_negative_positive_max"
