@@ -31,7 +31,7 @@ from harness.report.gate import gate_document, gate_line
 from harness.report.run_tables import run_document
 from harness.report.table import TableDocument
 from harness.report.terminal import terminal
-from harness.report.text import with_error
+from harness.report.text import interval, with_error
 from harness.run.run_files import run_named
 from harness.run.task_answers import row_fields
 from harness.store.run_folder import RunFolder
@@ -157,11 +157,12 @@ class RunResult:
         return GateResult(gate)
 
     def __repr__(self) -> str:
-        overall = self.metrics.overall
-        rate = with_error(overall.mean, overall.stderr)
+        found, name = self.metrics.primary(), self.metrics.measure or "pass rate"
+        value = with_error(found.mean, found.stderr)
+        value += f", 95% {interval(found.ci95)}" if found.ci95 else ""
         begun = "" if self.metrics.complete else f", incomplete: {self.metrics.progress}"
         simulated = ", simulated" if self.metrics.simulated else ""
-        return f"RunResult({self.name!r}, pass rate {rate}, n={overall.n:,}{begun}{simulated})"
+        return f"RunResult({self.name!r}, {name} {value}, n={found.n:,}{begun}{simulated})"
 
     def _repr_html_(self) -> str:
         return _text(run_document(self.metrics), html=True)

@@ -20,6 +20,8 @@ import harness
 from harness.errors import ConfigError, DataMissing, RunConflict
 from harness.mock import MockServer
 from harness.plugins import _registered
+from harness.report.runs import runs_document
+from harness.report.table import as_markdown
 from harness.store.run_folder import RunFolder
 from tests.conftest import Sums
 
@@ -70,6 +72,18 @@ def test_a_frame_has_the_fields_of_the_users_rows() -> None:
     task = {"rows": rows, "prompt": "{{ q }}", "checks": "exact_match"}
     run = harness.run({"task": task, "model": "simulated/1"}, name="own", progress=False)
     assert list(run.to_frame()["field_level"]) == [1, 2]
+
+
+def test_a_rate_of_one_is_shown_with_its_interval_and_no_error_of_zero() -> None:
+    task = {"rows": [{"q": f"Say {n}.", "target": str(n)} for n in range(20)], "prompt": "{{ q }}"}
+    file = {"task": {**task, "checks": "exact_match"}, "model": "simulated/1"}
+    run = harness.run(file, name="all", progress=False)
+    assert repr(run) == "RunResult('all', pass rate 1.000, 95% 0.839-1.000, n=20, simulated)"
+    assert "0.8389-1.0000" in run._repr_html_()
+    assert "± 0.0" not in run._repr_html_()
+    row = as_markdown(runs_document({"all": run.metrics}))
+    assert "| 1.000 (0.839-1.000) |" in row
+    assert "In brackets: the 95% interval" in row
 
 
 def test_the_same_call_continues_a_run_and_fresh_starts_another() -> None:

@@ -117,7 +117,8 @@ def details(one: Against, comparison: RunComparison) -> Iterator[str]:
         yield "One cluster: the uncertainty cannot be estimated."
     if found.stderr is not None:
         how = f"over {found.n_clusters:,} clusters; p by {TESTS[found.method]}"
-        yield f"Standard error {found.stderr:.4f} {how}."
+        equal = "" if found.stderr else ": all differences are equal,"
+        yield f"Standard error {found.stderr:.4f}{equal} {how}."
     if found.effect is not None:
         name = "Cohen's h" if of_k or comparison.asked.score == PASS_RATE else "d_z"
         yield f"Effect size {name} {found.effect:+.3f}."

@@ -15,12 +15,11 @@ from harness.analysis.suite import BenchmarkComparison, Suite
 from harness.report.comparison import TESTS
 from harness.report.runs import common_start
 from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, flat, table
-from harness.report.text import UNKNOWN, interval, number, p_value, which_round
+from harness.report.text import UNKNOWN, interval, is_zero, number, p_value, which_round
 
 MISSING = "—"
 OVER_ALL = "all"
 
-_NOTHING = 1e-12  # a smaller standard error is a rounding error: all values are equal
 _NO_VALUE = f"{MISSING}: no run has this figure, or nothing was measured."
 _KINDS = {
     "answered": "over answers that have the score {0.score!r} only.",
@@ -95,7 +94,7 @@ def _cell(cell: TableCell | None, figure: ShownFigure) -> Cell:
 
 
 def _has_error(cell: TableCell) -> bool:
-    return cell.stderr is not None and cell.stderr >= _NOTHING
+    return cell.stderr is not None and not is_zero(cell.stderr)
 
 
 def _captions(found: CrossTable) -> list[str]:

@@ -21,7 +21,7 @@ from harness.report.table import (
     facts,
     table,
 )
-from harness.report.text import interval, number, usd, with_error
+from harness.report.text import interval, is_zero, number, usd, with_error
 
 MOST_GROUPS = 50  # maximum groups of a label to show; metrics.json has all of them
 
@@ -117,7 +117,8 @@ def _verdicts(metrics: Metrics, rate: Rate, *, bold: bool) -> Iterator[tuple[obj
     if of_clusters is not None and abs(of_clusters - (rate.mean or 0)) > ROUNDING:
         shown = with_error(of_clusters, rate.cluster_rate_stderr, 4)
         yield "by prompt", f"{shown}, each cluster (unique prompt) with equal weight"
-    yield "naive s.e.", f"± {number(rate.naive_stderr, 4)}, as if all samples were independent"
+    if not is_zero(rate.naive_stderr):
+        yield "naive s.e.", f"± {number(rate.naive_stderr, 4)}, as if all samples were independent"
     yield "judged", f"{rate.n:,} samples in {rate.n_clusters:,} clusters"
     not_judged = f"{rate.missing:,} samples"
     if rate.n and rate.missing:

@@ -36,7 +36,7 @@ from harness.ports import Effect, Explained, Pictured
 from harness.report.judges import REFERENCE_COLUMNS, reference_cells
 from harness.report.run_tables import PARTIAL
 from harness.report.table import Cell, Column, ShownUnit, Table, TableDocument, table
-from harness.report.text import COMPUTED, usd, with_error
+from harness.report.text import COMPUTED, interval, is_zero, usd, with_error
 from harness.store.calls import CallTotals, answers, read_latencies, sample_seconds
 from harness.store.columns import AttemptTable
 from harness.store.index import AttemptIndex
@@ -307,8 +307,11 @@ def runs_table(runs: Mapping[str, Metrics | None]) -> Table:
         "not judged",
         Column("cost", hide=2),
     ]
+    known = [metrics.primary() for metrics in runs.values() if metrics]
     incomplete = any(metrics and not metrics.complete for metrics in runs.values())
     notes = [f"INCOMPLETE: {PARTIAL}"] if incomplete else []
+    if any(is_zero(one.stderr) and one.ci95 for one in known):
+        notes.append("In brackets: the 95% interval if all samples have the same verdict.")
     if any(metrics and metrics.computed_usd for metrics in runs.values()):
         notes.append(COMPUTED)
     return table(columns, rows, notes=notes)
@@ -335,6 +338,7 @@ def _run_cells(metrics: Metrics | None) -> list[object]:
     if metrics is None:
         return ["", "", "", Cell("not finished", style="dim"), "", "", ""]
     found = metrics.primary()
+    equal = f" ({interval(found.ci95)})" if is_zero(found.stderr) and found.ci95 else ""
     model = Cell(metrics.model or "")
     if metrics.simulated:  # if there is no room for both, the mark matters more than the model
         model = Cell(f"SIMULATED {metrics.model or ''}".strip(), style="bold yellow")
@@ -342,7 +346,7 @@ def _run_cells(metrics: Metrics | None) -> list[object]:
         metrics.task,
         model,
         found.n if metrics.complete else Cell(metrics.progress, style="yellow"),
-        f"{metrics.measure or ''} {with_error(found.mean, found.stderr)}".strip(),
+        f"{metrics.measure or ''} {with_error(found.mean, found.stderr)}{equal}".strip(),
         _any_passed(metrics),
         found.missing,
         usd(metrics.cost_usd, computed=metrics.computed_usd),

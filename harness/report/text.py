@@ -58,10 +58,22 @@ def number(value: float | None, digits: int = 3, sign: bool = False) -> str:
 def with_error(
     value: float | None, stderr: float | None, digits: int = 3, sign: bool = False
 ) -> str:
-    """Format a value and its standard error as ``0.500 ± 0.100``, with ``n/a`` for None."""
+    """Format a value and its standard error as ``0.500 ± 0.100``, with ``n/a`` for None.
+
+    An error of 0 is left out: that all values are equal does not mean that they are certain.
+
+    >>> with_error(0.5, 0.1), with_error(1.0, 0.0)
+    ('0.500 ± 0.100', '1.000')
+    """
     if value is None:
         return UNKNOWN
-    return f"{number(value, digits, sign)} ± {number(stderr, digits)}"
+    shown = number(value, digits, sign)
+    return shown if is_zero(stderr) else f"{shown} ± {number(stderr, digits)}"
+
+
+def is_zero(stderr: float | None) -> bool:
+    """Return whether a standard error is 0, apart from rounding: all values are equal."""
+    return stderr is not None and stderr < 1e-12
 
 
 def interval(bounds: tuple[float, float] | None, digits: int = 3, sign: bool = False) -> str:

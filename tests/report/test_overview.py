@@ -335,7 +335,7 @@ def test_a_panels_disagreement_is_a_table(tmp_path: Path) -> None:
     run = replace(reported_run(tmp_path, "run", [attempt("a")]), panels=[panel])
     (table,) = tables(of(run), "scores")
     assert table.title == "jury.strict, the panel's judges in run"
-    assert texts(table) == [["a", "50 ± 10%", "8", "100 ± 0%", "n/a"]]
+    assert texts(table) == [["a", "50 ± 10%", "8", "100%", "n/a"]]
     assert table.footer
     assert [cell.text for cell in table.footer.cells] == [
         *("the judges disagree", "", "8", "50 ± 10%", "30-70%")
