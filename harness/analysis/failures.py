@@ -27,6 +27,8 @@ _QUOTED = re.compile(r"(?<!\w)'[^']*'(?!\w)|\"[^\"]*\"")
 
 _VALUE = re.compile(r"'[^']*[\\^\[{][^']*'|\d+")  # a quoted regular expression, or a number
 
+_PARTS = re.compile(rf"({_VALUE.pattern}|N)")
+
 _NO_VERDICT = {
     "truncated": "the answer reached the token limit (decoding.max_tokens)",
     "empty": "the answer has no text",
@@ -71,15 +73,16 @@ class AnswerLine(FailedLine, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """A run's distinct reasons for failures, with N for any number, and those of each attempt."""
+    """A run's distinct reasons for failures, with N for numbers that differ, and each attempt's."""
 
+    kinds: tuple[str, ...]  # the reasons with N for every number, which tell them apart
     reasons: tuple[str, ...]
     of: Mapping[int, tuple[int, ...]]  # places in ``reasons``, by row of the run's index
     names: Mapping[int, tuple[str, int, int]]  # instance, sample and round, by row
     told: Mapping[int, Sequence[str]]  # `reasons_told`, by row
 
 
-NO_FAILURES = Failures((), {}, {}, {})
+NO_FAILURES = Failures((), (), {}, {}, {})
 
 
 def reasons(scores: Mapping[str, ScoreDetails]) -> str:
@@ -97,17 +100,28 @@ def read_failed(index: AttemptIndex) -> list[FailedAttempt]:
 
 def read_failures(index: AttemptIndex) -> Failures:
     """Return the reasons for failures, except those of judges that do not decide."""
-    places: dict[str, int] = {}
+    lines: dict[str, str] = {}  # by kind
     of: dict[int, tuple[int, ...]] = {}
     names: dict[int, tuple[str, int, int]] = {}
     told: dict[int, Sequence[str]] = {}
+    places: dict[str, int] = {}
     for row, one in _read(index):
-        own = [*_reasons(one, index)]
-        kinds = dict.fromkeys(kind for kind, _ in own) or (UNKNOWN,)
+        own = [*_reasons(one, index)] or [(UNKNOWN, UNKNOWN, "")]
+        for kind, line, _ in own:
+            lines[kind] = _common(lines.get(kind, line), line)
+        kinds = dict.fromkeys(kind for kind, *_ in own)
         of[row] = tuple(places.setdefault(kind, len(places)) for kind in kinds)
         names[row] = one.instance, one.sample, one.round
-        told[row] = _shortened(text for _, text in own)
-    return Failures(tuple(places), of, names, told)
+        told[row] = _shortened(text for *_, text in own)
+    return Failures(tuple(places), tuple(map(lines.__getitem__, places)), of, names, told)
+
+
+def _common(one: str, other: str) -> str:
+    """Return a reason in two attempts, with N for the numbers that differ."""
+    if one == other:
+        return one
+    parts = zip(_PARTS.split(one), _PARTS.split(other), strict=False)
+    return "".join(part if part == same else "N" for part, same in parts)
 
 
 def reasons_told(failed: FailedLine, index: AttemptIndex) -> list[str]:
@@ -115,7 +129,7 @@ def reasons_told(failed: FailedLine, index: AttemptIndex) -> list[str]:
 
     At most `MOST_TOLD` are returned. There are none if the attempt has no answer.
     """
-    return _shortened(text for _, text in _reasons(failed, index))
+    return _shortened(text for *_, text in _reasons(failed, index))
 
 
 def _shortened(texts: Iterable[str]) -> list[str]:
@@ -132,17 +146,23 @@ def merged(runs: Sequence[Failures]) -> list[Failures]:
     At least `ALIKE` such reasons are merged into one: ``lacks 'Ann'``, ``lacks 'Bob'`` and ``lacks
     'Eve'`` become ``lacks '…'``.
     """
-    every = dict.fromkeys(reason for run in runs for reason in run.reasons)
-    forms = {reason: _QUOTED.sub("'…'", reason) for reason in every}
+    every = dict.fromkeys(kind for run in runs for kind in run.kinds)
+    forms = {kind: _QUOTED.sub("'…'", kind) for kind in every}
     counts = Counter(forms.values())
-    told = {reason: form if counts[form] >= ALIKE else reason for reason, form in forms.items()}
+    new = {kind: form if counts[form] >= ALIKE else kind for kind, form in forms.items()}
+    lines: dict[str, str] = {}
+    for run in runs:
+        for kind, reason in zip(run.kinds, run.reasons, strict=True):
+            line = reason if new[kind] == kind else _QUOTED.sub("'…'", reason)
+            lines[new[kind]] = _common(lines.get(new[kind], line), line)
     found = []
     for run in runs:
-        said = [told[reason] for reason in run.reasons]
-        places = {reason: at for at, reason in enumerate(dict.fromkeys(said))}
-        new = [places[reason] for reason in said]
-        of = {row: tuple(dict.fromkeys(new[at] for at in own)) for row, own in run.of.items()}
-        found.append(Failures(tuple(places), of, run.names, run.told))
+        said = [new[kind] for kind in run.kinds]
+        places = {kind: at for at, kind in enumerate(dict.fromkeys(said))}
+        at = [places[kind] for kind in said]
+        of = {row: tuple(dict.fromkeys(at[one] for one in own)) for row, own in run.of.items()}
+        told = tuple(map(lines.__getitem__, places))
+        found.append(Failures(tuple(places), told, of, run.names, run.told))
     return found
 
 
@@ -153,11 +173,12 @@ def _read(index: AttemptIndex) -> Iterator[tuple[int, FailedLine]]:
     yield from zip(rows.tolist(), index.read(FailedLine, rows), strict=True)
 
 
-def _reasons(failed: FailedLine, index: AttemptIndex) -> Iterator[tuple[str, str]]:
-    """Yield each reason twice: without its values, and with them ("" if there is no answer)."""
+def _reasons(failed: FailedLine, index: AttemptIndex) -> Iterator[tuple[str, str, str]]:
+    """Yield each reason three times: its kind, on one line, and in full ("" without an answer)."""
     if failed.outcome != "ok":
         said = "" if failed.text is None else failed.reason
-        yield f"{failed.outcome}: {without_values(failed.reason) or UNKNOWN}", said
+        kind, line = without_values(failed.reason), _line(failed.reason)
+        yield f"{failed.outcome}: {kind or UNKNOWN}", f"{failed.outcome}: {line or UNKNOWN}", said
     register = {} if index.judgements is None else index.judgements.register.judges
     silent = tuple(f"{name}." for name, judge in register.items() if not judge.decides)
     for name, score in failed.scores.items() if failed.outcome in ("ok", "truncated") else ():
@@ -168,10 +189,16 @@ def _reasons(failed: FailedLine, index: AttemptIndex) -> Iterator[tuple[str, str
         of_score = f"{name}: " if register else ""
         for one in missed:
             said = one.reason or f"not met: {one.constraint}"
-            yield f"{of_score}not met: {constraint_kind(one)}", f"{of_score}{said}"
+            kind = f"{of_score}not met: {constraint_kind(one)}"
+            yield kind, kind, f"{of_score}{said}"
         if not missed:
-            why = without_values(score.reason)
-            yield f"{name}: {why}" if why else name, ": ".join(filter(None, (name, score.reason)))
+            each = without_values(score.reason), _line(score.reason), score.reason
+            kind, line, said = (f"{name}: {text}" if text else name for text in each)
+            yield kind, line, said
+
+
+def _line(reason: str) -> str:
+    return cut(" ".join(reason.split()), LONGEST)
 
 
 def without_values(reason: str) -> str:
@@ -184,5 +211,4 @@ def without_values(reason: str) -> str:
     >>> without_values("3 lines do not match '[a-z]{2}'")
     "N lines do not match '[a-z]{2}'"
     """
-    line = cut(" ".join(reason.split()), LONGEST)
-    return _VALUE.sub(lambda found: "N" if found[0].isdigit() else found[0], line)
+    return _VALUE.sub(lambda found: "N" if found[0].isdigit() else found[0], _line(reason))

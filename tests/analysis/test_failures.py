@@ -72,9 +72,9 @@ def test_a_reason_is_a_constraint_or_else_a_score_or_an_outcome(tmp_path: Path) 
         )
     )
     assert reasons(found) == [
-        ["not met: at most N words", "not met: commas", "short: N of N words", "bare"],
+        ["not met: at most N words", "not met: commas", "short: 98 of 60 words", "bare"],
         ["truncated: the answer reached the token limit (decoding.max_tokens)", "bare"],
-        ["refused: x; N of N words; does not decide"],
+        ["refused: x; 98 of 60 words; does not decide"],
     ]
     assert list(found.names.values()) == [("a", 0, 1), ("b", 0, 1), ("c", 0, 1)]
     assert list(found.told.values()) == [
@@ -112,9 +112,29 @@ def test_a_long_reason_is_cut() -> None:
 def test_reasons_that_quote_other_texts_are_one_if_there_are_several() -> None:
     names = dict.fromkeys(range(3), ("a", 0, 1))
     lacks = ("lacks 'Ann'", "lacks 'Bob'", "short")
-    first = Failures(lacks, {0: (0, 2), 1: (1,), 2: (0, 1)}, names, {})
-    second = Failures(("lacks 'Eve'", "is \"x\", don't say 'y'"), {0: (0, 1)}, {0: ("a", 0, 1)}, {})
+    first = Failures(lacks, lacks, {0: (0, 2), 1: (1,), 2: (0, 1)}, names, {})
+    others = ("lacks 'Eve'", "is \"x\", don't say 'y'")
+    second = Failures(others, others, {0: (0, 1)}, {0: ("a", 0, 1)}, {})
     assert merged([first]) == [first]
     one, other = merged([first, second])
     assert (one.reasons, one.of) == (("lacks '…'", "short"), {0: (0, 1), 1: (0,), 2: (0,)})
     assert other.reasons == ("lacks '…'", second.reasons[1])
+
+
+def test_numbers_that_all_attempts_share_stay_in_a_reason(tmp_path: Path) -> None:
+    def failing(folder: Path, *told: str) -> Failures:
+        folder.mkdir()
+        lines = [
+            attempt(str(at), passed=False, scores={"rule 1": Score(False, False, why)})
+            for at, why in enumerate(told)
+        ]
+        return read_failures(index(folder, *lines))
+
+    one = failing(tmp_path / "one", "at most 9 words, has 12", "at most 9 words, has 11")
+    other = failing(tmp_path / "other", "at most 9 words, has 20", "must match '[NA]{3}'")
+    assert one.reasons == ("rule 1: at most 9 words, has N",)
+    assert other.reasons == ("rule 1: at most 9 words, has 20", "rule 1: must match '[NA]{3}'")
+    assert [each.reasons for each in merged([one, other])] == [
+        ("rule 1: at most 9 words, has N",),
+        ("rule 1: at most 9 words, has N", "rule 1: must match '[NA]{3}'"),
+    ]

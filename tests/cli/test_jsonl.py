@@ -67,7 +67,7 @@ def test_a_dry_run_names_the_targets_that_fail_their_own_checks(
     ended = harness("run", written(tmp_path, ROWS[:3]), "--dry-run", env=environment)
     assert ended.returncode == 0, ended.stderr
     said = " ".join(ended.stdout.split())
-    assert "1 of 3 pass; these fail: 1 (short: 3 words, not at most 2), 3 (short" in said
+    assert "1 of 3 pass; these fail: 1 (short: at most 2 words, has 3), 3 (short" in said
 
 
 def test_a_mistake_in_a_row_is_told_before_any_call(

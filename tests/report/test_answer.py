@@ -68,7 +68,7 @@ def test_of_one_run_the_rate_its_interval_and_what_fails_most(runs_passing: Runs
     (run,) = runs_passing({"one": 15})
     assert answer([run]).sentence == (
         "one passes 75% of 20 instances (53 to 89); most failures: "
-        "exact: case/N is wrong in round N (5 of 5)."
+        "exact: case/N is wrong in round 1 (5 of 5)."
     )
     assert answer([run]).support == ["Cost: one $0.0200."]
 
@@ -139,7 +139,7 @@ def test_a_sure_difference(runs_passing: Runs) -> None:
     assert found.sentence == "strict passes 80%, plain 15%: +65 points (35 to 83), 20 instances."
     assert found.support[0].startswith("p <0.001 by McNemar's exact test, over the instances that")
     assert found.support[1] == (
-        "Most frequent reasons for failures: exact: case/N is wrong in round N (plain 17 of 17 and "
+        "Most frequent reasons for failures: exact: case/N is wrong in round 1 (plain 17 of 17 and "
         "strict 4 of 4)."
     )
     assert found.support[2] == "Cost: $0.0200 each."

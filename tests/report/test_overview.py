@@ -139,7 +139,7 @@ def test_failures_are_counted_by_reason(tmp_path: Path) -> None:
     assert [(one.reason, one.n, one.share) for one in run.failures] == [
         ("not met: keywords:existence", 2, 0.4),
         ("not met: case", 1, 0.2),
-        ("unparseable: The answer is not JSON: line N.", 1, 0.2),
+        ("unparseable: The answer is not JSON: line 3.", 1, 0.2),
         ("truncated: the answer reached the token limit (decoding.max_tokens)", 1, 0.2),
         ("no reason was recorded", 1, 0.2),
     ]

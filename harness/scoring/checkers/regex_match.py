@@ -36,9 +36,9 @@ class RegexMatchChecker:
         except PatternTooSlow as error:
             return Score(None, None, error.message)
         passed = (match is not None) is not self._negate
-        verb = "matches" if self._negate else "does not match"
+        must = "must not match" if self._negate else "must match"
         pattern = cut(self._pattern.pattern.replace("\n", "\\n"), 120)
-        return Score(passed, passed, "" if passed else f"{verb} '{pattern}'")
+        return Score(passed, passed, "" if passed else f"{must} '{pattern}'")
 
 
 plugin = RegexMatchChecker

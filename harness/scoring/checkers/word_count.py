@@ -18,6 +18,10 @@ def words(text: str) -> int:
     return sum(any(map(str.isalnum, part)) for part in text.split())
 
 
+def _bound(bound: int, n: int) -> str:
+    return f"{bound} word{'' if bound == 1 else 's'}, has {n}"
+
+
 class WordCountChecker:
     """Passes text whose number of words is within bounds.
 
@@ -42,15 +46,14 @@ class WordCountChecker:
     def check(self, text: str, instance: Instance[Any]) -> Score:
         """Return a score of True or False. If False, its reason states the count and the bound."""
         n = words(text)
-        asked = ""
-        if self._exactly not in (None, n):
-            asked = str(self._exactly)
+        reason = ""
+        if self._exactly is not None and n != self._exactly:
+            reason = f"exactly {_bound(self._exactly, n)}"
         elif self._at_least is not None and n < self._at_least:
-            asked = f"at least {self._at_least}"
+            reason = f"at least {_bound(self._at_least, n)}"
         elif self._at_most is not None and n > self._at_most:
-            asked = f"at most {self._at_most}"
-        reason = f"{n} word{'' if n == 1 else 's'}, not {asked}" if asked else ""
-        return Score(not asked, not asked, reason, {"words": n})
+            reason = f"at most {_bound(self._at_most, n)}"
+        return Score(not reason, not reason, reason, {"words": n})
 
 
 plugin = WordCountChecker

@@ -4,7 +4,7 @@ Constraints that are unclear, or that only a reader can judge, have no rule; jud
 
 >>> rule = recognise("Keep the text below 80 words.")
 >>> rule.name, rule.check("word " * 80)
-('word_count', '80 words, not at most 79')
+('word_count', 'at most 79 words, has 80')
 >>> recognise("Keep the text short.") is None
 True
 """

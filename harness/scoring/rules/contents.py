@@ -36,7 +36,7 @@ class Keywords:
         for one in self.wanted:
             n = occurrences(_plain(one, self.exact), shown)
             if not self.bounds.has(n):
-                counted = f"{one!r} {n:,} times, not {self.bounds}"
+                counted = f"{one!r} {self.bounds.of('time')}, has {n:,}"
                 there = f"there is {'' if n else 'no '}{one!r}"
                 reasons.append(counted if self.name == "keyword_count" else there)
         return "; ".join(reasons)

@@ -144,6 +144,10 @@ class CountBounds:
         """Return whether a number is within the bounds, inclusive."""
         return (self.low is None or n >= self.low) and (self.high is None or n <= self.high)
 
+    def of(self, unit: str) -> str:
+        """Return the bounds in words, such as "at most 9 words" for the unit "word"."""
+        return f"{self} {unit}{'' if (self.high or self.low) == 1 else 's'}"
+
     def __str__(self) -> str:
         if self.low is None:
             return f"at most {self.high}"
@@ -200,10 +204,9 @@ class Length:
         return f"{self.unit.partition(' ')[0]}_count"
 
     def check(self, text: str) -> str:
-        """Return the violation, such as "80 words, not at most 79", or an empty string."""
+        """Return the violation, such as "at most 79 words, has 80", or an empty string."""
         n = _MEASURES[self.unit](text)
-        plural = "" if n == 1 else "s"
-        return "" if self.bounds.has(n) else f"{n:,} {self.unit}{plural}, not {self.bounds}"
+        return "" if self.bounds.has(n) else f"{self.bounds.of(self.unit)}, has {n:,}"
 
 
 def sentences(text: str) -> int:

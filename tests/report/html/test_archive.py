@@ -180,8 +180,8 @@ def test_the_index_says_which_rows_fail_for_which_reason(tmp_path: Path) -> None
     lines = [attempt("a", passed=False), attempt("b"), attempt("c", passed=False)]
     index, _ = packed([reported_run(tmp_path, "r", lines)])
     assert index["reasons"] == [
-        {"text": "exact: a is wrong in round N", "rows": [0]},
-        {"text": "exact: c is wrong in round N", "rows": [2]},
+        {"text": "exact: a is wrong in round 1", "rows": [0]},
+        {"text": "exact: c is wrong in round 1", "rows": [2]},
     ]
 
 

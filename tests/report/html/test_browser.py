@@ -279,14 +279,14 @@ def test_the_reason_that_the_list_is_filtered_by_comes_first(
     listed = [{"constraint": "Has 7 rhymes.", "passed": False}]
     scores = {
         "exact": Score(False, False, "'x' is wrong"),
-        "words": Score(False, False, "12 words, not at most 9"),
+        "words": Score(False, False, "at most 9 words, has 12"),
         "rules": Score(False, False, "", {"constraints": listed}),
     }
     run = reported_run(tmp_path, "run", [attempt("a", passed=False, scores=scores)])
     page = opened(write(tmp_path / "r.html", [run], figures=[]))
     why, scores_shown = page.locator(".rows .why"), page.locator(".scores > li")
     for reason, first, score in (
-        ("words: N words, not at most N", "words: 12 words, not at most 9; exact: ", "words"),
+        ("words: at most 9 words, has 12", "words: at most 9 words, has 12; exact: ", "words"),
         ("not met: Has N rhymes.", "not met: Has 7 rhymes.; exact: ", "rules"),
     ):
         choose(page, "Reason of failure", reason)
@@ -318,13 +318,13 @@ def test_a_runs_failure_opens_that_runs_answer(tmp_path: Path, opened: Opened) -
 def test_a_cell_says_why_its_attempt_failed(tmp_path: Path, opened: Opened) -> None:
     scores = {
         "exact": Score(True, True),
-        "short": Score(False, False, "12 words, not at most 9"),
+        "short": Score(False, False, "at most 9 words, has 12"),
         "date": Score(False, False, r"does not match '^\d{4}'"),
     }
     lines = [attempt("a", passed=False, scores=scores), attempt("b")]
     run = reported_run(tmp_path, "run", lines)
     page = opened(write(tmp_path / "r.html", [run], figures=[]))
-    reasons = ["short: 12 words, not at most 9", r"date: does not match '^\d{4}'"]
+    reasons = ["short: at most 9 words, has 12", r"date: does not match '^\d{4}'"]
     expect(rows(page).locator(".why")).to_have_text(["; ".join(reasons)])
     choose(page, "Score", "date")
     expect(rows(page).locator(".why")).to_have_text([reasons[1]])

@@ -56,15 +56,15 @@ FAILING: list[tuple[str, str, dict[str, Any], str]] = [
     ("contains", "A fir", {"target": ["oak"], "mode": "any"}, "contains none of 'oak'"),
     ("contains", "An oak", {"target": ["oak"], "mode": "none"}, "contains 'oak'"),
     ("contains", "oaken", {"target": "oak", "whole_words": True}, "lacks 'oak'"),
-    ("regex_match", "snow", {"pattern": "^[A-Z]"}, "does not match '^[A-Z]'"),
-    ("regex_match", "abc", {"pattern": "a.", "full": True}, "does not match 'a.'"),
-    ("regex_match", "abc", {"pattern": r"\d{2}" "\n"}, r"does not match '\d{2}\n'"),
-    ("regex_match", "abc", {"pattern": "c", "negate": True}, "matches 'c'"),
+    ("regex_match", "snow", {"pattern": "^[A-Z]"}, "must match '^[A-Z]'"),
+    ("regex_match", "abc", {"pattern": "a.", "full": True}, "must match 'a.'"),
+    ("regex_match", "abc", {"pattern": r"\d{2}" "\n"}, r"must match '\d{2}\n'"),
+    ("regex_match", "abc", {"pattern": "c", "negate": True}, "must not match 'c'"),
     ("numeric_match", "41", {"target": 42}, "41 is not the expected number"),
     ("numeric_match", "1e300", {"target": "1e-300"}, "1E+300 is not the expected number"),
-    ("word_count", "one", {"exactly": 2}, "1 word, not 2"),
-    ("word_count", "one two three", {"at_most": 2}, "3 words, not at most 2"),
-    ("word_count", "", {"at_least": 1}, "0 words, not at least 1"),
+    ("word_count", "one", {"exactly": 2}, "exactly 2 words, has 1"),
+    ("word_count", "one two three", {"at_most": 2}, "at most 2 words, has 3"),
+    ("word_count", "", {"at_least": 1}, "at least 1 word, has 0"),
 ]
 
 

@@ -198,7 +198,7 @@ def test_a_rules_verdict_stands_beside_the_judges() -> None:
         False,
         {"category": "Length", "rule": "word_count"},
     )
-    assert first["rule_reason"] == "3 words, not at most 2"
+    assert first["rule_reason"] == "at most 2 words, has 3"
     assert "rule" not in second
     assert (third["passed"], third["rule"], third["groups"]) == (
         False,

@@ -85,9 +85,9 @@ def test_forms(constraint: str, text: str, passed: bool) -> None:
         ('Do not use the word "hate".', "Hate!", "there is 'hate'"),
         ('Do not use the words "x" or "y".', "y", "there is 'y'"),
         ('Use the word "go" at least twice.', "Go, go", ""),
-        ('Use the word "go" at least twice.', "Go, gone", "'go' 1 times, not at least 2"),
-        ('Use the word "go" only once.', "go go", "'go' 2 times, not exactly 1"),
-        ('Use the term "C++" at most twice.', "C++ C++ C++", "'C++' 3 times, not at most 2"),
+        ('Use the word "go" at least twice.', "Go, gone", "'go' at least 2 times, has 1"),
+        ('Use the word "go" only once.', "go go", "'go' exactly 1 time, has 2"),
+        ('Use the term "C++" at most twice.', "C++ C++ C++", "'C++' at most 2 times, has 3"),
     ],
 )
 def test_words(constraint: str, text: str, reason: str) -> None:

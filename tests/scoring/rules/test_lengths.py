@@ -56,7 +56,7 @@ def test_the_reason_has_the_number() -> None:
     rule = recognise("The poem should be 16 lines long.")
     assert rule is not None
     assert rule.name == "line_count"
-    assert rule.check("Title\n" * 17) == "17 lines, not exactly 16"
+    assert rule.check("Title\n" * 17) == "exactly 16 lines, has 17"
     assert rule.check("Verse\n" * 16) == ""
 
 

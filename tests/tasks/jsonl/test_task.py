@@ -158,7 +158,7 @@ def test_feedback_gives_reasons_and_no_target(made: Made) -> None:
     said = task.feedback(instance, "x y", task.score(instance, "x y"))
     assert said.splitlines()[1:3] == [
         "- 'x y' is not the expected answer",
-        "- 2 words, not at most 1",
+        "- at most 1 word, has 2",
     ]
     assert "SECRET" not in said
     assert task.feedback(instance, "SECRET", task.score(instance, "SECRET")) == "That is right."
@@ -173,7 +173,7 @@ def test_feedback_in_your_own_words(made: Made) -> None:
     task = made(row, checks=checks, feedback=words)
     (instance,) = task.instances()
     said = task.feedback(instance, "x y", task.score(instance, "x y"))
-    assert said == "On tides: 'x y' is not the expected answer, 2 words, not at most 1!"
+    assert said == "On tides: 'x y' is not the expected answer, at most 1 word, has 2!"
     assert task.fingerprint() != made(row, checks=checks).fingerprint()
     with pytest.raises(DataInvalid, match=r"task\.feedback needs the field 'subject'"):
         list(made(row, feedback="{{ subject }}").instances())
@@ -210,7 +210,7 @@ def test_a_target_that_fails_its_own_checks_is_expected_but_no_reference(made: M
     assert [task.reference(one) for one in task.instances()] == ["x", None]
     assert [task.expected_answer(one) for one in task.instances()] == ["x", "x y"]
     assert check_task(task) == [
-        "expected_answer 'x y' of '2' does not pass (word_count: 2 words, not at most 1)."
+        "expected_answer 'x y' of '2' does not pass (word_count: at most 1 word, has 2)."
     ]
     none = made({"prompt": "a"}, checks=[{"regex_match": {"pattern": "x"}}])
     assert none.expected_answer(next(none.instances())) is None

@@ -81,14 +81,14 @@ def test_what_a_rule_decides_is_a_score_beside_the_verdict(tmp_path: Path) -> No
     scores = task.score(instance, "one two three")
     assert (scores["rules"].value, scores["rules"].passed) == (0.5, None)
     assert scores["rules"].reason == (
-        "Not satisfied: Use at most 2 words. (3 words, not at most 2)"
+        "Not satisfied: Use at most 2 words. (at most 2 words, has 3)"
     )
     assert scores["rules"].details["constraints"] == [
         {
             "constraint": "Use at most 2 words.",
             "kind": "Length",
             "passed": False,
-            "reason": "3 words, not at most 2",
+            "reason": "at most 2 words, has 3",
             "groups": {"category": "Length", "rule": "word_count"},
         },
         {
@@ -107,7 +107,7 @@ def test_a_rule_decides_where_it_is_to(tmp_path: Path) -> None:
     assert task.score(instance, "one two")["rules"].passed is True
     scores = task.score(instance, "one two three")
     assert scores["rules"].passed is verdict(scores) is False
-    assert "3 words, not at most 2" in task.feedback(instance, "", scores)
+    assert "at most 2 words, has 3" in task.feedback(instance, "", scores)
 
 
 def test_rules_are_part_of_what_the_scores_depend_on(tmp_path: Path) -> None:
