@@ -175,6 +175,7 @@ _OWN: Mapping[str, Callable[..., Any]] = {
     "join": _join,
     "tojson": functools.partial(json.dumps, ensure_ascii=False),  # no HTML escapes
     "round": lambda value, digits=0: round(value, digits),
+    "split": lambda text, at=None: str(text).split(at),
     # Without the tags that are put around untrusted text; for prompts that were published so.
     "untagged": lambda text: re.sub(r"\A<(\w+)>\n(.*)\n</\1>\Z", r"\2", str(text), flags=re.S),
 }

@@ -25,8 +25,9 @@ from harness.run.models import named_model
 from harness.store.files import make_folder, write_whole
 from harness.store.run_folder import in_run_name
 
-LM_EVAL = "lm_eval:"  # before names of lm-eval's tasks
-OWN_DATA = ("jsonl", "lm_eval")  # tasks whose data the user names
+# By prefix (lm_eval:NAME): the option of the task of this name that takes what follows.
+PREFIXES = {"hub": "dataset", "lm_eval": "task"}
+OWN_DATA = ("jsonl", *PREFIXES)  # tasks whose data the user names
 MAX_TOKENS = 2048  # of an answer: some providers need a limit, and so does an estimate of the cost
 
 _MARK = "# Unless you change it, that command replaces this file. Content: "
@@ -88,11 +89,18 @@ def _dotted(section: str, tree: Mapping[str, Any]) -> dict[str, Any]:
 def _section(task: str | Mapping[str, Any]) -> Mapping[str, Any]:
     if isinstance(task, Mapping):
         return task
-    if task.startswith(LM_EVAL):
-        return {"name": "lm_eval", "task": task.removeprefix(LM_EVAL)}
+    prefix, own = _prefixed(task)
+    if prefix:
+        return {"name": prefix, PREFIXES[prefix]: own}
     if _is_rows(task):
         return {"name": "jsonl", "path": str(Path(task).resolve())}
     return {"name": task}
+
+
+def _prefixed(task: str) -> tuple[str, str]:
+    """Return the prefix of a task's name, or "", and the rest of the name."""
+    prefix, colon, own = task.partition(":")
+    return (prefix, own) if colon and prefix in PREFIXES else ("", task)
 
 
 def _is_rows(name: str) -> bool:
@@ -113,17 +121,19 @@ def _names(tasks: Sequence[str | Mapping[str, Any]]) -> list[str]:
 def _short(task: str | Mapping[str, Any]) -> str:
     if isinstance(task, Mapping):
         return str(task.get("as") or task["name"])
-    return Path(task).name.partition(".")[0] if _is_rows(task) else task.removeprefix(LM_EVAL)
+    prefix, own = _prefixed(task)
+    return Path(own).name.partition(".")[0] if prefix == "hub" or _is_rows(own) else own
 
 
 def _split(tasks: Sequence[str | Mapping[str, Any]]) -> list[str | Mapping[str, Any]]:
-    """Return the tasks. After the first with the prefix ``lm_eval:``, all names get it."""
+    """Return the tasks. A prefix also applies to the names that follow."""
     found: list[str | Mapping[str, Any]] = []
-    prefix = ""
+    latest = ""
     for task in tasks:
         if isinstance(task, str):
-            prefix = LM_EVAL if task.startswith(LM_EVAL) else prefix
-            task = prefix + task.removeprefix(LM_EVAL)
+            prefix, own = _prefixed(task)
+            latest = prefix or latest
+            task = f"{latest}:{own}" if latest else own
         found.append(task)
     return found
 
@@ -179,7 +189,7 @@ def evaluation(
 def _check_task(name: str) -> None:
     known = kind("tasks").names()
     suffix = Path(name).suffix
-    if _is_rows(name) or name.startswith(LM_EVAL):
+    if _is_rows(name) or _prefixed(name)[0]:
         return
     if suffix in (".yaml", ".yml"):
         raise ConfigError(f"{name} is a run file.", f"Use harness run {name} --model MODEL.")
