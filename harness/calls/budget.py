@@ -153,7 +153,8 @@ class Budget:
     @property
     def _own(self) -> float:
         """An upper bound on the run's cost so far, over all its sessions (US dollars)."""
-        return self.spent - self._shared + self._reserved + self._held_usd
+        # Failed calls release what they reserved, which may leave a remainder slightly below 0.
+        return max(0.0, self.spent - self._shared + self._reserved + self._held_usd)
 
     async def _raise(self, record: Record) -> None:
         """Record higher reservations on disk: more than needed, so that few later calls wait."""

@@ -53,7 +53,7 @@ class Spending(msgspec.Struct):
     """An upper bound on a run's cost so far (US dollars), and the session that recorded it."""
 
     session: str = ""
-    usd: Annotated[float, msgspec.Meta(ge=0)] = 0.0
+    usd: Annotated[float, msgspec.Meta(gt=-1e-9)] = 0.0  # earlier versions did not round up to 0
 
 
 class Differences(NamedTuple):

@@ -90,6 +90,16 @@ async def test_what_is_reserved_is_on_disk_before_the_calls_are_sent() -> None:
     assert setting.recorded[-1][1] == setting.budget.spent == 300 * 70
 
 
+async def test_calls_that_cost_nothing_leave_no_negative_amount_on_disk() -> None:
+    setting = Setting(5)
+    for most in (0.3, 0.6):  # 0.3 + 0.6 - 0.3 - 0.6 is -1.1e-16 in binary floating point
+        await setting.budget.reserve(most)
+    for most in (0.3, 0.6):
+        setting.budget.settle(most, 0.0)
+    await setting.budget.close()
+    assert setting.recorded[-1][1] == 0
+
+
 async def test_a_call_whose_reservation_cannot_be_written_is_not_sent() -> None:
     setting = Setting(1000)
 

@@ -290,6 +290,15 @@ def test_json_files_come_back_and_can_be_read_by_people(folder: RunFolder) -> No
     assert "\n  " in folder.manifest.read_text()
 
 
+def test_a_cost_just_below_zero_is_read_and_a_negative_one_is_damage(folder: RunFolder) -> None:
+    folder.path.mkdir(parents=True)
+    folder.spending.write_text('{"session": "s", "usd": -3.5e-18}')  # as earlier versions wrote it
+    assert folder.read_spending().usd == pytest.approx(0)
+    folder.spending.write_text('{"session": "s", "usd": -0.01}')
+    with pytest.raises(StoreFailed, match=r"spending\.json is damaged"):
+        folder.read_spending()
+
+
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"[]", b'{"a": "\xff"}', b'{"a": ' + b"[" * 100_000]
 )
