@@ -348,6 +348,7 @@ def open_run(name: str) -> RunResult:
     """Return an existing run, given its name, or the path of its folder or run file.
 
     Raises:
+        ConfigError: If the name is invalid.
         DataMissing: If there is no such run.
         RunConflict: If the run differs from the given run file.
 

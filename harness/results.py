@@ -135,7 +135,7 @@ class RunResult:
                 which the result is false.
 
         Returns:
-            The decisions, in an object that is true if all bounds are kept.
+            The decisions, in an object that is true if all bounds are met.
 
         Raises:
             ConfigError: If a score or the label is unknown, or there is no bound.
@@ -275,7 +275,7 @@ class EvaluationResult(_TableResult):
 class GateResult:
     """The decisions on a run's bounds.
 
-    The object is true if all bounds are kept, or if there are too few instances to tell and
+    The object is true if all bounds are met, or if there are too few instances to tell and
     ``too_few`` is "pass".
     """
 

@@ -304,7 +304,11 @@ def _fill(
 
 
 def _row_settings(runs: Sequence[FilledRun], plan: Layout) -> list[dict[str, str]]:
-    """Return, for each run, the settings or name that set it apart from runs of the same model."""
+    """Return, for each run, the settings or name that set it apart from runs of the same model.
+
+    Raises:
+        RunConflict: If runs with a cell in common have different data.
+    """
     # Cells over all columns count only if the table has no others.
     places = [
         {place for place in run.cells if place.column is not None or not plan.columns}

@@ -56,7 +56,13 @@ class EngineThread:
         await asyncio.wrap_future(self._loaded)
 
     async def answer(self, request: Request, name: str) -> Reply:
-        """Return the engine's reply to a request. ``name`` must be unique in this process."""
+        """Return the loaded engine's reply to a request. ``name`` must be unique in this process.
+
+        Raises:
+            TransientError: If the engine has died or failed.
+            RequestRejected: If vLLM rejects the request.
+            FatalCallError: If ``decoding.extra`` has an unknown field.
+        """
         return await asyncio.wrap_future(
             asyncio.run_coroutine_threadsafe(self._engine.answer(request, name), self._loop)
         )

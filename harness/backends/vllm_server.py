@@ -224,7 +224,8 @@ class VLLMServerBackend:
         """Return the server's reply.
 
         Raises:
-            TransientError: If the call fails, or the server has died and is being restarted.
+            TransientError: If the call may be retried, or the server is being restarted.
+            FatalCallError: If all calls would fail, because the key or the model's name is wrong.
             RequestRejected: If vLLM rejects the request, or the prompt has crashed it repeatedly.
         """
         if self._lease is None:

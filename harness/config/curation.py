@@ -73,7 +73,7 @@ class DomainsSection(Section):
 
 
 class Curation(Section):
-    """A complete curation file. Each stage may have its own entry in ``models`` and ``prompts``."""
+    """A complete curation file. ``models`` is by stage, ``prompts`` by `PromptName`."""
 
     model: sections.ModelSection
     models: dict[StageName, SecondModelSection] = Field(default_factory=dict)

@@ -97,7 +97,7 @@ def _nested(key: str, value: Any) -> Any:
 
 
 def extraction_of(run: ReportedRun) -> str:
-    """Return, in words, how a task finds the answer in a reply, or "" if it is the whole reply."""
+    """Return, in words, the setting of how to find the answer in a reply, or "" without one."""
     found = [run.settings.get(key) for key in ("task.extract", "task.extraction")]
     own = next((value for value in found if value), "")
     return in_words(_nested("task.extract", own)) if own else ""

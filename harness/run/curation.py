@@ -84,7 +84,8 @@ def prepare_curation(
     """Check a curation and its source files, build its models, and return a job for `curate`.
 
     Raises:
-        DataMissing: If a source file does not exist.
+        DataMissing: If a source file or a published prompt does not exist.
+        RunConflict: If ``out`` has other content.
         ConfigError: If the data set cannot be built with this curation file.
     """
     for source in sources:

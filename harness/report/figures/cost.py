@@ -99,7 +99,7 @@ def token_figures(runs: Runs) -> Iterator[Figure]:
 
 
 def cost_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw each run's primary metric against its cost, if at least two costs are known."""
+    """Draw the primary metric against the cost of runs, if at least two were paid for."""
     points = []
     for run in runs.every:
         part = runs.measured(run, last=True).get(())

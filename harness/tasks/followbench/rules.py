@@ -27,7 +27,7 @@ MOST_SHOWN = 80  # maximum characters of a target that a reason shows
 
 
 class FollowBenchRule(NamedTuple):
-    """A check of answers, and an answer that should pass it.
+    """A check of answers, and an answer that should pass it (None for rules not in `TARGETS`).
 
     ``source`` is the check's key in `TARGETS` or `CHECKS` or, for the category ``example``, the
     row's source.

@@ -28,11 +28,12 @@ class JsonlTask(RowsTask):
             null for the whole reply.
         checks: Checkers and judges by name, with options; one name alone needs no list.
         gold: A template of a correct answer, for shots and simulated runs. If a row has several
-            targets, the field target stands for the first. null uses the target in the form that
-            extract reads, if that passes.
+            targets, the field target stands for the first. null uses the row's gold or target, in
+            the form that extract reads, if it passes.
         groups: Fields of the rows by which to break down results.
-        preset: gsm8k, gsm8k_json, shuffled_objects or shuffled_objects_json. Sets prompt, extract
-            and checks for rows of that data set. With _json, answers are JSON.
+        preset: gsm8k, gsm8k_json, shuffled_objects or shuffled_objects_json. Sets prompt, extract,
+            checks and gold for rows of that data set, unless they are given. With _json, answers
+            are JSON.
         on_truncated: Whether truncated answers fail or are graded (fail, grade).
         feedback: A template of the message after an answer that failed, with the row's fields and
             the list of reasons; null for the harness's own wording.

@@ -193,7 +193,8 @@ class LmEvalTask:
     def extracted(self, instance: One, text: str) -> str | None:
         """Return what the task's first filter leaves of an answer, or None if it changes nothing.
 
-        The result is also None if answers are given, or if it would not be text.
+        The result is also None for multiple choice and other likelihoods, or if it would not be
+        text.
         """
         if not instance.data.generates:
             return None

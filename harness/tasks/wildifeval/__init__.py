@@ -139,7 +139,9 @@ class WildIFEvalTask:
         """Yield the tasks in file order.
 
         Raises:
-            DataInvalid: If conversations are missing, unless their tasks are to be left out.
+            DataInvalid: If a file is malformed, or if conversations are missing, unless their tasks
+                are to be left out and some are there.
+            DataMissing: If a file is missing.
         """
         for item in self._joined[0] if self._chats else read_items(self.path):
             groups = {"n_constraints": str(len(item.constraints))}
