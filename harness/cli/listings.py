@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -84,12 +84,15 @@ def _show_lines(summaries: Mapping[str, str], form: str) -> None:
 
 
 def tasks(name: Annotated[str, typer.Argument()] = "", form: JsonFormat = "table") -> None:
-    """List the tasks, or show one, with their options and data sets.
+    """List the tasks, or show one's options and data sets.
 
     Args:
         name: Show this task only.
     """
     names = _names("tasks", name)
+    if form == "table" and not name:
+        _list("tasks", names, "Options and data sets of one")
+        return
     data = DataFolder(Settings().data_dir)
     cards = {}
     for one in names:
@@ -133,9 +136,7 @@ def _names(group: str, name: str) -> list[str]:
 def _plugins(group: str, name: str, form: str) -> None:
     names = _names(group, name)
     if not name:
-        _show_lines({one: _card(group, one).summary for one in names}, form)
-        if form == "table":
-            say(f"Options, and how to write one in a run file: harness {group} NAME")
+        _list(group, names, "Options, and how to write one in a run file", form)
         return
     card = _card(group, name)
     written = example(name, card, judge=group == "judges")
@@ -143,6 +144,13 @@ def _plugins(group: str, name: str, form: str) -> None:
     show_listing(plugin_list({name: card}), {name: replace(card, facts=facts)}, form)
     if form == "table":
         output.print(Text(f"In a run file:\n  {written}"), soft_wrap=True)  # can be copied
+
+
+def _list(group: str, names: Iterable[str], more: str, form: str = "table") -> None:
+    """Print a line per plug-in, and say how to see ``more`` about one."""
+    _show_lines({one: _card(group, one).summary for one in names}, form)
+    if form == "table":
+        say(f"{more}: harness {group} NAME")
 
 
 def _card(group: str, name: str) -> Card:

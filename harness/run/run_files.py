@@ -122,6 +122,8 @@ def _plain(tree: Mapping[Any, Any], own: Functions, section: str = "") -> dict[s
             if "path" in tree:
                 raise ConfigError("task.rows and task.path are both given.", "Keep one of them.")
             found = {"name": "jsonl"} | found | {"path": _written(value)}
+        elif section == "task" and name == "path":
+            found = {"name": "jsonl"} | found | {"path": value}
         elif name == "task.rows":
             found["task.path"] = _written(value)
         elif isinstance(value, Mapping):
@@ -147,7 +149,7 @@ def task_section(tree: Mapping[str, Any], own: Functions) -> dict[str, Any]:
     if not tree.keys() & {"name", "rows", "path"}:
         remedy = 'For a list of rows: {"rows": rows, "checks": "exact_match"}.'
         raise ConfigError("A task has neither a name nor rows.", remedy)
-    return {"name": "jsonl", **_plain(tree, own, "task")}
+    return _plain(tree, own, "task")
 
 
 def registered(checker: Any, own: Functions | None = None) -> Any:

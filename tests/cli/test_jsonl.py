@@ -201,6 +201,17 @@ def test_truncated_and_unparseable_answers_are_left_out_of_scores_with_a_note(
     assert "[N]" in line or "not of type" in line
 
 
+def test_a_file_of_rows_implies_the_task(tmp_path: Path, environment: dict[str, str]) -> None:
+    (tmp_path / "rows.csv").write_text("q,target\nSay a.,a\n")
+    file = tmp_path / "rows.yaml"
+    file.write_text(
+        "{task: {path: rows.csv, prompt: '{{ q }}', checks: exact_match}, model: simulated/1}"
+    )
+    ended = harness("run", file, env=environment)
+    assert ended.returncode == 0, ended.stderr
+    assert "name: jsonl" in (tmp_path / "runs/rows/config.yaml").read_text()
+
+
 ONE_FILE = """
 task:
   rows:

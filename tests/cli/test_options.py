@@ -9,6 +9,7 @@ import pytest
 
 from harness.cli import ALIASES, VERBS, _imported
 from harness.cli.console import RUN, RUNS
+from harness.plugins import kind
 from tests.cli.command import harness
 
 OTHER_MODELS = {"mock", "cache prune"}
@@ -99,7 +100,7 @@ def test_a_comparison_begins_with_its_question(verb: str) -> None:
 
 
 def test_lists_of_choices_are_shown_as_choices() -> None:
-    said = harness("tasks").stdout
+    said = "\n".join(harness("tasks", name).stdout for name in kind("tasks").names())
     assert "typing." not in said
     assert "list[" not in said
     assert "Check the path" not in said  # every data set that is listed has a name

@@ -4,6 +4,7 @@ import os
 import textwrap
 from pathlib import Path
 
+from harness.plugins import kind
 from tests.cli.command import harness, mistake
 
 
@@ -20,9 +21,18 @@ def words(text: str) -> str:
     return " ".join(text.split())
 
 
+def test_tasks_are_listed_in_a_line_each() -> None:
+    ended = harness("tasks")
+    assert ended.returncode == 0, ended.stderr
+    lines = ended.stdout.splitlines()
+    assert [line.split()[0] for line in lines] == kind("tasks").names()
+    assert "ifeval  Instructions that a program can verify (Zhou et al. 2023)." in lines
+    assert "harness tasks NAME" in ended.stderr
+
+
 def test_a_task_is_shown_with_its_options_and_data_sets(tmp_path: Path) -> None:
     environment = os.environ | {"HARNESS_DATA_DIR": str(tmp_path)}
-    ended = harness("tasks", env=environment)
+    ended = harness("tasks", "collie", env=environment)
     assert ended.returncode == 0, ended.stderr
     said = words(ended.stdout)
     assert "collie The COLLIE benchmark" in said
@@ -54,15 +64,19 @@ def test_tasks_of_other_packages_are_shown_too(tmp_path: Path) -> None:
     third_party(tmp_path / "1", code, "tasks", "riddles")
     third_party(tmp_path / "2", "raise RuntimeError('no GPU')", "tasks", "broken", "other")
     path = os.pathsep.join([str(tmp_path / "1"), str(tmp_path / "2")])
+    listed = harness("tasks", env=os.environ | {"PYTHONPATH": path})
+    assert "riddles  Riddles [bold]\\x1b[2J." in listed.stdout
+    assert "broken  cannot be used: " in listed.stdout
+    assert "collie" in listed.stdout
+    assert "\x1b" not in listed.stdout
     for width in (60, 80):
-        ended = harness("tasks", env=os.environ | {"PYTHONPATH": path, "COLUMNS": f"{width}"})
+        env = os.environ | {"PYTHONPATH": path, "COLUMNS": f"{width}"}
+        ended = harness("tasks", "riddles", env=env)
         assert ended.returncode == 0, ended.stderr
         said = words(ended.stdout)
         assert "riddles Riddles [bold]\\x1b[2J." in said
         assert "kind easy or hard; required what is asked, and how." in said
         assert "hint true or false or null; default null what is asked, and how." in said
-        assert "broken cannot be used: " in said
-        assert "no GPU" in said
-        assert "collie" in said
+        assert "no GPU" in words(harness("tasks", "broken", env=env).stdout)
         assert "\x1b" not in ended.stdout
         assert all(len(line) <= width for line in ended.stdout.splitlines())
