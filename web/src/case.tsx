@@ -68,9 +68,9 @@ export function CaseView({ index, overview, state, found, source, version }: Sho
     return () => removeEventListener("keydown", key);
   });
 
-  const chips = index.labels.flatMap(({ name: label }, at) => {
+  const chips = index.labels.flatMap(({ name: label, groups }, at) => {
     const group = entry?.groups[at];
-    return group == null ? [] : [[label, group, overview.groups[label]?.[group]] as const];
+    return group == null || groups.length < 2 ? [] : [[label, group, overview.groups[label]?.[group]] as const];
   });
   const chosen = sides(index, state);
   const hint = overview.runs.flatMap((run) => run.failures).find((failure) => failure.hint)?.hint ?? "";

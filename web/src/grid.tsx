@@ -53,21 +53,27 @@ function Runs({ index, state }: { index: Index; state: State }) {
 export function Controls({ index, overview, state }: { index: Index; overview: Overview; state: State }) {
   const several = index.runs.length > 1;
   const names = index.runs.map(({ name }) => name);
-  const select = (label: string, key: Exclude<keyof State, "place" | "run" | "groups" | "tables" | "open" | "sample" | "at">, choices: Choices) =>
-    choices.length > 1 && <Select label={label} value={state[key]} choices={choices} onChange={(value) => go({ [key]: value })} />;
+  const select = (label: string, key: Exclude<keyof State, "place" | "run" | "groups" | "tables" | "open" | "sample" | "at">, choices: Choices, least = 3) =>
+    (choices.length >= least || state[key] !== "") && <Select label={label} value={state[key]} choices={choices} onChange={(value) => go({ [key]: value })} />;
   const compared = index.compared?.round;
   const rounds: Choices = [
     ["", compared ? `up to round ${compared}, as compared` : "last of each sample"],
     ...(compared ? [["last", "last of each sample"] as [string, string]] : []),
     ["any", "any round"],
-    ...Array.from({ length: index.rounds }, (_, at): [string, string] => [String(at + 1), `up to round ${at + 1}`]),
+    ...Array.from({ length: index.rounds - 1 }, (_, at): [string, string] => [String(at + 1), `up to round ${at + 1}`]),
   ];
   const changes = index.changes.flatMap(({ run, better, worse }): Choices => {
     const name = names[run]!;
     const of = index.changes.length > 1 ? `${name}: ` : "";
-    return [[`better:${name}`, `${of}better (${counted(better)})`], [`worse:${name}`, `${of}worse (${counted(worse)})`]];
+    return [
+      ...(better ? [[`better:${name}`, `${of}better (${counted(better)})`] as [string, string]] : []),
+      ...(worse ? [[`worse:${name}`, `${of}worse (${counted(worse)})`] as [string, string]] : []),
+    ];
   });
   const outcomes = index.outcomes.filter((name) => overview.runs.some((run) => run.outcomes[name]));
+  const leastScores = index.scores.every(({ verdict }) => verdict) ? 3 : 2; // a single verdict is the overall one
+  const judged = !overview.runs.some((run) => run.not_judged || run.outcomes.error);
+  const verdicts = Object.values(VERDICTS).filter((name) => name !== VERDICTS[-1] || !judged || state.score || state.verdict === name);
   const orders: Choices = [
     ["", "as in the runs"],
     ["name", "by name"],
@@ -75,17 +81,18 @@ export function Controls({ index, overview, state }: { index: Index; overview: O
     ...(several ? [["fails", "most failures first"], ["-fails", "fewest failures first"]] as Choices : []),
     ...names.flatMap((name): Choices => [[name, `${name}, lowest first`], [`-${name}`, `${name}, highest first`]]),
   ];
+  // A filter with one choice besides "any" distinguishes nothing, unless the choice excludes something.
   return (
     <div class="choices">
       {several && <Runs index={index} state={state} />}
-      {select("Score", "score", plain(index.scores.map(({ name }) => name), "overall verdict"))}
-      {select("Verdict", "verdict", plain(Object.values(VERDICTS)))}
+      {select("Score", "score", plain(index.scores.map(({ name }) => name), "overall verdict"), leastScores)}
+      {select("Verdict", "verdict", plain(verdicts))}
       {select("Outcome", "outcome", plain(outcomes))}
       {select("Reason of failure", "reason", plain(index.reasons.map(({ text }) => text)))}
       {several && select("In run", "where", plain(names))}
-      {several && select("Verdicts of runs", "differ", [["", "any"], ["1", "differ"]])}
+      {several && select("Verdicts of runs", "differ", [["", "any"], ["1", "differ"]], 2)}
       {index.rounds > 1 && select("Round", "round", rounds)}
-      {changes.length > 0 && select("Against the baseline", "change", [["", "any"], ...changes])}
+      {select("Against the baseline", "change", [["", "any"], ...changes], 2)}
       {index.labels.map(({ name, groups }) =>
         groups.length > 1 && (
           <Select
@@ -214,7 +221,7 @@ export function Grid({ index, overview, state, found, cancel }: { index: Index; 
   const draw = (at: number) => {
     const one: Case | undefined = found?.get(at);
     if (!one) return cellOf(at, 0, "…", "id");
-    const groups = one.groups.filter((group) => group !== null).join(" · ");
+    const groups = one.groups.filter((group, at) => group !== null && index.labels[at]!.groups.length > 1).join(" · ");
     const meanings = one.groups.flatMap((group, at) => overview.groups[index.labels[at]?.name ?? ""]?.[group ?? ""] ?? []);
     const name = (
       <>

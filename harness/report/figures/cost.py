@@ -110,7 +110,7 @@ def cost_figures(runs: Runs) -> Iterator[Figure]:
             )
     if len(points) < 2:
         return
-    value = runs.value("last rounds")
+    value = runs.value(plot.LAST_ROUNDS)
     plan = Plan(
         name="cost_rate",
         title=f"Cost against {value}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,8 +39,8 @@ Cells = Mapping[tuple[str, str, str], SampleStatistic | None]  # by row group, r
 
 
 def heat_map_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw heat maps of the primary metric: by run and group, and by the groups of two labels."""
-    found = by_label(runs)
+    """Draw heat maps of last rounds: by run and group, and by the groups of two labels."""
+    found = by_label(runs, partial(runs.measured, last=True))
     several = list(found)
     if several and len(runs.every) > 1:
         measured = found[several[0]]
@@ -55,7 +56,7 @@ def heat_map_figures(runs: Runs) -> Iterator[Figure]:
 
 
 def _by_two(runs: Runs, first: str, second: str) -> Iterator[Figure]:
-    measured = {runs.shown(run): runs.measured(run, first, second) for run in runs.every}
+    measured = {runs.shown(run): runs.measured(run, first, second, last=True) for run in runs.every}
     keys = {key for found in measured.values() for key in found}
     columns, rows = (sorted({key[i] for key in keys}, key=natural) for i in (0, 1))
     if not (1 < len(columns) <= MOST_OF_FIRST and 1 < len(rows) <= MOST_OF_SECOND):
@@ -86,7 +87,7 @@ def _figure(runs: Runs, by: Sequence[str], cells: Cells, only: str = "") -> Figu
     rows = dict(zip(in_rows, on_axis(texts(runs.short)), strict=True))
     names = list(dict.fromkeys(name for *_, name in cells))
     columns = dict(zip(names, on_axis(names), strict=True))
-    value = runs.value()
+    value = runs.value(plot.LAST_ROUNDS)
     sheet = Sheet(runs, ", ".join(of_rows), heading, value, "95% interval", "samples", "units")
     n: dict[str, int] = {}
     for (group, run, column), found in cells.items():

@@ -27,6 +27,7 @@ else:
 
 __all__ = ["Runs", "alt"]
 
+LAST_ROUNDS = "last rounds"
 _SHEET = "sheet"
 STEP = 24  # pixels per row, enough for a two-line name
 _STEP_OF_RUN = 9

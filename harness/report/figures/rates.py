@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from math import isfinite
 
 from harness.analysis.ablation import AblationOptions, ablate
@@ -17,7 +18,7 @@ from harness.report.comparison import score_name
 from harness.report.figure import Figure
 from harness.report.figures import plot
 from harness.report.figures.names import NUMBER, interval, natural, number, shown, slug
-from harness.report.figures.plot import Plan, Point, Runs, Sheet, alt
+from harness.report.figures.plot import LAST_ROUNDS, Plan, Point, Runs, Sheet, alt
 from harness.report.runs import ReportedRun
 from harness.report.table import ShownUnit
 from harness.report.text import p_value, printable
@@ -64,7 +65,14 @@ def most(sizes: Mapping[str, int]) -> tuple[list[str], str]:
 
 
 def rate_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw the primary metric of first answers by group, for each label that has several groups."""
+    """Draw the primary metric by group, for each label that has several groups.
+
+    If any run has several rounds, that of last rounds comes before that of first answers.
+    """
+    if runs.several_rounds:
+        value = runs.value(LAST_ROUNDS)
+        for label, measured in by_label(runs, partial(runs.measured, last=True)).items():
+            yield _by_label(runs, measured, label, "last_rounds", value, runs.unit)
     for label, measured in by_label(runs).items():
         yield _by_label(runs, measured, label, "rate", runs.value(), runs.unit)
 
@@ -232,7 +240,7 @@ def ablation_figures(runs: Runs, comparison: RunComparison | None) -> Iterator[F
 def compared_rounds(comparison: RunComparison | None) -> str:
     """Return which rounds are compared, in words such as "first answers"."""
     last = comparison.asked.round if comparison is not None else None
-    return {None: "last rounds", 1: "first answers"}.get(last, f"last rounds up to {last}")
+    return {None: LAST_ROUNDS, 1: "first answers"}.get(last, f"last rounds up to {last}")
 
 
 def _difference(row: str, run: str, found: Comparison, unit: ShownUnit) -> Point:
@@ -300,7 +308,7 @@ def sample_figures(runs: Runs) -> Iterator[Figure]:
         points = [point for run in several for point in _over_k(run.metrics, runs.shown(run), name)]
         plan = Plan(
             name=name,
-            title=runs.of_answers(what, "last rounds"),
+            title=runs.of_answers(what, LAST_ROUNDS),
             caption="Unbiased, mean over instances.",
             heading="k",
             value=what,

@@ -224,14 +224,16 @@ def axis_titles(figure: Figure) -> set[str]:
 
 def test_which_answers_a_rate_is_of_is_in_title_and_axis(recorded) -> None:
     for name, title in (
+        ("last_rounds_by_structure", "Pass rate of last rounds by structure"),
         ("rate_by_structure", "Pass rate of first answers by structure"),
         ("position_effect", "Position effect: pass rate of first answers"),
-        ("heat_map_structure", "Pass rate of first answers by run, structure"),
-        ("heat_map_structure_source", "Pass rate of first answers by run, source, structure"),
+        ("heat_map_structure", "Pass rate of last rounds by run, structure"),
+        ("heat_map_structure_source", "Pass rate of last rounds by run, source, structure"),
     ):
         figure = named(recorded, name)
         assert figure.title == title
-        assert "pass rate of first answers" in axis_titles(figure)
+        rate = "pass rate of last rounds" if "last" in title else "pass rate of first answers"
+        assert rate in axis_titles(figure)
     any_round = named(recorded, "any_round_by_structure")
     assert any_round.title == "Passed in any round by structure"
     assert "passed in any round" in axis_titles(any_round)

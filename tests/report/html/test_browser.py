@@ -510,7 +510,6 @@ def test_filters(two: Path, opened: Opened) -> None:
     for label, value, count in (
         ("Verdict", "failed", "8 samples of 4 instances"),
         ("Verdict", "passed", "10 samples of 5 instances"),
-        ("Outcome", "ok", "12 samples of 6 instances"),
         ("Round", "any round", "12 samples of 6 instances"),
         ("Round", "up to round 1", "12 samples of 6 instances"),
         ("Verdicts of runs", "differ", "6 samples of 3 instances"),
@@ -522,6 +521,35 @@ def test_filters(two: Path, opened: Opened) -> None:
         expect(found(page)).to_have_text(count)
         page.get_by_role("button", name="Clear the filters").click()
         expect(found(page)).to_have_text("12 samples of 6 instances")
+
+
+def test_what_distinguishes_nothing_is_neither_a_filter_nor_a_chip(
+    tmp_path: Path, opened: Opened
+) -> None:
+    groups = [{"shape": "round", "size": size} for size in ("small", "large")]
+    lines = [attempt(f"a/{at}", passed=False, groups=of) for at, of in enumerate(groups)]
+    scores = {"exact": Score(None, None)}
+    runs = {"one": lines[:1], "two": [*lines, attempt("b", passed=None, scores=scores)]}
+    for name, of in runs.items():
+        run = reported_run(tmp_path / name, name, of)
+        page = opened(write(tmp_path / f"{name}.html", [run], figures=[]))
+        labels = page.locator(".choices label").all_text_contents()
+        assert (
+            labels
+            == {
+                "one": ["Verdict", "Order"],
+                "two": ["Verdict", "Reason of failure", "size", "Order"],
+            }[name]
+        )
+        verdicts = page.get_by_label("Verdict", exact=True).locator("option")
+        expect(verdicts).to_have_text(
+            ["any", "failed", "passed", *(["not judged"] if name == "two" else [])]
+        )
+        cells(page, 0).first.click()
+        expect(page.locator(".chips li")).to_have_text(["size small"] if name == "two" else [])
+    page.goto(f"{page.url.partition('#')[0]}#attempts?score=exact&outcome=ok")
+    for label in ("Score", "Outcome"):  # what a link has chosen is there
+        expect(page.get_by_label(label, exact=True)).to_be_visible()
 
 
 def test_the_round_decides_which_attempts_are_shown(two: Path, opened: Opened) -> None:
