@@ -26,7 +26,7 @@ from harness.store.files import make_folder, write_whole
 from harness.store.run_folder import in_run_name
 
 # By prefix (lm_eval:NAME): the option of the task of this name that takes what follows.
-PREFIXES = {"hub": "dataset", "lm_eval": "task"}
+PREFIXES = {"hub": "dataset", "inspect": "task", "lm_eval": "task"}
 OWN_DATA = ("jsonl", *PREFIXES)  # tasks whose data the user names
 MAX_TOKENS = 2048  # of an answer: some providers need a limit, and so does an estimate of the cost
 
@@ -122,6 +122,8 @@ def _short(task: str | Mapping[str, Any]) -> str:
     if isinstance(task, Mapping):
         return str(task.get("as") or task["name"])
     prefix, own = _prefixed(task)
+    if prefix == "inspect":
+        return Path(own).name.replace(".py", "")
     return Path(own).name.partition(".")[0] if prefix == "hub" or _is_rows(own) else own
 
 
