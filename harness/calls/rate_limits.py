@@ -1,8 +1,8 @@
 """A model's rate limits: those set by the user and those reported by the provider.
 
 A call reserves its expected use before it is sent. When the call ends, its actual use replaces the
-reservation. Each limit is a sliding window of 60 seconds. Tokens are estimated from earlier calls.
-For limits set by the user, the use by all processes of a machine is counted together.
+reservation. Each limit applies to a sliding window of 60 seconds. Tokens are estimated from earlier
+calls. Limits set by the user are shared by all processes on a machine, except on Windows.
 """
 
 from __future__ import annotations

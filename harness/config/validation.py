@@ -1,6 +1,6 @@
 """Explains errors in configuration files.
 
-The messages name keys but never quote values, which may be secret.
+The messages name keys. They quote only values that cannot be secret, such as numbers and names.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def reference_cells(found: ReferenceScore) -> list[object]:
 
 
 def error_document(found: ErrorTally) -> TableDocument:
-    """Build the document of an error analysis: kinds of error by group, and people's agreement."""
+    """Build an error analysis: kinds of error by group, and the agreement of two annotators."""
     groups = sorted({group for own in found.labels.values() for group in own})
     total = sum(sum(own.values()) for own in found.labels.values())
     rows = []

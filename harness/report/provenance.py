@@ -147,7 +147,7 @@ def packages(runs: Sequence[ReportedRun]) -> Table:
 def by_key(
     title: str, heading: str, runs: Sequence[ReportedRun], told: Sequence[Mapping[str, Any]]
 ) -> Table:
-    """Build a table of the runs' values, ``told``: a row per key with values, a column per run."""
+    """Build a table of ``told``, a mapping per run: a column per run, a row per key with values."""
     keys = dict.fromkeys(key for one in told for key in one)
     rows = [[key, *(_shown(one.get(key)) for one in told)] for key in keys]
     shown = [row for row in rows if any(row[1:])]

@@ -38,7 +38,11 @@ class _Searched(msgspec.Struct, gc=False):
     scores: dict[str, _Said] = {}
 
     def texts(self) -> str:
-        """Return the attempt's texts in casefolded form, without those of few-shot examples."""
+        """Return the texts that a search covers, casefolded.
+
+        Of the prompt, these are the last message of round 1 and what follows it. The system message
+        and earlier turns, such as few-shot examples, are not covered.
+        """
         own = self.request.messages[1 - 2 * self.round :]  # the question, and the rounds before
         found = (self.instance, self.text, self.reasoning, self.feedback, self.error)
         more = (message.content for message in own)

@@ -49,7 +49,7 @@ _FORMS: dict[str, Sequence[str]] = {
 
 
 class NoInstanceError(Exception):
-    """No instance was found in a limited number of attempts. None may exist."""
+    """No instance was found in a limited number of attempts. There may be none."""
 
 
 def hundredths(value: float) -> int:

@@ -153,10 +153,10 @@ class PromptJudge:
     def question(
         self, instance: Instance[Any], judged: str | Mapping[str, str], **fields: Any
     ) -> Question:
-        """Return the question to the judge's model.
+        """Return the question for the judge's model.
 
-        ``judged`` is the answer, or maps fields of the template to several answers. ``fields`` are
-        the values of the template's other fields.
+        ``judged`` is the answer or, for several answers, maps a field of the template to each.
+        ``fields`` are the values of the template's other fields.
         """
         texts = {"text": judged} if isinstance(judged, str) else judged
         return Question(self.prompt.render(instance, texts, **fields), self.decoding, self.samples)
