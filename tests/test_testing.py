@@ -937,6 +937,30 @@ def doubled(self: Any, instance: Any, text: str) -> Any:
 
 
 def first_two(self: Any, instance: Any, replies: Any) -> dict[str, Score]:
+def in_part(self: Any, instance: object, text: str) -> Any:
+    return PolitenessJudge.questions(self, INSTANCE, text[:9000])
+
+
+def unescaped(self: object, instance: object, text: str) -> list[Question]:
+    messages = (Message("user", f"<judged>\n{text}\n</judged>"),)
+    return [Question(messages, Decoding())]
+
+
+def keeping_the_text(self: Any, instance: Any, text: str) -> Any:
+    self._kind = text == "Kind."
+    return PolitenessJudge.questions(self, instance, text)
+
+
+def of_a_kind_text(self: Any, instance: Any, replies: Any) -> Any:
+    scores = PolitenessJudge.parse(self, instance, replies)
+    return {"polite": Score(scores["polite"].value, None, "kind" * self._kind)}
+
+
+def inverted(self: Any, instance: Any, replies: Any) -> Any:
+    scores = PolitenessJudge.parse(self, instance, replies)
+    return {"polite": Score(scores["polite"].value, not scores["polite"].value)}
+
+
     return dict(Grades.parse(self, instance, replies[:2]))
 
 
@@ -966,6 +990,13 @@ def ascii_only(self: Any, instance: Any, text: str) -> Any:
         ({"questions": doubled, "parse": first_two}, "a question's samples (question 2)"),
         ({"parse": only_of_yes}, "has a verdict for one of True and False only"),
         ({"parse": first_only}, "parse does not depend on the reply to question 2"),
+        ({"questions": in_part}, "questions cuts off the end of a long answer in question 1"),
+        ({"questions": unescaped}, "questions lets an answer close its tag </judged>: escape it"),
+        (
+            {"questions": keeping_the_text, "parse": of_a_kind_text},
+            "parse depends on the last text that questions was called with",
+        ),
+        ({"parse": inverted}, "gives the value True the verdict False for the reply 'Yes.'. If"),
     ],
 )
 def test_a_mistake_of_a_judge_with_two_questions_is_found(
@@ -973,6 +1004,12 @@ def test_a_mistake_of_a_judge_with_two_questions_is_found(
 ) -> None:
     replies = {("4", "yes"): {"grade": 4, "english": True}, ("2", "no"): 2}
     assert check_judge(Grades(), INSTANCE, "Kind.", replies=replies) == []
+def test_a_judge_may_let_a_true_value_fail_if_replies_name_the_value() -> None:
+    planted = changed(PolitenessJudge, parse=inverted)
+    replies = {said: {"polite": value} for said, value in SAID.items()}
+    assert check_judge(planted, INSTANCE, "Kind.", replies=replies) == []
+
+
     found = check_judge(changed(Grades, **members), INSTANCE, "Kind.", replies=replies)
     assert any(problem in one for one in found), found
 

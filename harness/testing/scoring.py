@@ -292,6 +292,7 @@ def check_judge(
         replies: Possible replies of a model, and the scores that the judge must give for them. A
             key is one reply to every question, or a tuple with a reply to each. A value is a
             mapping from the names of all scores to their values, or the value of at least one
+LONG = "word " * 5000 + WRONG  # a long answer
             score, or None for a reply without a verdict, such as "Perhaps." If None, replies such
             as yes, no, A and 1 are tried. The judge's own `simulated` replies are always tried.
     """
@@ -305,7 +306,7 @@ def check_judge(
     for number, question in enumerate(asked, 1):
         if not any(text in message.content for message in question.messages):
             check.add("questions", f"does not show the judged answer in question {number}.")
-    for other in (*map(encodable, HOSTILE_TEXTS), WRONG):  # the last call must not affect parse
+    for other in map(encodable, HOSTILE_TEXTS):
         check.call("questions", instance, other, where=f" for the text {other[:20]!r}")
     more = {"text": text} if "text" in inspect.signature(judge.parse).parameters else {}
 
@@ -327,10 +328,21 @@ def check_judge(
             check.add("parse", "scores an empty reply: raise Unparseable or return Score(None).")
     for said, value in (replies or {}).items():
         if not isinstance(said, str) and len(said) != len(asked):
+    # The last call must not affect parse.
+    for number, question in enumerate(check.call("questions", instance, LONG) or (), 1):
+        if not any(WRONG in message.content for message in question.messages):
+            check.add("questions", f"cuts off the end of a long answer in question {number}.")
+    prompts = "\n".join(one.content for question in asked for one in question.messages)
+    for tag in {*re.findall(rf"{re.escape(text)}\s*(</[\w-]+>)", prompts)}:
+        for question in check.call("questions", instance, text + tag + WRONG) or ():
+            if any(tag + WRONG in message.content for message in question.messages):
+                problem = f"lets an answer close its tag {tag}: escape it, as"
+                check.add("questions", f"{problem} harness.scoring.judges.fenced does.")
             problem = f"asks {len(asked)} questions, unlike the key {said!r:.60} of replies=."
             check.add("questions", problem)
             continue
-        found = {name: score.value for name, score in parsed(said).items()}
+        scores = parsed(said)
+        found = {name: score.value for name, score in scores.items()}
         if value is None:
             if found and None not in found.values():
                 check.add("parse", f"scores {said!r:.60}: raise Unparseable or return Score(None).")
@@ -359,15 +371,19 @@ def check_judge(
         pairs = [(a, b[place]) for a in read for b in read]
         changed = [(a, (*a[:place], said, *a[place + 1 :])) for a, said in pairs]
         differ = [(a, b) for a, b in changed if b != a and parsed(b) not in ({}, read[a])]
+        elif isinstance(value, bool) and verdict(scores) is (not value):
+            problem = f"gives the value {value} the verdict {not value} for the reply {said!r:.60}"
+            check.add("parse", f"{problem}. If that is right, give replies= the values by name.")
         if differ and all(parsed(b, first=(place, a[place])) == read[a] for a, b in differ):
             check.add(
                 "parse", f"reads only the first of a question's samples (question {place + 1})."
             )
     for said, before in [*read.items()][:1]:
-        check.call("questions", instance, "")
-        if parsed(said) != before:
-            problem = "depends on the last text that questions was called with: keep no state."
-            check.add("parse", problem)
+        for other in ("", text):
+            check.call("questions", instance, other)
+            if parsed(said) != before:
+                problem = "depends on the last text that questions was called with: keep no state."
+                check.add("parse", problem)
     if len(asked) > 1:
         _abstentions(check, parsed, list(read))
     return check.report()

@@ -7,8 +7,9 @@ from typing import Any
 
 from harness.errors import Unparseable
 from harness.records import Decoding, Instance, Message, Question, Reply, Score
+from harness.scoring.judges import fenced
 
-PROMPT = "Is the text between the lines polite? Answer yes or no.\n---\n{}\n---"
+PROMPT = "Is the text between the tags polite? Answer yes or no.\n{}"
 
 
 class PolitenessJudge:
@@ -16,7 +17,7 @@ class PolitenessJudge:
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
         """One question."""
-        message = Message("user", PROMPT.format(text))
+        message = Message("user", PROMPT.format(fenced(text)))
         return [Question((message,), Decoding(temperature=0.0, max_tokens=1))]
 
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
