@@ -357,6 +357,27 @@ def test_answers_with_known_verdicts_and_a_fingerprint_that_must_differ() -> Non
     assert check_task(task, other=Sums) == ["fingerprint is the same after the data changed."]
     unknown = changed(Sums, reference=lambda *_: None)
     assert check_task(unknown, answers=known) == []
+def test_an_option_that_only_the_docstring_has_is_found() -> None:
+    class Planted(ShoutingChecker):
+        """Passes texts in capitals.
+
+        Args:
+            first, laxt: A pair.
+                Note: it goes on here.
+            limit: The limit.
+
+        Other: no option.
+        """
+
+        def __init__(self, first: int = 1, last: int = 2, *, limit: int = 3) -> None:
+            super().__init__()
+            self.options = first, last, limit
+
+    assert check_checker(Planted(), passes=["HEY"], fails=["hey"]) == [
+        "__init__ has no option 'laxt', which the docstring lists. Did you mean 'last'?"
+    ]
+
+
 
 
 def test_a_task_that_only_judges_score_needs_no_scores_and_no_references() -> None:
@@ -863,6 +884,20 @@ def test_a_judge_that_reads_the_text_gets_it_by_name_as_in_a_run() -> None:
             return super().parse(instance, replies)
 
     assert check_judge(Reading(), INSTANCE, "Kind.", replies=SAID) == []
+def in_capitals(self: Any, text: str, instance: object) -> Score:
+    if not text.isupper():
+        raise Unparseable("no capitals")
+    return Score(True, True)
+
+
+def test_a_text_that_a_checker_cannot_read_fails() -> None:
+    checker = changed(ShoutingChecker, check=in_capitals)
+    assert check_checker(checker, passes=["HEY"], fails=["hey"]) == []
+    assert check_checker(checker, passes=["HEY", "hey"]) == [
+        "check raises Unparseable for 'hey', which must pass."
+    ]
+
+
 
 
 class Grades(PolitenessJudge):

@@ -6,6 +6,7 @@ import ast
 import contextlib
 import inspect
 import math
+import re
 import signal
 import sys
 import threading
@@ -17,7 +18,7 @@ from typing import Any, get_origin, get_type_hints
 import msgspec
 
 from harness import ports
-from harness.errors import ConfigError, Unparseable, UserError
+from harness.errors import ConfigError, Unparseable, UserError, nearest
 from harness.plugins import problems
 from harness.records import Score
 
@@ -32,8 +33,9 @@ HOSTILE_TEXTS = (
     "null",
     "<!DOCTYPE x [<!ENTITY a 'b'>]><x>&a;</x>",
     "word " * 5000,
-    *(unit * (6000 // len(unit)) + "!" for unit in ("a", "1", "a, ")),
+    *(unit * (6000 // len(unit)) + "!" for unit in ("a", "1", "a, ", " \n")),
 )
+UNPARSEABLE = ("check", "parse", "score", "score_parsed")  # methods that may raise `Unparseable`
 SLOW_S = 5.0  # time limit in seconds for two calls of a member
 WRONG = "This sentence of harness.testing is not an answer to anything."
 
@@ -89,8 +91,15 @@ class PlugInCheck:
 
     def report(self) -> list[str]:
         """Return all problems as sentences, including options that the source never reads."""
-        for option in _unread_options(type(self.plugin)):
+        kind = type(self.plugin)
+        for option in _unread_options(kind):
             self.add("__init__", f"takes the option {option!r}, which nothing reads.")
+        with contextlib.suppress(ValueError):  # no signature, as of an extension module
+            parameters = inspect.signature(kind).parameters
+            for option in _documented_options(kind):
+                if option not in parameters:
+                    problem = f"has no option {option!r}, which the docstring lists."
+                    self.add("__init__", f"{problem} {nearest(option, parameters)}".strip())
         return self.sentences()
 
     def add(self, member: str, problem: str) -> None:
@@ -111,7 +120,7 @@ class PlugInCheck:
             slow = f"takes more than {SLOW_S:g} s for two calls{where}, and blocks"
             self.add(member, f"{slow} a run's others: does a regular expression backtrack?")
         except Exception as error:
-            if isinstance(error, Unparseable) and member in ("score", "score_parsed", "parse"):
+            if isinstance(error, Unparseable) and member in UNPARSEABLE:
                 raise
             if isinstance(error, UserError) and member == "constraint":  # this instance has none
                 raise
@@ -171,6 +180,14 @@ class PlugInCheck:
         if not scores and "criteria" not in self._types and member != "score_of_no_answer":
             return "which has no score."
         return ""
+
+
+def _documented_options(kind: type) -> list[str]:
+    """Return the names that a class's own docstring lists under ``Args:``."""
+    listed = inspect.cleandoc(vars(kind).get("__doc__") or "").partition("\nArgs:\n")[2]
+    section = re.split(r"\n(?=\S)", listed)[0]
+    lines = re.findall(r"(?m)^    (\w+(?:, \w+)*): ", section)
+    return [name for line in lines for name in line.split(", ")]
 
 
 def _unread_options(kind: type) -> list[str]:

@@ -256,10 +256,11 @@ def check_checker(
         fresh = deepcopy(checker)
     for text in (*passes, *fails, *HOSTILE_TEXTS):
         where = f" for the text {text[:40]!r} and data {instance.data!r:.40}"
-        if (score := check.call("check", text, instance, where=where)) is not None:
-            scores[text] = score
+        with contextlib.suppress(Unparseable):  # the text fails
+            if (score := check.call("check", text, instance, where=where)) is not None:
+                scores[text] = score
     for text, score in reversed(scores.items()) if fresh else ():
-        with check.calling("check"):
+        with check.calling("check"), contextlib.suppress(Unparseable):
             if fresh.check(text, instance) != score:
                 check.add("check", "gives another score after other texts: it must keep no state.")
     for text, score in scores.items():
@@ -267,7 +268,8 @@ def check_checker(
             must = "pass" if text in passes else "fail"
             check.add("check", f"has passed={score.passed} for {text[:60]!r}, which must {must}.")
     for wanted, given in ((True, "passes"), (False, "fails")):
-        if scores and all(score.passed is not wanted for score in scores.values()):
+        unread = not wanted and len(scores) < len({*passes, *fails, *HOSTILE_TEXTS})
+        if scores and not unread and all(one.passed is not wanted for one in scores.values()):
             check.add("check", f"{given} none of the texts tried: add one with {given}=[…].")
     return check.report()
 
@@ -277,6 +279,9 @@ GUESSES = ("yes", "no", "0", "1", "3", "5", "7", "10", "A", "B", "C", "1.0", "[[
 
 
 def check_judge(
+    for text in passes:
+        if text not in scores:
+            check.add("check", f"raises Unparseable for {text[:60]!r}, which must pass.")
     judge: ports.Judge,
     instance: Instance[Any],
     text: str,
