@@ -245,28 +245,40 @@ def test_a_regular_expression_that_backtracks_is_found(monkeypatch: pytest.Monke
     assert "score takes more than 1 s for two calls for the text 'aaaaaaaaaa" in found
 
 
-def test_a_task_that_iterates_a_set_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("member", "code"),
+    [
+        (
+            "instances",
+            "(self): return (Instance(id, int(id)) for id in {str(n) for n in range(40)})",
+        ),
+        ("messages", "(self, *_): return (Message('user', ' '.join({*map(str, range(40))})),)"),
+        ("fingerprint", "(self): return {'data': str(hash('words'))}"),
+    ],
+)
+def test_a_task_that_differs_between_processes_is_found(
+    member: str, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "unordered_sums.py").write_text(
-        "from harness.records import Instance\n"
+        "from harness.records import Instance, Message\n"
         "from tests.conftest import Sums\n"
         "class Unordered(Sums):\n"
-        "    def instances(self):\n"
-        "        return (Instance(id, int(id)) for id in {str(n) for n in range(40)})\n"
+        f"    def {member}{code}\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     module = importlib.import_module("unordered_sums")
     del sys.modules["unordered_sums"]
     monkeypatch.setitem(sys.modules, "unordered_sums", module)
-    [found] = check_task(module.Unordered())
-    assert "in another process: is a set iterated?" in found
+    found = check_task(module.Unordered())
+    problem = "returns something else in another process: is a set iterated, or hash() called?"
+    assert f"{member} {problem}" in found
 
 
 class Capitals(Sums):
     """Answers end with "Answer: WORD"."""
 
     feedback_text = "No."
+    unparseable = "no answer"
     question = "The capital of France? Parisian is no answer."
 
     def instances(self) -> Iterator[Instance[int]]:
@@ -278,7 +290,7 @@ class Capitals(Sums):
     def score(self, instance: Instance[int], text: str) -> dict[str, Score]:
         _, found, said = text.rpartition("Answer:")
         if not found:
-            raise Unparseable("no answer")
+            raise Unparseable(self.unparseable)
         return {"exact": Score(said.strip() == "Paris", said.strip() == "Paris")}
 
     def feedback(self, instance: Instance[int], text: str, scores: Any) -> str:
@@ -307,6 +319,8 @@ def test_a_prompt_and_feedback_must_not_show_what_is_hidden() -> None:
     assert found == "messages shows the text 'Paris', which is hidden: 'Is Paris the capital?'"
     [found] = check_task(changed(Capitals, feedback_text="It is paris."), **hidden)
     assert found.startswith("feedback shows the text 'Paris', which is hidden: 'It is paris.")
+    [found] = check_task(changed(Capitals, unparseable="Write Answer: Paris"), **hidden)
+    assert found == "score shows the text 'Paris', which is hidden: 'Write Answer: Paris'"
 
 
 UNREAD = """

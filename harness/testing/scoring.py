@@ -38,8 +38,8 @@ def check_task(
         answers: Expected verdicts, by instance id and answer. None means that the answer must be
             unparseable.
         hidden: Returns a string that must not be revealed, such as the correct answer of an
-            instance. Neither the instance's prompt nor the feedback on a wrong answer may contain
-            it as whole words. Upper and lower case are not distinguished.
+            instance. Neither the instance's prompt nor the feedback on a wrong or unparseable
+            answer may contain it as whole words. Upper and lower case are not distinguished.
         other: A function that changes the task's data in place and builds the task again, which
             must change the fingerprint. It is called last.
         limit: Check at most this many instances.
@@ -79,6 +79,8 @@ def check_task(
     verdicts = [value for known_of_one in known.values() for value in known_of_one.values()]
     if instances and False not in verdicts and all(_passes(check, i, WRONG) for i in instances):
         check.add("score", f"lets the wrong answer {WRONG!r} pass for every instance.")
+    if not check.found.keys() & {"instances", "messages", "fingerprint"}:
+        _elsewhere(check, task, limit)
     if len({*references} - {None}) > 1 and all(prompt == prompts[0] for prompt in prompts):
         problem = "returns the same prompt for every instance, but the references differ."
         check.add("messages", problem)
@@ -141,29 +143,38 @@ def _instances(check: PlugInCheck, task: ports.Task[Any], limit: int) -> list[In
         if again != ids:
             what = "other ids, or another order," if again else "nothing"
             check.add("instances", f"yields {what} when called again.")
-        elif _ids_elsewhere(task, limit) not in (None, ids):
-            problem = "yields other ids, or another order, in another process: is a set iterated?"
-            check.add("instances", problem)
         return instances
     return []
 
 
-def _ids_elsewhere(task: ports.Task[Any], limit: int) -> list[str] | None:
-    """Return the instances' ids in another process, or None if the task cannot run there."""
-    # Python orders sets of texts differently in each process.
+def _seen(task: ports.Task[Any], limit: int) -> dict[str, Any]:
+    """Return what must be the same in every process, by member, as JSON values."""
+    instances = [*islice(task.instances(), limit)]
+    prompts = [[one.content for one in task.messages(each, ())] for each in instances]
+    ids = [one.id for one in instances]
+    return {"instances": ids, "messages": prompts, "fingerprint": dict(task.fingerprint())}
+
+
+def _elsewhere(check: PlugInCheck, task: ports.Task[Any], limit: int) -> None:
+    """Add a problem for each member that differs in another process, if the task can run there."""
+    # Python orders sets of texts differently in each process, and hash() returns other numbers.
     code = (
-        "import itertools, json, pickle, sys; sys.path[:] = json.loads(sys.argv[1]);"
-        "task = pickle.load(sys.stdin.buffer);"
-        f"print(json.dumps([one.id for one in itertools.islice(task.instances(), {limit})]))"
+        "import json, pickle, sys; sys.path[:] = json.loads(sys.argv[1]);"
+        "from harness.testing.scoring import _seen;"
+        f"print(json.dumps(_seen(pickle.load(sys.stdin.buffer), {limit})))"
     )
     command = [sys.executable, "-I", "-c", code, json.dumps(sys.path)]
-    try:
+    with contextlib.suppress(
+        pickle.PicklingError, TypeError, AttributeError, subprocess.CalledProcessError
+    ):
         done = subprocess.run(  # noqa: S603 (this Python)
             command, input=pickle.dumps(task), capture_output=True, check=True
         )
-        return msgspec.json.decode(done.stdout, type=list[str])
-    except (pickle.PicklingError, TypeError, AttributeError, subprocess.CalledProcessError):
-        return None
+        there = json.loads(done.stdout.splitlines()[-1])
+        for member, seen in _seen(task, limit).items():
+            if there[member] != seen:
+                problem = "returns something else in another process: is a set iterated, or"
+                check.add(member, f"{problem} hash() called?")
 
 
 def _no_leak(check: PlugInCheck, member: str, texts: Sequence[str], hidden: str | None) -> None:
@@ -200,7 +211,7 @@ def _scoring(check: PlugInCheck, instance: Instance[Any], hidden: str | None) ->
     # A reference that was cut off, before its last character and before its last word.
     cut = [(reference or "")[:-1], re.sub(r"\S+\s*$", "", reference or "")]
     for text in dict.fromkeys((wrong or "", *extreme, *cut, *HOSTILE_TEXTS, WRONG)):
-        scores = _scored(check, instance, text)
+        scores = _scored(check, instance, text, hidden)
         passes = verdict(scores or {}) is True
         if passes and text == wrong:
             check.add("wrong_answer", f"returns {text[:60]!r}{named}, which passes.")
@@ -219,12 +230,16 @@ def _passes(check: PlugInCheck, instance: Instance[Any], text: str) -> bool:
     return verdict(_scored(check, instance, text) or {}) is True
 
 
-def _scored(check: PlugInCheck, instance: Instance[Any], text: str) -> Mapping[str, Score] | None:
+def _scored(
+    check: PlugInCheck, instance: Instance[Any], text: str, hidden: str | None = None
+) -> Mapping[str, Score] | None:
     """Return an answer's scores: {} if invalid, None if the task raises `Unparseable`."""
     scores: Mapping[str, Score] | None
     try:
         scores = check.call("score", instance, text, where=f" for the text {text[:20]!r}")
-    except Unparseable:
+    except Unparseable as error:  # its message is the feedback
+        if hidden and hidden.lower() not in text.lower():
+            _no_leak(check, "score", [str(error)], hidden)
         return None
     said = None if scores is None else check.call("feedback", instance, text, scores)
     if said == "" and verdict(scores or {}) is False:
@@ -263,6 +278,9 @@ def check_checker(
         with check.calling("check"), contextlib.suppress(Unparseable):
             if fresh.check(text, instance) != score:
                 check.add("check", "gives another score after other texts: it must keep no state.")
+    for text in passes:
+        if text not in scores:
+            check.add("check", f"raises Unparseable for {text[:60]!r}, which must pass.")
     for text, score in scores.items():
         if text in (*passes, *fails) and score.passed != (text in passes):
             must = "pass" if text in passes else "fail"
@@ -274,14 +292,12 @@ def check_checker(
     return check.report()
 
 
+LONG = "word " * 5000 + WRONG  # a long answer
 # Replies that many judges can read, used if `replies` is not given.
 GUESSES = ("yes", "no", "0", "1", "3", "5", "7", "10", "A", "B", "C", "1.0", "[[A]]", "[[5]]")
 
 
 def check_judge(
-    for text in passes:
-        if text not in scores:
-            check.add("check", f"raises Unparseable for {text[:60]!r}, which must pass.")
     judge: ports.Judge,
     instance: Instance[Any],
     text: str,
@@ -297,7 +313,6 @@ def check_judge(
         replies: Possible replies of a model, and the scores that the judge must give for them. A
             key is one reply to every question, or a tuple with a reply to each. A value is a
             mapping from the names of all scores to their values, or the value of at least one
-LONG = "word " * 5000 + WRONG  # a long answer
             score, or None for a reply without a verdict, such as "Perhaps." If None, replies such
             as yes, no, A and 1 are tried. The judge's own `simulated` replies are always tried.
     """
@@ -313,6 +328,16 @@ LONG = "word " * 5000 + WRONG  # a long answer
             check.add("questions", f"does not show the judged answer in question {number}.")
     for other in map(encodable, HOSTILE_TEXTS):
         check.call("questions", instance, other, where=f" for the text {other[:20]!r}")
+    # The last call must not affect parse.
+    for number, question in enumerate(check.call("questions", instance, LONG) or (), 1):
+        if not any(WRONG in message.content for message in question.messages):
+            check.add("questions", f"cuts off the end of a long answer in question {number}.")
+    prompts = "\n".join(one.content for question in asked for one in question.messages)
+    for tag in {*re.findall(rf"{re.escape(text)}\s*(</[\w-]+>)", prompts)}:
+        for question in check.call("questions", instance, text + tag + WRONG) or ():
+            if any(tag + WRONG in message.content for message in question.messages):
+                problem = f"lets an answer close its tag {tag}: escape it, as"
+                check.add("questions", f"{problem} harness.scoring.judges.fenced does.")
     more = {"text": text} if "text" in inspect.signature(judge.parse).parameters else {}
 
     def parsed(
@@ -333,16 +358,6 @@ LONG = "word " * 5000 + WRONG  # a long answer
             check.add("parse", "scores an empty reply: raise Unparseable or return Score(None).")
     for said, value in (replies or {}).items():
         if not isinstance(said, str) and len(said) != len(asked):
-    # The last call must not affect parse.
-    for number, question in enumerate(check.call("questions", instance, LONG) or (), 1):
-        if not any(WRONG in message.content for message in question.messages):
-            check.add("questions", f"cuts off the end of a long answer in question {number}.")
-    prompts = "\n".join(one.content for question in asked for one in question.messages)
-    for tag in {*re.findall(rf"{re.escape(text)}\s*(</[\w-]+>)", prompts)}:
-        for question in check.call("questions", instance, text + tag + WRONG) or ():
-            if any(tag + WRONG in message.content for message in question.messages):
-                problem = f"lets an answer close its tag {tag}: escape it, as"
-                check.add("questions", f"{problem} harness.scoring.judges.fenced does.")
             problem = f"asks {len(asked)} questions, unlike the key {said!r:.60} of replies=."
             check.add("questions", problem)
             continue
@@ -356,6 +371,9 @@ LONG = "word " * 5000 + WRONG  # a long answer
             check.add("parse", f"{problem}, not {dict(value)}.")
         elif not isinstance(value, Mapping) and value not in found.values():
             check.add("parse", f"gives no score of {value!r} for the reply {said!r:.60}.")
+        elif isinstance(value, bool) and verdict(scores) is (not value):
+            problem = f"gives the value {value} the verdict {not value} for the reply {said!r:.60}"
+            check.add("parse", f"{problem}. If that is right, give replies= the values by name.")
     tried: list[str | Sequence[str]] = [*(replies or GUESSES)]
     if isinstance(judge, ports.Simulatable):
         origin = Origin(instance.id, 0, 1)
@@ -376,9 +394,6 @@ LONG = "word " * 5000 + WRONG  # a long answer
         pairs = [(a, b[place]) for a in read for b in read]
         changed = [(a, (*a[:place], said, *a[place + 1 :])) for a, said in pairs]
         differ = [(a, b) for a, b in changed if b != a and parsed(b) not in ({}, read[a])]
-        elif isinstance(value, bool) and verdict(scores) is (not value):
-            problem = f"gives the value {value} the verdict {not value} for the reply {said!r:.60}"
-            check.add("parse", f"{problem}. If that is right, give replies= the values by name.")
         if differ and all(parsed(b, first=(place, a[place])) == read[a] for a, b in differ):
             check.add(
                 "parse", f"reads only the first of a question's samples (question {place + 1})."
