@@ -357,20 +357,6 @@ def test_an_option_that_nothing_reads_is_found(
     assert check_checker(checker, passes=["HEY"], fails=["hey"]) == found
 
 
-def test_answers_with_known_verdicts_and_a_fingerprint_that_must_differ() -> None:
-    task = changed(Sums)  # which no other process can import: it is not checked in one each time
-    known = {"sum/1": {"2": True, "3": False, "two": None}}
-    assert check_task(task, answers=known) == []
-    [found] = check_task(task, answers={"sum/1": {"2": False}})
-    assert found == "score gives the verdict True, not False, for the answer '2' to 'sum/1'."
-    [found] = check_task(task, answers={"sum/1": {"3": None}})
-    assert "the verdict False, not Unparseable" in found
-    assert check_task(task, answers={"x": {}}) == [
-        "instances does not yield 'x' among the first 6: raise limit=?"
-    ]
-    assert check_task(task, other=Sums) == ["fingerprint is the same after the data changed."]
-    unknown = changed(Sums, reference=lambda *_: None)
-    assert check_task(unknown, answers=known) == []
 def test_an_option_that_only_the_docstring_has_is_found() -> None:
     class Planted(ShoutingChecker):
         """Passes texts in capitals.
@@ -392,6 +378,20 @@ def test_an_option_that_only_the_docstring_has_is_found() -> None:
     ]
 
 
+def test_answers_with_known_verdicts_and_a_fingerprint_that_must_differ() -> None:
+    task = changed(Sums)  # which no other process can import: it is not checked in one each time
+    known = {"sum/1": {"2": True, "3": False, "two": None}}
+    assert check_task(task, answers=known) == []
+    [found] = check_task(task, answers={"sum/1": {"2": False}})
+    assert found == "score gives the verdict True, not False, for the answer '2' to 'sum/1'."
+    [found] = check_task(task, answers={"sum/1": {"3": None}})
+    assert "the verdict False, not Unparseable" in found
+    assert check_task(task, answers={"x": {}}) == [
+        "instances does not yield 'x' among the first 6: raise limit=?"
+    ]
+    assert check_task(task, other=Sums) == ["fingerprint is the same after the data changed."]
+    unknown = changed(Sums, reference=lambda *_: None)
+    assert check_task(unknown, answers=known) == []
 
 
 def test_a_task_that_only_judges_score_needs_no_scores_and_no_references() -> None:
@@ -519,6 +519,10 @@ async def hanging(self: object, argument: object = None) -> None:
         ({"generate": blocking}, "must be an async function"),
         ({"aclose": closing}, "aclose raises AttributeError on the second call"),
         ({"endpoint": None}, "endpoint is None, not str"),
+        (
+            {"cacheable": property(lambda self: False, lambda self, value: None)},
+            "cacheable is False, so replies are neither saved nor priced",
+        ),
         ({"endpoint": property(lambda self: 1 / 0)}, "endpoint raises ZeroDivisionError"),
         (
             {"cacheable": property(lambda self: 1, lambda self, value: None)},
@@ -651,13 +655,15 @@ def test_a_temperature_of_0_must_be_sent() -> None:
 
 
 class OverHttp(HttpBackend):
-    """Calls a server."""
-
-    planted = ""
+    """Calls a server with a key."""
 
     def __init__(self, url: str) -> None:
         features = frozenset({"temperature", "max_tokens", "seed"})
-        super().__init__(HttpClient(url), features)
+        super().__init__(HttpClient(url, key="the-test-key", key_header="x-api-key"), features)
+        self.endpoint = self.named(url)
+
+    def named(self, url: str) -> str:
+        return url
 
     def body(self, request: Any) -> dict[str, Any]:
         return Sending.body(Sending(), request)
@@ -665,43 +671,136 @@ class OverHttp(HttpBackend):
     def reply(self, content: bytes, request: Any) -> Reply:
         return Reply(json.loads(content)["text"], "stop", Usage(3, 1))
 
-    async def generate(self, request: Any) -> Reply:
-        if self.planted == "dropped":
-            request = replace(request, seed=None)
+
+def seedless(self: Any, request: Any) -> Any:
+    return HttpBackend.generate(self, replace(request, seed=None))
+
+
+async def asking_again(self: Any, request: Any) -> Reply:
+    with contextlib.suppress(CallError):
+        return await HttpBackend.generate(self, request)
+    return await HttpBackend.generate(self, request)
+
+
+async def one_at_a_time(self: Any, request: Any) -> Reply:
+    async with self.lock:
+        return await HttpBackend.generate(self, request)
+
+
+def converting_errors(convert: Callable[[CallError], Any]) -> dict[str, Any]:
+    """A plug-in that raises or returns something else for each error."""
+
+    async def generate(self: Any, request: Any) -> Any:
         try:
-            return await super().generate(request)
+            return await HttpBackend.generate(self, request)
         except CallError as error:
-            if self.planted == "swallowed":
-                return Reply(str(error), "stop", Usage(3, 1))
-            if self.planted == "fatal":
-                raise FatalCallError(str(error)) from None
-            if self.planted == "transient":
-                raise TransientError(str(error), kind="overloaded") from None
-            if self.planted == "foreign":
-                raise RuntimeError(str(error)) from None
-            if self.planted == "again":
-                return await super().generate(request)
-            raise
+            other = convert(error)
+            if isinstance(other, Exception):
+                raise other from None
+            return other
+
+    return {"generate": generate}
+
+
+def transient(error: CallError) -> TransientError:
+    return TransientError(str(error), kind="rate_limited", retry_after=1)
+
+
+def instead_of(
+    wrong: Callable[[str], Exception], kind: type[CallError], words: str = ""
+) -> dict[str, Any]:
+    """A plug-in that raises another error than one of this class with these words."""
+    return converting_errors(
+        lambda error: (
+            wrong(str(error)) if isinstance(error, kind) and words in str(error) else error
+        )
+    )
 
 
 @pytest.mark.parametrize(
-    ("planted", "problem"),
+    ("members", "problem"),
     [
-        ("", ""),
-        ("dropped", "generate does not send the request's seed."),
-        ("swallowed", "instead of raising an error, when the server answers with status 429."),
-        ("fatal", "raises FatalCallError instead of a TransientError, when"),
-        ("transient", "raises TransientError instead of a FatalCallError, when the server answers"),
-        ("foreign", "raises RuntimeError, which is not a harness.errors.CallError, when"),
-        ("again", "generate sends 2 requests for one call with status 429"),
+        ({"generate": seedless}, "generate does not send the request's seed."),
+        ({"generate": asking_again}, "generate sends 2 requests for one call with status 429"),
+        (
+            converting_errors(lambda error: Reply(str(error), "stop", Usage(3, 1))),
+            "instead of raising an error, when the server answers with status 429.",
+        ),
+        (
+            {"generate": one_at_a_time, "lock": asyncio.Lock()},
+            "generate sends a second call only when the first has ended",
+        ),
+        (converting_errors(lambda _: None), "generate returns None instead of raising an error"),
+        (
+            converting_errors(lambda error: RuntimeError(str(error))),
+            "raises RuntimeError, which is not a harness.errors.CallError: http://127",
+        ),
+        (
+            converting_errors(lambda error: FatalCallError(str(error))),
+            "raises FatalCallError instead of a TransientError, when",
+        ),
+        (
+            converting_errors(transient),
+            "raises TransientError instead of a FatalCallError, when the server answers",
+        ),
+        (
+            converting_errors(lambda _: TransientError("no", kind="slow")),  # type: ignore[arg-type]
+            "TransientError(kind='slow'); kinds are rate_limited,",
+        ),
+        (
+            converting_errors(lambda _: TransientError("no")),
+            "(kind='server_failed') instead of kind='rate_limited'",
+        ),
+        (
+            converting_errors(lambda _: TransientError("no", kind="rate_limited")),
+            "without the retry_after of the header Retry-After",
+        ),
+        (
+            instead_of(RequestRejected, FatalCallError),
+            "RequestRejected instead of a FatalCallError, when the server answers with status 401",
+        ),
+        (
+            instead_of(RequestRejected, FatalCallError, "answered 404"),
+            "RequestRejected instead of a FatalCallError, when the server answers with status 404",
+        ),
+        (
+            instead_of(FatalCallError, RequestRejected),
+            "FatalCallError instead of a RequestRejected, when the server answers with status 400",
+        ),
+        (
+            instead_of(ValueError, TransientError, "<html>"),
+            "raises ValueError, which is not a harness.errors.CallError",
+        ),
+        (instead_of(OSError, TransientError, "Connect"), "when no server listens."),
+        (
+            instead_of(lambda text: FatalCallError(f"{text} the-test-key"), FatalCallError),
+            "generate shows the key in an error",
+        ),
+        ({"fingerprint": lambda self: {"key": "the-test-key"}}, "fingerprint shows the key"),
+        ({"named": lambda self, url: f"{url}?key=the-test-key"}, "endpoint shows the key"),
+        ({"named": lambda self, url: "small"}, "endpoint is the same for two servers"),
+        ({"named": lambda self, url: str(next(numbers))}, "endpoint changes between sessions"),
     ],
 )
 def test_a_server_that_refuses_every_call_shows_what_is_sent_and_which_errors_are_raised(
-    planted: str, problem: str
+    members: dict[str, Any], problem: str
 ) -> None:
-    at = type("Planted", (OverHttp,), {"planted": planted})
-    found = check_backend(Scripted(lambda _: "4"), at=at)
-    assert any(problem in one for one in found) if problem else found == [], found
+    found = check_backend(Scripted(lambda _: "4"), at=type("Planted", (OverHttp,), members))
+    assert any(problem in one for one in found), found
+
+
+def test_errors_that_the_backend_over_http_raises_are_right() -> None:
+    assert check_backend(Scripted(lambda _: "4"), at=OverHttp) == []
+
+
+def test_a_key_in_a_header_that_the_client_does_not_know_is_not_masked() -> None:
+    class Unmasked(OverHttp):
+        def __init__(self, url: str) -> None:
+            client = HttpClient(url, headers={"x-api-key": "the-test-key"})
+            HttpBackend.__init__(self, client, frozenset())
+
+    found = check_backend(Scripted(lambda _: "4"), at=Unmasked)
+    assert found == ["generate shows the key in an error: mask it, as HttpClient does with key=."]
 
 
 @pytest.mark.parametrize("dropped", ["temperature", "stop", "seed", "model", "message roles"])
@@ -785,6 +884,20 @@ def test_a_checker_that_remembers_other_texts_is_found() -> None:
     assert "it must keep no state" in found
 
 
+def in_capitals(self: Any, text: str, instance: object) -> Score:
+    if not text.isupper():
+        raise Unparseable("no capitals")
+    return Score(True, True)
+
+
+def test_a_text_that_a_checker_cannot_read_fails() -> None:
+    checker = changed(ShoutingChecker, check=in_capitals)
+    assert check_checker(checker, passes=["HEY"], fails=["hey"]) == []
+    assert check_checker(checker, passes=["HEY", "hey"]) == [
+        "check raises Unparseable for 'hey', which must pass."
+    ]
+
+
 def test_texts_of_both_kinds_are_needed() -> None:
     [found] = check_checker(changed(ShoutingChecker, **check(lambda text: Score(True, True))))
     assert found == "check fails none of the texts tried: add one with fails=[…]."
@@ -824,6 +937,30 @@ def thrice(self: object, instance: object, text: str) -> list[Question]:
     return [Question((Message("user", text),), Decoding(), samples=3)]
 
 
+def in_part(self: Any, instance: object, text: str) -> Any:
+    return PolitenessJudge.questions(self, INSTANCE, text[:9000])
+
+
+def unescaped(self: object, instance: object, text: str) -> list[Question]:
+    messages = (Message("user", f"<judged>\n{text}\n</judged>"),)
+    return [Question(messages, Decoding())]
+
+
+def keeping_the_text(self: Any, instance: Any, text: str) -> Any:
+    self._kind = text == "Kind."
+    return PolitenessJudge.questions(self, instance, text)
+
+
+def of_a_kind_text(self: Any, instance: Any, replies: Any) -> Any:
+    scores = PolitenessJudge.parse(self, instance, replies)
+    return {"polite": Score(scores["polite"].value, None, "kind" * self._kind)}
+
+
+def inverted(self: Any, instance: Any, replies: Any) -> Any:
+    scores = PolitenessJudge.parse(self, instance, replies)
+    return {"polite": Score(scores["polite"].value, not scores["polite"].value)}
+
+
 def brittle(self: object, instance: object, replies: Any) -> dict[str, Score]:
     if not replies[0].text:
         raise Unparseable("nothing")
@@ -853,11 +990,24 @@ def brittle(self: object, instance: object, replies: Any) -> dict[str, Score]:
         ({"simulated": lambda self, request: "Kind."}, "'Kind.', which gives no score"),
         ({"fingerprint": lambda self: "v1"}, "fingerprint returns 'v1', not"),
         ({"questions": thrice}, "reads only the first of a question's samples"),
+        ({"questions": in_part}, "questions cuts off the end of a long answer in question 1"),
+        ({"questions": unescaped}, "questions lets an answer close its tag </judged>: escape it"),
+        (
+            {"questions": keeping_the_text, "parse": of_a_kind_text},
+            "parse depends on the last text that questions was called with",
+        ),
+        ({"parse": inverted}, "gives the value True the verdict False for the reply 'Yes.'. If"),
     ],
 )
 def test_a_judge_s_mistake_is_found(members: dict[str, Any], problem: str) -> None:
     found = check_judge(changed(PolitenessJudge, **members), INSTANCE, "Kind.", replies=SAID)
     assert any(problem in one for one in found), found
+
+
+def test_a_judge_may_let_a_true_value_fail_if_replies_name_the_value() -> None:
+    planted = changed(PolitenessJudge, parse=inverted)
+    replies = {said: {"polite": value} for said, value in SAID.items()}
+    assert check_judge(planted, INSTANCE, "Kind.", replies=replies) == []
 
 
 def test_a_judge_is_checked_without_replies_by_guesses_and_its_own_simulation() -> None:
@@ -898,20 +1048,6 @@ def test_a_judge_that_reads_the_text_gets_it_by_name_as_in_a_run() -> None:
             return super().parse(instance, replies)
 
     assert check_judge(Reading(), INSTANCE, "Kind.", replies=SAID) == []
-def in_capitals(self: Any, text: str, instance: object) -> Score:
-    if not text.isupper():
-        raise Unparseable("no capitals")
-    return Score(True, True)
-
-
-def test_a_text_that_a_checker_cannot_read_fails() -> None:
-    checker = changed(ShoutingChecker, check=in_capitals)
-    assert check_checker(checker, passes=["HEY"], fails=["hey"]) == []
-    assert check_checker(checker, passes=["HEY", "hey"]) == [
-        "check raises Unparseable for 'hey', which must pass."
-    ]
-
-
 
 
 class Grades(PolitenessJudge):
@@ -986,30 +1122,6 @@ def doubled(self: Any, instance: Any, text: str) -> Any:
 
 
 def first_two(self: Any, instance: Any, replies: Any) -> dict[str, Score]:
-def in_part(self: Any, instance: object, text: str) -> Any:
-    return PolitenessJudge.questions(self, INSTANCE, text[:9000])
-
-
-def unescaped(self: object, instance: object, text: str) -> list[Question]:
-    messages = (Message("user", f"<judged>\n{text}\n</judged>"),)
-    return [Question(messages, Decoding())]
-
-
-def keeping_the_text(self: Any, instance: Any, text: str) -> Any:
-    self._kind = text == "Kind."
-    return PolitenessJudge.questions(self, instance, text)
-
-
-def of_a_kind_text(self: Any, instance: Any, replies: Any) -> Any:
-    scores = PolitenessJudge.parse(self, instance, replies)
-    return {"polite": Score(scores["polite"].value, None, "kind" * self._kind)}
-
-
-def inverted(self: Any, instance: Any, replies: Any) -> Any:
-    scores = PolitenessJudge.parse(self, instance, replies)
-    return {"polite": Score(scores["polite"].value, not scores["polite"].value)}
-
-
     return dict(Grades.parse(self, instance, replies[:2]))
 
 
@@ -1039,13 +1151,6 @@ def ascii_only(self: Any, instance: Any, text: str) -> Any:
         ({"questions": doubled, "parse": first_two}, "a question's samples (question 2)"),
         ({"parse": only_of_yes}, "has a verdict for one of True and False only"),
         ({"parse": first_only}, "parse does not depend on the reply to question 2"),
-        ({"questions": in_part}, "questions cuts off the end of a long answer in question 1"),
-        ({"questions": unescaped}, "questions lets an answer close its tag </judged>: escape it"),
-        (
-            {"questions": keeping_the_text, "parse": of_a_kind_text},
-            "parse depends on the last text that questions was called with",
-        ),
-        ({"parse": inverted}, "gives the value True the verdict False for the reply 'Yes.'. If"),
     ],
 )
 def test_a_mistake_of_a_judge_with_two_questions_is_found(
@@ -1053,12 +1158,6 @@ def test_a_mistake_of_a_judge_with_two_questions_is_found(
 ) -> None:
     replies = {("4", "yes"): {"grade": 4, "english": True}, ("2", "no"): 2}
     assert check_judge(Grades(), INSTANCE, "Kind.", replies=replies) == []
-def test_a_judge_may_let_a_true_value_fail_if_replies_name_the_value() -> None:
-    planted = changed(PolitenessJudge, parse=inverted)
-    replies = {said: {"polite": value} for said, value in SAID.items()}
-    assert check_judge(planted, INSTANCE, "Kind.", replies=replies) == []
-
-
     found = check_judge(changed(Grades, **members), INSTANCE, "Kind.", replies=replies)
     assert any(problem in one for one in found), found
 

@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import dataclasses
 import inspect
+import json
+import re
 import threading
 from collections.abc import Callable, Iterator
 from copy import deepcopy
@@ -16,7 +18,13 @@ from msgspec.structs import astuple, replace
 
 from harness import ports
 from harness.backends import HttpBackend
-from harness.errors import CallError, FailureKind, TransientError
+from harness.errors import (
+    CallError,
+    FailureKind,
+    FatalCallError,
+    RequestRejected,
+    TransientError,
+)
 from harness.records import Decoding, Message, Origin, Reply, Request, Role, Usage
 from harness.testing.plugin_check import PlugInCheck, misfit
 
@@ -37,6 +45,18 @@ DECODINGS: dict[str, tuple[Any, Any]] = {
 }
 # Added to the prompt, so that the answer is long enough to be cut off.
 LONGER = "Then count: one, two, three, four, five, six, seven, eight, nine, ten."
+
+# The error that a backend must raise for each status of an HTTP response.
+ERRORS: dict[int, type[CallError]] = {
+    429: TransientError,
+    401: FatalCallError,
+    404: FatalCallError,
+    400: RequestRejected,
+    503: TransientError,
+}
+UNREACHABLE = 0  # instead of a status: no server listens
+# A header or a parameter of the URL that carries a key.
+KEY = re.compile(r"(?i)[\w-]*(?:auth|key|secret|token)[\w-]*(?:: (?:\w+ )?|=)([^\s&]{8,})")
 
 Expected = Callable[[str], str] | None  # returns the correct reply to a prompt
 
@@ -63,8 +83,8 @@ def check_backend(
         expected: Returns the correct reply to a prompt. If None, a reply to another call's prompt
             is noticed only if the backend echoes its prompts.
         at: Builds the backend for a server's URL. It is used with a local server that refuses all
-            calls, which shows what the backend sends and how it treats errors. Omit it for a
-            backend that calls no server.
+            calls, which shows what the backend sends, how it treats errors, and whether it shows
+            its key (of at least 8 characters). Omit it for a backend that calls no server.
         timeout_s: Time limit in seconds. It applies separately to the start and all calls together,
             to each of two calls of ``aclose``, and to the calls of the backend that ``at`` builds.
     """
@@ -74,6 +94,9 @@ def check_backend(
         return found
     for name in sorted(backend.features - FEATURES):
         check.add("features", f"names {name!r}, which the harness does not know.")
+    if not backend.cacheable and not backend.features & {"free", "recorded", "simulated"}:
+        problem = "is False, so replies are neither saved nor priced. If calls cost nothing"
+        check.add("cacheable", f"{problem}, name 'free' among the features.")
     decoding = Decoding(max_tokens=16 if "max_tokens" in backend.features else None)
     requests = []
     for number in range(4):
@@ -81,14 +104,14 @@ def check_backend(
         requests.append(Request(model, (Message("user", asked),), decoding, 0, origin))
     if isinstance(backend, HttpBackend):
         _body(check, backend, requests[0])
-        for empty in (b"{}", b"[]", b"null"):
+        for empty in (b"{}", b"[]", b"null", b"<html>"):
             with contextlib.suppress(Exception):
                 said = backend.reply(empty, requests[0]).text
                 problem = f"finds the text {said!r:.60} in {empty.decode()}"
                 check.add("reply", f"{problem}: raise an error instead.")
     if at is not None:
         with _refusing() as server:
-            asyncio.run(_refused(check, server, at(server.url), requests[0], timeout_s))
+            asyncio.run(_refused(check, server, at, requests[0], timeout_s))
     asyncio.run(_backend(check, requests, expected, timeout_s))
     return check.report()
 
@@ -164,14 +187,20 @@ def _body(check: PlugInCheck, backend: HttpBackend, request: Request) -> None:
 
 
 class _Refusing(ThreadingHTTPServer):
-    """A local server that answers all calls with ``status`` and keeps the requests in ``sent``."""
+    """A local server that answers all calls with ``status`` and ``body``.
+
+    ``sent`` has the path and body of each request, and ``keys`` the keys in its headers and path.
+    With ``together``, it answers each call only when a second one has arrived, or after 3 s.
+    """
 
     daemon_threads = True
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Refusal)
         self.url = f"http://127.0.0.1:{self.server_port}"
-        self.status = 429
+        self.status, self.body = 429, b"{}"
+        self.keys: set[str] = set()
+        self.together: threading.Barrier | None = None
         self.sent: list[tuple[str, bytes]] = []
 
 
@@ -180,11 +209,20 @@ class _Refusal(BaseHTTPRequestHandler):
         assert isinstance(self.server, _Refusing)
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         self.server.sent.append((self.path, body))
+        keys = KEY.findall(f"{self.path}\n{self.headers}")
+        self.server.keys.update(keys)
+        if self.server.together:
+            with contextlib.suppress(threading.BrokenBarrierError):
+                self.server.together.wait(3)
+        answer = self.server.body
+        if self.server.status == 401:  # some providers quote the key
+            answer = json.dumps({"error": {"message": f"Wrong key: {keys}"}}).encode()
         self.send_response(self.server.status)
-        for name, value in (("type", "application/json"), ("length", "2")):
-            self.send_header(f"content-{name}", value)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(answer)))
+        self.send_header("retry-after", "1")
         self.end_headers()
-        self.wfile.write(b"{}")
+        self.wfile.write(answer)
 
     do_GET = do_POST  # noqa: N815 (named by http.server)
 
@@ -205,21 +243,36 @@ def _refusing() -> Iterator[_Refusing]:
 async def _refused(
     check: PlugInCheck,
     server: _Refusing,
-    backend: ports.Backend,
+    at: Callable[[str], ports.Backend],
     request: Request,
     timeout_s: float,
 ) -> None:
-    """Check what a backend sends to a refusing server, and the error for each status."""
+    """Check what a backend sends to a refusing server, the error for each status, and its key."""
+    backend, again, elsewhere = at(server.url), at(server.url), at("http://127.0.0.1:9")
+    if again.endpoint != backend.endpoint:
+        check.add("endpoint", "changes between sessions, so no cached reply is found again.")
+    elif backend.cacheable and elsewhere.endpoint == backend.endpoint:
+        check.add("endpoint", "is the same for two servers, which would share cached replies.")
+    shown = {"endpoint": backend.endpoint, "generate": ""}
+    if isinstance(backend, ports.Fingerprinted):
+        shown["fingerprint"] = str(backend.fingerprint())
     try:
         async with asyncio.timeout(timeout_s):
-            for status in (429, 401, 404, 503, 200):
-                server.status, server.sent = status, []
-                if problem := _refusal_problem(status, await _result(backend, request)):
-                    said = "the body {}" if status == 200 else f"status {status}"
+            for status, body in (*((one, b"{}") for one in ERRORS), (200, b"{}"), (200, b"<html>")):
+                server.status, server.body, server.sent = status, body, []
+                result = await _result(backend, request)
+                shown["generate"] += str(result)
+                if problem := _refusal_problem(backend, status, result):
+                    said = f"the body {body.decode()}" if status == 200 else f"status {status}"
                     check.add("generate", f"{problem}, when the server answers with {said}.")
                 if len(server.sent) > len({*server.sent}):
                     problem = f"sends {len(server.sent)} requests for one call with status {status}"
                     check.add("generate", f"{problem}: switch the library's own retries off.")
+            for member, text in shown.items():
+                if any(key in text for key in server.keys):
+                    where = " in an error" if member == "generate" else ""
+                    problem = f"shows the key{where}: mask it, as HttpClient does with key=."
+                    check.add(member, problem)
             server.status = 429
             for name, one, two in _variants(backend, request):
                 sent = []
@@ -229,21 +282,41 @@ async def _refused(
                     sent.append(server.sent)
                 if any(body for _, body in sent[0]) and sent[0] == sent[1]:
                     check.add("generate", f"does not send the request's {name}.")
+            server.together, server.sent = threading.Barrier(2), []
+            another = replace(request, messages=(Message("user", "Another."),))
+            await asyncio.gather(_result(backend, request), _result(backend, another))
+            if server.sent and server.together.broken:
+                problem = (
+                    "sends a second call only when the first has ended: run blocking code with"
+                )
+                check.add("generate", f"{problem} asyncio.to_thread (and let concurrency be 2).")
+            server.together = None
+            server.shutdown()
+            server.server_close()
+            if problem := _refusal_problem(backend, UNREACHABLE, await _result(backend, request)):
+                check.add("generate", f"{problem}, when no server listens.")
     except TimeoutError:
         check.add("generate", f"had not ended refused calls after {timeout_s:g} s.")
     finally:
-        await backend.aclose()
+        for built in (backend, again, elsewhere):
+            await built.aclose()
 
 
-def _refusal_problem(status: int, result: Reply | BaseException) -> str:
-    if isinstance(result, Reply):
-        return f"returns the text {result.text!r:.60} instead of raising an error"
-    if not isinstance(result, CallError):
-        return f"raises {type(result).__name__}, which is not a harness.errors.CallError"
-    transient = isinstance(result, TransientError)
-    if transient != (status in (429, 503)) and status != 200:
-        must = "a TransientError" if status in (429, 503) else "a FatalCallError"
-        return f"raises {type(result).__name__} instead of {must}"
+def _refusal_problem(backend: ports.Backend, status: int, result: object) -> str:
+    if not isinstance(result, BaseException):
+        said = f"the text {result.text!r:.60}" if isinstance(result, Reply) else repr(result)
+        return f"returns {said:.80} instead of raising an error"
+    if problem := _reply_problem(backend, result):
+        return problem.rstrip(".")
+    must = ERRORS.get(status, CallError if status else TransientError)
+    other = status == 400 and not isinstance(result, TransientError | FatalCallError)
+    if not isinstance(result, must) and not other:
+        return f"raises {type(result).__name__} instead of a {must.__name__}"
+    if status == 429 and isinstance(result, TransientError):
+        if result.kind != "rate_limited":
+            return f"raises TransientError(kind={result.kind!r}) instead of kind='rate_limited'"
+        if result.retry_after is None:
+            return "raises a TransientError without the retry_after of the header Retry-After"
     return ""
 
 

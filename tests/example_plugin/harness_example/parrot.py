@@ -11,7 +11,7 @@ class ParrotBackend:
     times: how often it says it.
     """
 
-    features = frozenset({"conversation"})
+    features = frozenset({"conversation", "free"})
     cacheable = False
     endpoint = ""
 
