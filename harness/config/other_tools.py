@@ -98,8 +98,8 @@ TASKS: Mapping[str, str] = {
         _LIKELIHOODS
     ),
     r"inspect_evals/.*|.*\.py(@\w+)?": (
-        "Tasks of Inspect are not run: use rows and checks (docs/jsonl.md), or a task plug-in "
-        "(docs/plugins.md)."
+        "If it is a task of Inspect: harness eval inspect:FILE.py@NAME --model MODEL "
+        "(docs/inspect.md)."
     ),
     "(humaneval|mbpp|swe_?bench|livecodebench|bigcodebench|gaia|agentbench).*": _EXECUTION,
     "concodeeval": "There are concodeeval_generation and concodeeval_validation.",

@@ -34,7 +34,7 @@ def test_a_file_that_is_not_there_may_be_a_shipped_one(file: str, tmp_path: Path
         ),
         ("unheard_of", "'harness configs' lists run files, 'harness tasks' lists tasks"),
         ("gsm8k", "It is a preset for your file of its rows: harness eval FILE.jsonl"),
-        ("task.py", "Tasks of Inspect are not run: use rows and checks"),
+        ("task.py", "If it is a task of Inspect: harness eval inspect:"),
         ("promptfooconfig.yaml", "is not a run file. It is a promptfoo configuration"),
         ("arc.yaml", "is not a run file. It is a task of lm-evaluation-harness"),
     ],
