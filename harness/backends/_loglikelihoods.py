@@ -27,8 +27,8 @@ def body(request: Request) -> Mapping[str, Any]:
 def read(request: Request, echoes: Sequence[object]) -> str:
     """Return the text of a reply, given the field ``logprobs`` of each choice, in order.
 
-    The text is a JSON list with a pair for each answer: the sum of its log-probabilities, and
-    whether each of its tokens is the likeliest.
+    The text is a JSON list with a list for each answer: the sum of its log-probabilities, whether
+    each of its tokens is the likeliest, and how many tokens it has.
 
     Raises:
         RequestRejected: If the tokens do not spell the text, or one has no log-probability.
@@ -110,8 +110,8 @@ class _Echo(msgspec.Struct):
     top_logprobs: list[dict[str, float] | None]
 
 
-def _sum(context: str, continuation: str, echo: _Echo) -> tuple[float, bool]:
-    """Return a continuation's summed log-probabilities, and whether each token is the likeliest.
+def _sum(context: str, continuation: str, echo: _Echo) -> tuple[float, bool, int]:
+    """Return a continuation's summed log-probabilities, whether each token is the likeliest, and n.
 
     Tokens that begin before the end of the context, without its trailing spaces, do not count. In
     all but rare cases, these are the tokens that lm-evaluation-harness leaves out.
@@ -130,7 +130,7 @@ def _sum(context: str, continuation: str, echo: _Echo) -> tuple[float, bool]:
         )
     pairs = list(zip(logprobs, echo.top_logprobs[first:-1], strict=True))
     greedy = all(top is not None and own == max(top.values()) for own, top in pairs)
-    return sum(own for own, _ in pairs if own is not None), greedy
+    return sum(own for own, _ in pairs if own is not None), greedy, len(pairs)
 
 
 def _first(tokens: Sequence[str], text: str, start: int) -> int:

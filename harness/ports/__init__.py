@@ -106,8 +106,8 @@ class Backend(Protocol):
 
         If the request is for log-likelihoods, each assistant message is scored as a continuation of
         the user message before it. The reply's text is then a JSON list with, for each of them, the
-        sum of its tokens' log-probabilities (natural logarithm), and whether each token is the
-        likeliest one: ``[[-3.5, false], [-0.2, true]]``.
+        sum of its tokens' log-probabilities (natural logarithm), whether each token is the
+        likeliest one and, if known, the number of tokens: ``[[-3.5, false, 2], [-0.2, true, 1]]``.
 
         Raises:
             CallError: If the call fails (see `harness.errors` for its subclasses).

@@ -21,7 +21,7 @@ from harness.ports import (
     Requesting,
     Task,
 )
-from harness.records import DecodingConstraint
+from harness.records import Decoding, DecodingConstraint, Origin, Request
 from harness.run.models import FREE, Model
 
 logger = logging.getLogger("harness")
@@ -53,8 +53,8 @@ def check_supported(run: RunFile, model: Model, task: Task[Any]) -> None:
     if old and "regex" in backend.features:
         problem = f"vLLM no longer knows decoding.extra.{old[0]}, and would ignore it."
         raise ConfigError(problem, "Set decoding.constraint (docs/providers.md).")
-    limited = run.decoding.max_tokens is not None or isinstance(task, Requesting)
-    if "max_tokens_required" in backend.features and not limited:
+    limited = run.decoding.max_tokens is not None
+    if "max_tokens_required" in backend.features and not (limited or _sets_max_tokens(task)):
         raise ConfigError(f"The backend {name!r} needs decoding.max_tokens.", "Set it.")
     if "conversation" not in backend.features and run.rounds.max > 1:
         problem = f"The backend {name!r} accepts a single prompt, not a conversation."
@@ -134,9 +134,21 @@ def _check_needs(run: RunFile, backend: Backend, task: Requesting[Any]) -> None:
         raise ConfigError(problem, LIKELIHOODS_REMEDY if feature == LOGLIKELIHOODS else "")
     if LOGLIKELIHOODS in task.needed_features and run.limits.batch is not None:
         raise ConfigError("Log-likelihoods are not requested in batches.", "Remove limits.batch.")
+    if LOGLIKELIHOODS in task.needed_features and run.rounds.max > 1:
+        raise ConfigError("Log-likelihoods have no further rounds.", "Set rounds.max to 1.")
     if run.samples < task.needed_samples:
         problem = f"The task's metrics are over {task.needed_samples} samples per instance."
         raise ConfigError(problem, f"Set samples: {task.needed_samples}.")
+
+
+def _sets_max_tokens(task: Task[Any]) -> bool:
+    """Return whether the task sets the maximum length of answers itself."""
+    first = next(iter(task.instances()), None) if isinstance(task, Requesting) else None
+    if first is None or not isinstance(task, Requesting):
+        return False
+    origin = Origin(first.id, 0, 1)
+    request = Request("", task.messages(first, ()), Decoding(), 0, origin)
+    return task.adapted_request(first, request).decoding.max_tokens is not None
 
 
 def _check_constraint(run: RunFile, backend: Backend, task: Task[Any]) -> None:

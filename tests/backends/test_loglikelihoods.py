@@ -56,7 +56,7 @@ async def test_one_call_returns_the_log_likelihood_of_each_answer() -> None:
         positions = (scored("m", text).positions or ())[first:-1]
         total = math.fsum(position.logprob for position in positions)
         greedy = all(position.logprob == position.likeliest[0][1] for position in positions)
-        expected.append([pytest.approx(total, abs=1e-12), greedy])
+        expected.append([pytest.approx(total, abs=1e-12), greedy, len(positions)])
     assert found == expected
     assert stats.requests == 1
     assert stats.completion_tokens == 2
@@ -68,7 +68,7 @@ async def test_the_texts_are_sent_as_one_completion_that_echoes_them() -> None:
         {"index": 0, "text": "", "logprobs": echo(["Is 7 prime?", " Yes", ", it is"])},
     ]
     with answering(json.dumps({"choices": choices, "model": "m"})) as (url, received):
-        assert await generated(url, CHOICES) == "[[-2.0,true],[-1.0,true]]"
+        assert await generated(url, CHOICES) == "[[-2.0,true,2],[-1.0,true,1]]"
     assert json.loads(received[0].partition(b"\r\n\r\n")[2]) == {
         "model": "m",
         "prompt": ["Is 7 prime? Yes, it is", "Is 7 prime? No"],
@@ -114,8 +114,7 @@ def test_tokens_that_begin_after_the_context_count(
 ) -> None:
     request = asked(("user", context), ("assistant", answer))
     logprobs = [-1.0] * len(tokens)
-    ((total, greedy),) = json.loads(read(request, [echo(tokens, logprobs)]))
-    assert (total, greedy) == (-counted, True)
+    assert json.loads(read(request, [echo(tokens, logprobs)])) == [[-counted, True, counted]]
 
 
 @pytest.mark.parametrize(
@@ -143,8 +142,8 @@ def test_an_answer_is_greedy_if_each_of_its_tokens_is_the_likeliest() -> None:
     likeliest = echo(["ab", "c", "d"])
     other = {**likeliest, "top_logprobs": [None, {"c": -1.0}, {"d": -1.0, "e": -0.5}, {}]}
     request = asked(("user", "ab"), ("assistant", "cd"))
-    assert json.loads(read(request, [likeliest])) == [[-2.0, True]]
-    assert json.loads(read(request, [other])) == [[-2.0, False]]
+    assert json.loads(read(request, [likeliest])) == [[-2.0, True, 2]]
+    assert json.loads(read(request, [other])) == [[-2.0, False, 2]]
 
 
 @pytest.mark.parametrize(

@@ -41,7 +41,7 @@ class Capitals:
         return replace(request, loglikelihoods=True)
 
     def score(self, instance, text):
-        sums = [total for total, _ in json.loads(text)]
+        sums = [total for total, *_ in json.loads(text)]
         right = sums.index(max(sums)) == instance.data
         return {"right": Score(right, right)}
 
@@ -53,7 +53,7 @@ class Capitals:
 
     def aggregate_answers(self, answers):
         found = [one for one in answers if one.sample == 0]
-        least = min(total for one in found for total, _ in json.loads(one.text))
+        least = min(total for one in found for total, *_ in json.loads(one.text))
         return {"capitals": {"least": least, "answers": float(len(found))}}
 """
 
@@ -86,7 +86,7 @@ def test_answers_are_scored_in_one_call_each_and_metrics_of_all_are_shown(folder
     attempts = [json.loads(line) for line in lines]
     assert all(one["request"]["loglikelihoods"] for one in attempts)
     assert all(len(json.loads(one["text"])) == 4 for one in attempts)
-    least = min(total for one in attempts for total, _ in json.loads(one["text"]))
+    least = min(total for one in attempts for total, *_ in json.loads(one["text"]))
     metrics = json.loads((folder / "runs/run/metrics.json").read_text())
     assert metrics["aggregates"] == {"capitals": {"least": least, "answers": 4.0}}
     env = {**os.environ, "HARNESS_RUNS_DIR": str(folder / "runs")}

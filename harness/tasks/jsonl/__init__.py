@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from harness.datasets.folder import DataFolder
 from harness.tasks._rows import RowFile
+from harness.tasks.jsonl.choices import MultipleChoice
 from harness.tasks.jsonl.items import ADAPT, PRESETS
 from harness.tasks.jsonl.rows_task import RowsTask
 
@@ -37,6 +38,9 @@ class JsonlTask(RowsTask):
         on_truncated: Whether truncated answers fail or are graded (fail, grade).
         feedback: A template of the message after an answer that failed, with the row's fields and
             the list of reasons; null for the harness's own wording.
+        choices: Multiple choice over the rows' field choices: {by: letter, letter_logprob or
+            choice_logprob, shuffle: a seed}. The default is {by: letter} if rows have choices and
+            there is no prompt.
     """
 
     def __init__(
@@ -51,6 +55,7 @@ class JsonlTask(RowsTask):
         preset: Preset | None = None,
         on_truncated: Literal["fail", "grade"] = "fail",
         feedback: str | None = None,
+        choices: MultipleChoice | None = None,
         *,
         data: DataFolder,
         judges: Mapping[str, bool] | None = None,
@@ -68,6 +73,7 @@ class JsonlTask(RowsTask):
             groups=groups,
             on_truncated=on_truncated,
             feedback=feedback,
+            choices=choices,
             judges=judges,
             panels=panels,
             adapt=ADAPT.get((preset or "").removesuffix("_json")),

@@ -25,6 +25,7 @@ from harness.records import Message, encodable
 from harness.scoring.checks import JUDGE, Check, field_of, from_row
 from harness.scoring.patterns import numbers
 from harness.tasks._rows import Row
+from harness.tasks.jsonl.choices import Options
 
 ByJudge: TypeAlias = Mapping[str, tuple[str, ...]]  # maps judges to the criteria of their checks
 
@@ -38,6 +39,7 @@ class JsonlItem(Struct, frozen=True):
     messages: tuple[Message, ...]
     rules: tuple[Check, ...] = ()
     judges: ByJudge = {}
+    options: Options | None = None  # of multiple choice
 
 
 def groups_of(row: Row, labels: Sequence[str]) -> dict[str, str]:

@@ -6,6 +6,7 @@ import copy
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
@@ -14,8 +15,9 @@ from typing import Any, Literal, TypeAlias
 from msgspec.structs import replace
 
 from harness.datasets.folder import DataFolder, sha256
-from harness.errors import DataInvalid, Unparseable, raised_as
+from harness.errors import ConfigError, DataInvalid, Unparseable, raised_as
 from harness.plugins import kind
+from harness.ports import LOGLIKELIHOODS
 from harness.prompts import Template
 from harness.records import (
     ConstraintKind,
@@ -23,6 +25,7 @@ from harness.records import (
     DecodingConstraint,
     Instance,
     Message,
+    Request,
     Score,
     encodable,
     verdict,
@@ -37,10 +40,12 @@ from harness.scoring.checks import (
     read_checks,
     target_fields,
 )
+from harness.scoring.choices import CHOICE
 from harness.scoring.extraction import Extraction, extraction
 from harness.scoring.patterns import PatternTooSlow
 from harness.scoring.prompt_faults import faults, garbled
 from harness.tasks._rows import Row, RowSource, text_id, turns_of, unique
+from harness.tasks.jsonl.choices import FIELD, MultipleChoice
 from harness.tasks.jsonl.items import JsonlItem, JudgeChecks, groups_of
 
 LOOKED_AT = 200  # number of instances that `prompt_errors` examines
@@ -68,11 +73,15 @@ class RowsTask:
         feedback: str | None,
         judges: Mapping[str, bool] | None,
         panels: Mapping[str, Sequence[str]] | None,
+        choices: MultipleChoice | None = None,
         adapt: Callable[[Row], Row] | None = None,
     ) -> None:
         self.on_truncated: Literal["fail", "grade"] = on_truncated
         checks = [checks] if isinstance(checks, str) else checks
-        self._source = source
+        if choices is not None and choices.by_likelihood and (checks or extract or judges):
+            problem = f"task.choices.by: {choices.by} compares log-likelihoods, which are not text."
+            raise ConfigError(problem, "Remove checks, extract and judges, or choose by letter.")
+        self._source, self._asked_choices = source, choices
         self._judge: str | None = None
         self._extraction = None if extract is None else extraction(extract, "task.extract")
         self._gold = None if gold is None else Template(gold, "task.gold")
@@ -99,6 +108,24 @@ class RowsTask:
             f"{name}_sha256": hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest()
             for name, part in parts.items()
         }
+
+    @cached_property
+    def _choices(self) -> MultipleChoice | None:
+        """How rows are asked as multiple choice.
+
+        Without the option, they are if the first row has ``choices`` and there is no prompt.
+        """
+        if self._asked_choices is None and self._prompt is None:
+            first = next((row for _, row in self._source.rows()), {})
+            if FIELD in first and not {"prompt", "messages"} & first.keys():
+                return MultipleChoice()
+        return self._asked_choices
+
+    @cached_property
+    def _template(self) -> Template | None:
+        """The template of the user's message, or None if rows have prompts."""
+        own = None if self._choices is None else self._choices.template()
+        return self._prompt or own
 
     def instances(self) -> Iterator[One]:
         """Yield the rows in file order, each with its prompt and checks.
@@ -127,21 +154,31 @@ class RowsTask:
         cluster = row.get("cluster")
         if isinstance(cluster, bool) or not isinstance(cluster, str | int | None):
             raise DataInvalid("'cluster' must be text or an integer.")
+        options = None
+        if self._choices is not None:
+            row, options = self._choices.lettered(row, name)
         messages = self._conversation(row)
+        if options is not None:
+            shown = all(text in messages[-1].content for text in options.texts)
+            options = replace(options, shown=shown)
         if self._feedback is not None:  # a missing field is an error before the first call
             self._feedback.render({**row, "reasons": [""]})
-        checks = checks_of(row, self._shared)
+        alone = options is not None and not self._shared and "checks" not in row
+        checks = () if alone else checks_of(row, self._shared)
+        if checks and self.needed_features:
+            raise DataInvalid("'checks' cannot read log-likelihoods (task.choices).")
         rules, judges = self._rules.of(checks, row), self._judges.of(checks, row)
-        item, groups = JsonlItem(row, messages, rules, judges), groups_of(row, self._labels)
+        item = JsonlItem(row, messages, rules, judges, options)
+        groups = groups_of(row, self._labels)
         return Instance(name, item, groups, None if cluster is None else str(cluster))
 
     def _conversation(self, row: Row) -> tuple[Message, ...]:
-        if self._prompt is None:
+        if self._template is None:
             turns = turns_of(row)
         elif "messages" in row:
             raise DataInvalid("the row has 'messages', and task.prompt is set.", "Keep one.")
         else:
-            turns = (Message("user", self._prompt.render(row)),)
+            turns = (Message("user", self._template.render(row)),)
         if not turns[-1].content.strip():
             raise DataInvalid("the prompt is empty.")
         if self._system is None:
@@ -165,6 +202,9 @@ class RowsTask:
         """
         hashes = {name: kind("checkers").own_sha256(name) for name in self._checkers()}
         hashes |= {path: sha256(Path(path)) for path in files(self._shared)}
+        if self._choices is not None and self._template is not None:
+            asked = [self._choices.by, self._choices.shuffle, self._template.text]
+            hashes["choices"] = hashlib.sha256(json.dumps(asked).encode()).hexdigest()
         return {
             **self._source.fingerprint(),
             **self._hashes,
@@ -183,45 +223,75 @@ class RowsTask:
         """Return the row's conversation. The harness adds the shots."""
         return instance.data.messages
 
+    @property
+    def needed_features(self) -> frozenset[str]:
+        """The feature ``loglikelihoods`` if the option ``choices`` compares log-likelihoods."""
+        own = self._asked_choices
+        return frozenset({LOGLIKELIHOODS} if own is not None and own.by_likelihood else ())
+
+    @property
+    def needed_samples(self) -> int:
+        """The minimum number of samples per instance: 1."""
+        return 1
+
+    def adapted_request(self, instance: One, request: Request) -> Request:
+        """Return the request, or one for the log-likelihoods of a row's choices."""
+        choices, options = self._choices, instance.data.options
+        if choices is None or options is None or not choices.by_likelihood:
+            return request
+        return choices.request(options, request)
+
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return the score of each rule, without a value if extracting takes too long.
+        """Return the scores of a choice and of each rule, without a value if extracting is slow.
 
         Raises:
-            Unparseable: If a reply has no answer that the option ``extract`` or a rule can read.
+            Unparseable: If a reply has no answer that the option ``extract`` or a rule can read, or
+                chooses no option.
         """
-        checks, of = instance.data.rules, {"text": text, "answer": text}
-        if self._extraction is not None and checks:
+        item, of = instance.data, {"text": text, "answer": text}
+        if self._extraction is not None and (item.rules or item.options is not None):
             try:
                 of["answer"] = self._extraction.read(text)
             except PatternTooSlow as error:
-                return {rule.name: Score(None, None, error.message) for rule in checks}
+                names = [CHOICE] * (item.options is not None) + [rule.name for rule in item.rules]
+                return dict.fromkeys(names, Score(None, None, error.message))
         checker = self._rules.checker
-        return {rule.name: checker(rule).check(of[rule.of], instance) for rule in checks}
+        rules = {rule.name: checker(rule).check(of[rule.of], instance) for rule in item.rules}
+        return self._choice(instance, of["answer"]) | rules
+
+    def _choice(self, instance: One, answer: str) -> dict[str, Score]:
+        """Return the scores of the option that an answer chooses, or {} without options."""
+        options = instance.data.options
+        return self._choices.scores(options, answer) if self._choices and options else {}
 
     def score_parsed(self, instance: One, answer: str) -> Mapping[str, Score]:
         """Return the scores of an answer that a judge found in a reply, without verdicts.
 
         Only the rules that check the extracted answer, not the whole reply, give a score.
         """
-        return {
-            rule.name: replace(self._rules.checker(rule).check(answer, instance), passed=None)
-            for rule in instance.data.rules
-            if rule.of == "answer"
-        }
+        found = self._choice(instance, answer)
+        for rule in instance.data.rules:
+            if rule.of == "answer":
+                found[rule.name] = self._rules.checker(rule).check(answer, instance)
+        return {name: replace(score, passed=None) for name, score in found.items()}
 
     def extracted(self, instance: One, text: str) -> str | None:
         """Return the part of a reply that checks read.
 
         It is found by the option ``extract`` or, without this option, by a check ``json_schema``.
-        The result is None if the checks read the whole reply, or if it has no such part.
+        With multiple choice, it is the chosen answer. The result is None if the checks read the
+        whole reply, or if it has no such part.
         """
-        found = self._extraction
-        if found is None:
+        found, options = self._extraction, instance.data.options
+        if found is None and options is None:
             checkers = map(self._rules.checker, instance.data.rules)
             own = (one.extraction for one in checkers if isinstance(one, JsonSchemaChecker))
             found = next(own, None)
         try:
-            return None if found is None else found.read(text)
+            part = None if found is None else found.read(text)
+            if self._choices is None or options is None:
+                return part
+            return self._choices.chosen(options, text if part is None else part)
         except (Unparseable, PatternTooSlow):
             return None
 
@@ -248,6 +318,13 @@ class RowsTask:
         if self._gold is not None:
             return next(found)
         return next((text for text in found if self._passes(instance, text)), None)
+
+    def wrong_answer(self, instance: One) -> str | None:
+        """Return a wrong option's letter or text, or None if the row has no options."""
+        options = instance.data.options
+        return (
+            self._choices.wrong_answer(options, instance.id) if self._choices and options else None
+        )
 
     def expected_answer(self, instance: One) -> str | None:
         """Return the reference, else a target (preferably a readable one), else None."""

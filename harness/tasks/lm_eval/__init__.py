@@ -21,6 +21,7 @@ from msgspec import structs
 from harness.datasets.folder import DataFolder
 from harness.ports import LOGLIKELIHOODS, Aggregates, GivenAnswer
 from harness.records import Decoding, Instance, Message, Request, Score
+from harness.tasks._likelihoods import likelihood_request
 from harness.tasks.lm_eval import scoring
 from harness.tasks.lm_eval.loading import (
     SHOTS_SEED,
@@ -152,11 +153,8 @@ class LmEvalTask:
         decoding = request.decoding
         if not instance.data.generates:
             answers = sum(message.role == "assistant" for message in request.messages)
-            # A server generates a token for each answer, which is not used.
-            own = Decoding(temperature=0.0, max_tokens=answers, extra=decoding.extra)
             window = self._window if instance.data.rolls else 0
-            changes = {"decoding": own, "loglikelihoods": True, "window": window}
-            return structs.replace(request, **changes, sample=0, seed=None)  # samples share a call
+            return likelihood_request(request, request.messages, answers, window)
         theirs: dict[str, Any] = dict(instance.data.requests[0].args[1])
         theirs.pop("do_sample", None)
         until = theirs.pop("until", None) or ()

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from numbers import Real
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 
 from harness.errors import Unparseable
 from harness.ports import GivenAnswer
 from harness.records import Score, encodable
+from harness.tasks._likelihoods import read_likelihoods
 from harness.tasks.lm_eval.loading import LmDocument, LmTasks
 
 ACCURACY = re.compile(r"(.*_)?(acc|accuracy|exact_match|em|pass@1|pass_at_1)(_norm|_bytes)?(,.*)?")
@@ -24,8 +24,6 @@ ACCURACY = re.compile(r"(.*_)?(acc|accuracy|exact_match|em|pass@1|pass_at_1)(_no
 
 LOGLIKELIHOOD = "loglikelihood"  # the score of a document whose metrics are of the whole corpus
 SAMPLES = "sample_len"  # lm-eval's name for the number of documents
-
-_decode = msgspec.json.Decoder(list[tuple[float, bool]]).decode
 
 
 class FilteredMetric(NamedTuple):
@@ -46,16 +44,10 @@ def responses(document: LmDocument, text: str) -> list[Any]:
     Raises:
         Unparseable: If the text does not hold log-likelihoods for all requests.
     """
-    text = encodable(text)
     if document.generates:
-        return [text]
-    try:
-        found = _decode(text)
-    except msgspec.DecodeError as error:
-        raise Unparseable(f"These are not log-likelihoods ({error}).") from None
-    if len(found) != len(document.requests):
-        raise Unparseable(f"{len(found)} log-likelihoods for {len(document.requests)} requests.")
-    return [total for total, _ in found] if document.rolls else list(found)
+        return [encodable(text)]
+    found = read_likelihoods(text, len(document.requests))
+    return [one.total if document.rolls else (one.total, one.greedy) for one in found]
 
 
 def values(

@@ -1,0 +1,271 @@
+"""Lettered options of multiple-choice questions: which is right, and which one a reply chooses.
+
+>>> ChoiceExtraction(["Rome", "Paris"]).read("France's capital is not Rome. The answer is (B).")
+'B'
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from string import ascii_uppercase
+from typing import Any, ClassVar, NamedTuple
+
+from harness.errors import DataInvalid, Unparseable
+
+LETTERS = ascii_uppercase
+CHOICE = "choice"  # name of the score that says whether the right option was chosen
+MOST_SHOWN = 40  # characters of a target in an error message
+
+
+def choice_texts(raw: object) -> tuple[str, ...]:
+    """Return the texts of a row's options.
+
+    Raises:
+        DataInvalid: If they are not a list of 2 to 26 different texts, numbers or booleans.
+    """
+    if not isinstance(raw, list) or not all(isinstance(one, str | int | float) for one in raw):
+        raise DataInvalid("'choices' must be a list of texts.", 'Write "choices": ["…", "…"].')
+    found = tuple(map(_text, raw))
+    if not 2 <= len(found) <= len(LETTERS):
+        raise DataInvalid(f"'choices' has {len(found)} options; it must have 2 to {len(LETTERS)}.")
+    if not all(found) or len(set(found)) < len(found):
+        raise DataInvalid("two 'choices' are equal, or one is empty.")
+    return found
+
+
+def right_choice(target: object, choices: Sequence[str]) -> int:
+    """Return the index of the right option, given its index (from 0), letter or text.
+
+    Raises:
+        DataInvalid: If no option fits the target, or if it could mean two of them.
+    """
+    if not isinstance(target, str | int):
+        raise DataInvalid("'target' must be the index, the letter or the text of one of 'choices'.")
+    text = _text(target)
+    numbered = "" if isinstance(target, bool) else text
+    found = {
+        index
+        for index, choice in enumerate(choices)
+        if text == choice or text.upper() == LETTERS[index] or numbered == str(index)
+    }
+    if len(found) == 1:
+        return found.pop()
+    which = "could mean several" if found else "is none"
+    known = f"the index 0 to {len(choices) - 1}, a letter from A to {LETTERS[len(choices) - 1]}"
+    problem = f"the target {text[:MOST_SHOWN]!r} {which} of the {len(choices)} 'choices'."
+    raise DataInvalid(problem, f"Write {known}, or the text of an option.")
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value).strip()
+
+
+class _Patterns(NamedTuple):
+    """Patterns for the letters of n options. Each letter is in a group of its own."""
+
+    letter: re.Pattern[str]
+    more: re.Pattern[str]  # another letter, as in "A or B"
+    right: re.Pattern[str]  # "B is correct"
+    named: re.Pattern[str]  # "(B)", "option B"
+
+
+@lru_cache(maxsize=32)
+def _patterns(n: int) -> _Patterns:
+    upper = LETTERS[:n]
+    one, big = (
+        rf"[(\[{{'\u2018]?\s*(?<![A-Za-z0-9])([{letters}])"
+        r"(?![A-Za-z0-9]|['\u2019][A-Za-z])(?:\s*[)\]'\u2019])?"
+        for letters in (upper + upper.lower(), upper)
+    )
+    named = r"(?:(?:option|choice|answer|letter)\s+)?"
+    too = r"(?:possibly|maybe|perhaps|also|even)"
+    return _Patterns(
+        re.compile(one),
+        re.compile(
+            rf"\s*(?:,?\s*(?:and|or)\b(?:\s+{too})?|[/&])\s*{named}{big}"
+            rf"|\s*,\s*{named}{big}(?=\s*(?:[,.;)]|and\b|or\b|\Z))"
+        ),
+        re.compile(
+            rf"{big}\s*(?i:(?:is|seems|must be|would be|has to be)\s+(?:to be\s+)?(?:the\s+)?"
+            r"(?:correct|right|(?:only|best|most\s+\w+)\s+(?:answer|option|choice|one)|answer)\b)"
+        ),
+        re.compile(rf"[(\[](?<![A-Za-z0-9])([{upper}])[)\]]|\b(?i:option|choice)\s+([{upper}])\b"),
+    )
+
+
+_FILL = (
+    r"(?:[\s:\uff1a=]|\b(?:is|the|correct|final|best|right|option|choice|letter|answer|clearly"
+    r"|definitely|probably|likely|most|therefore|thus|indeed|simply|just)\b)*+"
+)
+_ANNOUNCED = re.compile(
+    r"\b(?:answer|option|choice|response|solution)\s*"
+    r"(?:is|was|would\s+be|must\s+be|should\s+be|will\s+be|[:\uff1a=→]|->|[-\u2013—](?=\s))"
+    + _FILL,
+    re.I,
+)
+_CONCLUDED = re.compile(
+    r"\b(?:(?:choose|pick|select|say|go(?:ing)?\s+with)\b|it(?:['\u2019]s|\s+is|\s+must\s+be)\b"
+    r"|(?:therefore|thus|so|hence)\b,?)" + _FILL,
+    re.I,
+)
+_ENDS = re.compile(
+    r"\s*(?:\Z|\n|[.](?=\s|\Z)|[,;:!?)\]/&]|[-\u2013—]+(?=\s)|(?:because|since|as|which|and|or)\b)"
+)
+_DENIED = re.compile(r"\s*(?:is|was|are)?\s*(?:n['\u2019]t|not|wrong|incorrect|false)\b", re.I)
+_OPEN = re.compile(r"(?:\b(?:and|or|nor|neither|either|if|whether|why)|/)\s*(?:option\s*)?\Z", re.I)
+_DELIMITER = re.compile(r"\s*(?:\Z|\n|[.](?=\s)|[):,;]|[-\u2013—]+(?=\s))")
+_COLON = re.compile(r"[:\uff1a]")
+_BOXED = re.compile(r"\\(?:boxed|fbox)\s*\{|<(?:final_?)?answer>", re.I)
+_MARKUP = re.compile(
+    r"\\(?:text|textbf|textit|mathrm|mathbf)\s*\{|\\[()\[\]]|</?\w{1,20}>|[*_`\"“”$}]"
+)
+
+
+def _plain(text: str) -> str:
+    """Return a reply without emphasis, quotes and LaTeX commands."""
+    return _MARKUP.sub("", _BOXED.sub(" answer: ", text)).strip()
+
+
+def _bare(text: str) -> str:
+    return " ".join(_plain(text).casefold().split()).rstrip(".!")
+
+
+class ChoiceExtraction:
+    """An extraction of the letter of the option that a reply chooses.
+
+    The reply may be the letter, the option's text, or both, or announce it ("The answer is B").
+    The last announcement counts, or else the last line, the first words, or the only option named.
+    """
+
+    expects: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, choices: Sequence[str]) -> None:
+        self._letters = LETTERS[: len(choices)]
+        self._known = _patterns(len(choices))
+        self._longest = 2 * max(map(len, choices)) + 40
+        bare = [_bare(choice) for choice in choices]
+        single = {text for text in bare if text and bare.count(text) == 1}
+        self._texts = {
+            text: letter
+            for text, letter in zip(bare, self._letters, strict=True)
+            if text in single and text.upper() not in self._letters
+        }
+
+    def read(self, text: str) -> str:
+        """Return the letter, in upper case.
+
+        Raises:
+            Unparseable: If the reply names no option, or several without choosing one.
+        """
+        found = self._found(_plain(text))
+        if len(found) == 1:
+            return found
+        last = self._letters[-1]
+        if found:
+            raise Unparseable(f"The reply chooses several options: {', '.join(found)}.")
+        raise Unparseable(f"The reply does not choose one of the options A to {last}.")
+
+    def write(self, answer: str) -> str:
+        """Return the answer unchanged."""
+        return answer
+
+    def _found(self, text: str) -> str:
+        """Return the letters that a reply chooses, "" if none."""
+        if letter := self._texts.get(_bare(text)):
+            return letter
+        announced = [*self._last_line(text), *self._announced(text)]
+        if announced:
+            return max(announced)[1]
+        for match in reversed([*_CONCLUDED.finditer(text)]):
+            if found := self._at(text, match.end()):
+                return found
+        return self._first(text) or self._only(text)
+
+    def _announced(self, text: str) -> Iterator[tuple[int, str]]:
+        """Yield the offset and the letters of the last announcements of each form."""
+        for match in reversed([*_ANNOUNCED.finditer(text)]):
+            if found := self._at(text, match.end(), loose=True):
+                yield match.end(), found
+                break
+        for match in reversed([*self._known.right.finditer(text)]):
+            if not _OPEN.search(text, max(0, match.start() - 20), match.start()):
+                yield match.start(), match[1]
+                break
+
+    def _at(self, text: str, start: int, *, loose: bool = False) -> str:
+        """Return the letters at an offset, or the letter of the option whose text is there.
+
+        With ``loose``, any word may follow a letter that is not a word itself.
+        """
+        line = self._line(text, start)
+        spelt = [
+            one
+            for one in self._texts
+            if line.startswith(one) and not line[len(one) : len(one) + 1].isalnum()
+        ]
+        if spelt:
+            return self._texts[max(spelt, key=len)]
+        match = self._known.letter.match(text, start)
+        if match is None or _DENIED.match(text, match.end()):
+            return ""
+        letter, end = match[1], match.end()
+        word = letter.islower() or letter in "AI" or not loose
+        if match[0].rstrip()[-1] == letter and word and not _ENDS.match(text, end):
+            return letter.upper() if self._begins(self._line(text, end), letter) else ""
+        return "".join(dict.fromkeys([letter.upper(), *self._others(text, end)]))
+
+    def _line(self, text: str, start: int) -> str:
+        """Return the beginning of the rest of a line, as long as any option's text needs."""
+        return _bare(text[start : start + self._longest].partition("\n")[0])
+
+    def _begins(self, after: str, letter: str) -> bool:
+        own = (text for text, one in self._texts.items() if one == letter.upper())
+        return any(after.startswith(text) for text in own)
+
+    def _others(self, text: str, end: int) -> Iterator[str]:
+        while match := self._known.more.match(text, end):
+            yield next(filter(None, match.groups()))
+            end = match.end()
+
+    def _last_line(self, text: str) -> Iterator[tuple[int, str]]:
+        """Yield the offset and the letter of the last line if it is an option, and nothing else."""
+        start = text.rfind("\n") + 1
+        line = text[start:].strip()
+        match = self._known.letter.match(line)
+        after = self._known.letter.fullmatch(_COLON.split(line)[-1].strip(" ."))
+        if letter := self._texts.get(_bare(line)):
+            yield start, letter
+        elif match is not None:
+            rest = _bare(line[match.end() :].lstrip(" .:,)-\u2013—"))
+            if not rest or self._texts.get(rest) == match[1].upper():
+                yield start, match[1].upper()
+        elif after is not None:
+            yield start, after[1].upper()
+
+    def _first(self, text: str) -> str:
+        """Return the letters with which a reply begins, unless other lines begin with others."""
+        match = self._known.letter.match(text)
+        if match is None or not match[1].isupper():
+            return ""
+        closed = match[0].rstrip()[-1] != match[1] or _DELIMITER.match(text, match.end())
+        if not closed and not self._begins(self._line(text, match.end()), match[1]):
+            return ""
+        for line in text.splitlines()[1:]:
+            other = self._known.letter.match(line.strip())
+            if other and other[1] != match[1] and _DELIMITER.match(line.strip(), other.end(1)):
+                return ""
+        return "".join(dict.fromkeys([match[1], *self._others(text, match.end())]))
+
+    def _only(self, text: str) -> str:
+        found = {one for groups in self._known.named.findall(text) for one in groups if one}
+        return found.pop() if len(found) == 1 else ""
+
+
+def chosen_details(chosen: int, right: int, n: int) -> Mapping[str, Any]:
+    """Return the details of a score from which the position bias is computed.
+
+    They are the places of the chosen and of the right option in the order shown, from 0.
+    """
+    return {"positions": {"chosen": chosen, "right": right, "of": n}}

@@ -1,0 +1,182 @@
+"""Multiple choice over rows: lettered options, their order, and how an answer is scored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Annotated, Literal
+from zlib import crc32
+
+from msgspec import Struct
+from pydantic import Strict
+
+from harness import prompts
+from harness.errors import DataInvalid, Unparseable
+from harness.records import Message, Request, Score, content_hash
+from harness.scoring.choices import (
+    CHOICE,
+    LETTERS,
+    ChoiceExtraction,
+    choice_texts,
+    chosen_details,
+    right_choice,
+)
+from harness.tasks._likelihoods import AnswerLikelihood, likelihood_request, read_likelihoods
+from harness.tasks._rows import Row
+
+FIELD = "choices"  # of a row: the texts of its options
+
+_extraction = lru_cache(maxsize=1024)(ChoiceExtraction)
+
+
+class Options(Struct, frozen=True):
+    """The options of a row in the order of their letters."""
+
+    texts: tuple[str, ...]
+    right: int  # index of the right one
+    shown: bool = True  # whether the prompt contains their texts, so that their order may matter
+
+
+@dataclass(frozen=True, slots=True)
+class MultipleChoice:
+    """How rows with ``choices`` are asked and answered.
+
+    Args:
+        by: ``letter``: the model writes a letter; ``letter_logprob``: the likeliest letter;
+            ``choice_logprob``: the likeliest text of an option.
+        shuffle: The seed of the options' order; None for the order in the row.
+    """
+
+    by: Literal["letter", "letter_logprob", "choice_logprob"] = "letter"
+    shuffle: Annotated[int, Strict()] | None = None
+
+    __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (read by pydantic)
+
+    @property
+    def by_likelihood(self) -> bool:
+        """Whether given answers are compared by their log-likelihoods."""
+        return self.by != "letter"
+
+    def template(self) -> prompts.Template:
+        """Return the built-in template of the prompt."""
+        return prompts.read(f"multiple_choice/{self.by}")
+
+    def lettered(self, row: Row, name: str) -> tuple[Row, Options]:
+        """Return a row with the fields that templates use, and its options.
+
+        The fields are ``question``, ``choices`` in the order shown, ``options`` (one in a line,
+        after its letter), ``letters`` ("A, B or C") and ``target``, which is the right answer.
+
+        Raises:
+            DataInvalid: If the row has no options, or no target that is one of them.
+        """
+        for field in (FIELD, "target"):
+            if field not in row:
+                remedy = "Write a list of texts as 'choices', and the right one as 'target'."
+                raise DataInvalid(f"the row has no {field!r}, for multiple choice.", remedy)
+        if "messages" in row:
+            problem = "a row cannot have both 'choices' and 'messages'."
+            raise DataInvalid(problem, "Write the question as 'question'.")
+        given = choice_texts(row[FIELD])
+        order = list(range(len(given)))
+        if self.shuffle is not None and row.get("shuffle") is not False:
+            order.sort(key=lambda index: content_hash([self.shuffle, name, index]))
+        right = order.index(right_choice(row["target"], given))
+        options = Options(tuple(given[index] for index in order), right)
+        letters = LETTERS[: len(given)]
+        fields: Row = {
+            FIELD: list(options.texts),
+            "options": "\n".join(
+                f"{letter}. {text}" for letter, text in zip(letters, options.texts, strict=True)
+            ),
+            "letters": f"{', '.join(letters[:-1])} or {letters[-1]}",
+            "target": self.answers(options)[right],
+        }
+        if "question" not in row and "prompt" in row:
+            fields["question"] = row["prompt"]
+        return {**row, **fields}, options
+
+    def answers(self, options: Options) -> Sequence[str]:
+        """Return the possible answers, in the order of the options: texts or letters."""
+        return options.texts if self.by == "choice_logprob" else LETTERS[: len(options.texts)]
+
+    def wrong_answer(self, options: Options, name: str) -> str:
+        """Return a wrong answer, which depends on the instance's name only."""
+        n = len(options.texts)
+        return self.answers(options)[(options.right + 1 + crc32(name.encode()) % (n - 1)) % n]
+
+    def request(self, options: Options, request: Request) -> Request:
+        """Return a request for the log-likelihoods of all answers.
+
+        As in lm-evaluation-harness, an answer follows the prompt after a space, and few-shot
+        examples are separated by empty lines.
+        """
+        context = ""
+        for message in request.messages:
+            if message.role == "assistant":
+                context += f" {message.content}\n\n"
+            else:
+                context += message.content.rstrip() + "\n\n" * (message.role == "system")
+        answers = [Message("assistant", f" {answer}") for answer in self.answers(options)]
+        messages = [Message("user", context), *answers]
+        return likelihood_request(request, messages, len(answers))
+
+    def chosen(self, options: Options, text: str) -> str:
+        """Return the answer that a reply chooses: a letter, or an option's text.
+
+        Raises:
+            Unparseable: If the reply chooses none.
+        """
+        if not self.by_likelihood:
+            return _extraction(options.texts).read(text)
+        return self.answers(options)[_likeliest(self._sums(options, text))]
+
+    def scores(self, options: Options, text: str) -> dict[str, Score]:
+        """Return the score ``choice``, which is the verdict, and normalised accuracies.
+
+        The verdict is by the sums of log-probabilities (``acc`` in lm-evaluation-harness). For
+        texts, they are also divided by the answer's number of characters (``acc_norm``), bytes
+        (``acc_bytes``) and, if the server reports them, tokens (``acc_tokens``).
+
+        Raises:
+            Unparseable: If the reply chooses no option.
+        """
+        chosen = self.answers(options).index(self.chosen(options, text))
+        passed = chosen == options.right
+        reason = "" if passed else f"{LETTERS[chosen]} is not the right option"
+        n = len(options.texts)
+        details = chosen_details(chosen, options.right, n) if options.shown else {}
+        found = {CHOICE: Score(passed, passed, reason, details)}
+        if self.by != "choice_logprob":
+            return found
+        sums = self._sums(options, text)
+        lengths: dict[str, list[int | None]] = {
+            "acc_norm": [len(one) for one in options.texts],
+            "acc_bytes": [len(one.encode("utf-8", "replace")) for one in options.texts],
+            "acc_tokens": [one.tokens for one in sums],
+        }
+        for name, divisors in lengths.items():
+            if all(divisors):
+                found[name] = Score(_likeliest(sums, divisors) == options.right)
+        return found
+
+    def _sums(self, options: Options, text: str) -> Sequence[AnswerLikelihood]:
+        """Return the answers' log-likelihoods. A reply that is an answer makes it the likeliest."""
+        answers = self.answers(options)
+        try:
+            return read_likelihoods(text, len(answers))
+        except Unparseable:
+            if text.strip() not in answers:
+                raise
+        return [AnswerLikelihood(-1e9 * (one != text.strip()), True, 1) for one in answers]
+
+
+def _likeliest(
+    sums: Sequence[AnswerLikelihood], divisors: Sequence[int | None] | None = None
+) -> int:
+    """Return the index of the answer with the largest log-likelihood, the first if several have."""
+    values = [
+        one.total / (by or 1) for one, by in zip(sums, divisors or [1] * len(sums), strict=True)
+    ]
+    return values.index(max(values))

@@ -1,0 +1,87 @@
+"""Multiple choice over your own rows, from the run file to the metrics."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import pytest
+import yaml
+
+from harness.mock import MockServer
+from tests.cli.command import harness
+
+ROWS = [
+    {"question": f"Which is number {n}?", "choices": [f"{n}", f"not {n}", "neither é"], "target": 0}
+    for n in range(3, 9)
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path
+
+
+def run(folder: Path, *options: str, by: str, **tree: Any) -> CompletedProcess[str]:
+    rows = [{**row, "target": row["choices"][0]} for row in ROWS]
+    task = {"rows": rows, "choices": {"by": by}, **tree.pop("task", {})}
+    (folder / "run.yaml").write_text(yaml.safe_dump({"task": task, **tree}))
+    env = {**os.environ, "HARNESS_RUNS_DIR": "runs", "HARNESS_CACHE_DIR": "cache"}
+    return harness("run", "run.yaml", *options, env=env, cwd=folder)
+
+
+def model(server: MockServer) -> dict[str, str]:
+    return {"backend": "openai_completions", "name": "m", "base_url": server.base_url}
+
+
+def metrics(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "runs/run/metrics.json").read_text())
+    return found
+
+
+@pytest.mark.parametrize("by", ["letter_logprob", "choice_logprob"])
+def test_answers_are_compared_by_a_server_in_one_call_per_row(folder: Path, by: str) -> None:
+    with MockServer() as server:
+        ended = run(folder, by=by, model=model(server), samples=2)
+        assert server.stats().requests == len(ROWS)
+    assert ended.returncode == 0, ended.stderr
+    found = metrics(folder)
+    assert found["outcomes"]["ok"] == 2 * len(ROWS)
+    normalised = ["acc_norm", "acc_bytes", "acc_tokens"]
+    assert [*found["scores"]] == ["choice", *(normalised if by == "choice_logprob" else [])]
+    assert found["scores"]["choice"]["mean"] == found["overall"]["pass_rate"]
+
+
+def test_a_normalised_accuracy_may_be_the_primary_metric_and_shots_are_text(folder: Path) -> None:
+    with MockServer() as server:
+        task = {"shots": {"n": 2, "form": "message"}}
+        given = {"model": model(server), "measure": "acc_bytes", "task": task}
+        ended = run(folder, by="choice_logprob", **given)
+    assert ended.returncode == 0, ended.stderr
+    assert metrics(folder)["measure"] == "acc_bytes"
+    line = json.loads((folder / "runs/run/attempts.jsonl").read_text().splitlines()[0])
+    prompt = line["request"]["messages"][0]["content"]
+    assert prompt.count("Question: ") == 3
+    assert prompt.endswith("?\nAnswer:")
+
+
+@pytest.mark.parametrize(
+    ("tree", "said"),
+    [
+        ({"model": {"backend": "simulated"}}, "needs loglikelihoods"),
+        ({"rounds": {"max": 2}}, "no further rounds"),
+        ({"limits": {"batch": True}}, "not requested in batches"),
+        ({"task": {"checks": ["contains"]}}, "not text"),
+    ],
+)
+def test_what_log_likelihoods_cannot_do_is_refused(
+    folder: Path, tree: dict[str, Any], said: str
+) -> None:
+    with MockServer() as server:
+        ended = run(folder, by="letter_logprob", **{"model": model(server), **tree})
+        assert server.stats().requests == 0
+    assert ended.returncode == 1
+    assert said in " ".join(ended.stderr.split())
