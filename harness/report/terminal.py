@@ -1,6 +1,7 @@
 """Shows documents and tables in a terminal of any width, without ever truncating a number.
 
-If a table is too wide, texts are folded first, then columns are hidden and named in a note.
+If a table is too wide, headings and texts are folded first, then columns are hidden and named in a
+note.
 Columns that still do not fit follow in another table below, with the row names repeated.
 """
 
@@ -22,7 +23,7 @@ from harness.report.table import Cell, Note, Row, Table, TableDocument
 from harness.report.text import folded, one_line, printable
 
 _MARK = "bold yellow"
-_HEADING = 12  # headings up to this many characters are not folded
+_HEADING = 12  # headings up to this many characters are not folded in a table that is too wide
 _HEADING_BELOW = 8  # the same for headings below a shared one
 _LEAST_TEXT = 12  # minimum width of a text column, unless all its texts are shorter
 _LEAST_NAME = 18  # minimum width of names, unless all are shorter
@@ -89,6 +90,7 @@ class _Shown:
     cells: Sequence[str]
     text: bool
     hide: int
+    least_text: int  # the minimum width of texts that are longer
 
     @property
     def full(self) -> int:
@@ -98,7 +100,7 @@ class _Shown:
     @property
     def least(self) -> int:
         """The minimum width of the column, in characters. Texts can be folded, numbers cannot."""
-        return min(self.full, _LEAST_TEXT) if self.text else self.full
+        return min(self.full, self.least_text) if self.text else self.full
 
 
 class _Drawn:
@@ -118,7 +120,9 @@ class _Drawn:
         if table.headless:
             yield self._facts()
         else:
-            columns = list(self._columns())
+            columns = list(self._columns(fold=False))
+            if not self._fit(columns, width, self._usual_name):
+                columns = list(self._columns(fold=True))
             shown = list(columns)
             for column in sorted((one for one in columns if one.hide), key=lambda one: one.hide):
                 if not self._fit(shown, width):
@@ -142,7 +146,7 @@ class _Drawn:
             facts.add_row(*(Text(printable(text), _style(cell)) for cell, text in texts))
         return facts
 
-    def _columns(self) -> Iterator[_Shown]:
+    def _columns(self, *, fold: bool) -> Iterator[_Shown]:
         table = self._table
         rows = [*table.rows, *([table.footer] if table.footer else [])]
         for place, column in enumerate(table.columns[table.names :], start=table.names):
@@ -150,12 +154,17 @@ class _Drawn:
             widths = [] if column.text else map(cell_len, texts)  # a text column may be narrowed
             least = max([_HEADING_BELOW if column.over else _HEADING, *widths])
             headings = [column.over, *column.heading.replace(" ± s.e.", "\n± s.e.").split("\n")]
+            if not fold:
+                least = max(map(cell_len, (column.over, printable(column.heading))))
             if cell_len(column.heading) <= least:
                 headings = [column.over, column.heading]
             heading = Text("\n").join(folded(part, least) for part in headings if part)
             name = " ".join(printable(part) for part in (column.over, column.heading) if part)
             shown = texts if column.text else aligned(texts)
-            yield _Shown(place, name, column.over, heading, shown, column.text, column.hide)
+            least_text = _LEAST_TEXT if fold else max(_LEAST_TEXT, least)
+            yield _Shown(
+                place, name, column.over, heading, shown, column.text, column.hide, least_text
+            )
 
     def _packed(self, columns: Sequence[_Shown], width: int) -> Iterator[list[_Shown]]:
         """Distribute columns over tables, keeping those under one heading together if they fit."""
@@ -171,8 +180,10 @@ class _Drawn:
         if block:
             yield block
 
-    def _fit(self, columns: Sequence[_Shown], width: int) -> bool:
-        widths = [one.least for one in columns] + ([self._least_name] if self._table.names else [])
+    def _fit(self, columns: Sequence[_Shown], width: int, name: int | None = None) -> bool:
+        """Return whether columns fit beside names of the width ``name`` (default: the minimum)."""
+        names = [self._least_name if name is None else name] if self._table.names else []
+        widths = [*(one.least for one in columns), *names]
         return sum(widths) + _GAP * (len(widths) - 1) <= width
 
     def _block(self, block: Sequence[_Shown], width: int) -> RichTable:

@@ -236,8 +236,12 @@ def test_rows_prompts_and_models_in_one_file_and_their_answers_side_by_side(
     assert ended.returncode == 0, ended.stderr
     env = environment | {"COLUMNS": "160"}
     shown = harness("show", "mine", "--side-by-side", env=env).stdout.splitlines()
-    assert shown[0].split() == ["plain.", "plain.", "brief.", "brief."]
-    assert shown[1].split() == ["instance", *2 * ("simulated-1", "simulated-0")]
+    variants = ("plain.simulated-1", "plain.simulated-0", "brief.simulated-1", "brief.simulated-0")
+    assert shown[0].split() == ["instance", *variants]
+    narrow = harness("show", "mine", "--side-by-side", env=environment | {"COLUMNS": "80"}).stdout
+    lines = narrow.splitlines()
+    assert lines[0].split() == ["plain.", "plain.", "brief.", "brief."]
+    assert lines[1].split() == ["instance", *2 * ("simulated-1", "simulated-0")]
     assert shown[-2].split() == ["passed", *2 * ("2", "of", "2", "0", "of", "2")]
     [sea] = (line for line in shown if line.startswith("1: The sea?"))
     assert sea.count("✓ Caspian") == 2

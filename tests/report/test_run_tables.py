@@ -13,7 +13,7 @@ from harness.analysis.metrics import CallFigures, Group, JudgeFacts, Mean, Metri
 from harness.records import OUTCOMES, Usage
 from harness.report.run_tables import MOST_GROUPS, run_document
 from harness.report.runs import runs_table
-from harness.report.table import Table, TableDocument
+from harness.report.table import Table, TableDocument, table
 from harness.report.terminal import terminal
 from harness.report.text import inert
 
@@ -266,8 +266,8 @@ def test_hostile_names_do_nothing(width: int) -> None:
     hostile = metrics(
         run=HOSTILE, task=HOSTILE, model=HOSTILE, groups={HOSTILE: {HOSTILE: group()}}
     )
-    for table in (run_document(hostile), runs_table({HOSTILE: hostile})):
-        lines = rendered(table, width)
+    for shown in (run_document(hostile), runs_table({HOSTILE: hostile})):
+        lines = rendered(shown, width)
         assert all(line.isprintable() for line in lines)
         assert all(cell_len(line) <= width for line in lines)
         assert any(line.startswith("[bold") for line in lines)
@@ -362,3 +362,12 @@ def test_of_several_samples_or_rounds_it_is_told_how_often_any_passed() -> None:
     assert "0.750 of 3" in row(lines, "thrice")
     assert " of " not in row(lines, "once")
     assert "any of" not in rendered(runs_table({"once": once}), 120)[0]
+
+
+@pytest.mark.parametrize(("width", "folded"), [(40, True), (80, False), (120, False), (200, False)])
+def test_headings_are_folded_only_if_the_table_does_not_fit(width: int, folded: bool) -> None:
+    columns = ("run", "difference from the baseline", "instances that are better")
+    lines = rendered(table(columns, [["one", 0.5, 3], ["two", -0.25, 12]]), width)
+    assert (lines[0].split() != " ".join(columns).split()) is folded
+    assert row(lines, "two") == "two -0.250 12"
+    assert max(map(len, lines)) <= width
