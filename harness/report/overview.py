@@ -78,6 +78,7 @@ class FailureShare(Struct, frozen=True, kw_only=True):
     share: float  # of the run's failed samples
     hint: str
     example: tuple[str, int, int]  # instance, sample, round
+    alone: bool  # whether the example failed for this reason alone
     filter: Mapping[str, str]  # of the grid of attempts
 
 
@@ -321,6 +322,7 @@ def _failures(run: ReportedRun, frequent: Container[str]) -> Iterator[FailureSha
             share=n / len(failed),
             hint=FENCE_HINT if in_json else "",
             example=run.failures.names[first],
+            alone=len(run.failures.of[first]) == 1,
             filter={"where": run.name, "reason": reason},
         )
 

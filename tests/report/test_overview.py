@@ -144,8 +144,8 @@ def test_failures_are_counted_by_reason(tmp_path: Path) -> None:
         ("no reason was recorded", 1, 0.2),
     ]
     first, second, unparseable, *_ = run.failures
-    assert first.example == ("c", 0, 1), "which fails for nothing else"
-    assert second.example == ("b", 0, 1)
+    assert (first.example, first.alone) == (("c", 0, 1), True)
+    assert (second.example, second.alone) == (("b", 0, 1), False)
     assert first.filter == {"where": "run", "reason": "not met: keywords:existence"}
     assert first.hint == ""
     assert "extraction: fence" in unparseable.hint

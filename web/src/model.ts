@@ -19,6 +19,7 @@ export interface Failure {
   share: number; // of the run's failures
   hint: string;
   example: [instance: string, sample: number, round: number] | null;
+  alone: boolean; // whether the example failed for this reason alone
   filter: Record<string, string>;
 }
 

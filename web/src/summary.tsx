@@ -109,7 +109,7 @@ export function Rates({ overview }: { overview: Overview }) {
   const p95 = (of: RunOverview["latency_s"]) => (of ? `95th percentile: ${seconds(of.p95)}` : undefined);
   const facts: FactOf[] = [
     ...(judges.length ? [{
-      name: `without ${judges.length > 1 ? "judges" : "the judge"} ${judges.join(", ")}, not validated`, width: "8rem",
+      name: `without ${judges.length > 1 ? "judges" : "the judge"} ${judges.join(", ")}, not validated`, width: "9rem",
       title: () => "The pass rate without a judge that was not validated against human labels, and the failures that nothing else found",
       of: ({ without }: RunOverview) => without && <>{without.value === null ? "nothing else judges" : percent(without.value)} <small>drops {counted(without.alone)} of {several(without.failed, "failure")}</small></>,
     }] : []),
@@ -119,9 +119,9 @@ export function Rates({ overview }: { overview: Overview }) {
       title: (run) => (run.cost_per_solved_usd === null ? undefined : `${dollars(run.cost_per_solved_usd)} per passed sample`),
       of: (run) => (run.recorded ? "recorded" : run.cost_usd === null ? "unknown" : `${run.computed_usd ? "≈" : ""}${dollars(run.cost_usd)}`),
     },
-    { name: "median time per uncached call", width: "6.5rem", title: (run) => p95(run.latency_s), of: (run) => time(run, run.latency_s) },
+    { name: "median time per uncached call", width: "6rem", title: (run) => p95(run.latency_s), of: (run) => time(run, run.latency_s) },
     ...(rounds ? [{
-      name: "median time per sample, all rounds", width: "6.5rem",
+      name: "median time per sample, all rounds", width: "6rem",
       title: (run: RunOverview) => p95(run.sample_s), of: (run: RunOverview) => time(run, run.sample_s),
     }] : []),
   ];
@@ -229,7 +229,8 @@ export function Failures({ overview }: { overview: Overview }) {
         labels={namesOf(runs)}
         heads={["reason", ...runs.map((run) => <><T t={run.name} /> <small>{counted(run.n_failed)} of {counted(run.samples)} failed</small></>), "example"]}
         rows={rows.map(([reason, found]) => {
-          const run = runs.findIndex((_, number) => found[number]?.example);
+          const having = [...runs.keys()].filter((number) => found[number]?.example);
+          const run = having.find((number) => found[number]!.alone) ?? having[0] ?? -1;
           const example = found[run]?.example;
           const hint = found.find((one) => one?.hint)?.hint;
           const open: Partial<State> = example

@@ -266,6 +266,10 @@ def test_a_count_of_failures_is_that_of_the_samples_it_opens(
             links.nth(number).press("Enter")
             expect(found(page)).to_have_text(re.compile(rf"^{count} samples? of {count} inst"))
             expect(page.get_by_label("Reason of failure")).not_to_have_value("0")
+    failures.get_by_role("link", name="An example of: exact").click()
+    expect(page.locator("article h3").first).to_have_text("before")
+    expect(page.locator("#open h1")).to_have_text("c")
+    page.go_back()
     failures.get_by_role("link", name="An example of: short").click()
     expect(page.locator("#open h1")).to_have_text("b")  # which fails for nothing else
     expect(page.locator(".at")).to_have_text("2 of 2")
