@@ -111,12 +111,16 @@ class ScoredAgain(NamedTuple):
 
     attempts: int
     changed: int  # verdicts, as `rescored` yields them
+    revalued: int  # answers of which some score has another value
     dropped: int  # later rounds that no longer count, because the feedback before them has changed
 
     def __str__(self) -> str:
         later = f", {self.dropped:,} later rounds followed other feedback" if self.dropped else ""
         scored = f"{self.attempts:,} recorded answers were scored again"
-        return f"{scored}: {self.changed:,} verdicts changed{later}."
+        changed = f"{self.changed:,} verdicts changed"
+        if self.revalued != self.changed:
+            changed += f", and scores of {self.revalued:,} answers"
+        return f"{scored}: {changed}{later}."
 
 
 def changes_to_score(job: Job) -> Differences | None:
@@ -181,7 +185,7 @@ def rescore(job: Job, found: Differences) -> ScoredAgain:
     """
     recorded, plan = AttemptIndex(job.folder.attempts), job.plan()
     long_answers = LongAnswers(job.task, job.run, job.settings)
-    seen = changed = dropped = 0
+    seen = changed = revalued = dropped = 0
     with replacing(job.folder.attempts) as temporary, contextlib.closing(long_answers):
         shutil.copyfile(job.folder.attempts, temporary)
         with JsonLinesWriter(temporary) as file:
@@ -198,11 +202,17 @@ def rescore(job: Job, found: Differences) -> ScoredAgain:
                     now = [replace(one, cluster=opening.cluster) for one in scored]
                     dropped += len(before) - len(now)
                     changed += sum(old is not new for old, new in verdicts)
+                    pairs = zip(before, scores, strict=True)
+                    revalued += sum(_values(old) != _values(new) for old, new in pairs)
                     for attempt in now if line(now) != line(before) else ():
                         file.append(attempt)
         if seen < len(recorded):
             raise _not_the_same(job, "some of its instances are not in the data")
-    return ScoredAgain(seen, changed, dropped)
+    return ScoredAgain(seen, changed, revalued, dropped)
+
+
+def _values(scored: Attempt | Rescored) -> dict[str, float | None]:
+    return {name: score.value for name, score in scored.scores.items()}
 
 
 def _not_the_same(job: Job, why: str) -> RunConflict:

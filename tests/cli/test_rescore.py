@@ -132,6 +132,16 @@ def test_the_verdicts_combine_the_new_scores_with_the_recorded_judgements(study:
     assert re.search(r"changed +0 *\npassed +6 of 8", study.run(verb="score").stdout)
 
 
+def test_changed_values_of_a_numeric_score_are_counted(study: Study) -> None:
+    check = "def check(text: str) -> float:\n    return min(len(text), {most}) / 10\n"
+    (study.folder / "check.py").write_text(check.format(most=4))
+    finished(study.run())
+    (study.folder / "check.py").write_text(check.format(most=6))
+    told = finished(study.run("--rescore"))
+    assert "again: 0 verdicts changed, and scores of 4 answers." in told
+    assert study.server.stats().requests == 8
+
+
 def test_a_sample_that_gets_another_round_after_rescoring_is_counted_once(study: Study) -> None:
     study.tree["task"]["checks"] = ["./check.py", {"judge": "long", "criteria": ["It is long."]}]
     model = study.tree["model"] | {"name": "judge"}
