@@ -86,7 +86,7 @@ class RunPackage(ModuleType):
 
 
 def __getattr__(name: str) -> Any:
-    """Import and return a public object. Importing all at once would slow ``import harness``."""
+    """Import and return a public object. Importing all of them would slow ``import harness``."""
     if name == "__version__":
         from importlib.metadata import version
 

@@ -125,9 +125,8 @@ def _strict(options: Any) -> Callable[[F], F]:
 def run(file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]) -> RunResult:
     """Run a run file, or one of its variants, and return the run.
 
-    A file with variants requires ``variant``. An interrupted run is resumed. If the budget was
-    spent or a call failed, the run is incomplete: ``metrics`` says what is missing, and calling
-    this function again continues the run.
+    A file with variants requires ``variant``. An interrupted run is resumed. After failed calls or
+    a spent budget, ``metrics`` says what is missing, and calling this function again continues.
 
     Args:
         file: A run file's path, the name of a shipped one ("quickstart"), or its content, in which
@@ -142,7 +141,7 @@ def run(file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]) -> 
         progress: Show the progress.
 
     Raises:
-        HarnessError: If the run cannot start or continue. All replies so far are saved.
+        HarnessError: If the run cannot start or continue. The replies so far are saved.
         KeyboardInterrupt: After Ctrl-C, once the calls in flight have ended.
 
     Examples:
@@ -175,7 +174,7 @@ def run_all(
         Variants that never started because the budget was spent are omitted.
 
     Raises:
-        HarnessError: If a run cannot start or continue. All replies so far are saved.
+        HarnessError: If a run cannot start or continue. The replies so far are saved.
         KeyboardInterrupt: After Ctrl-C, once the calls in flight have ended.
     """
     display = Display({}, shown=options.get("progress", True))
@@ -262,9 +261,9 @@ def evaluate(
 ) -> EvaluationResult:
     """Evaluate models on benchmarks, as ``harness eval`` does, and return the runs.
 
-    Real models get the published data, which is downloaded at first use. Simulated models get
-    built-in instances. An equivalent run file is written to the folder of runs. If the evaluation
-    is interrupted or incomplete, calling this function again resumes it.
+    Real models get the published data, which is downloaded at first use. Simulated models, and
+    benchmarks whose data cannot be downloaded, get built-in instances. An equivalent run file is
+    written to the folder of runs. To resume an interrupted or incomplete evaluation, repeat it.
 
     Args:
         tasks: One or more benchmarks. Each is a name that ``harness tasks`` lists, a file of rows,
@@ -280,7 +279,7 @@ def evaluate(
         progress: Show the progress.
 
     Raises:
-        HarnessError: If a run cannot start or continue. All replies so far are saved.
+        HarnessError: If a run cannot start or continue. The replies so far are saved.
         KeyboardInterrupt: After Ctrl-C, once the calls in flight have ended.
 
     Examples:

@@ -44,7 +44,7 @@ class SecretMissing(UserError):
 
 
 class DataMissing(UserError):
-    """A data set, recording, tokeniser or other input file does not exist."""
+    """A file, data set, run or value that is needed is missing or cannot be read."""
 
 
 class DataInvalid(UserError):

@@ -29,7 +29,7 @@ def of_round(attempts: AttemptTable, number: int = 1) -> AttemptTable:
 
 
 def any_of_first(attempts: AttemptTable, k: int) -> AttemptTable:
-    """Return each sample's first row with its best verdict (pass, fail, none) in rounds 1 to k."""
+    """Return each sample's first row, with the sample's best verdict in rounds 1 to k."""
     starts = attempts.sample_starts().nonzero()[0].astype(np.int32)
     if not len(starts):
         return attempts
@@ -180,7 +180,10 @@ class Groups:
         return clustered_means(values[unit >= 0], unit[unit >= 0], self.of_unit)
 
     def cluster_rates(self, samples: AttemptTable) -> dict[int, Estimate]:
-        """Return the unweighted mean of clusters' pass rates, by index of groups with verdicts."""
+        """Return the unweighted mean of the clusters' pass rates in each group, by group index.
+
+        Groups without verdicts are left out.
+        """
         known, values = values_of(samples, PASS_RATE)
         unit = self.unit[samples.instance[known]]
         values, unit = values[unit >= 0], unit[unit >= 0]

@@ -192,7 +192,10 @@ class _Evidence:
         )
 
     def _heterogeneity(self, runs: Sequence[Variant], gains: Mapping[str, float]) -> float | None:
-        """Return the p value for equal gains in all groups, or None below two known errors."""
+        """Return the p value of the hypothesis that all groups gain equally.
+
+        It is None if fewer than two gains have a known standard error above 0.
+        """
         effects, errors = [], []  # as if runs were independent, which is conservative
         for name, gain in gains.items():
             groups = [(run.metrics.groups[self._table.over][name], run.score) for run in runs]

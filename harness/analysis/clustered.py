@@ -67,7 +67,10 @@ class Estimate:
 
     @property
     def p_value(self) -> float | None:
-        """The two-sided p value for a mean of 0, or None if the standard error is unknown or 0."""
+        """The two-sided p value of the hypothesis that the true mean is 0.
+
+        It is None if the standard error is unknown or 0.
+        """
         if self.mean is None or self.stderr is None or self.degrees is None:
             return None
         if self.stderr < ROUNDING:

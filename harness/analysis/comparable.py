@@ -107,7 +107,7 @@ def read_run(folder: RunFolder, name: str = "", *, grouped: bool = False, score:
 def variant_of(folder: RunFolder, metrics: Metrics, name: str = "") -> Variant:
     """Return a run as a variant, including the settings of judges that were added after the run.
 
-    The variant is called ``name`` or, if that is empty, like the run's folder.
+    Its name is ``name`` or, if that is empty, the folder's name.
     """
     run = folder.read_config()
     fingerprint: dict[str, str] = dict(folder.read_manifest().get("fingerprint", {}))

@@ -125,7 +125,7 @@ class ConstraintFindings:
     without: int  # number of samples without constraints: refused, empty or failed
 
     def instances(self, names: Iterable[str]) -> dict[int, str]:
-        """Map the digests of the table's rows to their instances, for those in ``names``."""
+        """Map the digests of table rows to instances. ``names`` are the instances to include."""
         return {
             name_digest(_row_name(name, score, place)): name
             for name in names

@@ -73,7 +73,10 @@ class AnswerLine(FailedLine, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """A run's distinct reasons for failures, with N for numbers that differ, and each attempt's."""
+    """A run's distinct reasons for failures, and which of them each failed attempt has.
+
+    Reasons that differ only in numbers are one reason, with N for these numbers.
+    """
 
     kinds: tuple[str, ...]  # the reasons with N for every number, which tell them apart
     reasons: tuple[str, ...]
@@ -91,7 +94,7 @@ def reasons(scores: Mapping[str, ScoreDetails]) -> str:
 
 
 def read_failed(index: AttemptIndex) -> list[FailedAttempt]:
-    """Return a run's failed attempts by instance, in the order of the instances' first lines."""
+    """Return a run's failed attempts, grouped by instance in the order of first occurrence."""
     return [
         FailedAttempt(one.instance, one.sample, one.round, one.outcome, one.reason, one.text)
         for _, one in _read(index)
@@ -117,7 +120,7 @@ def read_failures(index: AttemptIndex) -> Failures:
 
 
 def _common(one: str, other: str) -> str:
-    """Return a reason in two attempts, with N for the numbers that differ."""
+    """Return the reason that two attempts share, with N for the numbers that differ."""
     if one == other:
         return one
     parts = zip(_PARTS.split(one), _PARTS.split(other), strict=False)
@@ -143,8 +146,8 @@ def _shortened(texts: Iterable[str]) -> list[str]:
 def merged(runs: Sequence[Failures]) -> list[Failures]:
     """Return the runs' failures, with reasons merged that differ only in quoted text.
 
-    At least `ALIKE` such reasons are merged into one: ``lacks 'Ann'``, ``lacks 'Bob'`` and ``lacks
-    'Eve'`` become ``lacks '…'``.
+    This is done if there are at least `ALIKE` such reasons: ``lacks 'Ann'``, ``lacks 'Bob'`` and
+    ``lacks 'Eve'`` become ``lacks '…'``.
     """
     every = dict.fromkeys(kind for run in runs for kind in run.kinds)
     forms = {kind: _QUOTED.sub("'…'", kind) for kind in every}
@@ -174,7 +177,10 @@ def _read(index: AttemptIndex) -> Iterator[tuple[int, FailedLine]]:
 
 
 def _reasons(failed: FailedLine, index: AttemptIndex) -> Iterator[tuple[str, str, str]]:
-    """Yield each reason three times: its kind, on one line, and in full ("" without an answer)."""
+    """Yield the kind of each reason, the reason on one line, and the full text.
+
+    The text is "" if a call without an answer failed.
+    """
     if failed.outcome != "ok":
         said = "" if failed.text is None else failed.reason
         kind, line = without_values(failed.reason), _line(failed.reason)

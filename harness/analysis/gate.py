@@ -61,7 +61,7 @@ LATENCY = re.compile(r"latency_p([1-9]\d?)")  # a percentile of the calls' durat
 
 
 class Decision(Struct, frozen=True, kw_only=True):
-    """The decision on one figure: a score's mean or its change from a baseline, cost or latency."""
+    """The decision on one figure: a score's mean or change from a baseline, a cost or a latency."""
 
     what: str  # the name of the score or figure; "change of …" against a baseline
     group: str = ""  # the group of the label that was asked for; empty for the whole run

@@ -67,7 +67,7 @@ def read_labels(path: Path) -> list[Label]:
 
 
 def kept_labels(run: Path, judge: str) -> Path:
-    """Return the path in a run's folder of the labels with which a judge was last validated."""
+    """Return the path of a run's copy of the labels with which a judge was last validated."""
     return run / LABELS / f"{judge}.jsonl"
 
 

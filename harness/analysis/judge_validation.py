@@ -1,7 +1,7 @@
 """Validates a judge against a reference: agreement, calibration, and the ranking of models.
 
-Every figure covers the criteria that both sides decided. Abstentions appear only in the confusion
-matrix. Intervals are clustered by prompt over all runs.
+Agreement and calibration cover the criteria that both sides decided. The confusion matrix also
+counts the judge's abstentions. Intervals are clustered by prompt over all runs.
 """
 
 from __future__ import annotations
@@ -310,7 +310,7 @@ def covariance(
 def correlation(
     one: NDArray[np.float64], other: NDArray[np.float64], cluster: NDArray[np.integer]
 ) -> Statistic:
-    """Return Pearson's r with its linearised error. Its mean is None if a variable never varies."""
+    """Return Pearson's r with its linearised error. Its mean is None if a variable is constant."""
     if not len(one) or not np.ptp(one) or not np.ptp(other):  # std() of equal values may not be 0
         return Statistic(n=len(one), n_clusters=len(np.unique(cluster)))
     first, second = ((of - of.mean()) / of.std() for of in (one, other))

@@ -198,7 +198,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
         return self.overall.mean
 
     def primary(self, group: Group | None = None) -> SampleStatistic:
-        """Return the primary metric of the run or a group. Its mean is None if not measured."""
+        """Return the primary metric of the run or a group. If it is unknown, its mean is None."""
         rate, scores = (group, group.scores) if group else (self.overall, self.scores)
         if not self.measure:
             return rate

@@ -88,5 +88,5 @@ def _votes(score: Score) -> Iterator[tuple[bool | None, dict[str, bool | None]]]
 
 
 def _verdict(vote: Any) -> bool | None:
-    """Return a judge's vote as a verdict, or None. A probability of yes from 0.5 on is a yes."""
+    """Return a judge's vote as a verdict, or None. A probability of 0.5 or more is a yes."""
     return vote >= 0.5 if isinstance(vote, float) else vote if isinstance(vote, bool) else None

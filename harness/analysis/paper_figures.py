@@ -197,8 +197,8 @@ def _mean_of_ratios(
 ) -> SampleStatistic:
     """Return the mean of several ratios, each of which divides one sum over samples by another.
 
-    ``n_samples`` includes samples without values. Without a mean (a divisor is 0), all are missing.
-    The standard error follows from the influence of each sample on the mean.
+    ``n_samples`` includes samples without values. If a divisor is 0, there is no mean, and all
+    samples are missing. The standard error follows from the influence of each sample on the mean.
     """
     if not ratios or not all(lower.sum() for _, lower in ratios):
         return SampleStatistic(missing=n_samples)

@@ -62,7 +62,10 @@ def _pairs(first: Floats, second: Floats) -> tuple[int, int, int]:
 
 
 def _inversions(ranks: Ints) -> int:
-    """Return how many pairs are in descending order, counted at the highest bit that differs."""
+    """Return how many pairs are in descending order.
+
+    Each pair is counted at the highest bit in which its two ranks differ.
+    """
     total = 0
     for bit in reversed(range(int(ranks.max()).bit_length())):
         above, one = ranks >> bit + 1, ranks >> bit & 1
@@ -178,7 +181,7 @@ class Tau(RankCorrelation, frozen=True, kw_only=True):
 
 
 class JudgedTables(NamedTuple):
-    """A judge's verdicts on constraints, with the result of `read_judged` for each run."""
+    """A judge's verdicts on constraints: the result of `read_judged` for each run."""
 
     judge: str
     of_runs: Sequence[tuple[AttemptTable, int]]
@@ -206,7 +209,7 @@ def induced_rankings(
     external: Mapping[str, Mapping[str, float]] | None = None,
     round_: int | None = None,
 ) -> InducedRankings:
-    """Rank runs overall, by group and as published, and correlate every two rankings by tau-b.
+    """Rank runs overall, by group and as published, and compute tau-b for each pair of rankings.
 
     Args:
         runs: The runs.
@@ -218,8 +221,8 @@ def induced_rankings(
         round_: Use each sample's last round up to this one; None for no limit.
 
     Raises:
-        ConfigError: If a run lacks the score, no run has the round, or the label has too many
-            groups.
+        ConfigError: If a run lacks the score, no run has reached the round, or the label has too
+            many groups.
         RunConflict: If the runs' primary metrics cannot be compared (`common_score`).
     """
     runs, name, score = scored_runs(runs, score, round_)

@@ -56,10 +56,10 @@ def describe(
     label: str = CATEGORY,
     verbs: Callable[[str], list[str]] | None = None,
 ) -> CriteriaDescription:
-    """Return statistics of the criteria of tasks, each given with its groups by label.
+    """Return statistics of the criteria of tasks.
 
-    The criteria are grouped by ``label``. If ``verbs`` is given, the verbs that it finds in the
-    criteria are counted.
+    A task is given by its groups, by label, and its criteria. These are grouped by ``label``. If
+    ``verbs`` is given, the verbs that it finds in the criteria are counted.
     """
     by_count, by_group, texts = Counter[int](), Counter[str](), Counter[str]()
     groups_by_count = defaultdict[int, Counter[str]](Counter)
@@ -153,7 +153,7 @@ MAX_MESSAGE_LENGTH = 300
 
 
 class Feature(Struct, frozen=True):
-    """A feature of decoding constraints, such as a schema keyword, which ``n`` of them have."""
+    """A feature, such as a schema keyword, that ``n`` decoding constraints have."""
 
     name: str
     n: int
@@ -161,7 +161,7 @@ class Feature(Struct, frozen=True):
 
 
 class Rejections(Struct, frozen=True):
-    """The decoding constraints that a provider rejected, with the worst features first."""
+    """The decoding constraints that a provider rejected, by feature, most often rejected first."""
 
     n: int  # instances with a constraint
     n_rejected: int

@@ -2,7 +2,7 @@
 
 A study is a YAML file (docs/reproduce.md) that names run files and lists exhibits, which are the
 paper's tables and figures by number. The exhibit, the row and the column of a cell together define
-its `Lookup`. Each cell has the value that the paper published.
+its `Lookup`. Each cell has the value that the paper published, if any.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class StudyRun(Section):
 
 
 class Exhibit(Section):
-    """A table or figure of the paper. `of`, a cell's row and its column make up its `Lookup`."""
+    """A table or figure of the paper. `of`, the row and the column make up a cell's `Lookup`."""
 
     name: str = Field(description="Its number, such as Figure 7b.")
     shows: str = Field(description="What it shows, in a few words.")

@@ -109,7 +109,7 @@ def measure(
 
 
 def only_numbers(attempts: AttemptTable) -> str:
-    """Return the name of the first numeric score, or "" if there is none or an answer is judged."""
+    """Return the name of the first numeric score, or "" if there is none or there are verdicts."""
     answers = attempts.take(attempts.outcome == OUTCOMES.index("ok"))
     if answers.judged.any():  # not of a refusal, which fails without a check
         return ""

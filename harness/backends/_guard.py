@@ -31,7 +31,7 @@ def kill(pids: Iterable[int]) -> None:
 
 
 def _children() -> dict[int, list[int]]:
-    """Return the ids of each process's children, from ``/proc`` (on other systems, none)."""
+    """Return the ids of each process's children, from ``/proc`` (none without ``/proc``)."""
     found: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):

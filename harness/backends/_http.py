@@ -47,7 +47,7 @@ class HttpClient:
     """An HTTP client for the server at ``url``.
 
     It trusts the server as little as possible: the size of bodies is limited, redirects to other
-    servers are refused, and the API key is removed from everything that is returned.
+    servers are refused by default, and the API key is masked in what the server returns.
 
     Args:
         url: The server's base URL.

@@ -34,8 +34,8 @@ class BatchRules:
     """The limits of a provider's batches, and how they differ from OpenAI's.
 
     Args:
-        form: The provider whose paths and field names apply. Mistral has other names for
-            everything. Together has no metadata, so that a batch is found by its file's name.
+        form: The provider whose paths and field names apply. Mistral has other
+            paths and names. Together has no metadata, so a batch is found by its file's name.
         requests, bytes: The maximum of one batch.
         window_h: The hours within which a batch should end.
         urls: For each path of the API that batches serve, the URL in the file's lines.

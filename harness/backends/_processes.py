@@ -151,7 +151,7 @@ R = TypeVar("R", bound=Running)
 
 @dataclass(eq=False)
 class Lease:
-    """A run's claim on a named server, which keeps the server until the run ends."""
+    """A run's claim on a named server: a share in it, which ends with the run."""
 
     name: str
     used: bool = False  # whether the run has needed it yet
@@ -175,7 +175,7 @@ class OwnedServers(contextlib.AbstractContextManager["OwnedServers"]):
     def lease(self, name: str) -> Lease:
         """Return a new lease on the server of this name.
 
-        The server is kept until all leases have ended.
+        The server is kept until all leases have ended, but an unused one may be stopped earlier.
         """
         self._leases.append(lease := Lease(name))
         return lease

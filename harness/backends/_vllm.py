@@ -124,8 +124,8 @@ class VLLMModel:
     def fingerprint(self) -> dict[str, str]:
         """Return, by name, everything about the model that may change its answers.
 
-        These are hashes of its files (or its name on the hub), and the engine arguments that do not
-        only affect speed.
+        These are hashes of its files (or its name on the hub), and the engine arguments, except
+        those that only affect speed.
         """
         adapter = {"adapter": model_identity(self.lora, self.hashes)} if self.lora else {}
         deciding = {k: value for k, value in self.engine.items() if k not in _ARGUMENTS.speed}
@@ -161,7 +161,7 @@ class DeadlyPrompts:
 
     Some prompts crash an engine every time. After a prompt has been in flight in two crashes, its
     requests are sent alone. If the engine dies again, the prompt is abandoned with all its samples.
-    All other prompts are answered eventually and are then no longer tracked.
+    A prompt that is answered is no longer tracked.
     """
 
     def __init__(self) -> None:

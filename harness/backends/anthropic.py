@@ -88,7 +88,7 @@ class MessagesBackend(HttpBackend):
     Args:
         client: The client of the server.
         features: The supported features.
-        prompt_cut: Returns where the shared beginning of a prompt ends. None turns caching off.
+        prompt_cut: Returns where the shared beginning of a prompt ends; None to turn caching off.
     """
 
     may_change = frozenset({"prompt_caching"})
@@ -202,7 +202,7 @@ class AnthropicBackend(AnthropicBatching, MessagesBackend):
         api_key_env: The key's environment variable (default: ``ANTHROPIC_API_KEY`` for Anthropic,
             none for another server).
         prompt_caching: Whether to use Anthropic's prompt cache for beginnings that prompts share.
-            Reading a beginning costs a tenth of its price or less, and writing it a quarter more.
+            Reading a beginning costs a tenth of its usual price or less, writing it a quarter more.
     """
 
     path = "/v1/messages"

@@ -108,7 +108,7 @@ class ProviderPreset:
         constraints: The supported decoding constraints, and their request fields.
         logprobs: Whether the provider promises log-probabilities in OpenAI's form. Together AI has
             another form; OpenRouter and Hugging Face forward requests to others.
-        prompt_logprobs: Whether the provider returns those of the prompt's tokens, as vLLM does.
+        prompt_logprobs: Whether it returns log-probabilities of the prompt's tokens, as vLLM does.
         echo: Whether text completions echo a prompt with the log-probabilities of its tokens.
         n: Whether the API draws several samples with one call, for the price of one prompt.
         entra: Whether calls are authenticated by Microsoft Entra ID instead of a key.
@@ -306,9 +306,10 @@ class OpenAIBackend(ChatReplies, OpenAIBatching):
     def key_part(self, request: Request) -> str:
         """Return what to add to the cache key: the request field of the decoding constraint.
 
-        A server may ignore a field that it does not know, and answer without the constraint. Its
-        reply is then cached under a separate key. For the field that is usual at this URL, the
-        result is "", so that replies cached by earlier versions keep their keys.
+        A server may ignore a field that it does not know, and answer without the constraint.
+        Replies to requests with another field are therefore cached under other keys. For the field
+        that is usual at this URL, the result is "", so that replies cached by earlier versions
+        keep their keys.
         """
         constraint = request.decoding.constraint
         if not isinstance(constraint, DecodingConstraint):

@@ -18,7 +18,9 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class SimulatedBackend:
-    """A simulated model, marked as such in tables: the reference answer or, at random, a wrong one.
+    """A simulated model, which gives the reference answer or, at random, a wrong one.
+
+    Tables mark its results as simulated.
 
     Args:
         accuracy: Probability that the first answer is correct.

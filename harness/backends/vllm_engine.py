@@ -119,7 +119,7 @@ class VLLMEngineBackend:
         engine: vLLM's engine arguments, by vLLM's names; ``chat_template`` is a template or its
             file.
         protocol: ``chat`` uses the model's chat template; ``completions`` is for base models.
-        restarts: Maximum number of reloads in a row of an engine that dies without an answer.
+        restarts: Maximum number of consecutive reloads of an engine that dies without answering.
     """
 
     cacheable = True

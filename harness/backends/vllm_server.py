@@ -60,7 +60,7 @@ class VLLMServerBackend:
         api_key_env: The environment variable of that server's key.
         protocol: ``chat`` uses the model's chat template; ``completions`` is for base models.
         start_s: Seconds that the server may take to start.
-        restarts: Maximum number of restarts in a row of a server that dies without an answer.
+        restarts: Maximum number of consecutive restarts of a server that dies without answering.
         replicas: Must be 1; use engine.data_parallel_size.
         replicas_at: Must be empty; use engine.data_parallel_size.
     """

@@ -242,7 +242,7 @@ def row_document(name: str, row: Mapping[str, Any], column: str) -> Document:
 
 
 class JsonlLoader:
-    """Loads one document, named by its number, from each line of a JSONL file."""
+    """Loads one document from each line of a JSONL file, named by the line's number."""
 
     def __init__(self, path: str, column: str = "text", *, data: DataFolder) -> None:
         self._path, self._column = data.file(path), column

@@ -393,7 +393,7 @@ def _cost(reply: Reply, price: Price | None) -> float | None:
 
 
 def _price(batch: RecordedBatch) -> Price | None:
-    """Return the price that is recorded with a batch, or None. Earlier versions recorded few."""
+    """Return the price recorded with a batch, or None. Earlier versions rarely recorded one."""
     given = json.loads(batch.section).get("price")
     return None if given is None else Price(**given)
 

@@ -116,8 +116,8 @@ class PaidCalls:
         backend: The backend's name, recorded with each reply.
         run: Id of the run, recorded with each reply as its payer.
         was_paid: Takes a key, and returns whether this run has paid for the reply without using
-            it for an attempt. None if that is never the case.
-        used: Called with the key of each reply that this run pays for and uses at once.
+            it for an attempt. Set it to None if that is never the case.
+        used: Called with the key of each reply that this run has just paid for and uses.
         pays: Returns the payment to record with a reply, or None without a budget.
         settle: Called when a reply and its payment are committed, or the commit has failed.
     """

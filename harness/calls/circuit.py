@@ -1,9 +1,9 @@
 """Retries of failed calls, a circuit breaker for outages, and the startup of local servers.
 
 Outside of batches, no other layer retries, and the SDKs' retries are off. While the circuit is
-open, all calls wait except one, which is retried at growing intervals. Outages therefore use up no
-retries, and do not flood the provider. After ``outage_s`` seconds, the run ends and can be resumed.
-(Nygard, "Release It!", 2007, "Circuit Breaker".)
+open, all calls wait except one, which is retried at growing intervals. An outage therefore uses up
+few tries, and does not flood the provider. After ``outage_s`` seconds, the run ends and can be
+resumed. (Nygard, "Release It!", 2007, "Circuit Breaker".)
 """
 
 from __future__ import annotations

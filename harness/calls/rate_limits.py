@@ -97,7 +97,7 @@ class RateLimits:
     Attributes:
         limiters: The limiters that share these limits. When a call ends, all may admit new calls.
         reason: What the last call that could not be sent is waiting for.
-        report: Receives a message if the provider allows less than the user's limits, or nothing.
+        report: Receives a message if the provider's limits are lower than the user's, or used up.
     """
 
     def __init__(
@@ -203,8 +203,8 @@ class RateLimits:
     ) -> None:
         """Replace a reservation, as returned by `take`, with the request's actual use.
 
-        If ``usage`` is None, ``used`` says what counts as the request's use. Other limiters that
-        share the limits then admit the calls for which there is room.
+        If ``usage`` is None, ``used`` says what counts as the request's use. Afterwards, the
+        limiters that share the limits admit the calls for which there is room.
         """
         if reservation is None:
             return

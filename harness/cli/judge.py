@@ -49,7 +49,7 @@ def judge(
     gold: bool = False,
     yes: bool = False,
 ) -> None:
-    """Score a run with another judge; repeat the command to judge only missing answers.
+    """Score a run with another judge; repeat the command to judge the remaining answers.
 
     Writes judgements.jsonl next to the attempts. The new scores are reported next to the run's own
     scores, and do not change which answers passed. Judgements of reference answers (--gold) are

@@ -18,8 +18,8 @@ from harness.store.run_folder import REPORT
 def rm(runs: Runs, yes: bool = False) -> None:
     """Delete runs with everything in their folders, after confirmation.
 
-    Runs in progress are refused. The cache keeps the paid replies, so running the same file again
-    costs nothing ('harness cache prune' deletes replies).
+    Runs in progress are refused. The cache keeps the paid replies, so a new run of the same file
+    does not pay for them again ('harness cache prune' deletes replies).
 
     Args:
         yes: Do not ask for confirmation.

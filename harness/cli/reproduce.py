@@ -39,7 +39,7 @@ def reproduce(
 
     Replays recorded answers where they exist. Other runs are simulated unless --model is set.
     Writes an HTML page and its record, a JSON file with a hash of every reply. To resume an
-    interrupted study, repeat the command. Exit codes: 0 finished, 1 failed, 3 the budget is spent,
+    interrupted study, repeat the command. Exit codes: 0 finished, 1 failed, 3 the budget is spent
     or a verified page does not match its runs.
 
     Args:

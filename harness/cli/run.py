@@ -150,7 +150,10 @@ def _listed(what: str, text: str, known: list[str] | None = None) -> list[str]:
 
 
 def _repeated(fresh: str) -> str:
-    """Return this process's command line, changed so that it continues the runs it started."""
+    """Return the command line that continues the runs that this process started.
+
+    ``fresh`` is the name that ``--fresh`` gave them, or "" without this option.
+    """
     words, kept = iter(sys.argv[1:]), []
     for word in words:
         if fresh and word == "--name":

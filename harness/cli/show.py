@@ -42,8 +42,8 @@ def show(
 ) -> None:
     """Show a run's metrics, its failures, its constraints, or every attempt of one instance.
 
-    Several runs, or a run file with variants, are shown in one table: with --constraints that of
-    their constraints.
+    Several runs, or the variants of a run file, are shown in one table: of their metrics or, with
+    --constraints, of their constraints.
 
     Args:
         instance: Show all attempts of one instance in full.

@@ -19,7 +19,7 @@ from harness.errors import ConfigError, nearest
 
 
 class _Refused(yaml.MarkedYAMLError):
-    """Raised for YAML that is valid but not accepted. Only its ``problem`` never quotes a value."""
+    """YAML is valid but not accepted. ``problem`` quotes no value, but ``str()`` may quote some."""
 
     def __init__(self, problem: str, node: yaml.Node | None, remedy: str) -> None:
         super().__init__(problem=problem, problem_mark=node.start_mark if node else None)

@@ -97,7 +97,7 @@ class Price(Prices):
 
     @functools.cached_property
     def batch(self) -> Price:
-        """The prices of calls in a batch. Cached input costs as much as other input."""
+        """The prices of calls in a batch, where reading input from the cache is no cheaper."""
         long = self.long_context
         above = LongContext(above_tokens=long.above_tokens, **long._batch()) if long else None
         return Price(long_context=above, **self._batch())

@@ -1,4 +1,6 @@
-"""Settings and secrets. This is the only module that reads the environment and ``.env``."""
+"""Settings and secrets, from the environment and ``.env``.
+
+No other module reads them, except `harness.cli.completion`, which has no time to load this one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Downloads and converts the data sets of `harness data fetch`, which catalogue.yaml lists.
 
 Downloads are kept in ``DATA/downloads/NAME/``, where you can also put files downloaded by hand. A
-file gets its final name only if its size and hash are right. No file is ever overwritten.
+file gets its final name only if its size and hash, as far as known, are right. Existing files are
+not overwritten.
 """
 
 from __future__ import annotations

@@ -143,7 +143,8 @@ def about(facts: Mapping[str, Any]) -> str:
 def report(curated: Curated) -> str:
     """Return the build's report in Markdown.
 
-    It has the dropped chats, constraints, domains, replies without a known label, and examples.
+    It covers the dropped chats, the constraints and domains of the tasks, replies without a known
+    label, and examples.
     """
     rows = curated.rows
     constraints = [one for row in rows for one in row.constraints]

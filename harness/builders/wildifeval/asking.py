@@ -80,7 +80,7 @@ class Asking(Protocol):
 def top_share(
     probabilities: Mapping[str, float | None], share: float, seed: int
 ) -> tuple[set[str], float]:
-    """Return the names with the highest probabilities, and the lowest of these (0 if none).
+    """Return the names with the highest probabilities, and their lowest probability (0 if none).
 
     Names without a probability are left out. Of the others, the fraction ``share`` (0 to 1) is
     returned, but at least one name, if there is any. The seed breaks ties.
