@@ -16,6 +16,7 @@ import inspect
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from contextvars import copy_context
 from functools import partial, wraps
 from pathlib import Path
@@ -35,7 +36,8 @@ from harness.run.job import execute, prepare_all
 from harness.run.models import Resources
 from harness.run.run_files import read_runs, registered, run_named, task_section
 from harness.run.suite import eval_command, evaluation, write_suite
-from harness.store.run_folder import RunFolder, fresh_base
+from harness.store.run_folder import RunFolder
+from harness.store.runs import set_aside
 
 P = TypeVar("P", bound=type[Any])
 R = TypeVar("R")
@@ -136,7 +138,7 @@ def run(file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]) -> 
         variant: Run only this one of the file's variants.
         limit: Maximum number of instances, taken round-robin over groups.
         name: The run's name (default: the file's, and the model's if given).
-        fresh: Start a new run beside an earlier one of this name.
+        fresh: Start a new run, and keep the earlier one of this name as NAME-DATE.
         rescore: If only the checks or their data have changed, score the recorded answers again.
         progress: Show the progress.
 
@@ -221,18 +223,16 @@ async def _run_all(
         limit=options.get("limit"),
     )
     base = options.get("name") or base
-    if options.get("fresh"):
-        base = fresh_base(Settings().runs_dir, base, list(runs))
     only = options.get("variant", "")
     refuse_unknown(only, runs, f"The run file has no variant {only!r}.")
-    return await _execute(display, runs, base, options.get("rescore", False), only)
+    return await _execute(display, runs, base, options, only)
 
 
 async def _execute(
     display: Display,
     runs: Mapping[str, RunFile],
     base: str,
-    rescore: bool,
+    options: RunOptions | EvaluateOptions,
     only: str = "",
     begin: Callable[[], None] = lambda: None,
 ) -> dict[str, RunResult]:
@@ -242,9 +242,12 @@ async def _execute(
     """
     with Resources(Settings()) as resources:
         chosen = {name: run for name, run in runs.items() if only in ("", name)}
-        fetch_published(chosen, base, resources)
-        jobs = prepare_all(runs, base, resources, only=only, rescore=rescore)
-        begin()
+        rescore, root = options.get("rescore", False), resources.settings.runs_dir
+        aside = set_aside(root, base, chosen, removed=not only)
+        with aside if options.get("fresh") else nullcontext():
+            fetch_published(chosen, base, resources)
+            jobs = prepare_all(runs, base, resources, only=only, rescore=rescore)
+            begin()
         with display.of({job.folder.name: name for name, job in jobs.items()}):
             for job in jobs.values():
                 result = await execute(job, partial(display.watch, job.folder.name))
@@ -274,7 +277,7 @@ def evaluate(
         budget: Maximum cost of all runs together, in US dollars.
         judge: The model that judges the benchmarks that need a judge.
         name: Prefix of the runs' names, NAME.TASK.MODEL (default: "eval").
-        fresh: Start new runs beside earlier ones of this name.
+        fresh: Start new runs, and keep the earlier ones of this name as NAME-DATE.
         rescore: If only the scoring has changed, score the recorded answers again.
         progress: Show the progress.
 
@@ -322,15 +325,12 @@ async def _evaluate(
         budget=options.get("budget"),
     )
     base = options.get("name", "eval")
-    if options.get("fresh"):
-        base = fresh_base(settings.runs_dir, base, list(asked.runs))
     path = settings.runs_dir / f"{RunFolder(settings.runs_dir, base).name}.yaml"
     for note in asked.notes:
         say(note, "yellow")
     command = eval_command(named, models, base, options, changes)
     begin = partial(write_suite, path, asked.tree, command)
-    rescore = options.get("rescore", False)
-    return EvaluationResult(await _execute(display, asked.runs, base, rescore, begin=begin))
+    return EvaluationResult(await _execute(display, asked.runs, base, options, begin=begin))
 
 
 def _only_variant(file: str | Path | Mapping[str, Any], options: RunOptions) -> str:

@@ -90,7 +90,9 @@ def test_the_same_call_continues_a_run_and_fresh_starts_another() -> None:
     harness.run("quickstart", **QUICK)
     longer = harness.run("quickstart", limit=26, progress=False)
     assert longer.metrics.n_samples == 104
-    assert harness.run("quickstart", fresh=True, **QUICK).name == "quickstart-2"
+    assert harness.run("quickstart", fresh=True, **QUICK).metrics.n_samples == 52
+    (kept,) = (path.name for path in Path("runs").glob("quickstart-*"))
+    assert harness.open_run(kept).metrics.n_samples == 104
 
 
 def test_a_smaller_limit_is_served_from_what_is_recorded() -> None:

@@ -55,10 +55,10 @@ def run(*arguments: str) -> str:
 @pytest.mark.parametrize("file", ["simulated", "judged", "coherence"])
 def test_a_run_of_today_has_the_same_attempts_and_judgements(file: str, folders: Path) -> None:
     run(str(FIXTURES / f"{file}.yaml"), "--limit", "4", "--fresh")
-    again = [folder for folder in folders.iterdir() if f"{file}-2" in folder.name]
+    again = [folder for folder in folders.iterdir() if folder.name.partition(".")[0] == file]
     assert again
     for folder in again:
-        before = FIXTURES / "runs" / folder.name.replace("-2", "")
+        before = FIXTURES / "runs" / folder.name
         assert lines(folder / "attempts.jsonl") == lines(before / "attempts.jsonl")
         if (before / "judgements.jsonl").exists():
             found, known = (lines(one / "judgements.jsonl") for one in (folder, before))
@@ -69,10 +69,11 @@ def test_a_run_of_today_has_the_same_attempts_and_judgements(file: str, folders:
 def test_a_run_is_continued_as_if_it_had_never_stopped(file: str, folders: Path) -> None:
     run(str(FIXTURES / f"{file}.yaml"), "--limit", "6")
     run(str(FIXTURES / f"{file}.yaml"), "--limit", "6", "--fresh")
-    whole = [folder for folder in folders.iterdir() if f"{file}-2" in folder.name]
+    (kept,) = {one.name.partition(".")[0] for one in folders.glob(f"{file}-20*")}
+    whole = [folder for folder in folders.iterdir() if folder.name.partition(".")[0] == file]
     assert whole
     for folder in whole:
-        continued = folders / folder.name.replace("-2", "")
+        continued = folders / folder.name.replace(file, kept)
         assert lines(continued / "attempts.jsonl") == lines(folder / "attempts.jsonl")
 
 
@@ -84,7 +85,9 @@ def test_a_finished_run_owes_nothing(folders: Path) -> None:
 
 def test_the_cache_serves_every_paid_reply(folders: Path) -> None:
     run(str(FIXTURES / "paid.yaml"), "--limit", "3", "--fresh")
-    found, before = (lines(folders / name / "attempts.jsonl") for name in ("paid-2", "paid"))
+    found, before = (
+        lines(root / "paid" / "attempts.jsonl") for root in (folders, FIXTURES / "runs")
+    )
     for row in (*found, *before):
         for rewriting in row.get("polish", ()):
             rewriting.pop("cached", None)

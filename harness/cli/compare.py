@@ -37,7 +37,8 @@ from harness.run.run_files import baseline_name, runs_named, variants_named
 from harness.store.calls import MILLISECONDS, TOKENS, read_latencies, with_call_scores
 from harness.store.columns import AttemptTable
 from harness.store.index import AttemptIndex, read_attempts, read_names
-from harness.store.run_folder import RunFolder, run_name, run_path
+from harness.store.run_folder import RunFolder
+from harness.store.runs import run_name, run_path
 
 
 def compare(

@@ -15,10 +15,14 @@ from harness.report.text import inert_text, usd
 from harness.run.dry_run import DryRun, EstimateRange, batch_hours, estimate_run, estimate_waves
 from harness.run.job import Job
 from harness.run.judges import judge_warnings
+from harness.store.runs import run_name
 
 
-def show_dry_runs(jobs: Sequence[Job], missing: Sequence[str]) -> None:
-    """Show each run's plan and, for several runs, their sum. ``missing`` names secrets."""
+def show_dry_runs(jobs: Sequence[Job], missing: Sequence[str], base: str) -> None:
+    """Show each run's plan and, for several runs, their sum.
+
+    ``missing`` names secrets. ``base`` is the runs' name without the variant.
+    """
     found: list[DryRun] = []
     made: set[str] = set()
     prompts: list[object] = []  # already shown
@@ -26,7 +30,9 @@ def show_dry_runs(jobs: Sequence[Job], missing: Sequence[str]) -> None:
         one = estimate_run(job, made)
         made |= one.calls | one.judged
         found.append(one)
-        rows = _rows(job, one)
+        name = run_name(base, job.variant.name)
+        rows = {"run": str(job.settings.runs_dir / name), **_rows(job, one)}
+        rows["run"] += " (continued)" * job.folder.begun()
         if missing:
             rows["not set"] = f"{', '.join(dict.fromkeys(missing))}: needed for a real run"
         show_facts(rows)
@@ -54,7 +60,6 @@ def show_dry_runs(jobs: Sequence[Job], missing: Sequence[str]) -> None:
 def _rows(job: Job, found: DryRun) -> dict[str, str]:
     run, where, asked = job.run, job.model.backend.endpoint, found.model
     rows = {
-        "run": str(job.folder.path) + (" (continued)" if job.folder.begun() else ""),
         "task": run.task.label,
         "model": " ".join(filter(None, (run.model.name, f"({run.model.backend})", where))),
         "instances": f"{found.instances:,}",

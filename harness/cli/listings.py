@@ -34,7 +34,8 @@ from harness.report.listings import (
 from harness.report.runs import runs_document
 from harness.report.terminal import terminal
 from harness.report.text import inert, inert_text
-from harness.store.run_folder import RunFolder, all_runs
+from harness.store.run_folder import RunFolder
+from harness.store.runs import all_runs
 
 PIPE_WIDTH = 120  # minimum line width in a pipe: names are not folded, so grep finds them
 

@@ -10,7 +10,8 @@ from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.errors import DataMissing, HarnessError
 from harness.run.models import ModelBuilder, Resources, build_models
-from harness.store.run_folder import RunFolder, run_name
+from harness.store.run_folder import RunFolder
+from harness.store.runs import run_name
 
 if TYPE_CHECKING:
     from harness.datasets.fetch import DataSet

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import Annotated, NamedTuple
 
@@ -27,7 +28,8 @@ from harness.report.text import usd
 from harness.run.job import Job, execute, prepare_all
 from harness.run.models import Resources
 from harness.run.run_files import read_runs
-from harness.store.run_folder import RunFolder, fresh_base
+from harness.store.run_folder import RunFolder
+from harness.store.runs import fresh_base, set_aside
 
 
 def run(
@@ -55,7 +57,7 @@ def run(
         option: Set a key, such as model.name; repeatable.
         limit: Run at most N instances, round-robin over groups.
         name: The run's name (default: the file's name; with --model, also the model's).
-        fresh: Keep an earlier run of this name, and start a new one next to it.
+        fresh: Start a new run, and keep the earlier one of this name as NAME-DATE.
         rescore: If only the checks or their data have changed, score the recorded answers again.
         batch: Make the calls in the provider's batches: cheaper, but they may take a day.
         detach: Like --batch, but end when all calls are in batches; repeat the command to continue.
@@ -69,12 +71,9 @@ def run(
     base = name or base
     if batch or detach:
         runs = {variant: run.in_batches(detach=detach) for variant, run in runs.items()}
-    if fresh:
-        base = fresh_base(settings.runs_dir, base, list(runs))
     retried = outcomes(retry, OUTCOMES[1:])  # all but ok
-    again = _repeated(base if fresh else "")
-    how = Manner(dry_run, retried, yes, rescore)
-    _carry_out(runs, base, again, settings, how)
+    how = Manner(dry_run, retried, yes, rescore, fresh)
+    _carry_out(runs, base, _repeated(), settings, how)
 
 
 def evaluate(
@@ -108,7 +107,7 @@ def evaluate(
         budget: A hard cap on the cost of all runs together, in US dollars.
         judge: The model that judges the benchmarks that need a judge.
         name: Prefix of the runs' names: NAME.TASK.MODEL.
-        fresh: Keep earlier runs of this name, and start new ones next to them.
+        fresh: Start new runs, and keep the earlier ones of this name as NAME-DATE.
         rescore: If only the checks or their data have changed, score the recorded answers again.
         batch: Make the calls in the providers' batches: cheaper, but they may take a day.
         detach: Like --batch, but end when all calls are in batches; repeat the command to continue.
@@ -127,9 +126,8 @@ def evaluate(
     runs = asked.runs
     if detach:
         runs = {variant: run.in_batches(detach=True) for variant, run in runs.items()}
-    base = fresh_base(settings.runs_dir, name, list(runs)) if fresh else name
-    again = _repeated(base if fresh else "")
-    path = settings.runs_dir / f"{RunFolder(settings.runs_dir, base).name}.yaml"
+    again = _repeated()
+    path = settings.runs_dir / f"{RunFolder(settings.runs_dir, name).name}.yaml"
     for note in asked.notes:
         say(note, "yellow")
 
@@ -137,8 +135,8 @@ def evaluate(
         write_suite(path, asked.tree, again)
         say(f"Run file: {path}. To change it, copy it; to run it: harness run {path}")
 
-    how = Manner(dry_run, (), yes, rescore, table=True)
-    _carry_out(runs, base, again, settings, how, begin)
+    how = Manner(dry_run, (), yes, rescore, fresh, table=True)
+    _carry_out(runs, name, again, settings, how, begin)
 
 
 def _listed(what: str, text: str, known: list[str] | None = None) -> list[str]:
@@ -149,18 +147,9 @@ def _listed(what: str, text: str, known: list[str] | None = None) -> list[str]:
     return names
 
 
-def _repeated(fresh: str) -> str:
-    """Return the command line that continues the runs that this process started.
-
-    ``fresh`` is the name that ``--fresh`` gave them, or "" without this option.
-    """
-    words, kept = iter(sys.argv[1:]), []
-    for word in words:
-        if fresh and word == "--name":
-            next(words, None)
-        elif word not in ("--fresh", "--rescore") and not (fresh and word.startswith("--name=")):
-            kept.append(word)
-    return shlex.join(["harness", *kept, *(["--name", fresh] if fresh else [])])
+def _repeated() -> str:
+    """Return this process's command line without the options that apply to its first session."""
+    return shlex.join(["harness", *(w for w in sys.argv[1:] if w not in ("--fresh", "--rescore"))])
 
 
 class Manner(NamedTuple):
@@ -170,6 +159,7 @@ class Manner(NamedTuple):
     retried: Collection[Outcome] = ()  # outcomes to retry
     yes: bool = False  # do not ask for confirmation
     rescore: bool = False  # if only the scoring has changed, score the recorded answers again
+    fresh: bool = False  # start new runs, and keep the earlier ones under a dated name
     table: bool = False  # show the results in one table of models and benchmarks
 
 
@@ -187,29 +177,41 @@ def _carry_out(
     """
     missing: list[str] = []
     with Resources(settings, _without(missing) if how.dry_run else secret) as resources:
-        if not how.dry_run:
-            fetch_published(runs, base, resources)
         prepared = partial(prepare_all, runs, resources=resources, retried=how.retried)
-        try:
-            jobs = list(prepared(base, rescore=how.rescore).values())
-        except RunConflict as conflict:
-            if not how.dry_run:
-                raise
-            say(f"{conflict} This is the plan of a new run.", "yellow")
-            base = fresh_base(settings.runs_dir, base, list(runs))
-            jobs = list(prepared(base).values())
-        # Warn before anything is paid for if a prompt does not ask for what its parser reads.
-        tasks = [job.task for job in jobs if isinstance(job.task, PromptChecked)]
-        for fault in dict.fromkeys(fault for task in tasks for fault in task.prompt_errors()):
-            say(f"Prompt and parser do not match: {fault}", "yellow")
+        root = settings.runs_dir
         if how.dry_run:
             from harness.cli.dry_run import show_dry_runs  # not needed for a run
 
-            show_dry_runs(jobs, missing)
+            jobs = {} if how.fresh else _begun(partial(prepared, base, rescore=how.rescore))
+            jobs = jobs or prepared(fresh_base(root, base, list(runs)))
+            _say_prompt_errors(jobs.values())
+            show_dry_runs([*jobs.values()], missing, base)
             return
-        confirm_cost(jobs, settings, how.yes)
-        begin()
-        raise typer.Exit(_run_all(jobs, base, again, how.table))
+        with set_aside(root, base, runs) if how.fresh else nullcontext("") as kept:
+            fetch_published(runs, base, resources)
+            jobs = prepared(base, rescore=how.rescore)
+            _say_prompt_errors(jobs.values())
+            confirm_cost([*jobs.values()], settings, how.yes)
+            begin()
+        if kept:
+            say(f"The earlier run is kept as {kept}.")
+        raise typer.Exit(_run_all([*jobs.values()], base, again, how.table))
+
+
+def _begun(prepared: Callable[[], dict[str, Job]]) -> dict[str, Job]:
+    """Return the runs to continue, or {} after a message if the run file has changed."""
+    try:
+        return prepared()
+    except RunConflict as conflict:
+        say(f"{conflict} This is the plan of a new run.", "yellow")
+        return {}
+
+
+def _say_prompt_errors(jobs: Iterable[Job]) -> None:
+    """Warn before anything is paid for if a prompt does not ask for what its parser reads."""
+    tasks = [job.task for job in jobs if isinstance(job.task, PromptChecked)]
+    for fault in dict.fromkeys(fault for task in tasks for fault in task.prompt_errors()):
+        say(f"Prompt and parser do not match: {fault}", "yellow")
 
 
 DETACHED = 4  # exit code of a run that has left while its batches are at work

@@ -34,7 +34,8 @@ from harness.store.aggregates import write_aggregates
 from harness.store.files import write_whole
 from harness.store.json_lines import JsonLinesWriter
 from harness.store.manifest import Manifest
-from harness.store.run_folder import JUDGEMENTS, Differences, RunFolder, run_name
+from harness.store.run_folder import JUDGEMENTS, Differences, RunFolder
+from harness.store.runs import run_name
 
 if TYPE_CHECKING:
     from harness.analysis.metrics import Metrics
@@ -240,7 +241,7 @@ async def execute(job: Job, listener: Listener | None = None) -> Result:
     The metrics are written even if the run fails or is interrupted. Nothing is left of a new run
     that is refused before its first call.
     """
-    new = not job.folder.path.exists()
+    new = not job.folder.exists()
     try:
         return await _execute(job, listener)
     except (ConfigError, DataInvalid, DataMissing):

@@ -15,7 +15,8 @@ from harness.records import Instance, Outcome
 from harness.run.assessment import judged_outcomes
 from harness.store.columns import name_digest
 from harness.store.index import AttemptIndex
-from harness.store.run_folder import RunFolder, change, find_run
+from harness.store.run_folder import RunFolder, change
+from harness.store.runs import find_run
 
 
 def other_run(runs: Path, name: str, task: Task[Any], key: str, *, simulated: bool) -> RunFolder:

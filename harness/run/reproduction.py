@@ -24,7 +24,8 @@ from harness.run.job import Job, prepare_all
 from harness.run.models import Resources, named_model
 from harness.store.index import AttemptIndex
 from harness.store.manifest import package_versions
-from harness.store.run_folder import RunFolder, in_run_name
+from harness.store.run_folder import RunFolder
+from harness.store.runs import in_run_name
 
 RECORD_VERSION = 1
 

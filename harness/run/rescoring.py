@@ -217,7 +217,7 @@ def _values(scored: Attempt | Rescored) -> dict[str, float | None]:
 
 def _not_the_same(job: Job, why: str) -> RunConflict:
     said = f"The answers of the run {job.folder.name!r} cannot be scored again: {why}."
-    return RunConflict(said, f"To start a new run next to it: {option('fresh')}.")
+    return RunConflict(said, f"For a new run: {option('fresh')}. This one is then kept.")
 
 
 def _same_prompt(job: Job, instance: Instance[Any], opening: Opening, first: Attempt) -> bool:

@@ -20,17 +20,8 @@ from harness.plugins import FILE, kind, register
 from harness.run import models
 from harness.store.files import make_folder, write_whole
 from harness.store.json_lines import encode
-from harness.store.run_folder import (
-    ROWS,
-    RunFolder,
-    change,
-    find_run,
-    find_runs,
-    find_variants,
-    in_run_name,
-    run_name,
-    run_path,
-)
+from harness.store.run_folder import ROWS, RunFolder, change
+from harness.store.runs import find_run, find_runs, find_variants, in_run_name, run_name, run_path
 from harness.user_code import checker_of
 
 Functions = dict[str, Callable[..., Any]]  # those given as checks in one call, by name
@@ -269,7 +260,7 @@ def variants_named(name: str, settings: Settings) -> list[RunFolder]:
     """Return the runs of a run file's variants, of which there must be at least two.
 
     Raises:
-        HarnessError: As in `runs_named` and `harness.store.run_folder.find_variants`.
+        HarnessError: As in `runs_named` and `harness.store.runs.find_variants`.
     """
     folders = find_variants(settings.runs_dir, name)
     _as_in_file(name, folders, settings)
@@ -310,4 +301,4 @@ def _refuse_other(folder: RunFolder, run: RunFile | None, file: str, settings: S
             return
         problem += f" as it is now: it was started with different values: {', '.join(differing)}"
     remedy = f"To use that run, name it: {folder.name}. To run the file: harness run {file}"
-    raise RunConflict(f"{problem}.", f"{remedy} --name NEW.")
+    raise RunConflict(f"{problem}.", f"{remedy} --fresh.")

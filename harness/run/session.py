@@ -37,7 +37,8 @@ from harness.records import REFUSALS, SCHEMA_VERSION, Attempt, Reply, Request, U
 from harness.run.models import FREE, Model, state_limits
 from harness.store.files import make_folder
 from harness.store.json_lines import lines
-from harness.store.run_folder import RunFolder, Spending, all_runs
+from harness.store.run_folder import RunFolder, Spending
+from harness.store.runs import all_runs
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from harness.ports import Judged, JudgeRouting
 from harness.records import content_hash
 from harness.run.models import named_model
 from harness.store.files import make_folder, write_whole
-from harness.store.run_folder import in_run_name
+from harness.store.runs import in_run_name
 
 # By prefix (lm_eval:NAME): the option of the task of this name that takes what follows.
 PREFIXES = {"hub": "dataset", "inspect": "task", "lm_eval": "task"}

@@ -1,5 +1,6 @@
 """The files in a run's folder: how they are written, read and resumed.
 
+- `runs`: names of runs, and how to find them
 - `run_folder`: paths, the lock, and whether a run may continue
 - `manifest`: what produced the results
 - `json_lines`, `files`: appending lines, and atomic writes

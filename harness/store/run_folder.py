@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import blake2b
-from math import inf
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -20,9 +19,9 @@ from harness.config.loading import read
 from harness.config.prices import Price
 from harness.config.run_file import RunFile, check_name
 from harness.config.validation import validated
-from harness.errors import ConfigError, DataMissing, RunConflict, StoreFailed, nearest, option
+from harness.errors import ConfigError, RunConflict, StoreFailed, option
 from harness.records import METRICS_VERSION, SCHEMA_VERSION
-from harness.store.files import RUN_FILES, RUN_REMEDY, make_folder, write_json, write_whole
+from harness.store.files import RUN_REMEDY, make_folder, write_json, write_whole
 from harness.store.json_lines import UNREADABLE, lines, read_json, reading
 
 ATTEMPTS, JUDGEMENTS, JUDGES = "attempts.jsonl", "judgements.jsonl", "judges.json"
@@ -72,8 +71,8 @@ class Differences(NamedTuple):
         if not named:
             said = f"The run {run!r} was made with another version of "
             named = [input_change(key, *values) for key, values in self.inputs.items()]
-        fresh, name = option("fresh"), option("name", "NEW")
-        remedy = f"To start a new run next to it: {fresh} or {name}. Cached replies cost nothing."
+        remedy = f"For a new run: {option('fresh')}. This one is then kept under a dated name, "
+        remedy += f"and cached replies cost nothing. Or {option('name', 'NEW')}."
         if rescorable:
             again = f"To score its answers again and continue with them: {option('rescore')}."
             remedy = f"{again} {remedy}"
@@ -305,146 +304,3 @@ def input_change(key: str, old: str, new: str) -> str:
     if key.endswith(HASH):
         return _HASHED.get(name := key.removesuffix(HASH), name)
     return change(key, old, new)
-
-
-def all_runs(root: Path) -> list[RunFolder]:
-    """Return the runs in a folder, sorted by name. Other folders are ignored."""
-    with reading(root):
-        configs = sorted(root.glob("*/config.yaml")) if root.exists() else []
-    runs = []
-    for config in configs:
-        with contextlib.suppress(ConfigError):  # an invalid name must not hide the others
-            runs.append(RunFolder(root, config.parent.name))
-    return runs
-
-
-def run_path(root: Path, named: str) -> Path:
-    """Return the path of a run's folder, which need not exist.
-
-    ``named`` is the run's name, the path of its folder or run file, or the path of a file in its
-    folder, such as attempts.jsonl. ``root`` is the folder of all runs.
-    """
-    path = Path(named)
-    if path.name in (*RUN_FILES, REPORT) and (path.parent / "manifest.json").exists():
-        path = path.parent
-    if path.name in ("", ".."):
-        path = path.resolve()
-    if not (path.parent.name or path.is_absolute()):
-        path = root / path.name
-    is_run_file = path.suffix in (".yaml", ".yml") and not path.is_dir()
-    return root / path.stem if is_run_file else path
-
-
-def find_run(root: Path, name: str) -> RunFolder:
-    """Return an existing run.
-
-    ``name`` has one of the forms that `run_path` accepts. It may also name a run file with variants
-    if only one of them has been run.
-
-    Raises:
-        DataMissing: If there is no such run. The remedy suggests a name, if possible.
-        ConfigError: If the name is invalid.
-    """
-    path = run_path(root, name)
-    folder = RunFolder(root := path.parent, path.name)
-    if not folder.exists():
-        runs = all_runs(root)
-        below = [run for run in runs if run.name.startswith(f"{path.name}.")]
-        of_file = [run for run in below if run.read_manifest().get("variant")]
-        if len(of_file) == 1 and _of_file(of_file[0], path.name):
-            return of_file[0]
-        if below:
-            problem = f"There is no run {path.name!r} in {root}, but runs named '{path.name}.…'."
-            raise DataMissing(problem, f"Name one of them: {', '.join(run.name for run in below)}.")
-        problem = f"There is no run {path.name!r} in {root}."
-        remedy = nearest(path.name, {run.name for run in runs} | _bases(runs))
-        raise DataMissing(problem, remedy or "Start one with 'harness run configs/….yaml'.")
-    return folder
-
-
-def run_name(base: str, variant: str) -> str:
-    """Return the name of a variant's run: ``BASE.VARIANT``, or ``BASE`` if ``variant`` is empty."""
-    return f"{base}.{variant}" if variant else base
-
-
-def in_run_name(text: str) -> str:
-    """Return text with hyphens in place of characters that a run's name cannot contain.
-
-    >>> in_run_name("ollama/llama3.2:3b")
-    'ollama-llama3.2-3b'
-    """
-    return re.sub(r"[^\w.-]", "-", text)
-
-
-def fresh_base(root: Path, base: str, variants: Sequence[str] = ("",)) -> str:
-    """Return the first of BASE, BASE-2, … under which no run of any of the ``variants`` exists."""
-    number, free = 1, base
-    while any(RunFolder(root, run_name(free, variant)).path.exists() for variant in variants):
-        number += 1
-        free = f"{base}-{number}"
-    return free
-
-
-def find_runs(root: Path, names: Iterable[str]) -> list[RunFolder]:
-    """Return the named runs. The name of a run file with variants stands for all of their runs.
-
-    Raises:
-        DataMissing: If there is no such run.
-        ConfigError: If a run is named twice, or a name is invalid.
-    """
-    folders: list[RunFolder] = []
-    for name in names:
-        try:
-            found = [find_run(root, name)]
-        except DataMissing as missing:
-            try:
-                found = find_variants(root, name)
-            except DataMissing:
-                raise missing from None
-        for folder in found:
-            if folder.name in (before.name for before in folders):
-                raise ConfigError(f"{folder.name!r} is named twice.", "Name each run once.")
-            folders.append(folder)
-    return folders
-
-
-def find_variants(root: Path, name: str) -> list[RunFolder]:
-    """Return the runs of a file's variants, in the order in which they were started.
-
-    ``name`` is the name of the run file, or the path of the runs' folders without the variant.
-
-    Raises:
-        DataMissing: If there are fewer than two such runs.
-    """
-    path = run_path(root, name)
-    root = path.parent
-    runs = all_runs(root)
-    prefix = run_name(path.name, "?").removesuffix("?")
-    found = [run for run in runs if run.name.startswith(prefix) and _of_file(run, path.name)]
-    if len(found) < 2:
-        existing = f"only one run {found[0].name}" if found else f"no run {prefix}VARIANT"
-        said, remedy = f"There is {existing} in {root}: nothing to compare.", ""
-        if any(run.name == path.name for run in runs):
-            said = f"The run {path.name!r} has no variants: there is nothing to compare it with."
-        else:
-            remedy = nearest(path.name, _bases(runs) - {path.name})
-        remedy = remedy or "Start runs of a file that has variants: or matrix: (docs/run-files.md)."
-        raise DataMissing(said, remedy)
-    return sorted(found, key=lambda run: (run.read_manifest().get("started_at") or inf, run.name))
-
-
-def _bases(runs: Iterable[RunFolder]) -> set[str]:
-    """Return names that may stand for the runs of several variants."""
-    return {run.name.partition(".")[0] for run in runs if "." in run.name}
-
-
-def _of_file(run: RunFolder, base: str) -> bool:
-    """Return whether a run whose name begins with ``BASE.`` may belong to the run file ``base``.
-
-    A renamed copy of a run does not, and neither does a run of a file named ``BASE.X.yaml``.
-    """
-    variant = run.read_manifest().get("variant") or ""
-    if not variant:  # named by hand, or by a version that did not record variants
-        return True
-    file = run.name.removesuffix(f".{variant}")
-    return file != run.name and (base == file or base.startswith(f"{file}."))

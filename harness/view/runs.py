@@ -12,8 +12,9 @@ from msgspec import Struct
 
 from harness.analysis.metrics import Metrics, from_json
 from harness.errors import HarnessError
-from harness.store.run_folder import ATTEMPTS, RunFolder, all_runs
+from harness.store.run_folder import ATTEMPTS, RunFolder
 from harness.store.run_status import STATUS, RunStatus, read_status
+from harness.store.runs import all_runs
 
 FILES = ("manifest.json", "metrics.json", ATTEMPTS, STATUS)
 SCAN_S = 0.5  # between two looks at all folders

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from harness.mock import MockServer
-from harness.store.run_folder import run_name
+from harness.store.runs import run_name
 from tests.backends.stand_ins import COMMAND
 from tests.cli.command import ROOT, harness
 

@@ -148,7 +148,12 @@ def test_another_configuration_under_the_same_name(tmp_path: Path) -> None:
     assert "--fresh" in said
     fresh = harness(*command, "-o", "decoding.temperature=1", "--fresh", env=environment)
     assert fresh.returncode == 0
-    assert (tmp_path / "quickstart-2" / "metrics.json").exists()
+    assert "temperature: 1" in (tmp_path / "quickstart" / "config.yaml").read_text()
+    (kept,) = tmp_path.glob("quickstart-20*")
+    assert (kept / "metrics.json").exists()
+    wrong = harness(*command, "-o", "model.accuracy=2", "--fresh", env=environment)
+    assert "accuracy" in mistake(wrong)
+    assert len([*tmp_path.glob("quickstart*")]) == 2, "nothing is renamed if no run starts"
 
 
 def test_an_unknown_run() -> None:

@@ -121,16 +121,27 @@ def test_what_is_paid_is_told_for_the_session_and_for_the_run(runs: Path) -> Non
     assert usd(paid) in harness("show", "gpt4_collie").stdout
 
 
-def test_the_command_that_continues_a_fresh_run_names_it_once(runs: Path) -> None:
+def test_the_command_that_continues_a_fresh_run(runs: Path) -> None:
     with MockServer() as server:
         words = command(server, 0.01, samples=1)
-        for name in ("mine", "mine-2"):
+        for earlier in (0, 1):
             ended = harness(*words, "--limit", "2", "--fresh", "--name", "mine")
             assert ended.returncode == 3, ended.stderr
             again = next(one for one in ended.stderr.splitlines() if "to continue:" in one)
-            assert again.endswith(f"--limit 2 --name {name}")
-            assert again.count("--name") == 1
-            assert "--fresh" not in again
+            assert again.endswith("--limit 2 --name mine")
+            assert len([*runs.glob("mine-20*")]) == earlier
+
+
+def test_a_fresh_run_has_the_whole_budget(runs: Path) -> None:
+    with MockServer(latency=0.02, answers=lambda *_: "one two three") as server:
+        words = command(server)
+        assert harness(*words).returncode == 3
+        before = server.stats().requests
+        again = harness(*words, "-o", "seed=7", "--fresh")  # no reply is cached
+        assert again.returncode == 3
+        assert server.stats().requests > before
+        (kept,) = runs.glob("gpt4_collie-20*")
+        assert f"The earlier run is kept as {kept.name}" in again.stderr
 
 
 def test_a_closed_terminal_ends_a_run_like_sigterm(runs: Path) -> None:

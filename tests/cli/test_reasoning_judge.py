@@ -46,7 +46,7 @@ def test_judgements_that_are_cut_off_are_reported_with_a_remedy_that_works(tmp_p
         higher = ("-o", "judges.nice.max_tokens=2000", "-o", "judges.nice.votes=5")
         ended = harness("run", file, "--fresh", *higher, env=on)
         assert "no verdict" not in ended.stderr
-    metrics = json.loads((tmp_path / "polite-2" / "metrics.json").read_text())
+    metrics = json.loads((tmp_path / "polite" / "metrics.json").read_text())
     assert metrics["overall"]["n"] == ROWS
 
 

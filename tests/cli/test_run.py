@@ -270,7 +270,10 @@ def test_a_dry_run_of_a_changed_file_plans_a_new_run(runs: Path) -> None:
     assert changed.returncode == 0, changed.stderr
     assert "different values: decoding.temperature" in changed.stderr
     assert "This is the plan of a new run" in changed.stderr
-    assert "quickstart-2" in changed.stdout
+    assert sorted(runs.iterdir()) == before
+    fresh = harness(*quick, "-o", "decoding.temperature=0.5", "--dry-run", "--fresh")
+    assert fresh.stdout == changed.stdout
+    assert str(runs / "quickstart") in fresh.stdout
     assert sorted(runs.iterdir()) == before
 
 

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from harness.config.run_file import RunFile
-from harness.errors import ConfigError, DataMissing, RunConflict, StoreFailed, for_python
+from harness.errors import ConfigError, RunConflict, StoreFailed, for_python
 from harness.store.files import write_json, write_whole
-from harness.store.run_folder import RunFolder, all_runs, change, find_run, fresh_base
+from harness.store.run_folder import RunFolder, change
+from harness.store.runs import fresh_base
 
 
 def run(**changes: Any) -> RunFile:
@@ -47,67 +48,6 @@ def test_a_name_that_no_folder_can_have_is_refused(tmp_path: Path, name: str) ->
         RunFolder(tmp_path, name)
     assert "--name" in caught.value.remedy
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_fresh_base_is_the_first_that_is_not_taken(tmp_path: Path) -> None:
-    assert fresh_base(tmp_path / "gone", "a") == "a"
-    (tmp_path / "a").mkdir()
-    assert fresh_base(tmp_path, "a") == "a-2"
-    (tmp_path / "a-2").touch()
-    (tmp_path / "a-4").mkdir()
-    assert fresh_base(tmp_path, "a") == "a-3"
-    assert fresh_base(tmp_path, "b") == "b"
-
-
-def test_all_runs_are_the_folders_with_a_config_by_name(tmp_path: Path) -> None:
-    assert all_runs(tmp_path / "gone") == []
-    for name in ("b", "a.variant", "a"):
-        begun(tmp_path, name)
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "README.md").touch()
-    (tmp_path / "a (copy)").mkdir()
-    (tmp_path / "a (copy)" / "config.yaml").touch()
-    assert [found.name for found in all_runs(tmp_path)] == ["a", "a.variant", "b"]
-
-
-def test_a_run_is_found_by_its_name_and_by_its_path(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    begun(tmp_path / "runs", "mine")
-    for name in ("mine", "runs/mine", "runs/mine/", "./runs/mine", str(tmp_path / "runs" / "mine")):
-        found = find_run(Path("runs"), name)
-        assert found.name == "mine"
-        assert found.exists()
-    assert find_run(Path("elsewhere"), "runs/mine").exists()
-
-
-def test_the_only_run_of_a_run_file_is_found_by_the_files_name(tmp_path: Path) -> None:
-    write_json(begun(tmp_path, "eval.ifeval.gpt").manifest, {"variant": "ifeval.gpt"})
-    begun(tmp_path, "quickstart.by-hand")
-    assert find_run(tmp_path, "eval").name == "eval.ifeval.gpt"
-    with pytest.raises(DataMissing, match="no run 'quickstart'"):
-        find_run(tmp_path, "quickstart")
-    write_json(begun(tmp_path, "eval.ifeval.claude").manifest, {"variant": "ifeval.claude"})
-    with pytest.raises(DataMissing, match="no run 'eval'"):
-        find_run(tmp_path, "eval")
-
-
-def test_a_missing_run_gets_the_nearest_name_there_is(tmp_path: Path) -> None:
-    with pytest.raises(DataMissing, match=r"no run 'mine' in .*harness run configs/"):
-        find_run(tmp_path, "mine")
-    begun(tmp_path / "runs", "quickstart")
-    with pytest.raises(DataMissing, match="Did you mean 'quickstart'"):
-        find_run(tmp_path / "runs", "quikstart")
-    with pytest.raises(DataMissing, match="Did you mean 'quickstart'") as caught:
-        find_run(tmp_path / "elsewhere", str(tmp_path / "runs" / "quikstart"))
-    assert str(tmp_path / "runs") in caught.value.message
-    begun(tmp_path / "runs", "quickstart.small")
-    begun(tmp_path / "runs", "tides.small")
-    with pytest.raises(DataMissing, match=r"runs named 'tides.….*: tides\.small"):
-        find_run(tmp_path / "runs", "tides")
-    with pytest.raises(DataMissing, match="Did you mean 'tides'"):  # a run file's name
-        find_run(tmp_path / "runs", "tds")
 
 
 # The lock
@@ -246,11 +186,11 @@ def test_a_run_does_not_continue_as_another_one(folder: RunFolder) -> None:
     found = folder.differences(run(samples=1, seed=9), {}).conflict("mine")
     values = "samples (2, now 1), seed (0, now 9)"
     assert found.message == f"The run 'mine' was started with different values: {values}."
-    assert "--fresh or --name NEW" in found.remedy
+    assert "--fresh. This one is then kept under a dated name" in found.remedy
     assert "--rescore" not in found.remedy
     with for_python():
         found = folder.differences(run(samples=1), {}).conflict("mine", rescorable=True)
-    assert "fresh=True or name='NEW'" in found.remedy
+    assert "Or name='NEW'." in found.remedy
     assert "rescore=True" in found.remedy
 
 

@@ -1,0 +1,206 @@
+"""The folder of all runs: the names of runs, and how to find them."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import time
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from math import inf
+from pathlib import Path
+from uuid import uuid4
+
+from harness.errors import ConfigError, DataMissing, nearest
+from harness.store.files import RUN_FILES, make_folder, write_json
+from harness.store.json_lines import reading
+from harness.store.run_folder import REPORT, RunFolder
+
+
+def all_runs(root: Path) -> list[RunFolder]:
+    """Return the runs in a folder, sorted by name. Other folders are ignored."""
+    with reading(root):
+        configs = sorted(root.glob("*/config.yaml")) if root.exists() else []
+    runs = []
+    for config in configs:
+        with contextlib.suppress(ConfigError):  # an invalid name must not hide the others
+            runs.append(RunFolder(root, config.parent.name))
+    return runs
+
+
+def run_path(root: Path, named: str) -> Path:
+    """Return the path of a run's folder, which need not exist.
+
+    ``named`` is the run's name, the path of its folder or run file, or the path of a file in its
+    folder, such as attempts.jsonl. ``root`` is the folder of all runs.
+    """
+    path = Path(named)
+    if path.name in (*RUN_FILES, REPORT) and (path.parent / "manifest.json").exists():
+        path = path.parent
+    if path.name in ("", ".."):
+        path = path.resolve()
+    if not (path.parent.name or path.is_absolute()):
+        path = root / path.name
+    is_run_file = path.suffix in (".yaml", ".yml") and not path.is_dir()
+    return root / path.stem if is_run_file else path
+
+
+def find_run(root: Path, name: str) -> RunFolder:
+    """Return an existing run.
+
+    ``name`` has one of the forms that `run_path` accepts. It may also name a run file with variants
+    if only one of them has been run.
+
+    Raises:
+        DataMissing: If there is no such run. The remedy suggests a name, if possible.
+        ConfigError: If the name is invalid.
+    """
+    path = run_path(root, name)
+    root = path.parent
+    folder = RunFolder(root, path.name)
+    if not folder.exists():
+        runs = all_runs(root)
+        below = [run for run in runs if run.name.startswith(f"{path.name}.")]
+        of_file = [run for run in below if run.read_manifest().get("variant")]
+        if len(of_file) == 1 and _of_file(of_file[0], path.name):
+            return of_file[0]
+        if below:
+            problem = f"There is no run {path.name!r} in {root}, but runs named '{path.name}.…'."
+            raise DataMissing(problem, f"Name one of them: {', '.join(run.name for run in below)}.")
+        problem = f"There is no run {path.name!r} in {root}."
+        remedy = nearest(path.name, {run.name for run in runs} | _bases(runs))
+        raise DataMissing(problem, remedy or "Start one with 'harness run configs/….yaml'.")
+    return folder
+
+
+def run_name(base: str, variant: str) -> str:
+    """Return the name of a variant's run: ``BASE.VARIANT``, or ``BASE`` if ``variant`` is empty."""
+    return f"{base}.{variant}" if variant else base
+
+
+def in_run_name(text: str) -> str:
+    """Return text with hyphens in place of characters that a run's name cannot contain.
+
+    >>> in_run_name("ollama/llama3.2:3b")
+    'ollama-llama3.2-3b'
+    """
+    return re.sub(r"[^\w.-]", "-", text)
+
+
+def fresh_base(root: Path, base: str, variants: Sequence[str] = ("",)) -> str:
+    """Return the first of BASE, BASE-2, … under which no run of any of the ``variants`` exists."""
+    number, free = 1, base
+    while any(RunFolder(root, run_name(free, variant)).path.exists() for variant in variants):
+        number += 1
+        free = f"{base}-{number}"
+    return free
+
+
+@contextlib.contextmanager
+def set_aside(
+    root: Path, base: str, variants: Collection[str], *, removed: bool = True
+) -> Iterator[str]:
+    """Rename the runs of a run file in a ``with`` block, so that new ones can have their names.
+
+    ``BASE.VARIANT`` becomes ``BASE-DATE.VARIANT``. If the block raises an error, the runs get their
+    names back.
+
+    Args:
+        root: The folder of all runs.
+        base: The runs' name without the variant.
+        variants: The variants whose runs are renamed.
+        removed: Whether runs of variants that the file does not have any more are renamed too.
+
+    Yields:
+        The name before the variant that the runs have now, or "" if there was no run.
+
+    Raises:
+        RunConflict: If one of the runs is in progress.
+        StoreFailed: If a folder cannot be renamed.
+    """
+    before = {variant: RunFolder(root, run_name(base, variant)) for variant in variants}
+    for run in all_runs(root) if removed else ():
+        variant = run.read_manifest().get("variant") or ""
+        if run.name == run_name(base, variant):
+            before[variant] = run
+    kept = fresh_base(root, f"{base}-{time.strftime('%Y%m%d-%H%M%S')}", list(before))
+    renamed: list[tuple[RunFolder, RunFolder]] = []
+    try:
+        for variant, run in before.items():
+            if run.exists():
+                renamed.append((run, run.rename(run_name(kept, variant))))
+        for run, _ in renamed:  # payments for the earlier run are not the new one's
+            make_folder(run.path)
+            write_json(run.manifest, {"id": uuid4().hex})
+        yield kept if renamed else ""
+    except BaseException:
+        for run, new in renamed:
+            if run.path.exists():
+                shutil.rmtree(run.path)
+            new.rename(run.name)
+        raise
+
+
+def find_runs(root: Path, names: Iterable[str]) -> list[RunFolder]:
+    """Return the named runs. The name of a run file with variants stands for all of their runs.
+
+    Raises:
+        DataMissing: If there is no such run.
+        ConfigError: If a run is named twice, or a name is invalid.
+    """
+    folders: list[RunFolder] = []
+    for name in names:
+        try:
+            found = [find_run(root, name)]
+        except DataMissing as missing:
+            try:
+                found = find_variants(root, name)
+            except DataMissing:
+                raise missing from None
+        for folder in found:
+            if folder.name in (before.name for before in folders):
+                raise ConfigError(f"{folder.name!r} is named twice.", "Name each run once.")
+            folders.append(folder)
+    return folders
+
+
+def find_variants(root: Path, name: str) -> list[RunFolder]:
+    """Return the runs of a file's variants, in the order in which they were started.
+
+    ``name`` is the name of the run file, or the path of the runs' folders without the variant.
+
+    Raises:
+        DataMissing: If there are fewer than two such runs.
+    """
+    path = run_path(root, name)
+    root = path.parent
+    runs = all_runs(root)
+    prefix = run_name(path.name, "?").removesuffix("?")
+    found = [run for run in runs if run.name.startswith(prefix) and _of_file(run, path.name)]
+    if len(found) < 2:
+        existing = f"only one run {found[0].name}" if found else f"no run {prefix}VARIANT"
+        said, remedy = f"There is {existing} in {root}: nothing to compare.", ""
+        if any(run.name == path.name for run in runs):
+            said = f"The run {path.name!r} has no variants: there is nothing to compare it with."
+        else:
+            remedy = nearest(path.name, _bases(runs) - {path.name})
+        remedy = remedy or "Start runs of a file that has variants: or matrix: (docs/run-files.md)."
+        raise DataMissing(said, remedy)
+    return sorted(found, key=lambda run: (run.read_manifest().get("started_at") or inf, run.name))
+
+
+def _bases(runs: Iterable[RunFolder]) -> set[str]:
+    """Return names that may stand for the runs of several variants."""
+    return {run.name.partition(".")[0] for run in runs if "." in run.name}
+
+
+def _of_file(run: RunFolder, base: str) -> bool:
+    """Return whether a run whose name begins with ``BASE.`` may belong to the run file ``base``.
+
+    A renamed copy of a run does not, and neither does a run of a file named ``BASE.X.yaml``.
+    """
+    variant = run.read_manifest().get("variant") or ""
+    if not variant:  # named by hand, or by a version that did not record variants
+        return True
+    file = run.name.removesuffix(f".{variant}")
+    return file != run.name and (base == file or base.startswith(f"{file}."))
