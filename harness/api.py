@@ -242,11 +242,12 @@ async def _execute(
     """
     with Resources(Settings()) as resources:
         chosen = {name: run for name, run in runs.items() if only in ("", name)}
-        rescore, root = options.get("rescore", False), resources.settings.runs_dir
-        aside = set_aside(root, base, chosen, removed=not only)
+        aside = set_aside(resources.settings.runs_dir, base, chosen, removed=not only)
         with aside if options.get("fresh") else nullcontext():
             fetch_published(chosen, base, resources)
-            jobs = prepare_all(runs, base, resources, only=only, rescore=rescore)
+            jobs = prepare_all(
+                runs, base, resources, only=only, rescore=options.get("rescore", False)
+            )
             begin()
         with display.of({job.folder.name: name for name, job in jobs.items()}):
             for job in jobs.values():
