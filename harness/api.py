@@ -216,12 +216,8 @@ async def arun_all(
 async def _run_all(
     display: Display, file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]
 ) -> dict[str, RunResult]:
-    base, runs = read_runs(
-        file,
-        model=options.get("model", ""),
-        further=options.get("overrides", {}),
-        limit=options.get("limit"),
-    )
+    model, further = options.get("model", ""), options.get("overrides", {})
+    base, runs = read_runs(file, model=model, further=further, limit=options.get("limit"))
     base = options.get("name") or base
     only = options.get("variant", "")
     refuse_unknown(only, runs, f"The run file has no variant {only!r}.")
@@ -245,9 +241,8 @@ async def _execute(
         aside = set_aside(resources.settings.runs_dir, base, chosen, removed=not only)
         with aside if options.get("fresh") else nullcontext():
             fetch_published(chosen, base, resources)
-            jobs = prepare_all(
-                runs, base, resources, only=only, rescore=options.get("rescore", False)
-            )
+            again = options.get("rescore", False)
+            jobs = prepare_all(runs, base, resources, only=only, rescore=again)
             begin()
         with display.of({job.folder.name: name for name, job in jobs.items()}):
             for job in jobs.values():
@@ -312,7 +307,7 @@ async def _evaluate(
     model: str | Sequence[str],
     **options: Unpack[EvaluateOptions],
 ) -> EvaluationResult:
-    settings, changes = Settings(), dict(options.get("overrides", {}))
+    root, changes = Settings().runs_dir, dict(options.get("overrides", {}))
     given = [tasks] if isinstance(tasks, str | Mapping) else tasks
     own: dict[str, Callable[..., Any]] = {}
     named = [task if isinstance(task, str) else task_section(task, own) for task in given]
@@ -326,7 +321,7 @@ async def _evaluate(
         budget=options.get("budget"),
     )
     base = options.get("name", "eval")
-    path = settings.runs_dir / f"{RunFolder(settings.runs_dir, base).name}.yaml"
+    path = root / f"{RunFolder(root, base).name}.yaml"
     for note in asked.notes:
         say(note, "yellow")
     command = eval_command(named, models, base, options, changes)
