@@ -22,6 +22,7 @@ from harness.mock import MockServer
 from harness.plugins import _registered
 from harness.report.runs import runs_document
 from harness.report.table import as_markdown
+from harness.run.run_files import read_runs
 from harness.store.run_folder import RunFolder
 from tests.conftest import Sums
 
@@ -322,6 +323,36 @@ def test_a_class_or_a_file_is_a_backend(tmp_path: Path) -> None:
     found = harness.evaluate(task, "echo", progress=False)
     assert found.run.metrics.pass_rate == 0.5
     assert not found.run.metrics.simulated
+
+
+AGREES = """
+from harness.records import Decoding, Message, Question, Score
+
+class Agrees:
+    def questions(self, instance, text):
+        return [Question((Message("user", text),), Decoding())]
+
+    def parse(self, instance, replies):
+        return {"same": Score(replies[0].text == instance.data.row["target"])}
+"""
+
+
+def test_files_of_judges_and_of_variants_are_found_next_to_the_run_file(tmp_path: Path) -> None:
+    rows = [{"prompt": "a", "target": "a"}, {"prompt": "b", "target": "B"}]
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "echo.py").write_text(ECHO)
+    (own / "agrees.py").write_text(AGREES)
+    echo = {"backend": "./echo.py"}
+    tree: dict[str, Any] = {"task": {"rows": rows, "checks": "exact_match"}, "model": echo}
+    file = own / "file.yaml"
+    file.write_text(json.dumps({**tree, "judges": [{"name": "./agrees.py", "model": echo}]}))
+    assert harness.run(file, progress=False).metrics.scores["agrees.same"].mean == 0.5
+
+    variants = {"plain": {"model": echo}, "dotted": {"model.backend": "./echo.py", "samples": 2}}
+    file.write_text(json.dumps({**tree, "model": {"backend": "simulated"}, "variants": variants}))
+    _, runs = read_runs(file)
+    assert {run.model.backend for run in runs.values()} == {str(own / "echo.py")}
 
 
 def test_a_name_of_a_notebook_may_be_registered_again() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -275,7 +276,7 @@ class JudgeSection(PluginSection):
     model_config = ConfigDict(extra="allow", frozen=True, serialize_by_alias=True)
 
     name: str  # the judge
-    as_: JudgeName  # its name in this run, by default the judge's
+    as_: JudgeName  # its name in this run, by default the judge's or its file's
     model: SecondModelSection  # ``limits`` may be inside this section or next to it
 
     @model_validator(mode="before")
@@ -285,7 +286,8 @@ class JudgeSection(PluginSection):
             return raw
         tree = dict(raw)
         if tree.get("as") is None:
-            tree["as"] = tree.get("name", "unnamed")
+            name = tree.get("name", "unnamed")
+            tree["as"] = Path(name).stem if str(name).endswith(".py") else name
         limits, model = tree.pop("limits", None), tree.get("model")
         if limits is not None and isinstance(model, dict):
             if model.get("limits") is not None:

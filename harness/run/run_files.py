@@ -92,13 +92,18 @@ def _found(file: str) -> Path:
 
 def _located(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Add the run file's folder, and look up plug-ins' Python files relative to it."""
-    own, judges = DataFolder(folder, folder).own, tree.get("judges")
-    named = [(one, "name") for one in (judges if isinstance(judges, list) else ())]
-    for section, key in [(tree.get("task"), "name"), (tree.get("model"), "backend"), *named]:
-        name = section.get(key) if isinstance(section, dict) else None
-        if isinstance(name, str) and name.endswith(FILE):
-            section[key] = own(name)
+    _place(tree, DataFolder(folder, folder).own)
     return {**tree, "folder": str(folder / str(tree.get("folder") or "."))}
+
+
+def _place(section: Any, own: Callable[[str], str]) -> None:
+    """Convert the paths of plug-ins in a mapping or list, and in those within it, with ``own``."""
+    for key, value in section.items() if isinstance(section, dict) else enumerate(section):
+        last = str(key).rpartition(".")[2]
+        if isinstance(value, dict | list) and last != "checks":
+            _place(value, own)
+        elif isinstance(value, str) and value.endswith(FILE) and last in ("backend", "name"):
+            section[key] = own(value)
 
 
 _TASK = re.compile(r"task|matrix\.task\.[^.]+|variants\.[^.]+\.task")  # keys of tasks' sections
