@@ -362,7 +362,7 @@ def compare(
     """Compare runs with the first of them, instance by instance, and return the comparison.
 
     Args:
-        runs: Two or more runs, or what `open_run` accepts.
+        runs: Two or more runs, each as a `RunResult` or as `open_run` accepts it.
         score: Score to use (default: the task's primary metric).
         by: Label whose groups are also compared.
         round: Use each sample's last round up to this one (default: its last round).

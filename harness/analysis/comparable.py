@@ -224,8 +224,8 @@ def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: st
     """Raise RunConflict if a variant's task or data set differs from the baseline's.
 
     Some tasks record a hash of each group's data. Their runs may have different groups, provided
-    that the data of the common groups is the same. If the label ``over`` is given, these must be
-    its groups.
+    that the data of the common groups is the same. If a label ``over`` is given, the groups must be
+    those of this label.
     """
     ours, task = _parts(baseline), plugin_of(baseline.metrics.task)
     for variant in variants:

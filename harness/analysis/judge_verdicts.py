@@ -1,8 +1,8 @@
 """Reads judges' verdicts on each sample's last answer, and pairs them with a reference's.
 
-A judge with criteria gives a verdict on each criterion. For any other judge, each score is a
-verdict: true, false or missing. An abstention never counts as a no. An unparseable, refused or
-empty judgement is an abstention on all criteria of the reference.
+A judge with criteria gives a verdict on each criterion. For any other judge, each score that is not
+a mere number is a verdict: true, false or missing. An abstention does not count as a no. An
+unparseable, refused or empty judgement is an abstention on all criteria of the reference.
 """
 
 from __future__ import annotations

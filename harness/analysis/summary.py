@@ -213,7 +213,7 @@ def _groups(
 def _figures(
     attempts: AttemptTable, measure: str, weights: Mapping[str, str], *labels: str
 ) -> dict[Key, dict[str, Any]]:
-    """Return the figures of each group of ``labels``, which are fields of `Metrics` and `Group`."""
+    """Return the figures of each group of ``labels``, as fields of `Metrics` and `Group`."""
     last, groups = attempts.last_rounds(), Groups.by(attempts.instances, *labels)
     passed = groups.sizes(last.take(last.passed == 1))
     verdicts, of_clusters = groups.estimates(last, PASS_RATE), groups.cluster_rates(last)

@@ -1,8 +1,9 @@
 """A program that kills the processes started by the harness when the harness dies.
 
 The harness writes the id of each process that it starts to this program's input, one per line. The
-input closes when the harness ends, even by kill -9. vLLM's processes do not always notice this, and
-never while they load. The program imports nothing from the harness, so it starts instantly.
+input closes when the harness ends, even by kill -9. vLLM's own processes do not always notice that
+it has ended, and never while they load. The program imports nothing from the harness, so it starts
+instantly.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Identifies a model by its files, so that replies from different weights are never confused.
+"""Identifies a local model by its files, so that replies from different weights are not confused.
 
 A fine-tuned checkpoint often keeps its folder name, size and date, and an edited checkpoint may
 differ in only a few places. Every file is therefore hashed completely. Gigabytes take seconds to

@@ -248,7 +248,7 @@ def template_options(request: Request) -> dict[str, Any]:
 
 
 def _text(template: str | None) -> str | None:
-    """Return the text of a chat template, given as text or as the path of a file, or None."""
+    """Return the text of a chat template, given as text, as the path of a file, or as None."""
     if template is None or "{" in template:
         return template
     try:

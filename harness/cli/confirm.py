@@ -62,8 +62,8 @@ def confirm_judging(
 ) -> None:
     """Print the estimated cost of a judge added later, and ask whether to continue.
 
-    This is the cost of the answers that the judge has yet to judge. The conditions for asking, and
-    the exception, are those of `confirm_cost`.
+    This is the cost of judging the remaining answers. The conditions for asking, and the exception,
+    are those of `confirm_cost`.
     """
     model = job.model
     _say_unknown([model] if model else [])

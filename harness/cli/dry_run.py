@@ -21,7 +21,7 @@ from harness.store.runs import run_name
 def show_dry_runs(jobs: Sequence[Job], missing: Sequence[str], base: str) -> None:
     """Show each run's plan and, for several runs, their sum.
 
-    ``missing`` names secrets. ``base`` is the runs' name without the variant.
+    ``missing`` names the secrets that are not set. ``base`` is the runs' name without the variant.
     """
     found: list[DryRun] = []
     made: set[str] = set()

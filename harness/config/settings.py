@@ -1,6 +1,7 @@
 """Settings and secrets, from the environment and ``.env``.
 
-No other module reads them, except `harness.cli.completion`, which has no time to load this one."""
+No other module reads them, except that shell completion looks up ``HARNESS_RUNS_DIR``.
+"""
 
 from __future__ import annotations
 

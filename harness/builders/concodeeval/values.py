@@ -108,7 +108,7 @@ def words(draws: Draws, size: int, between: str = " ") -> str:
 
 
 def form(name: str, draws: Draws) -> str:
-    """Return a random string made from the template of a format, a pattern or a part of them."""
+    """Return a random string made from a template for a format, a pattern or a part of either."""
     chosen = draws.choice(_FORMS[name])
     return re.sub("<([a-z0-9-]+)>", lambda part: form(part[1], draws), chosen)
 
