@@ -75,7 +75,7 @@ def study_page(
         totals=Counter(one.verdict for one in found),
         simulated=sorted({one.run for one in found if one.why == "simulated"}),
         verdicts=VERDICTS,
-        exhibits=[(one, one.columns or ["value"], [*_rows(one, found)]) for one in study.exhibits],
+        exhibits=[_shown(one, found) for one in study.exhibits],
         facts=facts,
         cautions=cautions,
     )
@@ -99,12 +99,21 @@ def _inert(value: Any) -> Any:
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def _rows(exhibit: Exhibit, found: Sequence[Finding]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """Yield each row of an exhibit, with its cells. Positions are in per cent of a shared axis."""
+def _shown(exhibit: Exhibit, found: Sequence[Finding]) -> tuple[Any, ...]:
+    """Return an exhibit with its columns, the ends of its axis in words if known, and its rows."""
     own = [one for one in found if one.exhibit == exhibit.name]
     ends = [end for one in own for end in (one.published, one.ours, *(one.ci95 or ()))]
     known = [end for end in ends if end is not None]
-    low, width = min(known, default=0.0), (max(known, default=1.0) - min(known, default=0.0)) or 1.0
+    low, high = min(known, default=0.0), max(known, default=1.0)
+    axis = [number(end, exhibit.digits) for end in (low, high)] if known else None
+    rows = list(_rows(exhibit, own, low, (high - low) or 1.0))
+    return exhibit, exhibit.columns or ["value"], axis, rows
+
+
+def _rows(
+    exhibit: Exhibit, own: Sequence[Finding], low: float, width: float
+) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Yield each row of an exhibit, with its cells. Positions are in per cent of a shared axis."""
 
     def at(value: float | None) -> str:
         return "" if value is None else f"{2 + 96 * (value - low) / width:.2f}%"

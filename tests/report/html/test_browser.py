@@ -18,11 +18,13 @@ from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect, sy
 
 from harness.analysis.metrics import JudgeFacts
 from harness.analysis.run_comparison import ComparisonOptions
+from harness.analysis.study import Exhibit, Finding, Study
 from harness.analysis.summary import latencies
 from harness.records import Score
 from harness.report.figure import config
 from harness.report.figures import figures
 from harness.report.runs import ReportedRun
+from harness.report.study import study_page
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
 from harness.store.judgements import (
@@ -1240,6 +1242,28 @@ def test_the_pages_policy_stops_what_is_not_its_own(two: Path, browser: Browser)
 
 
 # How it looks
+
+
+def test_a_studys_tables_fit_a_narrow_screen(tmp_path: Path, tab: Page) -> None:
+    columns = {f"column {at}": {} for at in range(3)}
+    published = {"a_row_with_a_long_name": [0.5, 0.25, 1.0]}
+    exhibit = Exhibit(name="T", shows="rates", columns=columns, published=published)
+    cells = {"exhibit": "T", "row": "a_row_with_a_long_name", "run": "r", "verdict": "within"}
+    findings = [
+        Finding(**cells, column=column, published=0.5, ours=0.5, ci95=(0.25, 0.75), n=9, why="")
+        for column in columns
+    ]
+    study = Study(title="T", source="S", runs={}, exhibits=[exhibit])
+    path = tmp_path / "study.html"
+    path.write_text(study_page(study, findings, {}, [], 0.0))
+    tab.set_viewport_size({"width": 390, "height": 800})
+    tab.goto(path.as_uri())
+    table = tab.locator(".scroll").first
+    width, room = table.evaluate("box => [box.scrollWidth, box.clientWidth]")
+    assert width <= room
+    labels = "cells => cells.map((cell) => getComputedStyle(cell, '::before').content)"
+    assert table.locator("td").evaluate_all(labels) == [f'"{column}"' for column in columns]
+    tab.set_viewport_size(SIZE)
 
 
 def ground(page: Page) -> str:
