@@ -9,6 +9,7 @@ as an answer, and any other `CallError` becomes an attempt with outcome ``error`
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from difflib import get_close_matches
@@ -144,6 +145,22 @@ def nearest(name: str, valid: Iterable[str], prefix: str = "") -> str:
     if close:
         return f"Did you mean {prefix + close[0]!r}?"
     return f"Valid names: {', '.join(choices)}." if choices else ""
+
+
+@contextlib.contextmanager
+def keys_of(where: str) -> Iterator[None]:
+    """In a ``with`` block, make errors name a model's keys as below ``where`` in the run file.
+
+    Backends write ``model.base_url``. For a judge, this is ``judges.NAME.model.base_url``.
+    """
+    try:
+        yield
+    except HarnessError as error:
+        error.message, error.remedy = (
+            re.sub(r"(?<![\w.])model\.(?=\w)", f"{where}.", text)
+            for text in (error.message, error.remedy)
+        )
+        raise
 
 
 _in_python = ContextVar("_in_python", default=False)

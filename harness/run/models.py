@@ -27,7 +27,7 @@ from harness.config.sections import (
 )
 from harness.config.settings import Settings, secret
 from harness.datasets.folder import DataFolder, read_jsonl
-from harness.errors import ConfigError, nearest
+from harness.errors import ConfigError, keys_of, nearest
 from harness.plugins import kind
 from harness.ports import (
     SAMPLES_PER_CALL,
@@ -216,24 +216,25 @@ class ModelBuilder:
             rates.observe(found)
 
         wrong_answer = self.task.wrong_answer if isinstance(self.task, Fallible) else None
-        backend: Backend = kind("backends").build(
-            section.backend,
-            {**section.options, **own},
-            secret=resources.secret,
-            read=lambda name: read_jsonl(data.file(name)),
-            gold=_answers(self.instances, self.task.reference if self.task else None),
-            wrong=_answers(self.instances, wrong_answer),
-            reply=reply,
-            concurrency=limits.concurrency,
-            timeout_s=limits.timeout_s,
-            reply_mb=limits.reply_mb,
-            model=section.name,
-            on_allowances=observe,
-            prompt_cut=beginnings,
-            servers=resources.servers,
-            logs=self.logs / where.removesuffix(".model"),
-            hashes=Hashes(settings.cache_dir / "model_files.json"),
-        )
+        with keys_of(where):
+            backend: Backend = kind("backends").build(
+                section.backend,
+                {**section.options, **own},
+                secret=resources.secret,
+                read=lambda name: read_jsonl(data.file(name)),
+                gold=_answers(self.instances, self.task.reference if self.task else None),
+                wrong=_answers(self.instances, wrong_answer),
+                reply=reply,
+                concurrency=limits.concurrency,
+                timeout_s=limits.timeout_s,
+                reply_mb=limits.reply_mb,
+                model=section.name,
+                on_allowances=observe,
+                prompt_cut=beginnings,
+                servers=resources.servers,
+                logs=self.logs / where.removesuffix(".model"),
+                hashes=Hashes(settings.cache_dir / "model_files.json"),
+            )
         rates = resources.rate_limits(section.backend, backend.endpoint, section.name)
         stated = "concurrency" in limits.model_fields_set
         if isinstance(backend, PreferredConcurrency) and not stated:

@@ -31,7 +31,7 @@ from harness.calls.signals import Ask, Load, Notices, Report, Stop
 from harness.calls.time_limit import Timed
 from harness.config.sections import BatchSection
 from harness.config.settings import Settings
-from harness.errors import HarnessError, StoreFailed
+from harness.errors import HarnessError, StoreFailed, keys_of
 from harness.ports import Batched, CachesPrompts, PreferredConcurrency, Startable
 from harness.records import REFUSALS, SCHEMA_VERSION, Attempt, Reply, Request, Usage
 from harness.run.models import FREE, Model, state_limits
@@ -286,8 +286,14 @@ def _call_stack(model: Model, session: Session) -> Calls:
         retry = PromptCaching(retry, model.beginnings, saved)
     if limits.samples_per_call > 1 and limits.batch is None:
         retry = JointDraws(retry, limits.samples_per_call)
+
+    async def ask(request: Request) -> Reply:
+        with keys_of(model.where):
+            return await top(request)
+
+    top: Ask = retry
     if claim is None:
-        return FreeCalls(retry, partial(key, by_instance="by_instance" in backend.features))
+        return FreeCalls(ask, partial(key, by_instance="by_instance" in backend.features))
 
     def pays(request: Request, reply: Reply) -> Payment | None:
         if budgeted is None or reply.batch:  # the lane has recorded the payment for a batch
@@ -295,11 +301,10 @@ def _call_stack(model: Model, session: Session) -> Calls:
         return Payment(session.run_id, budgeted.cost(request, reply))
 
     unused = session.unused or Unused(claim.replies, session.run_id, None)
-    top: Ask = retry
     if ledger is not None:
         top = _lane(model, session, retry, ledger, key, budgeted is not None)
     return PaidCalls(
-        top,
+        ask,
         claim,
         backend=name,
         run=session.run_id,

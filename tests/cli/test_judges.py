@@ -344,3 +344,14 @@ def test_a_later_judge_keeps_to_a_budget_and_goes_on(
     assert harness("judge", "letters", "--judge", file, "--budget", "9").returncode == 0
     assert len(keys(lines(runs, "judgements.jsonl"))) == QUESTIONS
     assert all(body.requests == 1 for body in server.bodies().values())
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9/v1", "nowhere"])
+def test_an_error_of_a_judges_model_names_its_own_keys(
+    runs: Path, server: MockServer, tmp_path: Path, url: str
+) -> None:
+    model = {"backend": "openai", "name": "judge", "base_url": url}
+    file = run_file(tmp_path, server, {"name": "ai_parser", "as": "reader", "model": model})
+    said = mistake(harness("run", file))
+    assert "judges.reader.model.base_url" in said
+    assert " model." not in said
