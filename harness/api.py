@@ -262,7 +262,7 @@ def evaluate(
 
     Real models get the published data, which is downloaded at first use. Simulated models, and
     benchmarks whose data cannot be downloaded, get built-in instances. An equivalent run file is
-    written to the folder of runs. To resume an interrupted or incomplete evaluation, repeat it.
+    written to the folder of runs. To resume an incomplete evaluation, call this function again.
 
     Args:
         tasks: One or more benchmarks. Each is a name that ``harness tasks`` lists, a file of rows,

@@ -90,7 +90,7 @@ def read_run(folder: RunFolder, name: str = "", *, grouped: bool = False, score:
         score: The primary metric; by default the one recorded for the run.
 
     Returns:
-        The variant, whose metrics have no tokens and costs, and the table.
+        The variant, whose metrics have no tokens or costs, and the table.
 
     Raises:
         ConfigError: If ``score`` is a score of k samples, such as ``pass@4``, and no instance has k

@@ -263,9 +263,10 @@ def needed_instances(
     """Return how many instances would detect the observed difference in 80% of cases.
 
     This is the smallest number for which `_reach` standard errors are no more than the difference,
-    and which has at least two clusters. The error falls with the square root of the number of
-    instances, and the number of clusters grows with it. So do the degrees of freedom, unless
-    clusters of unequal size have reduced them: their relative sizes stay the same.
+    and which has at least two clusters. The error is assumed to fall with the square root of the
+    number of instances, and the number of clusters to grow in proportion to that number. The
+    degrees of freedom grow too, unless they are fewer because clusters differ in size: their
+    relative sizes stay the same.
 
     Args:
         n: The number of instances.

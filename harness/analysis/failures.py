@@ -179,7 +179,7 @@ def _read(index: AttemptIndex) -> Iterator[tuple[int, FailedLine]]:
 def _reasons(failed: FailedLine, index: AttemptIndex) -> Iterator[tuple[str, str, str]]:
     """Yield the kind of each reason, the reason on one line, and the full text.
 
-    The text is "" if a call without an answer failed.
+    The text is "" if the outcome is not ``ok`` and there is no answer.
     """
     if failed.outcome != "ok":
         said = "" if failed.text is None else failed.reason

@@ -1,7 +1,7 @@
 """Model backends, one module per provider protocol. Run files select a backend by module name.
 
-Your own backend can use `HttpBackend` and `HttpClient`, which convert every failure to an exception
-of `harness.errors`.
+Your own backend can use `HttpBackend` and `HttpClient`, which convert failures to exceptions of
+`harness.errors`.
 """
 
 from harness.backends._http import HttpBackend, HttpClient

@@ -2,7 +2,7 @@
 
 The cloud's own library finds the credentials as it does for the cloud's command-line tools: in
 Google's Application Default Credentials (https://google.aip.dev/auth/4110), AWS's chain
-(environment, profile, role) or Azure's chain. Credentials are never stored.
+(environment, profile, role) or Azure's chain. Credentials are not written to disk.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ class BatchJobs:
             self.budget.release(key, paid)
 
     async def create(self, tag: str, requests: Mapping[str, Request], size: int) -> None:
-        """Record and create a batch. If the provider's answer is lost, `look` finds the batch.
+        """Record and create a batch. If the answer is lost, `look` searches for the batch.
 
         ``requests`` are the batch's requests by key, and ``size`` is its size in bytes.
 

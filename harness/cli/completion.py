@@ -1,4 +1,4 @@
-"""Shell completion. It must respond at once, so nothing is imported that takes long to load."""
+"""Shell completion. It must respond at once, so imports that take long are avoided."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ def _result(name: str, found: Rate | Mean, metrics: Metrics) -> dict[str, Any]:
 
 
 def _verdict_name(scores: Iterable[str]) -> str:
-    """Return the name of the verdict in a log, which differs from those of the scores."""
+    """Return a name for the verdict in a log that none of the scores has."""
     return f"{HARNESS}_{VERDICT}" if VERDICT in scores else VERDICT
 
 
