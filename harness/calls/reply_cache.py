@@ -420,7 +420,7 @@ def _sealed(key: bytes, reply: Reply, run: str) -> bytes:
 
 
 def _intact(key: bytes, text: bytes) -> bool:
-    """Return whether a stored reply matches its checksum. An early reply, without one, does."""
+    """Return whether a stored reply matches its checksum, or has none, as in early versions."""
     if not text[:-4].endswith(_CHECKSUM):
         return True
     return zlib.crc32(text[:-4], zlib.crc32(key)).to_bytes(4) == text[-4:]
