@@ -16,6 +16,7 @@ from harness.errors import ConfigError, DataInvalid, DataMissing
 from harness.plugins import kind
 from harness.records import Message
 from harness.tasks.hub import HubTask
+from harness.testing import check_task
 from tests.tasks.hub.hub_server import COMMIT, hub_server
 
 datasets = pytest.importorskip("datasets")
@@ -53,6 +54,10 @@ def made(dataset: Path | str, **options: Any) -> HubTask:
     data, own = DataFolder(Path("nowhere")), OPTIONS | options
     task: HubTask = kind("tasks").build("hub", {"dataset": str(dataset), **own}, data=data)
     return task
+
+
+def test_the_task_is_right(parquet: Path) -> None:
+    assert check_task(made(parquet)) == []
 
 
 @pytest.mark.parametrize("form", ["parquet", "file", "jsonl", "csv", "arrow", "saved"])

@@ -12,6 +12,7 @@ from harness.errors import HarnessError
 from harness.plugins import kind
 from harness.records import Decoding, Message, Origin, Request
 from harness.tasks.inspect import InspectTask
+from harness.testing import check_task
 from tests.tasks.inspect.inspect_run import run_by_inspect
 
 pytest.importorskip("inspect_ai")
@@ -40,6 +41,11 @@ def test_prompts_and_scores_are_those_of_inspect(name: str, tmp_path: Path) -> N
             for instance in task.instances()
         }
         assert ours == theirs
+
+
+@pytest.mark.parametrize("name", ["sums", "reasons"])
+def test_the_task_is_right(name: str) -> None:
+    assert check_task(made(f"{SUMS}@{name}")) == []
 
 
 def test_answers_pass_by_their_grades() -> None:
