@@ -15,7 +15,7 @@ import msgspec
 
 from harness.calls.signals import Ask, Report, Stop, Stopping
 from harness.errors import ConfigError, FailureKind, FatalCallError, TransientError
-from harness.records import REFUSALS, Reply, Request, Usage
+from harness.records import REFUSALS, DecodingConstraint, Reply, Request, Usage
 
 MAYBE_BILLED: frozenset[FailureKind] = frozenset(
     {"timed_out", "malformed", "connection_lost", "interrupted"}
@@ -23,6 +23,8 @@ MAYBE_BILLED: frozenset[FailureKind] = frozenset(
 """Kinds of failure after which the provider may still have processed the call, and may bill it."""
 
 MESSAGE_TOKENS = 32  # upper bound on the tokens that a chat template adds to a message
+FORMS = frozenset({"functions", "response_format", "tools"})  # extra parameters
+FORM_TOKENS = 600  # upper bound on the tokens that a provider adds to tools or a schema
 ROUNDING = 1e-9  # tolerance in US dollars: sums of prices are not exact
 
 
@@ -313,7 +315,8 @@ def bounds(request: Request) -> tuple[int, int]:
     """Return upper bounds on a request's input and output tokens.
 
     The input bound counts one token per byte of UTF-8, since no tokeniser uses more. It includes
-    extra parameters such as tools. The output bound covers all answers of the call.
+    extra parameters such as tools, and the decoding constraint. The output bound covers all answers
+    of the call.
 
     Raises:
         ConfigError: If the output is unlimited.
@@ -321,8 +324,11 @@ def bounds(request: Request) -> tuple[int, int]:
     read = sum(len(m.content.encode()) + MESSAGE_TOKENS for m in request.sent)
     read += sum(len(m.reasoning_state or "") for m in request.messages)
     extra = request.decoding.extra
-    if extra:
-        read += len(msgspec.json.encode(extra))
+    constraint = request.decoding.constraint
+    form = constraint.given() if isinstance(constraint, DecodingConstraint) else {}
+    read += len(msgspec.json.encode([extra, form]))
+    if form or extra.keys() & FORMS:
+        read += FORM_TOKENS
     stated = [request.decoding.max_tokens, *map(extra.get, ("max_tokens", "max_completion_tokens"))]
     written = max((n for n in stated if isinstance(n, int)), default=None)
     if written is None:

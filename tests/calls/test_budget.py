@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from harness.calls.budget import Budget, Budgeted, bounds, counted
 from harness.calls.signals import Stop, Stopping
 from harness.errors import ConfigError, RequestRejected, StoreFailed, TransientError
-from harness.records import Decoding, Message, Origin, Reply, Request, Usage
+from harness.records import Decoding, DecodingConstraint, Message, Origin, Reply, Request, Usage
 from tests.conftest import Scripted
 
 
@@ -250,5 +251,9 @@ def test_a_text_has_no_more_tokens_than_bytes() -> None:
     assert bounds(asked(extra={"n": 3}))[1] == 300
     assert bounds(asked(extra={"best_of": 4, "n": 2}))[1] == 400
     assert bounds(asked(extra={"tools": ["x" * 500]}))[0] > read - 20 + 500
+    schema = {"properties": {f"property{n}": {"type": "string"} for n in range(100)}}
+    constraint = DecodingConstraint(json_schema=schema)
+    compact = json.dumps(schema, separators=(",", ":"))
+    assert bounds(asked(constraint=constraint))[0] > read - 20 + len(compact)
     with pytest.raises(ConfigError, match="max_tokens"):
         bounds(asked(max_tokens=None))
