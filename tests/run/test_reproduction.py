@@ -37,6 +37,6 @@ def test_a_table_says_which_axis_its_pictures_have() -> None:
     ]  # fmt: skip
     study = Study(title="T", source="S", runs={}, exhibits=[exhibit])
     page = study_page(study, findings, {}, [], 0.0)
-    assert "have the same axis, from 0.25 to 0.75." in page
+    assert "Axis of the pictures: 0.25 to 0.75." in page
     assert page.count('class="range"') == 1, "none for a cell without values"
-    assert "the same axis" not in study_page(study, findings[1:], {}, [], 0.0)
+    assert "Axis" not in study_page(study, findings[1:], {}, [], 0.0)

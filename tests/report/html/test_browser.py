@@ -1261,6 +1261,7 @@ def test_a_studys_tables_fit_a_narrow_screen(tmp_path: Path, tab: Page) -> None:
     table = tab.locator(".scroll").first
     width, room = table.evaluate("box => [box.scrollWidth, box.clientWidth]")
     assert width <= room
+    assert table.locator(".range").first.evaluate("range => range.clientWidth") > 100
     labels = "cells => cells.map((cell) => getComputedStyle(cell, '::before').content)"
     assert table.locator("td").evaluate_all(labels) == [f'"{column}"' for column in columns]
     tab.set_viewport_size(SIZE)
