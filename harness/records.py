@@ -296,8 +296,8 @@ class Attempt(Struct, frozen=True):
     """A line of ``attempts.jsonl``: a reply with its scores, or a failed call.
 
     The instance, sample and round identify an attempt. In the file, ``passed`` is the verdict of
-    rules alone, because the line is written before judges are asked. In tables, reports and Python,
-    deciding judges count as well.
+    rules alone, because judgements are in another file. In tables, reports and Python, deciding
+    judges count as well.
     """
 
     v: int  # the version of this form

@@ -41,7 +41,7 @@ class BatchLane:
         key: Returns a request's key.
         stop: Dismisses the waiting calls when it is requested. Their batches remain.
         batching: Whether to create batches. If not, calls only wait for batches that they are in.
-        attempts: Maximum number of tries of a call that fails in its batch.
+        tries: Maximum number of tries of a call that fails in its batch.
         busy: Returns whether the session has calls in flight outside of batches, whose answers may
             lead to further calls.
         report: Receives the status.
@@ -54,7 +54,7 @@ class BatchLane:
     stop: Stop
     _: KW_ONLY
     batching: bool
-    attempts: int = 6
+    tries: int = 6
     busy: Callable[[], bool] = lambda: False
     report: Report = lambda _: None
     on_settled: Callable[[], None] = lambda: None
@@ -137,7 +137,7 @@ class BatchLane:
             live = live or outcome is LIVE
             if isinstance(outcome, CallError):
                 tries += 1
-                if not isinstance(outcome, TransientError) or tries >= self.attempts:
+                if not isinstance(outcome, TransientError) or tries >= self.tries:
                     raise outcome
 
     async def _wait(self, key: str, request: Request, tag: str | None) -> Delivered:

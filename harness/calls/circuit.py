@@ -52,7 +52,7 @@ class Retry:
 
     Args:
         ask: The layer below.
-        attempts: Maximum number of tries.
+        tries: Maximum number of tries.
         total_s: No further try starts more than this many seconds after the first failure.
         sleep: Sleeps for a number of seconds.
     """
@@ -61,7 +61,7 @@ class Retry:
         self,
         ask: Ask,
         *,
-        attempts: int,
+        tries: int,
         total_s: float = RETRYING_S,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
@@ -69,7 +69,7 @@ class Retry:
         self._retrying = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception_type(TransientError),
             wait=_wait,
-            stop=tenacity.stop_after_attempt(attempts) | tenacity.stop_before_delay(total_s),
+            stop=tenacity.stop_after_attempt(tries) | tenacity.stop_before_delay(total_s),
             sleep=sleep,
             reraise=True,
         )
@@ -97,14 +97,14 @@ class Circuit:
     """The circuit breaker: passes calls on while the provider responds.
 
     The circuit opens after several failures in a row, if possible before a call has used all of its
-    ``attempts`` tries. While it is open, it retries one request, which it passes to ``opened``, for
+    ``tries``. While it is open, it retries one request, which it passes to ``opened``, for
     up to ``outage_s`` seconds. Until it calls ``restored``, the layers below must raise
     `CircuitOpen` in all other waiting calls.
     """
 
     ask: Ask
     _: KW_ONLY
-    attempts: int
+    tries: int
     outage_s: float
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     status: Report = lambda _: None
@@ -114,7 +114,7 @@ class Circuit:
 
     def __post_init__(self) -> None:
         fewest, most = FAILURES_IN_A_ROW
-        self._most_failures = max(fewest, min(most, self.attempts - 1))
+        self._most_failures = max(fewest, min(most, self.tries - 1))
         self._reached = False
         self._forget()
         self._closed: asyncio.Future[None] | None = None

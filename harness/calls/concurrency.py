@@ -144,7 +144,7 @@ class ConcurrencyLimiter:
         stop.on_stop(self._dismiss)
         rates.limiters.add(self)
 
-    def close(self, probing: Request) -> None:
+    def admit_only(self, probing: Request) -> None:
         """Stop admitting calls because the provider is down, except for the request ``probing``.
 
         All other calls raise CircuitOpen, whether they are waiting or new.
@@ -152,7 +152,7 @@ class ConcurrencyLimiter:
         self._probing = probing
         self._dismiss(CircuitOpen)
 
-    def reopen(self) -> None:
+    def admit_all(self) -> None:
         """Admit all calls again, starting from the initial limit."""
         self._probing = None
         self.limit.restart()

@@ -119,9 +119,9 @@ class RateLimits:
         self.limiters: WeakSet[ConcurrencyLimiter] = WeakSet()
         self.reason = ""
         self.report: Report = lambda _: None
-        self.state(stated)
+        self.set_limits(stated)
 
-    def state(self, stated: Mapping[Unit, int]) -> None:
+    def set_limits(self, stated: Mapping[Unit, int]) -> None:
         """Replace the user's limits (units per minute), but keep the recorded use."""
         self._stated = dict(stated)
         if stated and self._share and self._file is None and sys.platform != "win32":
@@ -160,7 +160,7 @@ class RateLimits:
                 change()
             self._pending.clear()
             yield True
-            file.save(uses | {unit: window.state() for unit, window in shared.items()})
+            file.save(uses | {unit: window.saved() for unit, window in shared.items()})
 
     def _change(self, unit: Unit, change: Callable[[], None]) -> None:
         if self._file is not None and unit in self._stated:
@@ -271,13 +271,13 @@ class SlidingWindow:
         self.load(0.0, 0.0, {})
 
     def load(self, level: float, level_at: float, uses: dict[int, float]) -> None:
-        """Replace the recorded use with values returned by `state`."""
+        """Replace the recorded use with values returned by `saved`."""
         self._uses = uses  # amounts by the half-second in which they leave the window
         self._sum, self._pruned_at = 0.0, -1
         self._level, self._level_at = level, level_at
         """Units used recently, draining at the limit's rate (a leaky bucket)."""
 
-    def state(self) -> tuple[float, float, dict[int, float]]:
+    def saved(self) -> tuple[float, float, dict[int, float]]:
         """Return the recorded use, as arguments for `load`."""
         return self._level, self._level_at, self._uses
 
@@ -338,7 +338,7 @@ class SlidingWindow:
 
 
 Uses = dict[Unit, tuple[float, float, dict[int, float]]]
-"""The recorded use of a model's limits: for each unit, what `SlidingWindow.state` returns."""
+"""The recorded use of a model's limits: for each unit, what `SlidingWindow.saved` returns."""
 
 
 class SharedFile:

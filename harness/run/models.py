@@ -344,7 +344,7 @@ def refuse_other_address(
         )
 
 
-def state_limits(models: Sequence[Model]) -> None:
+def apply_limits(models: Sequence[Model]) -> None:
     """Apply the run file's rate limits. If models share their limits, the lowest value applies."""
     for model in models:
         sharing = [other.limits for other in models if other.rates is model.rates]
@@ -353,7 +353,7 @@ def state_limits(models: Sequence[Model]) -> None:
             figures = [figure for limits in sharing if (figure := getattr(limits, key)) is not None]
             if figures:
                 stated[unit] = min(figures)
-        model.rates.state(stated)
+        model.rates.set_limits(stated)
 
 
 def check_prices(models: Iterable[Model], resources: Resources) -> None:

@@ -34,7 +34,7 @@ from harness.config.settings import Settings
 from harness.errors import HarnessError, StoreFailed, keys_of
 from harness.ports import Batched, CachesPrompts, PreferredConcurrency, Startable
 from harness.records import REFUSALS, SCHEMA_VERSION, Attempt, Reply, Request, Usage
-from harness.run.models import FREE, Model, state_limits
+from harness.run.models import FREE, Model, apply_limits
 from harness.store.files import make_folder
 from harness.store.json_lines import lines
 from harness.store.run_folder import RunFolder, Spending
@@ -180,7 +180,7 @@ async def open_session(
                     if model.backend.cacheable and (price := model.usual_price)
                 }
             )
-        state_limits(models)  # only now: an earlier variant may have set other limits
+        apply_limits(models)  # only now: an earlier variant may have set other limits
         session_ = Session(run_id, stop, notices, replies, budget, unused)
         stack.push_async_callback(_close_lanes, session_.lanes)
         yield session_
@@ -273,14 +273,14 @@ def _call_stack(model: Model, session: Session) -> Calls:
     session.notices.loads[model.where] = lambda: limiter.load
     circuit = Circuit(
         Startup(limiter, backend, stop, status) if isinstance(backend, Startable) else limiter,
-        attempts=limits.attempts,
+        tries=limits.attempts,
         outage_s=limits.outage_s,
         sleep=stop.sleep,
         status=status,
-        opened=limiter.close,
-        restored=limiter.reopen,
+        opened=limiter.admit_only,
+        restored=limiter.admit_all,
     )
-    retry: Ask = Retry(circuit, attempts=limits.attempts, sleep=stop.sleep)
+    retry: Ask = Retry(circuit, tries=limits.attempts, sleep=stop.sleep)
     if isinstance(backend, CachesPrompts) and backend.prompt_caching:
         saved = price.saved if price is not None else lambda usage: 0.0
         retry = PromptCaching(retry, model.beginnings, saved)
@@ -352,7 +352,7 @@ def _lane(
         key,
         session.stop,
         batching=limits.batch is not None,
-        attempts=limits.attempts,
+        tries=limits.attempts,
         busy=session.busy,
         report=session.notices.status(f"{model.section.name}, batches"),
         on_settled=session.detach if batching.detach else lambda: None,

@@ -29,14 +29,14 @@ MOST = FAILURES_IN_A_ROW[1]
 class World:
     """A circuit over a scripted provider, in a time of its own."""
 
-    def __init__(self, *, outage_s: float = 600.0, attempts: int = 99) -> None:
+    def __init__(self, *, outage_s: float = 600.0, tries: int = 99) -> None:
         self.now = 0.0
         self.backend = Scripted()
         self.said: list[str] = []
         self.restored = 0
         self.ask = Circuit(
             self.backend.generate,
-            attempts=attempts,
+            tries=tries,
             outage_s=outage_s,
             sleep=self.sleep,
             status=self.said.append,
@@ -184,7 +184,7 @@ async def test_an_open_circuit_closes_for_what_ends_the_run() -> None:
 
 async def test_stopping_ends_every_wait_at_once() -> None:
     backend, stop = Scripted(lambda _: TransientError("down")), Stop()
-    ask = Circuit(backend.generate, attempts=99, outage_s=3600, sleep=stop.sleep)
+    ask = Circuit(backend.generate, tries=99, outage_s=3600, sleep=stop.sleep)
     calls = [asyncio.create_task(ask(request(number))) for number in range(30)]
     await asyncio.sleep(0.05)
     stop.request()
@@ -194,7 +194,7 @@ async def test_stopping_ends_every_wait_at_once() -> None:
 
 
 async def test_with_few_attempts_it_opens_before_a_call_is_given_up() -> None:
-    world = World(attempts=6)
+    world = World(tries=6)
     await world.ask(REQUEST)
     world.fails_until(20, lambda: TransientError("down"))
     failed = 0
@@ -210,7 +210,7 @@ async def test_with_few_attempts_it_opens_before_a_call_is_given_up() -> None:
 async def test_a_call_that_alone_keeps_failing_is_given_up_and_ends_no_run(
     kind: FailureKind,
 ) -> None:
-    world = World(attempts=6)
+    world = World(tries=6)
     world.backend.answer = lambda _: TransientError("this one always fails", kind=kind)
     for _ in range(20):
         with pytest.raises(TransientError):
@@ -220,7 +220,7 @@ async def test_a_call_that_alone_keeps_failing_is_given_up_and_ends_no_run(
 
 @pytest.mark.parametrize("kind", ["unreachable", "overloaded"])
 async def test_what_is_no_calls_fault_is_an_outage_for_one_call_too(kind: FailureKind) -> None:
-    world = World(attempts=6)
+    world = World(tries=6)
     await world.ask(REQUEST)
     began = world.now
     world.backend.answer = lambda _: (
@@ -243,11 +243,11 @@ async def test_who_waits_for_a_turn_below_is_sent_back_and_comes_again() -> None
     )
     ask = Circuit(
         turns,
-        attempts=6,
+        tries=6,
         outage_s=60,
         sleep=stop.sleep,
-        opened=turns.close,
-        restored=turns.reopen,
+        opened=turns.admit_only,
+        restored=turns.admit_all,
     )
     tries = count()
     backend.answer = lambda _: TransientError("busy", kind="overloaded") if next(tries) < 6 else "2"

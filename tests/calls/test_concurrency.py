@@ -66,7 +66,7 @@ async def test_fewer_are_in_flight_where_the_provider_protests() -> None:
     backend.answer = lambda _: "2"
     await asyncio.gather(*(ask(REQUEST) for _ in range(400)))
     assert ask.limit.now > 8
-    ask.reopen()
+    ask.admit_all()
     assert ask.limit.now == 16
 
 

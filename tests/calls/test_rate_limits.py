@@ -96,7 +96,7 @@ def test_a_refused_call_has_used_a_request_and_no_token() -> None:
     clock.now = 61
     reserved = rates.take(asked)
     rates.settle(reserved, asked, None)  # nobody knows: the reservation stands
-    rates.state({"requests": 100, "tokens": 1000})
+    rates.set_limits({"requests": 100, "tokens": 1000})
     clock.now = 100
     assert rates.wait(request(max_tokens=900)) > 0
 
@@ -147,11 +147,11 @@ def test_what_says_nothing_changes_nothing() -> None:
 def test_the_users_figure_outlives_what_the_provider_tells_and_the_other_way_round() -> None:
     rates, _ = limits(requests=60)
     rates.observe([Allowance("requests", limit=5000, remaining=4999)])
-    rates.state({})  # another run of the process states nothing
+    rates.set_limits({})  # another run of the process states nothing
     for _ in range(100):
         rates.take(request())
     assert rates.wait(request()) == 0
-    rates.state({"requests": 60})
+    rates.set_limits({"requests": 60})
     assert rates.wait(request()) > 0
 
 
@@ -159,7 +159,7 @@ def test_a_limit_that_is_raised_lets_nobody_wait_for_the_old_one() -> None:
     rates, clock = limits(tokens=1000)
     asked = request(max_tokens=8000)
     reserved = rates.take(asked)
-    rates.state({"tokens": 100_000})
+    rates.set_limits({"tokens": 100_000})
     assert rates.wait(request(max_tokens=100)) < 1
     clock.now = 1
     rates.settle(reserved, asked, Usage(100, 20))

@@ -25,7 +25,7 @@ async def test_transient_errors_are_tried_again(kind: FailureKind) -> None:
         failing(TransientError("a", kind=kind), TransientError("b", kind=kind)),
         Sleeps(),
     )
-    reply = await Retry(backend.generate, attempts=6, sleep=sleeps)(REQUEST)
+    reply = await Retry(backend.generate, tries=6, sleep=sleeps)(REQUEST)
     assert reply.text == "2"
     assert len(sleeps) == 2
 
@@ -34,7 +34,7 @@ async def test_transient_errors_are_tried_again(kind: FailureKind) -> None:
 async def test_nothing_else_is_tried_again(error: Exception) -> None:
     backend, sleeps = failing(error), Sleeps()
     with pytest.raises(type(error)):
-        await Retry(backend.generate, attempts=6, sleep=sleeps)(REQUEST)
+        await Retry(backend.generate, tries=6, sleep=sleeps)(REQUEST)
     assert len(backend.requests) == 1
     assert not sleeps
 
@@ -42,14 +42,14 @@ async def test_nothing_else_is_tried_again(error: Exception) -> None:
 async def test_after_so_many_attempts_the_last_error_is_raised() -> None:
     backend = failing(*(TransientError(str(n)) for n in range(9)))
     with pytest.raises(TransientError, match="3"):
-        await Retry(backend.generate, attempts=4, sleep=Sleeps())(REQUEST)
+        await Retry(backend.generate, tries=4, sleep=Sleeps())(REQUEST)
     assert len(backend.requests) == 4
 
 
 async def test_no_try_begins_after_the_total_time() -> None:
     backend = failing(*(TransientError(str(n)) for n in range(9)))
     with pytest.raises(TransientError):
-        await Retry(backend.generate, attempts=9, total_s=0, sleep=Sleeps())(REQUEST)
+        await Retry(backend.generate, tries=9, total_s=0, sleep=Sleeps())(REQUEST)
     assert len(backend.requests) == 1
 
 
@@ -58,7 +58,7 @@ async def test_a_wait_is_at_least_what_the_provider_asks_for() -> None:
         failing(TransientError("slow down", kind="rate_limited", retry_after=20.0)),
         Sleeps(),
     )
-    await Retry(backend.generate, attempts=6, sleep=sleeps)(REQUEST)
+    await Retry(backend.generate, tries=6, sleep=sleeps)(REQUEST)
     assert 20.0 <= sleeps[0] <= 21.0
 
 
@@ -66,7 +66,7 @@ async def test_waits_are_jittered_and_grow() -> None:
     firsts, lasts = [], []
     for _ in range(50):
         backend, sleeps = failing(*[TransientError("x")] * 5), Sleeps()
-        await Retry(backend.generate, attempts=6, sleep=sleeps)(REQUEST)
+        await Retry(backend.generate, tries=6, sleep=sleeps)(REQUEST)
         firsts.append(sleeps[0])
         lasts.append(sleeps[-1])
     assert max(firsts) <= 0.5
