@@ -25,12 +25,12 @@ from harness.report.transcript import change_line, changes_document
 from harness.run.checks import check_splitter
 from harness.run.long_answers import LongAnswers
 from harness.run.models import build_task
-from harness.run.rescoring import SCORES, rescored
+from harness.run.rescoring import rescored
 from harness.run.run_files import run_named
 from harness.store.files import replacing
 from harness.store.index import AttemptIndex
 from harness.store.manifest import package_versions
-from harness.store.run_folder import input_change
+from harness.store.run_folder import SCORES, input_change
 
 CHANGED = 3  # exit code if verdicts changed; an error exits with 1
 FIRST = 10  # number of changes shown without --all

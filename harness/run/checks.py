@@ -1,4 +1,4 @@
-"""Checks a run file against its backend and task, before any call."""
+"""Checks a run file against its backend, its task and its recorded run, before any call."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from harness.analysis.metrics import PASS_RATE
-from harness.config.run_file import RunFile, of_k
+from harness.config.run_file import RunFile, is_below, of_k
 from harness.errors import ConfigError, DataInvalid, Unparseable, nearest
 from harness.ports import (
     CONSTRAINTS,
@@ -22,7 +24,13 @@ from harness.ports import (
     Task,
 )
 from harness.records import Decoding, DecodingConstraint, Origin, Request
-from harness.run.models import FREE, Model
+from harness.run.models import FREE, Model, resolved
+from harness.scoring.checks import JUDGE
+from harness.store.json_lines import lines
+from harness.store.run_folder import SCORES, Differences
+
+if TYPE_CHECKING:
+    from harness.run.job import Job
 
 logger = logging.getLogger("harness")
 
@@ -189,3 +197,63 @@ def _check_valid(constraint: DecodingConstraint) -> None:
         from harness.scoring.patterns import Pattern
 
         Pattern(constraint.regex, "decoding.constraint.regex")
+
+
+OF_RULES = ("task.checks", "task.extract", "task.gold", "task.groups")
+"""Keys of the run file that do not change what judges are asked."""
+
+
+def check_changes(job: Job) -> Differences | None:
+    """Check that a run can continue. Return the changes for which `rescore` must be called first.
+
+    The result is None if nothing has changed, or if the run is new.
+
+    Raises:
+        RunConflict: If the run cannot continue with these changes, or only with the option
+            ``rescore``.
+    """
+    if not job.folder.begun():
+        return None
+    found = job.folder.differences(job.run, job.fingerprint, resolved)
+    if not any(found):
+        return None
+    rescorable = is_rescorable(job, found)
+    if rescorable and (job.rescore or is_scored(job)):
+        return found
+    raise found.conflict(job.folder.name, rescorable=rescorable)
+
+
+def is_rescorable(job: Job, found: Differences) -> bool:
+    """Return whether a run can continue with these differences once its answers are scored again.
+
+    The differences must concern only the task, and not its prompt templates. `rescore` checks
+    whether the prompts themselves are the same.
+    """
+    keys, inputs = found.settings.keys(), found.inputs.keys()
+    if inputs & {"prompt_sha256", "template_sha256"}:
+        return False
+    if job.judges:  # their questions must stay the same
+        checks = [_judge_checks(one) for one in found.settings.get("task.checks", ([], []))]
+        other = [key for key in keys if not is_below(key, OF_RULES)]
+        if checks[0] != checks[1] or other or any(one.startswith("dataset") for one in inputs):
+            return False
+    of_task = all(is_below(key, ["task"]) for key in keys)
+    if not of_task or any(is_below(key, ["task.name", "task.shots"]) for key in keys):
+        return False
+    return inputs <= {*job.task.fingerprint(), f"tasks/{job.run.task.name}_sha256"}
+
+
+def _judge_checks(checks: object) -> list[Any]:
+    listed = checks if isinstance(checks, list) else []
+    return [check for check in listed if isinstance(check, Mapping) and JUDGE in check]
+
+
+def is_scored(job: Job) -> bool:
+    """Return whether `harness score` has scored all of a run's attempts with the job's task."""
+    from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
+
+    header = next((text for _, text in lines(job.folder.path / SCORES)), b"{}")
+    found = msgspec.json.decode(header, type=dict[str, Any]).get("header", {})
+    recorded = AttemptIndex(job.folder.attempts, judges=False)
+    scored = found.get("fingerprint"), found.get("attempts_bytes")
+    return scored == (dict(job.task.fingerprint()), recorded.size)

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import gc
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,11 +21,11 @@ from harness.plugins import kind
 from harness.ports import Fingerprinted, Measured, Observer, Task
 from harness.records import Attempt, Instance, ObservedRun, Outcome
 from harness.run import models
-from harness.run.checks import check_splitter, check_supported
+from harness.run.checks import check_changes, check_splitter, check_supported
 from harness.run.heartbeat import Heartbeat
 from harness.run.long_answers import LongAnswers
 from harness.run.observing import Observation, build_observers
-from harness.run.plan import HeldInstances, OwedSample, RunPlan, run_instances
+from harness.run.plan import HeldInstances, OwedSample, RunPlan, Work, run_instances
 from harness.run.pool import Ending, Listener, Tally, Verdicts, rare_collections, work_off
 from harness.run.run_files import with_own_rows
 from harness.run.samples import Samples
@@ -34,7 +34,7 @@ from harness.store.aggregates import write_aggregates
 from harness.store.files import write_whole
 from harness.store.json_lines import JsonLinesWriter
 from harness.store.manifest import Manifest
-from harness.store.run_folder import JUDGEMENTS, Differences, RunFolder
+from harness.store.run_folder import RunFolder
 from harness.store.runs import run_name
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Job:
         """Return the plan of the unfinished work in this session or, if ``whole``, in the run."""
         index = None
         if self.folder.begun():
-            from harness.store.index import AttemptIndex  # a new run needs no NumPy
+            from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
 
             index = AttemptIndex(self.folder.attempts, judges=False)
         features = self.model.backend.features
@@ -123,6 +123,14 @@ class Job:
             fewer = self.run.model_copy(update={"limit": self.only})
             instances = run_instances(fewer, self.data)
         return RunPlan(self.task, self.run, instances, index, features, self.retried, self.shots)
+
+    def work(self, plan: RunPlan) -> Work:
+        """Return how much work the run is, given the plan of this session."""
+        total, owed = plan.count()
+        if self.only is None:
+            return Work(total, owed)
+        total, left = self.plan(whole=True).count()
+        return Work(total, owed, left - owed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,18 +200,10 @@ def prepare(
     )
     if run.budget.usd is not None:
         models.check_prices(job.models, resources)
-    _changes(job)
+    check_changes(job)
     if shots is not None:
         shots.check(job.instances)
     return job
-
-
-def _changes(job: Job) -> Differences | None:
-    if not job.folder.begun():
-        return None
-    from harness.run.rescoring import changes_to_score  # a new run needs no NumPy
-
-    return changes_to_score(job)
 
 
 def prepare_all(
@@ -262,7 +262,7 @@ async def _execute(job: Job, listener: Listener | None) -> Result:
     ) as session:
         with rare_collections():
             rescored = None
-            if changes := _changes(job):  # again, now that the folder is locked
+            if changes := check_changes(job):  # again, now that the folder is locked
                 from harness.run.rescoring import rescore  # not imported for most runs
 
                 rescored = rescore(job, changes)
@@ -312,10 +312,8 @@ async def _work(
 ) -> tuple[Ending, Tally]:
     """Make the missing judgements, and then finish the unfinished samples."""
     stop, plan = session.stop, job.plan()
-    total, left = (plan if job.only is None else job.plan(whole=True)).count()
-    owed = left if job.only is None else plan.count()[1]
-    later = left - owed  # samples that this session does not work on
-    tally = Tally(owed, total - left, job.run.rounds.max, session.budget)
+    work = job.work(plan)
+    tally = Tally(rounds=job.run.rounds.max, budget=session.budget)
     judging: Judging | None = None
     paraphraser: Paraphraser | None = None
     with contextlib.ExitStack() as stack:
@@ -325,20 +323,18 @@ async def _work(
             from harness.run.judging import Judging
 
             judges = Judges(job.task, job.judges, job.run.panels)
-            judges.register(job.folder)
-            judgements = stack.enter_context(JsonLinesWriter(job.folder.path / JUDGEMENTS))
-            judging = Judging(judges, session.bind, job.folder.attempts, judgements, tally)
-            tally.owed += len(judging.late)
-            tally.already = max(0, total - later - tally.owed)
+            judging = stack.enter_context(Judging.of_run(judges, session, job.folder, tally))
+            work = work._replace(owed=work.owed + len(judging.late))
+        tally.expect(work.owed, work.already)
         if plan.index is not None:
-            from harness.store.calls import read_calls  # a new run needs no NumPy
+            from harness.store.calls import read_calls  # NumPy takes 0.2 s to import
 
             tally.paid_before = read_calls(job.folder.attempts).paid_usd
             if not (judging and judging.decides):
                 tally.record_earlier(plan.index)
         asked = [job.model, *(judge.model for judge in job.judges)]
-        workers = models.worker_count(asked, tally.owed)
-        manifest.plan(total, tally.owed + later)
+        workers = models.worker_count(asked, work.owed)
+        manifest.plan(work.total, work.owed + work.later)
         if job.paraphraser is not None and job.run.polish is not None:
             from harness.run.paraphrase import Paraphraser
 
@@ -357,8 +353,10 @@ async def _work(
                 for source, note in notes.items():
                     session.notices.status(source)(note)
                 if judging is not None:
-                    plan = await _caught_up(job, plan, judging, session, tally, workers)
-                    tally.already = max(-tally.finished, total - later - tally.owed)
+                    plan, before = await judging.caught_up(job, plan, session, workers), plan
+                    if plan is not before:  # new verdicts may change which rounds are missing
+                        work = work._replace(owed=len(judging.late) + plan.count()[1])
+                    tally.expect(work.owed, work.already)
                 model = session.bind(job.model)
                 report = session.notices.status("scoring")
                 long = LongAnswers(job.task, job.run, job.settings, report)
@@ -370,7 +368,7 @@ async def _work(
 
                 await work_off(plan.owed(), finish, workers=workers, stop=stop)
         finally:
-            manifest.left(tally.left + later)
+            manifest.left(tally.left + work.later)
     if tally.failed_judgements:
         session.notices.status("judges")(
             f"{tally.failed_judgements:,} judgements failed; the last error: "
@@ -392,26 +390,6 @@ def _observed(job: Job, manifest: Manifest) -> ObservedRun:
         version=harness.__version__,
         config=job.run.model_dump(mode="json"),
     )
-
-
-async def _caught_up(
-    job: Job, plan: RunPlan, judging: Judging, session: Session, tally: Tally, workers: int
-) -> RunPlan:
-    """Judge attempts that earlier sessions left unjudged, and return the updated plan."""
-    from harness.run.judges import judge_warnings
-    from harness.store.index import AttemptIndex
-
-    for name, text in judge_warnings(job.judges, job.instances):
-        session.notices.status(f"judge {name}")(text)
-    await judging.catch_up(job.data, workers, session.stop)
-    if not judging.decides or plan.index is None:
-        return plan
-    # The new verdicts may change which rounds are missing.
-    index = AttemptIndex(job.folder.attempts)
-    tally.record_earlier(index)
-    plan = replace(plan, index=index)
-    tally.owed = len(judging.late) + plan.count()[1]
-    return plan
 
 
 def _problem(error: BaseException) -> str:

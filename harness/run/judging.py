@@ -8,10 +8,12 @@ judged.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import dataclasses
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 from msgspec.structs import replace
 
@@ -26,10 +28,11 @@ from harness.run.assessment import (
     judged_outcomes,
     reply_outcome,
 )
-from harness.run.judges import JudgeModel, Judges
+from harness.run.judges import JudgeModel, Judges, judge_warnings
 from harness.run.models import Model
+from harness.run.plan import RunPlan
 from harness.run.pool import Tally, work_off
-from harness.run.session import BoundModel
+from harness.run.session import BoundModel, Session
 from harness.scoring.panel import Panel
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
@@ -42,6 +45,10 @@ from harness.store.judgements import (
     text_hash,
     verdict_over,
 )
+from harness.store.run_folder import JUDGEMENTS, RunFolder
+
+if TYPE_CHECKING:
+    from harness.run.job import Job
 
 # An attempt, and the judges that have yet to judge it, each with the number of its answers so far.
 Unjudged = tuple[Instance[Any], Attempt, Mapping[str, int]]
@@ -89,6 +96,16 @@ class Judging:
         self._recorded: JudgementIndex | None = None
         self._unsaved: ReplyUnsaved | None = None
         self.late = OwedJudgements(attempts, self._names, retried)  # left by earlier sessions
+
+    @classmethod
+    @contextlib.contextmanager
+    def of_run(
+        cls, judges: Judges, session: Session, folder: RunFolder, tally: Tally
+    ) -> Iterator[Self]:
+        """Register a run's judges, and open its file of judgements within a ``with`` block."""
+        judges.register(folder)
+        with JsonLinesWriter(folder.path / JUDGEMENTS) as writer:
+            yield cls(judges, session.bind, folder.attempts, writer, tally)
 
     @property
     def decides(self) -> bool:
@@ -169,6 +186,20 @@ class Judging:
                 self._tally.count_call(call.usage, call.cost_usd, cached=call.cached)
         if self._unsaved is not None:
             raise self._unsaved
+
+    async def caught_up(self, job: Job, plan: RunPlan, session: Session, workers: int) -> RunPlan:
+        """Judge attempts that earlier sessions left unjudged. Return the plan with their verdicts.
+
+        It is the same object if no verdict of the plan can have changed.
+        """
+        for name, text in judge_warnings(job.judges, job.instances):
+            session.notices.status(f"judge {name}")(text)
+        await self.catch_up(job.data, workers, session.stop)
+        if not self.decides or plan.index is None:
+            return plan
+        index = AttemptIndex(self._attempts)
+        self._tally.record_earlier(index)
+        return dataclasses.replace(plan, index=index)
 
     async def catch_up(self, instances: Iterable[Instance[Any]], workers: int, stop: Stop) -> int:
         """Judge attempts that earlier sessions left unjudged.

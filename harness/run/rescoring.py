@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,27 +19,20 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from harness.analysis.rescoring import GONE, Rescored, VerdictPair, line
-from harness.config.run_file import is_below
 from harness.errors import DataMissing, RunConflict, option
 from harness.ports import Constraining, Task
 from harness.records import SCHEMA_VERSION, Attempt, Instance, Reply, messages_hash
 from harness.run.assessment import Assessment, feedback
 from harness.run.long_answers import LongAnswers
-from harness.run.models import resolved
 from harness.run.plan import Opening
-from harness.scoring.checks import JUDGE
 from harness.store.files import replacing
 from harness.store.index import AttemptIndex
-from harness.store.json_lines import JsonLinesWriter, lines
+from harness.store.json_lines import JsonLinesWriter
 from harness.store.judgements import Judgement, Register, verdict_over
 from harness.store.run_folder import Differences
 
 if TYPE_CHECKING:
     from harness.run.job import Job
-
-SCORES = "scores.jsonl"  # written by `harness score`
-OF_RULES = ("task.checks", "task.extract", "task.gold", "task.groups")
-"""Keys of the run file that do not change what judges are asked."""
 
 
 def rescored(
@@ -121,56 +114,6 @@ class ScoredAgain(NamedTuple):
         if self.revalued != self.changed:
             changed += f", and scores of {self.revalued:,} answers"
         return f"{scored}: {changed}{later}."
-
-
-def changes_to_score(job: Job) -> Differences | None:
-    """Return the changes that require scoring a run's answers again, or None if there are none.
-
-    Raises:
-        RunConflict: If the run cannot continue with these changes, or only with the option
-            ``rescore``.
-    """
-    found = job.folder.differences(job.run, job.fingerprint, resolved)
-    if not any(found):
-        return None
-    rescorable = is_rescorable(job, found)
-    if rescorable and (job.rescore or is_scored(job)):
-        return found
-    raise found.conflict(job.folder.name, rescorable=rescorable)
-
-
-def is_rescorable(job: Job, found: Differences) -> bool:
-    """Return whether a run can continue with these differences once its answers are scored again.
-
-    The differences must concern only the task, and not its prompt templates. `rescore` checks
-    whether the prompts themselves are the same.
-    """
-    keys, inputs = found.settings.keys(), found.inputs.keys()
-    if inputs & {"prompt_sha256", "template_sha256"}:
-        return False
-    if job.judges:  # their questions must stay the same
-        checks = [_judge_checks(one) for one in found.settings.get("task.checks", ([], []))]
-        other = [key for key in keys if not is_below(key, OF_RULES)]
-        if checks[0] != checks[1] or other or any(one.startswith("dataset") for one in inputs):
-            return False
-    of_task = all(is_below(key, ["task"]) for key in keys)
-    if not of_task or any(is_below(key, ["task.name", "task.shots"]) for key in keys):
-        return False
-    return inputs <= {*job.task.fingerprint(), f"tasks/{job.run.task.name}_sha256"}
-
-
-def _judge_checks(checks: object) -> list[Any]:
-    listed = checks if isinstance(checks, list) else []
-    return [check for check in listed if isinstance(check, Mapping) and JUDGE in check]
-
-
-def is_scored(job: Job) -> bool:
-    """Return whether `harness score` has scored all of a run's attempts with the job's task."""
-    header = next((text for _, text in lines(job.folder.path / SCORES)), b"{}")
-    found = msgspec.json.decode(header, type=dict[str, Any]).get("header", {})
-    recorded = AttemptIndex(job.folder.attempts, judges=False)
-    scored = found.get("fingerprint"), found.get("attempts_bytes")
-    return scored == (dict(job.task.fingerprint()), recorded.size)
 
 
 def rescore(job: Job, found: Differences) -> ScoredAgain:

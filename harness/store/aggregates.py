@@ -36,7 +36,7 @@ def write_aggregates(attempts: Path, task: Task[object]) -> None:
     """
     if not isinstance(task, Aggregating):
         return
-    from harness.store.index import AttemptIndex  # a new run needs no NumPy
+    from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
 
     index = AttemptIndex(attempts, judges=False)
     order = index.in_order()

@@ -25,6 +25,7 @@ from harness.store.files import RUN_REMEDY, make_folder, write_json, write_whole
 from harness.store.json_lines import UNREADABLE, lines, read_json, reading
 
 ATTEMPTS, JUDGEMENTS, JUDGES = "attempts.jsonl", "judgements.jsonl", "judges.json"
+SCORES = "scores.jsonl"  # written by `harness score`
 SPENDING, PRICES = "spending.json", "prices.json"
 REPORT, ROWS = "report.html", "rows.jsonl"
 LABELS = "labels"  # subfolder for the human labels with which judges were validated
