@@ -28,7 +28,7 @@ from harness.analysis.comparison import ALPHA, Comparison
 from harness.analysis.run_comparison import ComparisonOptions, compare_runs
 from harness.analysis.summary import RunFacts, summarise
 from harness.backends.simulated import SimulatedBackend
-from harness.calls.calls import provider_seed
+from harness.calls.keys import provider_seed
 from harness.config.loading import load
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings

@@ -1,10 +1,10 @@
 """The call stack between a run's workers and a backend, from the top down.
 
-The layers are the cache with single-flight (`calls`), batches (`batch_lane`, with `batch_jobs`),
-calls for several samples (`joint_draws`), the provider's prompt cache (`prompt_cache`), retries,
-the circuit breaker and the startup of local servers (`circuit`), the limits (`concurrency`, with
-`rate_limits`), `claims`, `budget`, `time_limit` and the backend. All layers pass on a `Request`,
-and share the types in `signals`. The cache is `reply_cache`, which uses `database`, `background`
-and the locks in `claims`. Its batches are recorded by `batch_ledger`. `harness.run.session` builds
-each model's stack.
+The layers are the cache with single-flight (`calls`, by `keys`), batches (`batch_lane`, with
+`batch_jobs`), calls for several samples (`joint_draws`), the provider's prompt cache
+(`prompt_cache`), retries, the circuit breaker and the startup of local servers (`circuit`), the
+limits (`concurrency`, with `rate_limits`), `claims`, `budget`, `time_limit` and the backend. All
+layers pass on a `Request`, and share the types in `signals`. The cache is `reply_cache`, which uses
+`database`, `background` and the locks in `claims`. Its batches are recorded by `batch_ledger`.
+`harness.run.session` builds each model's stack.
 """

@@ -4,96 +4,55 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
+from functools import cached_property
 
+from harness.calls.budget import Budgeted
 from harness.calls.claims import ClaimedCalls, PaidElsewhere
-from harness.calls.reply_cache import Payment, StoreBusy
+from harness.calls.reply_cache import Payment, ReplyCache, StoreBusy
 from harness.calls.signals import Ask
 from harness.errors import StoreFailed
-from harness.ports import LOGLIKELIHOODS, Backend, KeyedByRequest
-from harness.records import Call, Reply, Request, content_hash
+from harness.records import Call, Reply, Request
 
 Calls = Callable[[Request], Awaitable[Call]]
 """A complete call stack: takes a worker's request, and returns the call with its reply."""
 
-KEY_VERSION = 1
-"""Part of every key. An increment keeps old replies from being reused when keys change meaning."""
 
+class Unused:
+    """The replies that a run has paid for, but not yet used for an attempt.
 
-def call_key(
-    backend: str, endpoint: str, request: Request, *, by_instance: bool = False, part: str = ""
-) -> str:
-    """Return a call's key (32 hex digits). Calls with equal keys share one reply.
-
-    The key is a hash of everything that a reply depends on.
+    They are in the cache because an earlier session was killed, or because a batch has delivered
+    them before they were needed.
 
     Args:
-        backend: The backend's name.
-        endpoint: The endpoint's URL.
-        request: The request.
-        by_instance: Whether the backend looks up its answers by instance. The key then includes
-            the request's origin.
-        part: What the backend itself adds to the key (`KeyedByRequest`).
+        replies: The cache.
+        run: Id of the run.
+        used: Returns the keys of the replies that earlier sessions have used. None if this is
+            unknown: all replies of earlier sessions then count as used.
     """
-    parts: tuple[object, ...] = (
-        KEY_VERSION,
-        backend,
-        endpoint,
-        request.model,
-        request.messages,
-        request.decoding.given(),  # a field added later changes no key unless it is set
-        request.seed,
-        request.sample,
-        request.origin if by_instance else None,
-    )
-    # Added only if set, so that replies cached by earlier versions keep their keys.
-    if request.loglikelihoods:
-        parts = (*parts, LOGLIKELIHOODS, request.window)
-    if part:
-        return content_hash((*parts, request.redraw, part))
-    return content_hash((*parts, request.redraw) if request.redraw else parts)
 
+    def __init__(
+        self, replies: ReplyCache, run: str, used: Callable[[], set[str]] | None = None
+    ) -> None:
+        self._replies, self._run, self._read = replies, run, used or set
+        self._since = time.time() if used is None else 0.0
 
-def backend_key(name: str, backend: Backend) -> Callable[..., str]:
-    """Return a function that computes `call_key` for a backend's requests.
+    @cached_property
+    def _used(self) -> set[str]:
+        return self._read()
 
-    It takes the request and, optionally, ``by_instance``.
-    """
-    if not isinstance(backend, KeyedByRequest):
-        return partial(call_key, name, backend.endpoint)
+    def take(self, key: str) -> bool:
+        """Return whether the run has paid for a reply without using it, and mark it as used."""
+        if key in self._used or not self._replies.was_paid(key, self._run, self._since):
+            return False
+        self._used.add(key)
+        return True
 
-    def key(request: Request, *, by_instance: bool = False) -> str:
-        part = backend.key_part(request)
-        return call_key(name, backend.endpoint, request, by_instance=by_instance, part=part)
-
-    return key
-
-
-def provider_seed(
-    run_seed: int, prompt: str, sample: int, redraw: int = 0, instance: str | None = None
-) -> int:
-    """Return the seed to send with a request, which depends only on the arguments.
-
-    Without ``instance``, it has 31 bits, and instances that share a prompt share the seed and
-    therefore the call. With ``instance`` (an instance's id), each instance gets its own seed, of 53
-    bits: few enough for any JSON parser, and enough to make collisions among a million samples
-    unlikely.
-
-    Args:
-        run_seed: The run's seed.
-        prompt: The hash of the request's messages.
-        sample: The number of the sample.
-        redraw: How many earlier answers to the same request were discarded to draw a new one.
-        instance: An instance's id, or None to share the seed.
-    """
-    name = f"{run_seed}/{sample}/{prompt}" + (f"/{redraw}" if redraw else "")
-    size, spare = (4, 1) if instance is None else (8, 11)
-    name = name if instance is None else f"{name}/{instance}"
-    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=size).digest(), "big") >> spare
+    def use(self, key: str) -> None:
+        """Mark a reply that was just paid for as used."""
+        self._used.add(key)
 
 
 class ReplyUnsaved(StoreFailed):
@@ -105,7 +64,7 @@ class ReplyUnsaved(StoreFailed):
 
 
 @dataclass(eq=False)
-class PaidCalls:
+class CachedCalls:
     """The top layer for backends whose replies are cached, including local models.
 
     It takes a call's reply from the cache, or makes the call and saves its reply.
@@ -115,11 +74,8 @@ class PaidCalls:
         claim: The claim layer among these layers.
         backend: The backend's name, recorded with each reply.
         run: Id of the run, recorded with each reply as its payer.
-        was_paid: Takes a key, and returns whether this run has paid for the reply without using
-            it for an attempt. Set it to None if that is never the case.
-        used: Called with the key of each reply that this run has just paid for and uses.
-        pays: Returns the payment to record with a reply, or None without a budget.
-        settle: Called when a reply and its payment are committed, or the commit has failed.
+        unused: The replies that the run has paid for, but not used. None if it has none.
+        budgeted: The budget layer among these layers, or None without a budget.
     """
 
     ask: Ask
@@ -127,10 +83,8 @@ class PaidCalls:
     _: KW_ONLY
     backend: str
     run: str = ""
-    was_paid: Callable[[str], bool] | None = None
-    used: Callable[[str], None] = lambda key: None
-    pays: Callable[[Request, Reply], Payment | None] = lambda request, reply: None
-    settle: Callable[[Request, Reply], None] = lambda request, reply: None
+    unused: Unused | None = None
+    budgeted: Budgeted | None = None
 
     async def __call__(self, request: Request) -> Call:
         """Return the call. Its reply may come from the cache or an identical call in flight.
@@ -172,7 +126,7 @@ class PaidCalls:
 
     def _cached(self, key: str, reply: Reply) -> Call:
         now = time.time()
-        return Call(key, reply, not (self.was_paid and self.was_paid(key)), now, now)
+        return Call(key, reply, not (self.unused and self.unused.take(key)), now, now)
 
     async def _made(self, key: str, request: Request) -> Call:
         """Make a call and save its reply, unless another process has paid for it meanwhile."""
@@ -188,12 +142,15 @@ class PaidCalls:
                     found = paid.reply or await self.claim.wait(key)
                 if found is not None:
                     return self._cached(key, found)
-            payment = self.pays(request, reply)
+            payment = None
+            if self.budgeted is not None and not reply.batch:  # batches record their payments
+                payment = Payment(self.run, self.budgeted.cost(request, reply))
             if reply.is_answer:
                 call = Call(key, reply, False, started, time.time())
                 saving = replies.put(key, reply, self.backend, request.model, payment, self.run)
                 self.claim.hand_over(key)
-                self.used(key)
+                if self.unused is not None:
+                    self.unused.use(key)
         finally:
             self.claim.release(key)
         if saving is None:
@@ -205,7 +162,8 @@ class PaidCalls:
                 saving = replies.charge(bytes.fromhex(own), payment)
         try:
             if saving is not None:
-                saving.add_done_callback(lambda _: self.settle(request, reply))
+                if (budgeted := self.budgeted) is not None:
+                    saving.add_done_callback(lambda _: budgeted.settle(request, reply))
                 await saving  # continues in spite of a Ctrl-C
         except StoreFailed as error:
             raise ReplyUnsaved(error, call) from None
@@ -213,7 +171,7 @@ class PaidCalls:
 
 
 @dataclass(eq=False)
-class FreeCalls:
+class UncachedCalls:
     """The top layer for recorded and simulated answers, which are neither cached nor paid for."""
 
     ask: Ask

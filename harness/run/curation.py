@@ -24,7 +24,7 @@ from harness.builders.wildifeval.asking import (
 )
 from harness.builders.wildifeval.pipeline import StageEstimate, estimate
 from harness.calls.budget import Budget
-from harness.calls.calls import provider_seed
+from harness.calls.keys import provider_seed
 from harness.calls.signals import Notices, Stop, Stopping
 from harness.config.curation import Curation, StageName
 from harness.config.settings import Settings

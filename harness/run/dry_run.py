@@ -10,8 +10,8 @@ from math import inf
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from harness.analysis.rescoring import first_reason
-from harness.calls.calls import backend_key
 from harness.calls.database import LOCKED_S
+from harness.calls.keys import backend_key
 from harness.calls.prompt_cache import SharedBeginnings
 from harness.ports import Batched, CachesPrompts, Targeted
 from harness.records import Instance, Message, Question, Reply, Request, Usage, messages_hash

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec import structs
 
-from harness.calls.calls import provider_seed
+from harness.calls.keys import provider_seed
 from harness.config.run_file import RunFile
 from harness.config.sections import MOST
 from harness.errors import ConfigError

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import partial
 from math import fsum
 from pathlib import Path
 from typing import Literal
@@ -19,12 +18,13 @@ from harness.calls.batch_jobs import BatchJobs
 from harness.calls.batch_lane import BatchLane
 from harness.calls.batch_ledger import BatchLedger, batched_calls
 from harness.calls.budget import Budget, Budgeted
-from harness.calls.calls import Calls, FreeCalls, PaidCalls, backend_key
+from harness.calls.calls import CachedCalls, Calls, UncachedCalls, Unused
 from harness.calls.circuit import Circuit, Retry, Startup
 from harness.calls.claims import ClaimedCalls
 from harness.calls.concurrency import START, ConcurrencyLimiter
 from harness.calls.database import SESSION
 from harness.calls.joint_draws import JointDraws
+from harness.calls.keys import backend_key
 from harness.calls.prompt_cache import PromptCaching
 from harness.calls.reply_cache import Payment, ReplyCache, encoded
 from harness.calls.signals import Ask, Load, Notices, Report, Stop
@@ -47,38 +47,6 @@ class BoundModel:
 
     model: Model
     call: Calls
-
-
-class Unused:
-    """The replies that a run has paid for, but not yet used for an attempt.
-
-    They are in the cache because an earlier session was killed, or because a batch has delivered
-    them before they were needed.
-    """
-
-    def __init__(self, replies: ReplyCache, run_id: str, folder: RunFolder | None) -> None:
-        self._replies, self._run_id, self._folder = replies, run_id, folder
-        # What earlier sessions have used is known only from a run's folder.
-        self._since = time.time() if folder is None else 0.0
-
-    @cached_property
-    def _used(self) -> set[str]:
-        if self._folder is None or not self._folder.begun():
-            return set()
-        from harness.store.calls import read_paid
-
-        return read_paid(self._folder.attempts)
-
-    def take(self, key: str) -> bool:
-        """Return whether the run has paid for a reply without using it, and mark it as used."""
-        if key in self._used or not self._replies.was_paid(key, self._run_id, self._since):
-            return False
-        self._used.add(key)
-        return True
-
-    def use(self, key: str) -> None:
-        """Mark a reply that was just paid for as used."""
-        self._used.add(key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +117,8 @@ async def open_session(
         if any(model.backend.cacheable for model in models):
             replies = stack.enter_context(open_cache(settings, notices.status("cache")))
             replies.check_room()
-            unused = Unused(replies, run_id, folder)
+            used = None if folder is None else partial(_used_calls, folder)
+            unused = Unused(replies, run_id, used)
             if usd is not None:
                 session = uuid4().hex
                 own = await _paid(folder, replies, run_id)
@@ -193,6 +162,14 @@ async def _close_lanes(lanes: Sequence[BatchLane]) -> None:
         await lane.aclose()
 
 
+def _used_calls(folder: RunFolder) -> set[str]:
+    if not folder.begun():
+        return set()
+    from harness.store.calls import read_paid  # NumPy takes 0.2 s to import
+
+    return read_paid(folder.attempts)
+
+
 def _in_batches(replies: ReplyCache, run_id: str) -> float:
     return fsum(call.usd for call in batched_calls(replies, "run = ?", run_id))
 
@@ -231,7 +208,7 @@ def _call_stack(model: Model, session: Session) -> Calls:
     them), joint draws (if several samples are drawn with one call), prompt caching (if the backend
     does it), retry, circuit, startup (if the backend starts a server), limiter, claim, budget (if
     the run has one and the model has a price), time limit. Simulated and recorded models have no
-    cache, claim or budget (`FreeCalls`). Local models, which cost no money, have a cache and
+    cache, claim or budget (`UncachedCalls`). Local models, which cost no money, have a cache and
     claims.
     """
     limits, stop, backend, price = model.limits, session.stop, model.backend, model.price
@@ -293,25 +270,17 @@ def _call_stack(model: Model, session: Session) -> Calls:
 
     top: Ask = retry
     if claim is None:
-        return FreeCalls(ask, partial(key, by_instance="by_instance" in backend.features))
+        return UncachedCalls(ask, partial(key, by_instance="by_instance" in backend.features))
 
-    def pays(request: Request, reply: Reply) -> Payment | None:
-        if budgeted is None or reply.batch:  # the lane has recorded the payment for a batch
-            return None
-        return Payment(session.run_id, budgeted.cost(request, reply))
-
-    unused = session.unused or Unused(claim.replies, session.run_id, None)
     if ledger is not None:
         top = _lane(model, session, retry, ledger, key, budgeted is not None)
-    return PaidCalls(
+    return CachedCalls(
         ask,
         claim,
         backend=name,
         run=session.run_id,
-        was_paid=unused.take,
-        used=unused.use,
-        pays=pays,
-        settle=budgeted.settle if budgeted else lambda request, reply: None,
+        unused=session.unused,
+        budgeted=budgeted,
     )
 
 

@@ -16,7 +16,7 @@ from harness.backends.openai import COMPATIBLE, PRESETS, OpenAIBackend
 from harness.backends.openai_completions import OpenAICompletionsBackend
 from harness.backends.replay import ReplayBackend
 from harness.backends.simulated import SimulatedBackend
-from harness.calls.calls import call_key
+from harness.calls.keys import call_key
 from harness.mock import Answer, MockServer
 from harness.ports import CONSTRAINTS
 from harness.records import (

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from harness.backends._loglikelihoods import read, total, windows
 from harness.backends.openai_completions import OpenAICompletionsBackend
 from harness.calls.budget import bounds
-from harness.calls.calls import call_key
+from harness.calls.keys import call_key
 from harness.errors import RequestRejected
 from harness.mock import MockServer
 from harness.mock.likelihoods import END, scored, tokenise

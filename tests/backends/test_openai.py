@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from harness.backends._bodies import Dialect
 from harness.backends.openai import COMPATIBLE, PRESETS, OpenAIBackend, chosen
 from harness.backends.openai_completions import OpenAICompletionsBackend
-from harness.calls.calls import backend_key, call_key
+from harness.calls.keys import backend_key, call_key
 from harness.errors import (
     CallError,
     ConfigError,

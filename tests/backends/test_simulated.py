@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.backends.simulated import WRONG_ANSWER, SimulatedBackend
-from harness.calls.calls import provider_seed
+from harness.calls.keys import provider_seed
 from harness.errors import ConfigError
 from harness.plugins import kind
 from harness.records import Decoding, Message, Origin, Request, messages_hash

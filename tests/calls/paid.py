@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from harness.calls.calls import PaidCalls, call_key
+from harness.calls.calls import CachedCalls
 from harness.calls.claims import ClaimedCalls
+from harness.calls.keys import call_key
 from harness.calls.reply_cache import ReplyCache
 from harness.calls.signals import Ask
 
@@ -20,7 +21,7 @@ def paid_calls(
     between: Callable[[Ask], Ask] = lambda ask: ask,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     **more: Any,
-) -> PaidCalls:
+) -> CachedCalls:
     """A call stack of cache, the layers between, claim and `ask`."""
     claim = ClaimedCalls(ask, replies, partial(call_key, "scripted", ""), sleep)
-    return PaidCalls(between(claim), claim, backend="scripted", **more)
+    return CachedCalls(between(claim), claim, backend="scripted", **more)

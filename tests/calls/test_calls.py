@@ -6,8 +6,11 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from harness.calls.calls import FreeCalls, PaidCalls, ReplyUnsaved, call_key
+from harness.calls.budget import Budget, Budgeted
+from harness.calls.calls import CachedCalls, ReplyUnsaved, UncachedCalls
+from harness.calls.keys import call_key
 from harness.calls.reply_cache import Payment, ReplyCache
 from harness.calls.signals import Stop, Stopping
 from harness.errors import RequestRejected
@@ -28,7 +31,7 @@ def replies(tmp_path: Path) -> Iterator[ReplyCache]:
         yield file
 
 
-def paid(backend: Scripted, replies: ReplyCache) -> PaidCalls:
+def paid(backend: Scripted, replies: ReplyCache) -> CachedCalls:
     return paid_calls(backend.generate, replies)
 
 
@@ -134,19 +137,23 @@ async def test_a_reply_that_cannot_be_kept_is_handed_over_with_the_error(
     assert not (await paid(Scripted(), replies)(request())).cached, "it holds no claim any more"
 
 
-def priced(request: Request, reply: Reply) -> Payment:
-    return Payment(f"run of {request.model}", 0.5)
-
-
 async def test_each_paid_reply_is_booked_and_those_from_the_cache_are_not(
     replies: ReplyCache,
 ) -> None:
     backend = Scripted(lambda request: "" if request.sample == 2 else "2")
-    calls = paid_calls(backend.generate, replies, pays=priced)
+    budgeted = Budgeted(
+        backend.generate,
+        Budget(10.0, 0.0, Stop()),
+        most=lambda read, written: 0.5,
+        cost_of=lambda usage, tier: 0.5,
+        charge=lambda usd: replies.charge("failed", Payment("run", usd)),
+    )
+    calls = paid_calls(budgeted, replies, run="run", budgeted=budgeted)
     for _ in range(2):
         for sample in range(3):
-            await calls(request(sample=sample))
-    assert spent(replies, ["run of m"]) == 0.5 * 4, "the empty answer was paid twice"
+            await calls(replace(request(sample=sample), decoding=Decoding(max_tokens=9)))
+    assert spent(replies, ["run"]) == 0.5 * 4, "the empty answer was paid twice"
+    assert budgeted.budget.spent == 0.5 * 4
 
 
 async def test_two_stacks_in_one_process_pay_once(replies: ReplyCache) -> None:
@@ -225,8 +232,10 @@ async def test_the_user_hears_of_a_long_wait_and_of_its_end(tmp_path: Path) -> N
 
 async def test_free_calls_share_an_id_by_prompt_or_by_instance() -> None:
     backend = Scripted()
-    by_prompt = FreeCalls(backend.generate, partial(call_key, "scripted", ""))
-    by_instance = FreeCalls(backend.generate, partial(call_key, "scripted", "", by_instance=True))
+    by_prompt = UncachedCalls(backend.generate, partial(call_key, "scripted", ""))
+    by_instance = UncachedCalls(
+        backend.generate, partial(call_key, "scripted", "", by_instance=True)
+    )
     one, two = request(instance="a"), request(instance="b")
     assert (await by_prompt(one)).id == (await by_prompt(two)).id
     assert (await by_instance(one)).id != (await by_instance(two)).id

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from harness.calls.budget import Budget, Budgeted, bounds
-from harness.calls.calls import call_key
 from harness.calls.joint_draws import JointDraws, divided
+from harness.calls.keys import call_key
 from harness.calls.rate_limits import RateLimits
 from harness.calls.reply_cache import Payment, ReplyCache
 from harness.calls.signals import Stop, Stopping
@@ -126,8 +126,8 @@ async def test_each_sample_is_cached_and_paid_for_under_its_own_key(tmp_path: Pa
             budgeted,
             replies,
             between=lambda ask: JointDraws(ask, 4),
-            pays=lambda request, reply: Payment("run", budgeted.cost(request, reply)),
-            settle=budgeted.settle,
+            run="run",
+            budgeted=budgeted,
         )
         # One of them is there already, and another process is paying for the next.
         key = partial(call_key, "scripted", "")

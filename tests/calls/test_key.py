@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from harness.calls.calls import call_key, provider_seed
+from harness.calls.keys import call_key, provider_seed
 from harness.records import Decoding, Message, Origin, Request, messages_hash
 
 REQUEST = Request(

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.calls.calls import Calls, FreeCalls, ReplyUnsaved, call_key
+from harness.calls.calls import Calls, ReplyUnsaved, UncachedCalls
+from harness.calls.keys import call_key
 from harness.calls.reply_cache import ReplyCache
 from harness.calls.signals import Stop
 from harness.errors import FatalCallError, RequestRejected, StoreFailed
@@ -156,7 +157,7 @@ async def test_other_errors_stop_the_run_once_calls_in_flight_are_written(
         return Reply("x", "stop")
 
     setting = Setting(tmp_path, Sums(50))
-    calls = FreeCalls(slow_but_one, partial(call_key, "scripted", ""))
+    calls = UncachedCalls(slow_but_one, partial(call_key, "scripted", ""))
     with pytest.raises(type(error)):
         await setting.run(Scripted(), workers=4, calls=calls)
     assert set(setting.attempts()) == {(f"sum/{n}", 0, 1) for n in (0, 1)}

@@ -7,8 +7,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.calls.calls import Calls, FreeCalls, call_key
+from harness.calls.calls import Calls, UncachedCalls
 from harness.calls.concurrency import ConcurrencyLimiter
+from harness.calls.keys import call_key
 from harness.calls.rate_limits import RateLimits
 from harness.calls.signals import Stop
 from harness.calls.time_limit import Timed
@@ -41,7 +42,7 @@ def bound(
     section = ModelSection(backend="scripted", name=name)
     model = Model(section, backend, LimitsSection(concurrency=slots), rates, price)
     limiter = ConcurrencyLimiter(Timed(backend, 10), stop, most=slots, rates=rates)
-    free = FreeCalls(limiter, partial(call_key, "scripted", ""))
+    free = UncachedCalls(limiter, partial(call_key, "scripted", ""))
     return BoundModel(model, calls or free)
 
 

@@ -1,0 +1,85 @@
+"""The keys of calls, and the seeds sent with them. Calls with one key share a reply."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import partial
+
+from harness.ports import LOGLIKELIHOODS, Backend, KeyedByRequest
+from harness.records import Request, content_hash
+
+KEY_VERSION = 1
+"""Part of every key. An increment keeps old replies from being reused when keys change meaning."""
+
+
+def call_key(
+    backend: str, endpoint: str, request: Request, *, by_instance: bool = False, part: str = ""
+) -> str:
+    """Return a call's key (32 hex digits). Calls with equal keys share one reply.
+
+    The key is a hash of everything that a reply depends on.
+
+    Args:
+        backend: The backend's name.
+        endpoint: The endpoint's URL.
+        request: The request.
+        by_instance: Whether the backend looks up its answers by instance. The key then includes
+            the request's origin.
+        part: What the backend itself adds to the key (`KeyedByRequest`).
+    """
+    parts: tuple[object, ...] = (
+        KEY_VERSION,
+        backend,
+        endpoint,
+        request.model,
+        request.messages,
+        request.decoding.given(),  # a field added later changes no key unless it is set
+        request.seed,
+        request.sample,
+        request.origin if by_instance else None,
+    )
+    # Added only if set, so that replies cached by earlier versions keep their keys.
+    if request.loglikelihoods:
+        parts = (*parts, LOGLIKELIHOODS, request.window)
+    if part:
+        return content_hash((*parts, request.redraw, part))
+    return content_hash((*parts, request.redraw) if request.redraw else parts)
+
+
+def backend_key(name: str, backend: Backend) -> Callable[..., str]:
+    """Return a function that computes `call_key` for a backend's requests.
+
+    It takes the request and, optionally, ``by_instance``.
+    """
+    if not isinstance(backend, KeyedByRequest):
+        return partial(call_key, name, backend.endpoint)
+
+    def key(request: Request, *, by_instance: bool = False) -> str:
+        part = backend.key_part(request)
+        return call_key(name, backend.endpoint, request, by_instance=by_instance, part=part)
+
+    return key
+
+
+def provider_seed(
+    run_seed: int, prompt: str, sample: int, redraw: int = 0, instance: str | None = None
+) -> int:
+    """Return the seed to send with a request, which depends only on the arguments.
+
+    Without ``instance``, it has 31 bits, and instances that share a prompt share the seed and
+    therefore the call. With ``instance`` (an instance's id), each instance gets its own seed, of 53
+    bits: few enough for any JSON parser, and enough to make collisions among a million samples
+    unlikely.
+
+    Args:
+        run_seed: The run's seed.
+        prompt: The hash of the request's messages.
+        sample: The number of the sample.
+        redraw: How many earlier answers to the same request were discarded to draw a new one.
+        instance: An instance's id, or None to share the seed.
+    """
+    name = f"{run_seed}/{sample}/{prompt}" + (f"/{redraw}" if redraw else "")
+    size, spare = (4, 1) if instance is None else (8, 11)
+    name = name if instance is None else f"{name}/{instance}"
+    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=size).digest(), "big") >> spare
