@@ -6,5 +6,5 @@ The layers are the cache with single-flight (`calls`, by `keys`), batches (`batc
 limits (`concurrency`, with `rate_limits`), `claims`, `budget`, `time_limit` and the backend. All
 layers pass on a `Request`, and share the types in `signals`. The cache is `reply_cache`, which uses
 `database`, `background` and the locks in `claims`. Its batches are recorded by `batch_ledger`.
-`harness.run.session` builds each model's stack.
+`harness.run.call_stack` builds each model's stack.
 """

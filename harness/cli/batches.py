@@ -65,7 +65,7 @@ def cancel(batch: str, force: bool = False) -> None:
 
 
 def _cache() -> ReplyCache:
-    from harness.run.session import open_cache  # not needed for --help
+    from harness.run.replies import open_cache
 
     return open_cache(Settings(), lambda text: say(text) if text else None)
 

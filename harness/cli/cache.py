@@ -30,7 +30,7 @@ from harness.config.settings import Settings
 from harness.errors import ConfigError, StoreFailed, UserError
 from harness.report.listings import CachedReplies, cache_table
 from harness.report.text import date_text, size_text
-from harness.run.session import replies_path
+from harness.run.replies import replies_path
 
 cache = VerbGroup("cache")
 

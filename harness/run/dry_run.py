@@ -18,7 +18,7 @@ from harness.records import Instance, Message, Question, Reply, Request, Usage, 
 from harness.run.assessment import assess, judged_outcomes, reply_outcome
 from harness.run.job import Job
 from harness.run.plan import RunPlan
-from harness.run.session import open_cache, replies_path
+from harness.run.replies import open_cache, replies_path
 
 if TYPE_CHECKING:
     from harness.config.settings import Settings

@@ -28,11 +28,12 @@ from harness.run.assessment import (
     judged_outcomes,
     reply_outcome,
 )
+from harness.run.call_stack import BoundModel
 from harness.run.judges import JudgeModel, Judges, judge_warnings
 from harness.run.models import Model
 from harness.run.plan import RunPlan
 from harness.run.pool import Tally, work_off
-from harness.run.session import BoundModel, Session
+from harness.run.session import Session
 from harness.scoring.panel import Panel
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter

@@ -31,10 +31,10 @@ from harness.records import (
     messages_hash,
 )
 from harness.run.assessment import AnswerVerdict, Assessment, assess, feedback, refuses_constraint
+from harness.run.call_stack import BoundModel
 from harness.run.long_answers import LONG, LongAnswers
 from harness.run.plan import OwedSample, RunPlan
 from harness.run.pool import Verdicts
-from harness.run.session import BoundModel
 
 if TYPE_CHECKING:
     from harness.run.judging import Judging  # not imported for a run without judges

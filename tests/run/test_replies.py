@@ -10,7 +10,7 @@ import msgspec
 from harness.config.settings import Settings
 from harness.mock import MockServer
 from harness.records import Reply
-from harness.run.session import open_cache, recorded_replies, replies_path
+from harness.run.replies import open_cache, recorded_replies, replies_path
 from tests.cli.command import ROOT, harness
 
 QUICK = ROOT / "configs" / "openai_compatible_collie.yaml"

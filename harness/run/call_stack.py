@@ -1,0 +1,177 @@
+"""Builds a model's call stack: the layers of `harness.calls` between workers and a backend."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from harness.calls.batch_jobs import BatchJobs
+from harness.calls.batch_lane import BatchLane
+from harness.calls.batch_ledger import BatchLedger
+from harness.calls.budget import Budgeted
+from harness.calls.calls import CachedCalls, Calls, UncachedCalls
+from harness.calls.circuit import Circuit, Retry, Startup
+from harness.calls.claims import ClaimedCalls
+from harness.calls.concurrency import START, ConcurrencyLimiter
+from harness.calls.joint_draws import JointDraws
+from harness.calls.keys import backend_key
+from harness.calls.prompt_cache import PromptCaching
+from harness.calls.reply_cache import Payment, ReplyCache
+from harness.calls.signals import Ask, Load
+from harness.calls.time_limit import Timed
+from harness.config.sections import BatchSection
+from harness.errors import keys_of
+from harness.ports import Batched, CachesPrompts, PreferredConcurrency, Startable
+from harness.records import Reply, Request, Usage
+from harness.run.models import FREE, Model
+
+if TYPE_CHECKING:
+    from harness.run.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class BoundModel:
+    """A model and its call stack: cache, retries, budget and limits."""
+
+    model: Model
+    call: Calls
+
+
+def call_stack(model: Model, session: Session) -> Calls:
+    """Build the call stack between the workers and a model's backend.
+
+    A request passes through these layers, from the top down: cache, batches (if the provider has
+    them), joint draws (if several samples are drawn with one call), prompt caching (if the backend
+    does it), retry, circuit, startup (if the backend starts a server), limiter, claim, budget (if
+    the run has one and the model has a price), time limit. Simulated and recorded models have no
+    cache, claim or budget (`UncachedCalls`). Local models, which cost no money, have a cache and
+    claims.
+    """
+    limits, stop, backend, price = model.limits, session.stop, model.backend, model.price
+    name, replies, budget = model.section.backend, session.replies, session.budget
+    source = model.section.name or name
+    status = session.notices.status(source)
+    key = backend_key(name, backend)
+    asking: Ask = Timed(backend, limits.timeout_s)
+    claim = budgeted = ledger = None
+    if backend.cacheable and replies is not None:
+        if budget is not None and price not in (None, FREE):
+
+            def charge(usd: float) -> asyncio.Future[None]:
+                return replies.charge(uuid4().hex, Payment(session.run_id, usd))
+
+            # The provider may answer in the standard tier instead of the one asked for.
+            prices = [price, price.tier(model.tier) or price]
+
+            def most(read: int, written: int) -> float:
+                return max(one.most(read, written) for one in prices)
+
+            def cost(usage: Usage, tier: str | None) -> float | None:
+                return None if (of_tier := price.tier(tier)) is None else of_tier.cost(usage)
+
+            asking = budgeted = Budgeted(asking, budget, most=most, cost_of=cost, charge=charge)
+        asking = claim = ClaimedCalls(asking, replies, key, stop.sleep)
+        if ledger := _ledger(model, replies):
+            claim.in_batch = lambda key: ledger.tag(key) is not None
+    limiter = ConcurrencyLimiter(
+        asking,
+        stop,
+        most=limits.concurrency,
+        rates=model.rates,
+        # Our own server queues what it cannot process yet, and refuses no call.
+        start=backend.preferred_concurrency if isinstance(backend, PreferredConcurrency) else START,
+        status=session.notices.status(f"{source}, limits"),
+    )
+    session.limiters.append(limiter)
+    session.notices.loads[model.where] = lambda: limiter.load
+    circuit = Circuit(
+        Startup(limiter, backend, stop, status) if isinstance(backend, Startable) else limiter,
+        tries=limits.attempts,
+        outage_s=limits.outage_s,
+        sleep=stop.sleep,
+        status=status,
+        opened=limiter.admit_only,
+        restored=limiter.admit_all,
+    )
+    retry: Ask = Retry(circuit, tries=limits.attempts, sleep=stop.sleep)
+    if isinstance(backend, CachesPrompts) and backend.prompt_caching:
+        saved = price.saved if price is not None else lambda usage: 0.0
+        retry = PromptCaching(retry, model.beginnings, saved)
+    if limits.samples_per_call > 1 and limits.batch is None:
+        retry = JointDraws(retry, limits.samples_per_call)
+
+    async def ask(request: Request) -> Reply:
+        with keys_of(model.where):
+            return await top(request)
+
+    top: Ask = retry
+    if claim is None:
+        return UncachedCalls(ask, partial(key, by_instance="by_instance" in backend.features))
+    if ledger is not None:
+        top = _lane(model, session, retry, ledger, key, budgeted is not None)
+    return CachedCalls(
+        ask,
+        claim,
+        backend=name,
+        run=session.run_id,
+        unused=session.unused,
+        budgeted=budgeted,
+    )
+
+
+def _ledger(model: Model, replies: ReplyCache) -> BatchLedger | None:
+    backend = model.backend
+    if not isinstance(backend, Batched) or backend.batch_limits is None:
+        return None
+    return BatchLedger(replies, model.section.backend, backend.endpoint, model.section.name)
+
+
+def _lane(
+    model: Model,
+    session: Session,
+    ask: Ask,
+    ledger: BatchLedger,
+    key: Callable[..., str],
+    priced: bool,
+) -> BatchLane:
+    """Build the layer of a model's batches, and start working on those of earlier sessions."""
+    limits, backend = model.limits, model.backend
+    assert isinstance(backend, Batched)
+    limiter = session.limiters[-1]
+    batching = limits.batch or BatchSection()
+    section = model.section.model_copy(update={"price": model.price})
+    jobs = BatchJobs(
+        backend,
+        ledger,
+        batching,
+        run=session.run_id,
+        section=section.model_dump_json(exclude={"limits"}).encode(),
+        price=model.price,
+        budget=session.budget if priced else None,
+        outage_s=limits.outage_s,
+    )
+    lane = BatchLane(
+        ask,
+        jobs,
+        key,
+        session.stop,
+        batching=limits.batch is not None,
+        tries=limits.attempts,
+        busy=session.busy,
+        report=session.notices.status(f"{model.section.name}, batches"),
+        on_settled=session.detach if batching.detach else lambda: None,
+    )
+    session.lanes.append(lane)
+    session.notices.loads[model.where] = lambda: _sum(limiter.load, lane.load)
+    lane.start()
+    return lane
+
+
+def _sum(calls: Load, batches: Load) -> Load:
+    flying, waiting = calls.in_flight + batches.in_flight, calls.waiting + batches.waiting
+    reason = calls.limited_by or batches.limited_by
+    return Load(flying, waiting, calls.failed, calls.rate_limited, reason)
