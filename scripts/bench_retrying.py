@@ -33,7 +33,7 @@ from harness.config.loading import load
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.records import Decoding, Message, Origin, Request
-from harness.run.models import build_task
+from harness.run.resolving import build_task
 from harness.store.calls import NO_CALLS
 from harness.store.columns import AttemptTable, InstanceTable, name_digest
 

@@ -27,7 +27,7 @@ from harness.calls.signals import Notices, Stop
 from harness.cli.console import messages, say
 from harness.errors import HarnessError
 from harness.report.text import inert, inert_text, percent, usd
-from harness.run.pool import Ending, Tally
+from harness.run.progress import Ending, Tally
 from harness.scoring import cut
 
 T = TypeVar("T")

@@ -24,8 +24,8 @@ from harness.records import SCHEMA_VERSION
 from harness.report.transcript import change_line, changes_document
 from harness.run.checks import check_splitter
 from harness.run.long_answers import LongAnswers
-from harness.run.models import build_task
 from harness.run.rescoring import rescored
+from harness.run.resolving import build_task
 from harness.run.run_files import run_named
 from harness.store.files import replacing
 from harness.store.index import AttemptIndex

@@ -1,12 +1,13 @@
 """One run, from its run file to its metrics: the layer that connects tasks, backends and store.
 
-`run_files` reads the run file. `job.prepare` checks it (`checks`) and builds the parts (`models`,
-`shots`, `judges` and the `other_runs` that they read). `job.execute` opens a `session` (lock,
-budget, the cache of `replies`, and each model's `call_stack`) and passes the unfinished samples
-(`plan`) to the worker pool (`pool`), while `heartbeat` writes the progress to ``status.json``.
-`samples` takes each sample through its rounds: the messages (`paraphrase`), the call, the reply's
-assessment by rules (`assessment`, for long replies in `long_answers`) and judges (`judging`), and
-its line in ``attempts.jsonl``, which `observing` reports.
+`run_files` reads the run file, and `resolving` fills in what it names. `job.prepare` checks it
+(`checks`) and builds the parts (`models`, `shots`, `judges` and the `other_runs` that they read).
+`job.execute` opens a `session` (lock, budget, the cache of `replies`, and each model's
+`call_stack`) and passes the unfinished samples (`plan`) to the worker pool (`pool`), while
+`heartbeat` writes the `progress` to ``status.json``. `samples` takes each sample through its
+rounds: the messages (`paraphrase`), the call, the reply's assessment by rules (`assessment`, for
+long replies in `long_answers`) and judges (`judging`), and its line in ``attempts.jsonl``, which
+`observing` reports.
 
 Other commands use `dry_run`, `rescoring`, `later_judge`, `curation` (data from chats), `suite` and
 `reproduction` (run files for several benchmarks, and for a study), and `task_answers` (what a run's

@@ -24,7 +24,8 @@ from harness.ports import (
     Task,
 )
 from harness.records import Decoding, DecodingConstraint, Origin, Request
-from harness.run.models import FREE, Model, resolved
+from harness.run.models import FREE, Model
+from harness.run.resolving import resolved
 from harness.scoring.checks import JUDGE
 from harness.store.json_lines import lines
 from harness.store.run_folder import SCORES, Differences

@@ -40,7 +40,8 @@ from harness.errors import (
 from harness.records import Decoding, Message, Origin, Request, Usage, messages_hash
 from harness.run.assessment import reply_outcome
 from harness.run.models import Model, ModelBuilder, Resources, check_prices, worker_count
-from harness.run.pool import Ending, Tally, work_off
+from harness.run.pool import work_off
+from harness.run.progress import Ending, Tally
 from harness.run.session import Session, open_session
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from types import TracebackType
 from typing import Self
 from uuid import uuid4
 
-from harness.run.pool import Tally
+from harness.run.progress import Tally
 from harness.run.session import Session
 from harness.store.run_folder import RunFolder
 from harness.store.run_status import (

@@ -26,7 +26,9 @@ from harness.run.heartbeat import Heartbeat
 from harness.run.long_answers import LongAnswers
 from harness.run.observing import Observation, build_observers
 from harness.run.plan import HeldInstances, OwedSample, RunPlan, Work, run_instances
-from harness.run.pool import Ending, Listener, Tally, Verdicts, rare_collections, work_off
+from harness.run.pool import rare_collections, work_off
+from harness.run.progress import Ending, Listener, Tally, Verdicts
+from harness.run.resolving import build_task, resolved
 from harness.run.run_files import with_own_rows
 from harness.run.samples import Samples
 from harness.run.session import Session, open_session
@@ -165,12 +167,12 @@ def prepare(
     """
     folder = RunFolder(settings.runs_dir, name)
     resources = resources or models.Resources(settings)
-    run, only = models.resolved(run), None
+    run, only = resolved(run), None
     if folder.begun():
         limit, before = run.limit, folder.read_config().limit
         if limit is not None and (before is None or before > limit):
             run, only = run.model_copy(update={"limit": before}), limit
-    task = models.build_task(run, settings)
+    task = build_task(run, settings)
     data = HeldInstances(task)
     asked = run_instances(run, data)
     builder = models.ModelBuilder(resources, run.limits, folder.servers, task, asked, run.folder)

@@ -32,7 +32,8 @@ from harness.run.call_stack import BoundModel
 from harness.run.judges import JudgeModel, Judges, judge_warnings
 from harness.run.models import Model
 from harness.run.plan import RunPlan
-from harness.run.pool import Tally, work_off
+from harness.run.pool import work_off
+from harness.run.progress import Tally
 from harness.run.session import Session
 from harness.scoring.panel import Panel
 from harness.store.index import AttemptIndex

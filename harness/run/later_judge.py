@@ -25,18 +25,11 @@ from harness.records import Attempt, Instance, Request
 from harness.run.assessment import judged_outcomes
 from harness.run.judges import JudgeModel, Judges, build_judge, check_panels, judge_warnings
 from harness.run.judging import Judging, OwedJudgements
-from harness.run.models import (
-    Model,
-    ModelBuilder,
-    Resources,
-    build_task,
-    check_prices,
-    resolved_judge,
-    worker_count,
-)
+from harness.run.models import Model, ModelBuilder, Resources, check_prices, worker_count
 from harness.run.other_runs import data_difference
 from harness.run.plan import HeldInstances
-from harness.run.pool import Ending, Listener, Tally
+from harness.run.progress import Ending, Listener, Tally
+from harness.run.resolving import build_task, resolved_judge
 from harness.run.session import open_session
 from harness.store.files import write_whole
 from harness.store.index import AttemptIndex

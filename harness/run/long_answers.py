@@ -24,7 +24,7 @@ from harness.errors import HarnessError, UserError
 from harness.ports import Task
 from harness.records import Instance, Reply, Score
 from harness.run.assessment import Assessment, assess, feedback, reply_outcome
-from harness.run.models import build_task
+from harness.run.resolving import build_task
 
 R = TypeVar("R")
 

@@ -1,14 +1,13 @@
-"""Builds the models and the task of a run from the sections of its run file."""
+"""Builds the models of a run from the sections of its run file."""
 
 from __future__ import annotations
 
-import re
 import shlex
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from harness.backends._model_files import Hashes
@@ -16,28 +15,14 @@ from harness.backends._processes import OwnedServers
 from harness.calls.budget import counted
 from harness.calls.prompt_cache import SharedBeginnings
 from harness.calls.rate_limits import LIMIT_KEYS, RateLimits, Unit
-from harness.config.other_tools import model_name
 from harness.config.prices import Price, load_prices
 from harness.config.run_file import RunFile
-from harness.config.sections import (
-    JudgeSection,
-    LimitsSection,
-    ModelSection,
-    SecondModelSection,
-)
+from harness.config.sections import LimitsSection, ModelSection, SecondModelSection
 from harness.config.settings import Settings, secret
 from harness.datasets.folder import DataFolder, read_jsonl
-from harness.errors import ConfigError, keys_of, nearest
+from harness.errors import ConfigError, keys_of
 from harness.plugins import kind
-from harness.ports import (
-    SAMPLES_PER_CALL,
-    Backend,
-    Batched,
-    Fallible,
-    PreferredConcurrency,
-    Task,
-    decides_by_criteria,
-)
+from harness.ports import SAMPLES_PER_CALL, Backend, Batched, Fallible, PreferredConcurrency, Task
 from harness.records import (
     Allowance,
     Call,
@@ -55,8 +40,6 @@ OPTIONAL = ("temperature", "max_tokens")
 # Workers per concurrent call: a worker that backs off or awaits an identical call needs no slot.
 WORKERS_PER_SLOT = 4
 MOST_WORKERS = 50_000  # a call that waits for a batch takes 3.3 KB, without its prompt
-
-S = TypeVar("S", bound=ModelSection)
 
 
 class Resources:
@@ -285,38 +268,6 @@ def _supported_limits(
     return limits.model_copy(update=changes) if changes else limits
 
 
-def named_model(text: str) -> dict[str, Any]:
-    """Return the ``model:`` section for a model named ``BACKEND/NAME`` or ``PRESET/NAME``.
-
-    A backend's name without a model is accepted too, as in ``simulated``. A simulated model can be
-    named by its accuracy, as in ``simulated/0.8``.
-
-    Raises:
-        ConfigError: If the backend or preset is unknown, or a preset lacks a model name.
-    """
-    where, _, name = text.partition("/")
-    backends = kind("backends").names()
-    if where == "simulated" and re.fullmatch(r"0?\.\d+|[01]", name):
-        return {"backend": where, "name": name, "accuracy": float(name)}
-    from harness.backends.openai import PRESETS  # loads an HTTP client
-
-    if where in PRESETS and PRESETS[where].responses_only(name):
-        return {"backend": "openai_responses", "preset": where, "name": name}
-    if where in backends and name:
-        return {"backend": where, "name": name}
-    if where in PRESETS:
-        if not name:
-            raise ConfigError(f"Which model of {where}?", f"Write {where}/NAME.")
-        return {"backend": "openai", "preset": where, "name": name}
-    if where in backends:
-        return {"backend": where, "name": where}
-    remedy = nearest(where, {*backends, *PRESETS})
-    if here := model_name(text):
-        remedy = f"Did you mean {here!r}?"
-    problem = f"There is no backend or preset named {where!r}."
-    raise ConfigError(problem, f"Models are named BACKEND/NAME or PRESET/NAME. {remedy}")
-
-
 def build_models(run: RunFile, builder: ModelBuilder) -> None:
     """Build a run's models, to find errors that need no data, such as a missing API key."""
     builder.build(run.model)
@@ -324,24 +275,6 @@ def build_models(run: RunFile, builder: ModelBuilder) -> None:
         builder.build(run.polish, "polish")
     for judge in run.judges:
         builder.build(judge.model, f"judges.{judge.as_}.model")
-
-
-def refuse_other_address(
-    tree: Mapping[str, Any], where: str, model: str, overrides: Sequence[str]
-) -> None:
-    """Raise ConfigError if replacing the run file's model would send calls to another server.
-
-    ``model`` is the model that the command line names. It is refused if the run file ``tree`` sets
-    the URL of a server, unless ``overrides`` say which URL to use. ``where`` names the run file.
-    """
-    section = tree.get("model")
-    url = section.get("base_url") if isinstance(section, Mapping) else None
-    if url and not any(one.startswith("model.base_url=") for one in overrides):
-        raise ConfigError(
-            f"{where} sends its calls to {url}, and the model {model!r} would be called elsewhere.",
-            "To keep the address: -o model.name=NAME instead of -m. To use the provider's own: "
-            "-o model.base_url=null as well.",
-        )
 
 
 def apply_limits(models: Sequence[Model]) -> None:
@@ -373,67 +306,3 @@ def check_prices(models: Iterable[Model], resources: Resources) -> None:
                 f"{tier!r} is not known.",
                 f"State it in the run file: {model.where}.price.tiers.{tier} (docs/prices.md).",
             )
-
-
-def build_task(
-    run: RunFile,
-    settings: Settings,
-    options: Mapping[str, Any] | None = None,
-    later: Collection[JudgeSection] = (),
-    *,
-    judged: bool = True,
-) -> Task[Any]:
-    """Build the task of a run file.
-
-    ``options`` replace task options of the run file, and ``later`` are judges to be added to its
-    judges. If ``judged`` is false, the task need not support the judges.
-
-    Raises:
-        ConfigError: If the task or an option is invalid, or the task does not support a judge.
-        DataMissing: If the task's data is missing.
-    """
-    judges = {
-        judge.as_: decides_by_criteria(kind("judges").load(judge.name))
-        for judge in (*run.judges, *later)
-    }
-    task: Task[Any] = kind("tasks").build(
-        run.task.name,
-        {**run.task.options, **(options or {})},
-        data=DataFolder(settings.data_dir, run.folder),
-        judges=judges if judged else None,
-        panels={panel.as_: panel.of for panel in run.panels},
-    )
-    return task
-
-
-def resolved(run: RunFile) -> RunFile:
-    """Return the run file with the defaults of its plug-ins' options filled in."""
-    task = partial(_options, "tasks", run.task.name)
-    shots = run.task.shots
-    if shots.source:
-        given = task({**run.task.options, **shots.source})
-        shots = shots.model_copy(update={"source": {key: given[key] for key in shots.source}})
-    return run.model_copy(
-        update={
-            "task": run.task.with_options(task(run.task.options), shots=shots),
-            "model": _resolved(run.model),
-            "polish": _resolved(run.polish) if run.polish else None,
-            "judges": tuple(map(resolved_judge, run.judges)),
-        }
-    )
-
-
-def resolved_judge(section: JudgeSection) -> JudgeSection:
-    """Return a judge's section with the defaults of its plug-ins' options filled in."""
-    options = _options("judges", section.name, section.options)
-    named = {"name": section.name, "as": section.as_, "model": _resolved(section.model)}
-    return JudgeSection.model_validate({**options, **named})
-
-
-def _resolved(section: S) -> S:
-    named = {field: getattr(section, field) for field in type(section).model_fields}
-    return type(section)(**named, **_options("backends", section.backend, section.options))
-
-
-def _options(kind_name: str, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    return kind(kind_name).options(name, options).model_dump(mode="json")

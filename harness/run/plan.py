@@ -21,7 +21,7 @@ from harness.config.sections import MOST
 from harness.errors import ConfigError
 from harness.ports import OWN_DRAWS, Constraining, Requesting, Task
 from harness.records import Instance, Message, Origin, Outcome, Request, messages_hash
-from harness.run.pool import NO_VERDICTS, Verdicts
+from harness.run.progress import NO_VERDICTS, Verdicts
 
 if TYPE_CHECKING:
     from harness.run.shots import Shots  # not imported for a zero-shot run

@@ -21,7 +21,8 @@ from harness.errors import ConfigError, DataInvalid, DataMissing
 from harness.records import Attempt, content_hash
 from harness.run.checks import OWN_ABBREVIATIONS
 from harness.run.job import Job, prepare_all
-from harness.run.models import Resources, named_model
+from harness.run.models import Resources
+from harness.run.resolving import named_model
 from harness.store.index import AttemptIndex
 from harness.store.manifest import package_versions
 from harness.store.run_folder import RunFolder

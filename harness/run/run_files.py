@@ -17,7 +17,7 @@ from harness.config.settings import Settings
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, RunConflict
 from harness.plugins import FILE, kind, register
-from harness.run import models
+from harness.run.resolving import named_model, refuse_other_address, resolved
 from harness.store.files import make_folder, write_whole
 from harness.store.json_lines import encode
 from harness.store.run_folder import ROWS, RunFolder, change
@@ -45,8 +45,7 @@ def read_runs(
             of them and in ``further``, ``task.rows`` may be a list of rows, and a model may be
             given by its name. In content and in ``further``, ``task.checks`` may contain functions,
             which are registered as checkers under their names.
-        model: Replaces the file's model (see `harness.run.models.named_model`) and is added to the
-            base name.
+        model: Replaces the file's model (see `named_model`) and is added to the base name.
         overrides: ``KEY=VALUE`` overrides.
         further: More overrides: values by dotted key.
         limit: Overrides the file's limit.
@@ -54,7 +53,7 @@ def read_runs(
     Raises:
         ConfigError: If there is no such file, or it is invalid.
     """
-    changes = [f"model={json.dumps(models.named_model(model))}"] if model else []
+    changes = [f"model={json.dumps(named_model(model))}"] if model else []
     own: Functions = {}
     further = {**_plain(further or {}, own), **({} if limit is None else {"limit": limit})}
     if isinstance(file, Mapping):
@@ -66,9 +65,7 @@ def read_runs(
             tree = _located(tree, path.parent.absolute())
     suffix = f".{in_run_name(model)}" if model else ""
     if model:
-        models.refuse_other_address(
-            tree, where, model, [*overrides, *(f"{key}=" for key in further)]
-        )
+        refuse_other_address(tree, where, model, [*overrides, *(f"{key}=" for key in further)])
     runs = expand(tree, where, [*changes, *overrides], further, _named)
     return base + suffix, runs
 
@@ -77,7 +74,7 @@ def _named(model: str) -> dict[str, Any]:
     if "/" not in model and model not in kind("backends").names():  # not shown: it may be a key
         problem = "A model is neither a section nor the name of one."
         raise ConfigError(problem, "Write BACKEND/NAME, as in model: openai/gpt-4o-mini.")
-    return models.named_model(model)
+    return named_model(model)
 
 
 def _found(file: str) -> Path:
@@ -296,7 +293,7 @@ def _is_run_file(name: str) -> bool:
 def _refuse_other(folder: RunFolder, run: RunFile | None, file: str, settings: Settings) -> None:
     problem = f"The run {folder.name!r} is not a run of {file}"
     if run is not None:
-        found = folder.differences(models.resolved(run), {}, models.resolved).settings
+        found = folder.differences(resolved(run), {}, resolved).settings
         # A smaller limit is served from the answers to a larger one.
         differing = [change(key, *values) for key, values in found.items() if key != "limit"]
         rows, recorded = _own_rows(run, settings), folder.path / ROWS

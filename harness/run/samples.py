@@ -34,7 +34,7 @@ from harness.run.assessment import AnswerVerdict, Assessment, assess, feedback, 
 from harness.run.call_stack import BoundModel
 from harness.run.long_answers import LONG, LongAnswers
 from harness.run.plan import OwedSample, RunPlan
-from harness.run.pool import Verdicts
+from harness.run.progress import Verdicts
 
 if TYPE_CHECKING:
     from harness.run.judging import Judging  # not imported for a run without judges

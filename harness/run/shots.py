@@ -26,8 +26,8 @@ from harness.errors import ConfigError, ShotLeaks, nearest
 from harness.ports import LeakAware, Task
 from harness.records import Attempt, Instance, Message, Reply, Score, messages_hash
 from harness.run.assessment import assess
-from harness.run.models import build_task
 from harness.run.other_runs import other_run
+from harness.run.resolving import build_task
 from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder
 

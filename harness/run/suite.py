@@ -21,7 +21,7 @@ from harness.errors import ConfigError, nearest, option
 from harness.plugins import kind
 from harness.ports import Judged, JudgeRouting
 from harness.records import content_hash
-from harness.run.models import named_model
+from harness.run.resolving import named_model
 from harness.store.files import make_folder, write_whole
 from harness.store.runs import in_run_name
 

@@ -13,8 +13,8 @@ from harness.errors import DataInvalid, HarnessError
 from harness.plugins import kind
 from harness.ports import Extracting, Rowed, Targeted, Task
 from harness.records import Instance
-from harness.run.models import build_task
 from harness.run.other_runs import data_difference
+from harness.run.resolving import build_task
 from harness.scoring.checks import is_file
 from harness.store.run_folder import RunFolder
 

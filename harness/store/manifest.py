@@ -105,7 +105,7 @@ class Manifest:
         self._content["owed"] = owed
 
     def end(self, how: str, problem: str = "") -> None:
-        """Record how the session ended (see `harness.run.pool.Ending`) and, if it failed, why."""
+        """Record how the session ended (`harness.run.progress.Ending`) and, if it failed, why."""
         self._sessions[-1] |= {"ended_at": self._clock(), "ended": how}
         if problem:
             self._sessions[-1]["problem"] = problem

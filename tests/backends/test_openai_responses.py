@@ -10,7 +10,7 @@ from harness.backends.openai_responses import OpenAIResponsesBackend
 from harness.errors import ConfigError, FatalCallError, PromptRefused, RequestRejected
 from harness.mock import MockServer
 from harness.records import Decoding, DecodingConstraint, Message, Origin, Reply, Request, Usage
-from harness.run.models import named_model
+from harness.run.resolving import named_model
 from tests.backends.answering import answering, transient
 
 SCHEMA = {"type": "object", "properties": {"a": {"type": "integer"}}}

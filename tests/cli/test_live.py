@@ -10,7 +10,7 @@ from harness.calls.signals import Load, Notices, Stop
 from harness.cli import live
 from harness.cli.live import Display
 from harness.records import Attempt
-from harness.run.pool import Tally
+from harness.run.progress import Tally
 
 
 def begun(tally: Tally) -> Tally:

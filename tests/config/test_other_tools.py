@@ -17,7 +17,7 @@ from harness.config.other_tools import (
     remedy,
 )
 from harness.plugins import kind
-from harness.run.models import named_model
+from harness.run.resolving import named_model
 
 TEXTS = [*COMMANDS.values(), *OPTIONS.values(), *TASKS.values(), *CHECKERS.values()]
 

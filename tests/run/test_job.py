@@ -11,7 +11,7 @@ from harness.calls.signals import Notices, Stop
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.run.job import Result, execute, prepare
-from harness.run.pool import Tally
+from harness.run.progress import Tally
 from harness.store.index import AttemptIndex
 
 RUN = {

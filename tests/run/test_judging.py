@@ -29,7 +29,8 @@ from harness.run.assessment import judged_outcomes
 from harness.run.judges import JudgeModel, Judges
 from harness.run.judging import Judging
 from harness.run.plan import OwedSample
-from harness.run.pool import Tally, Verdicts, work_off
+from harness.run.pool import work_off
+from harness.run.progress import Tally, Verdicts
 from harness.run.samples import Samples
 from harness.store.calls import read_calls
 from harness.store.columns import NOT_JUDGED

@@ -13,8 +13,8 @@ from harness.config.settings import Settings
 from harness.records import Attempt, Instance, Reply, Score
 from harness.run.assessment import assess, feedback
 from harness.run.long_answers import LONG, LongAnswers
-from harness.run.models import build_task
 from harness.run.plan import OwedSample, RunPlan
+from harness.run.resolving import build_task
 from harness.run.samples import Samples
 from harness.store.judgements import Judgement, verdict_over
 from tests.conftest import Scripted, Sums, run_file

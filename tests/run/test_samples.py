@@ -14,7 +14,8 @@ from harness.calls.signals import Stop
 from harness.errors import FatalCallError, RequestRejected, StoreFailed
 from harness.records import Attempt, Call, Instance, Reply, Request
 from harness.run.plan import HeldInstances, OwedSample
-from harness.run.pool import Tally, Verdicts, work_off
+from harness.run.pool import work_off
+from harness.run.progress import Tally, Verdicts
 from harness.run.samples import Samples
 from harness.store.json_lines import JsonLinesWriter, lines
 from tests.calls.paid import paid_calls

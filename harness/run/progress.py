@@ -1,0 +1,169 @@
+"""The progress of a session: its counters, how it ended, and who listens to it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from harness.calls.budget import Budget
+from harness.calls.signals import Notices, Stop
+from harness.records import Attempt, Rewriting, Usage
+
+if TYPE_CHECKING:
+    from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
+
+# How a session ended; ``budget``: the rest of the budget might not have covered the next call.
+Ending = Literal["finished", "interrupted", "budget", "failed"]
+
+MAX_ERROR_KINDS = 20
+
+
+class Verdicts(NamedTuple):
+    """Whether a sample's first and latest answers so far have passed (None: no verdict)."""
+
+    first: bool | None = None
+    latest: bool | None = None
+
+
+NO_VERDICTS = Verdicts()
+
+
+@dataclass(slots=True, eq=False)
+class Tally:
+    """Progress counters of one session, read by the progress display.
+
+    ``judged`` and ``passed`` count samples by the verdict of their latest round, and
+    ``first_judged`` and ``first_passed`` by the verdict of round 1. All four include rounds from
+    earlier sessions and unfinished samples. Finished samples alone would bias the pass rate: with
+    `stop_on_pass`, a sample that passes is finished early.
+    """
+
+    owed: int = 0  # samples (or judgements, or questions) unfinished at the start
+    already: int = 0  # samples finished by earlier sessions
+    rounds: int = 1  # maximum rounds of a sample
+    budget: Budget | None = None
+    clock: Callable[[], float] = monotonic
+    finished: int = 0
+    attempts: int = 0
+    calls: int = 0
+    cached: int = 0
+    passed: int = 0
+    judged: int = 0
+    first_passed: int = 0
+    first_judged: int = 0
+    score: str = ""  # a numeric score of answers without a verdict
+    score_sum: float = 0.0  # over n_scored answers of this session
+    n_scored: int = 0
+    failed_judgements: int = 0
+    judgements: Counter[str] = field(default_factory=Counter)  # by judge, without panels
+    # Judgements without a verdict, by judge and outcome, and the latest reason of each.
+    verdictless: Counter[tuple[str, str]] = field(default_factory=Counter)
+    reasons: dict[tuple[str, str], str] = field(default_factory=dict)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    errors: Counter[str] = field(default_factory=Counter)
+    usage: Usage = Usage()  # noqa: RUF009 (frozen)
+    cost_usd: float = 0.0  # paid in this session
+    paid_before: float = 0.0  # by earlier sessions of the run, in US dollars
+    cost_known: bool = True
+    last_error: str = ""
+    _started: float = field(init=False)
+    _open: int = 0  # rounds of unfinished samples
+
+    def __post_init__(self) -> None:
+        self._started = self.clock()
+
+    def expect(self, owed: int, already: int) -> None:
+        """Set how much this session has to do, and how many samples earlier sessions have finished.
+
+        ``already`` may be negative, but the progress shown never falls below 0.
+        """
+        self.owed, self.already = owed, max(-self.finished, already)
+
+    def record_earlier(self, index: AttemptIndex) -> None:
+        """Count the verdicts of earlier sessions' attempts."""
+        passed = index.attempts.passed
+        first, latest = passed[index.attempts.round == 1], passed[index.last_rounds()]
+        self.first_judged, self.first_passed = int((first >= 0).sum()), int((first == 1).sum())
+        self.judged, self.passed = int((latest >= 0).sum()), int((latest == 1).sum())
+
+    def record(
+        self, attempt: Attempt, passed: bool | None = None, before: Verdicts = NO_VERDICTS
+    ) -> None:
+        """Count an attempt and its calls.
+
+        ``passed`` is the attempt's verdict, and ``before`` holds the sample's earlier verdicts.
+        """
+        self.attempts += 1
+        self._open += 1
+        self.judged += (passed is not None) - (before.latest is not None)
+        self.passed += (passed is True) - (before.latest is True)
+        if attempt.round == 1:
+            self.first_judged += (passed is not None) - (before.first is not None)
+            self.first_passed += (passed is True) - (before.first is True)
+        if passed is None and attempt.outcome == "ok":
+            self._count_score(attempt)
+        self.outcomes[attempt.outcome] += 1
+        if attempt.outcome == "error" and attempt.error:
+            self.last_error = attempt.error
+            known = attempt.error in self.errors or len(self.errors) < MAX_ERROR_KINDS
+            self.errors[attempt.error if known else "other errors"] += 1
+        calls: tuple[Attempt | Rewriting, ...] = (attempt, *attempt.polish)
+        for call in calls:
+            if call.cached or call.call_id is not None:
+                self.count_call(call.usage, call.cost_usd, cached=call.cached)
+
+    def _count_score(self, attempt: Attempt) -> None:
+        numbers = {n: s.value for n, s in attempt.scores.items() if type(s.value) in (int, float)}
+        self.score = self.score or next(iter(numbers), "")
+        if (value := numbers.get(self.score)) is not None:
+            self.score_sum += value
+            self.n_scored += 1
+
+    def count_call(self, usage: Usage | None, cost_usd: float | None, *, cached: bool) -> None:
+        """Count a call. Unless it was cached, add its tokens and US dollars, if known."""
+        if cached:
+            self.cached += 1
+            return
+        self.calls += 1
+        self.usage += usage or Usage()
+        self.cost_usd += cost_usd or 0.0
+        self.cost_known &= cost_usd is not None
+
+    def finish_sample(self, rounds: int = 0) -> None:
+        """Count a sample as finished. ``rounds`` is the number of its rounds in this session."""
+        self.finished += 1
+        self._open -= rounds
+
+    @property
+    def paid_usd(self) -> float:
+        """The amount that all sessions of the run have paid, in US dollars."""
+        return self.paid_before + self.cost_usd
+
+    @property
+    def left(self) -> int:
+        """The number of unfinished samples."""
+        return self.owed - self.finished
+
+    @property
+    def done(self) -> float:
+        """The number of finished samples, with unfinished ones as fractions of their rounds."""
+        return self.finished + self._open / self.rounds
+
+    @property
+    def per_second(self) -> float:
+        """The mean number of samples finished per second since the session began."""
+        elapsed = self.clock() - self._started
+        return self.finished / elapsed if elapsed > 0 else 0.0
+
+    @property
+    def eta_s(self) -> float | None:
+        """The estimated seconds until all samples are finished, or None if no round is done yet."""
+        return (self.clock() - self._started) * (self.owed / self.done - 1) if self.done else None
+
+
+Listener = Callable[[Tally, Stop, Notices], AbstractContextManager[Any]]
+"""Returns a context manager that shows a session's progress, and may stop the session."""

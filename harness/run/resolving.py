@@ -1,0 +1,133 @@
+"""Resolves what a run file names: its model, its task, and the defaults of its plug-ins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeVar
+
+from harness.config.other_tools import model_name
+from harness.config.run_file import RunFile
+from harness.config.sections import JudgeSection, ModelSection
+from harness.config.settings import Settings
+from harness.datasets.folder import DataFolder
+from harness.errors import ConfigError, nearest
+from harness.plugins import kind
+from harness.ports import Task, decides_by_criteria
+
+S = TypeVar("S", bound=ModelSection)
+
+
+def named_model(text: str) -> dict[str, Any]:
+    """Return the ``model:`` section for a model named ``BACKEND/NAME`` or ``PRESET/NAME``.
+
+    A backend's name without a model is accepted too, as in ``simulated``. A simulated model can be
+    named by its accuracy, as in ``simulated/0.8``.
+
+    Raises:
+        ConfigError: If the backend or preset is unknown, or a preset lacks a model name.
+    """
+    where, _, name = text.partition("/")
+    backends = kind("backends").names()
+    if where == "simulated" and re.fullmatch(r"0?\.\d+|[01]", name):
+        return {"backend": where, "name": name, "accuracy": float(name)}
+    from harness.backends.openai import PRESETS  # loads an HTTP client
+
+    if where in PRESETS and PRESETS[where].responses_only(name):
+        return {"backend": "openai_responses", "preset": where, "name": name}
+    if where in backends and name:
+        return {"backend": where, "name": name}
+    if where in PRESETS:
+        if not name:
+            raise ConfigError(f"Which model of {where}?", f"Write {where}/NAME.")
+        return {"backend": "openai", "preset": where, "name": name}
+    if where in backends:
+        return {"backend": where, "name": where}
+    remedy = nearest(where, {*backends, *PRESETS})
+    if here := model_name(text):
+        remedy = f"Did you mean {here!r}?"
+    problem = f"There is no backend or preset named {where!r}."
+    raise ConfigError(problem, f"Models are named BACKEND/NAME or PRESET/NAME. {remedy}")
+
+
+def refuse_other_address(
+    tree: Mapping[str, Any], where: str, model: str, overrides: Sequence[str]
+) -> None:
+    """Raise ConfigError if replacing the run file's model would send calls to another server.
+
+    ``model`` is the model that the command line names. It is refused if the run file ``tree`` sets
+    the URL of a server, unless ``overrides`` say which URL to use. ``where`` names the run file.
+    """
+    section = tree.get("model")
+    url = section.get("base_url") if isinstance(section, Mapping) else None
+    if url and not any(one.startswith("model.base_url=") for one in overrides):
+        raise ConfigError(
+            f"{where} sends its calls to {url}, and the model {model!r} would be called elsewhere.",
+            "To keep the address: -o model.name=NAME instead of -m. To use the provider's own: "
+            "-o model.base_url=null as well.",
+        )
+
+
+def build_task(
+    run: RunFile,
+    settings: Settings,
+    options: Mapping[str, Any] | None = None,
+    later: Collection[JudgeSection] = (),
+    *,
+    judged: bool = True,
+) -> Task[Any]:
+    """Build the task of a run file.
+
+    ``options`` replace task options of the run file, and ``later`` are judges to be added to its
+    judges. If ``judged`` is false, the task need not support the judges.
+
+    Raises:
+        ConfigError: If the task or an option is invalid, or the task does not support a judge.
+        DataMissing: If the task's data is missing.
+    """
+    judges = {
+        judge.as_: decides_by_criteria(kind("judges").load(judge.name))
+        for judge in (*run.judges, *later)
+    }
+    task: Task[Any] = kind("tasks").build(
+        run.task.name,
+        {**run.task.options, **(options or {})},
+        data=DataFolder(settings.data_dir, run.folder),
+        judges=judges if judged else None,
+        panels={panel.as_: panel.of for panel in run.panels},
+    )
+    return task
+
+
+def resolved(run: RunFile) -> RunFile:
+    """Return the run file with the defaults of its plug-ins' options filled in."""
+    task = partial(_options, "tasks", run.task.name)
+    shots = run.task.shots
+    if shots.source:
+        given = task({**run.task.options, **shots.source})
+        shots = shots.model_copy(update={"source": {key: given[key] for key in shots.source}})
+    return run.model_copy(
+        update={
+            "task": run.task.with_options(task(run.task.options), shots=shots),
+            "model": _resolved(run.model),
+            "polish": _resolved(run.polish) if run.polish else None,
+            "judges": tuple(map(resolved_judge, run.judges)),
+        }
+    )
+
+
+def resolved_judge(section: JudgeSection) -> JudgeSection:
+    """Return a judge's section with the defaults of its plug-ins' options filled in."""
+    options = _options("judges", section.name, section.options)
+    named = {"name": section.name, "as": section.as_, "model": _resolved(section.model)}
+    return JudgeSection.model_validate({**options, **named})
+
+
+def _resolved(section: S) -> S:
+    named = {field: getattr(section, field) for field in type(section).model_fields}
+    return type(section)(**named, **_options("backends", section.backend, section.options))
+
+
+def _options(kind_name: str, name: str, options: dict[str, Any]) -> dict[str, Any]:
+    return kind(kind_name).options(name, options).model_dump(mode="json")
