@@ -21,6 +21,7 @@ LAYERS = [
     {"prompts"},
     {"config"},
     {"plugins"},
+    {"plugin_interface"},
     {"user_code", "extras"},
     {"ports"},
     {"records"},

@@ -9,7 +9,8 @@ import pytest
 
 from harness.errors import ConfigError, DataInvalid, ExtraMissing
 from harness.extras import import_extra
-from harness.plugins import PACKAGES, _from_file, calling, kind
+from harness.plugin_interface import calling
+from harness.plugins import PACKAGES, _from_file, kind
 
 Install = Callable[..., None]
 

@@ -15,7 +15,8 @@ import pytest
 import yaml
 
 from harness.config.run_file import RunFile
-from harness.plugins import PACKAGES, SUPPLIED, problems
+from harness.plugin_interface import problems
+from harness.plugins import PACKAGES, SUPPLIED
 from harness.ports import CAPABILITIES
 from harness.records import DecodingConstraint, Instance
 from harness.testing import check_backend, check_checker, check_judge, check_task

@@ -19,7 +19,7 @@ import msgspec
 
 from harness import ports
 from harness.errors import ConfigError, Unparseable, UserError, nearest
-from harness.plugins import problems
+from harness.plugin_interface import problems
 from harness.records import Score
 
 # Texts that models write, or might write, and that must not crash a scorer.

@@ -27,7 +27,8 @@ from harness.builders.collie.structure import (
 )
 from harness.builders.draws import Draws, hashed
 from harness.errors import ConfigError, HarnessError
-from harness.plugins import calling, kind
+from harness.plugin_interface import calling
+from harness.plugins import kind
 from harness.ports import Filter
 from harness.records import Document
 from harness.scoring.constraints.check import PARAGRAPH_BREAK, Splitter, splitter

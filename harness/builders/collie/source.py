@@ -20,7 +20,8 @@ from harness.builders.draws import hashed
 from harness.config.validation import validated
 from harness.datasets.folder import DataFolder, is_there, own_path
 from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
-from harness.plugins import calling, kind
+from harness.plugin_interface import calling
+from harness.plugins import kind
 from harness.ports import Loader
 from harness.records import Document
 from harness.scoring.constraints.grammar import Level

@@ -20,7 +20,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from harness.plugins import calling
+from harness.plugin_interface import calling
 from harness.scoring.constraints import grammar
 from harness.scoring.constraints.grammar import Base, Specification, Target, Unit
 

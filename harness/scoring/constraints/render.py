@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from harness.plugins import calling
+from harness.plugin_interface import calling
 from harness.records import Score
 from harness.scoring import cut
 from harness.scoring.constraints import check, grammar

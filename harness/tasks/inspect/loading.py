@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from harness.errors import ConfigError, DataMissing, HarnessError
 from harness.extras import import_extra
-from harness.plugins import calling
+from harness.plugin_interface import calling
 
 SOLVERS = frozenset(
     {"chain_of_thought", "generate", "multiple_choice", "prompt_template", "system_message"}

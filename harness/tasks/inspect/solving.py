@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.errors import ConfigError
 from harness.extras import import_extra
-from harness.plugins import calling
+from harness.plugin_interface import calling
 from harness.records import Message, Score
 from harness.tasks.inspect.loading import InspectSample
 
