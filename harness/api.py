@@ -12,24 +12,24 @@ Examples:
 from __future__ import annotations
 
 import asyncio
-import inspect
 import re
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from contextvars import copy_context
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
 from harness.analysis.comparable import read_run, refuse_unknown
 from harness.analysis.run_comparison import ComparisonOptions, compare_runs
+from harness.api_options import EvaluateOptions, RunOptions, strict_options
 from harness.cli.console import say
 from harness.cli.live import Display
 from harness.cli.published import fetch_published
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
-from harness.errors import ConfigError, UserError, for_python, nearest
+from harness.errors import ConfigError, for_python
 from harness.plugins import register
 from harness.results import ComparisonResult, EvaluationResult, RunResult
 from harness.run.job import execute, prepare_all
@@ -41,89 +41,10 @@ from harness.store.runs import set_aside
 
 P = TypeVar("P", bound=type[Any])
 R = TypeVar("R")
-F = TypeVar("F", bound=Callable[..., Any])
 Tasks = str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]
 
 
-class RunOptions(TypedDict, total=False):
-    """Options of `run` and `run_all`, which the docstring of `run` explains."""
-
-    model: str
-    overrides: Mapping[str, Any]
-    variant: str
-    limit: int
-    name: str
-    fresh: bool
-    rescore: bool
-    progress: bool
-
-
-class EvaluateOptions(TypedDict, total=False):
-    """Options of `evaluate`, which its docstring explains."""
-
-    overrides: Mapping[str, Any]
-    limit: int
-    budget: float
-    judge: str
-    name: str
-    fresh: bool
-    rescore: bool
-    progress: bool
-
-
-_DEFAULTS = {"progress": True, "fresh": False, "rescore": False}
-
-
-def _strict(options: Any) -> Callable[[F], F]:
-    """Return a decorator that refuses keywords other than those of ``options``, a TypedDict.
-
-    A misspelt ``limit`` could otherwise cost money. The function's signature lists the keywords.
-    """
-
-    def decorated(function: F) -> F:
-        own = inspect.signature(function)
-        fixed = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
-        names = [one.name for one in fixed]
-
-        def check(given: Mapping[str, Any]) -> None:
-            for name in given.keys() - {*names, *options.__annotations__}:
-                hint = nearest(name, options.__annotations__)
-                raise TypeError(f"{function.__name__}() has no option {name!r}. {hint}")
-
-        @wraps(function)
-        def strict(*arguments: Any, **given: Any) -> Any:
-            check(given)
-            with for_python():
-                try:
-                    return function(*arguments, **given)
-                except KeyboardInterrupt as error:
-                    raise KeyboardInterrupt(*error.args) from None  # without the frames inside
-                except UserError as error:
-                    raise error.with_traceback(None)  # noqa: B904 (its own cause stays)
-
-        @wraps(function)
-        async def awaited(*arguments: Any, **given: Any) -> Any:
-            check(given)
-            with for_python():
-                return await function(*arguments, **given)
-
-        keywords = [
-            inspect.Parameter(
-                name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=_DEFAULTS.get(name),
-                annotation=kind.__forward_arg__ + ("" if name in _DEFAULTS else " | None"),
-            )
-            for name, kind in options.__annotations__.items()
-        ]
-        made: Any = awaited if inspect.iscoroutinefunction(function) else strict
-        made.__signature__ = own.replace(parameters=[*fixed, *keywords])
-        return made  # type: ignore[no-any-return]
-
-    return decorated
-
-
-@_strict(RunOptions)
+@strict_options(RunOptions)
 def run(file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]) -> RunResult:
     """Run a run file, or one of its variants, and return the run.
 
@@ -156,14 +77,14 @@ def run(file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]) -> 
     return run_all(file, **options)[variant]
 
 
-@_strict(RunOptions)
+@strict_options(RunOptions)
 async def arun(file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]) -> RunResult:
     """Do the same as `run`, without blocking the running event loop."""
     variant = _only_variant(file, options)
     return (await arun_all(file, **options))[variant]
 
 
-@_strict(RunOptions)
+@strict_options(RunOptions)
 def run_all(
     file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]
 ) -> dict[str, RunResult]:
@@ -205,7 +126,7 @@ def _finished(display: Display, work: Callable[[], Coroutine[Any, Any, R]]) -> R
         raise KeyboardInterrupt(f"{said} The same call continues.") from None
 
 
-@_strict(RunOptions)
+@strict_options(RunOptions)
 async def arun_all(
     file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]
 ) -> dict[str, RunResult]:
@@ -254,7 +175,7 @@ async def _execute(
     return {name: RunResult(job.folder) for name, job in jobs.items() if job.folder.exists()}
 
 
-@_strict(EvaluateOptions)
+@strict_options(EvaluateOptions)
 def evaluate(
     tasks: Tasks, model: str | Sequence[str], **options: Unpack[EvaluateOptions]
 ) -> EvaluationResult:
@@ -291,7 +212,7 @@ def evaluate(
     return _finished(display, partial(_evaluate, display, tasks, model, **options))
 
 
-@_strict(EvaluateOptions)
+@strict_options(EvaluateOptions)
 async def aevaluate(
     tasks: Tasks, model: str | Sequence[str], **options: Unpack[EvaluateOptions]
 ) -> EvaluationResult:

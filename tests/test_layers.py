@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[1] / "harness"
 LAYERS = [
     {"__main__", "pytest_plugin"},
     {"api"},
-    {"results"},
+    {"results", "api_options"},
     {"cli", "testing"},
     {"run", "view"},
     {"report", "builders", "exchange"},
