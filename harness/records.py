@@ -149,7 +149,10 @@ class Request(Struct, frozen=True):
 
     @property
     def continuations(self) -> list[tuple[str, str]]:
-        """Each assistant message's context (the last other message before it, or "") and text."""
+        """The (context, text) of each assistant message.
+
+        The context is the text of the last message before it that is not the assistant's, or "".
+        """
         found, context = [], ""
         for message in self.messages:
             if message.role == "assistant":

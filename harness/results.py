@@ -119,8 +119,8 @@ class RunResult:
     ) -> GateResult:
         """Return the decisions on the run's bounds, as ``harness check`` does.
 
-        Without ``min``, ``max`` and ``baseline``, the run file's section ``check`` applies, with
-        the other arguments in place of its values.
+        Without ``min``, ``max`` and ``baseline``, the run file's section ``check`` applies, and
+        any other arguments replace its values.
 
         Args:
             min: Minimum values by score, such as ``{"pass_rate": 0.9}``.

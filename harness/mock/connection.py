@@ -50,7 +50,7 @@ class Connection:
         await self._send({"type": "http.response.body", "body": part, "more_body": True})
 
     async def flood(self, times: int) -> None:
-        """Send ``times`` megabytes of spaces as the rest of the body, until the client leaves."""
+        """Send ``times`` megabytes of spaces as the rest of the body. Stop if the client leaves."""
         for left in reversed(range(times)):
             await self._send({"type": "http.response.body", "body": SPACES, "more_body": left > 0})
             if self._transport.is_closing():
@@ -63,7 +63,7 @@ class Connection:
         return f"http://{host}:{self._scope['server'][1]}{self._scope['path']}".encode()
 
     async def trickle(self, body: bytes, headers: Headers) -> None:
-        """Send the body slowly, byte by byte but never the last, until the client leaves."""
+        """Send the body byte by byte, slowly and without the last one, until the client leaves."""
         await self._start(200, len(body), headers)
         for at in range(len(body) - 1):
             byte = body[at : at + 1]

@@ -192,7 +192,7 @@ def header(headers: Headers, name: bytes) -> str | None:
 
 
 def model_in(path: str, pattern: str) -> str:
-    """Return the model in a path with the end ``pattern`` (``/models/{model}:predict``), or ""."""
+    """Return the model in a path that ends like ``pattern`` (``/models/{model}:call``), or ""."""
     before, named, after = pattern.partition("{model}")
     start = path.rfind(before)
     fits = named and start >= 0 and path.endswith(after)

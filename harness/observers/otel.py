@@ -23,7 +23,7 @@ class OpenTelemetry:
 
     If the program has set OpenTelemetry's global tracer provider, this provider receives the spans.
     Otherwise they are sent by OTLP over HTTP, to ``OTEL_EXPORTER_OTLP_ENDPOINT``. Prompts, answers
-    and the reasons of scores are included only if ``content`` is true.
+    and the reasons for scores are included only if ``content`` is true.
     """
 
     def __init__(self, *, content: bool = False) -> None:

@@ -1,8 +1,9 @@
 """The members that a plug-in must or may implement, as one Protocol per capability.
 
-A plug-in inherits nothing. Each kind has one required Protocol and any number of optional ones,
-listed in `CAPABILITIES`. `harness.plugins` checks plug-ins against that list, because a misspelt
-method would be ignored. The harness asks for capabilities by type: ``isinstance(task, Judged)``.
+A plug-in need not inherit from a Protocol. Each kind has one required Protocol and any number of
+optional ones, listed in `CAPABILITIES`. `harness.plugins` checks plug-ins against it, because
+a misspelt method would otherwise be ignored. The harness asks for capabilities by type:
+``isinstance(task, Judged)``.
 """
 
 from __future__ import annotations
@@ -164,7 +165,7 @@ class Fingerprinted(Protocol):
     """A backend or judge whose results depend on more than its options, for example on weights."""
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return hashes, by name, of all that results depend on besides the options."""
+        """Return hashes, by name, of everything that results depend on besides the options."""
 
 
 @runtime_checkable
@@ -255,7 +256,7 @@ class Task(Protocol[D]):
         """Yield the instances lazily, in the order of the data set. Their ids must be unique."""
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return hashes, by name, of all that scores depend on, such as the data."""
+        """Return hashes, by name, of everything that scores depend on, such as the data."""
 
     def messages(self, instance: Instance[D], shots: Sequence[Instance[D]]) -> tuple[Message, ...]:
         """Return the messages of round 1.

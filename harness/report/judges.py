@@ -189,7 +189,10 @@ def _captions(found: JudgeValidation) -> list[str]:
 
 
 def validated(runs: Sequence[ReportedRun]) -> Iterator[tuple[str, str]]:
-    """Yield each judge with its agreement with human labels, or a note that it has no labels."""
+    """Yield judges, each with a note: its agreement with human labels, or that it has none.
+
+    Judges whose labels have not been read or compared are left out.
+    """
     for name in dict.fromkeys(name for run in runs for name in run.metrics.judges):
         known = [
             (run.name, found.agreement)
@@ -224,8 +227,9 @@ class WithoutJudges(Struct, frozen=True, kw_only=True):
 
 
 def without_judges(run: ReportedRun, notes: Mapping[str, str]) -> WithoutJudges | None:
-    """Return a run's pass rate without the judges that ``notes`` (`validated`) says to be unproven.
+    """Return a run's verdicts without the judges that were not validated, according to ``notes``.
 
+    ``notes`` are those of `validated`, by judge.
     Returns:
         None if all deciding judges were validated, or if the primary metric is not the pass rate.
     """

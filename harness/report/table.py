@@ -194,7 +194,7 @@ def table(
 
 
 def facts(pairs: Iterable[tuple[object, object]]) -> Table:
-    """Build a table of pairs of a name and a value, without headings."""
+    """Build a table of (name, value) pairs, without headings."""
     return table(["", Column("", text=True)], pairs, headless=True)
 
 

@@ -1,8 +1,8 @@
-"""Shows documents and tables in a terminal of any width, without ever truncating a number.
+"""Shows documents and tables in a terminal, fitted to its width.
 
 If a table is too wide, headings and texts are folded first, then columns are hidden and named in a
-note.
-Columns that still do not fit follow in another table below, with the row names repeated.
+note. Columns that still do not fit follow in another table below, with the row names repeated.
+Numbers are cut only if the terminal is narrower than their column.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def with_error(
 
 
 def is_zero(stderr: float | None) -> bool:
-    """Return whether a standard error is 0, apart from rounding: all values are equal."""
+    """Return whether a standard error is 0 but for rounding, because all values are equal."""
     return stderr is not None and stderr < 1e-12
 
 

@@ -61,9 +61,9 @@ class Panel:
         by: ``majority`` of the verdicts (a tie gives no verdict), or ``mean`` of the values (for
             criteria: of the probabilities), with true as 1 and false as 0.
         passes_from: Lowest mean that passes. Default: 0.5 for criteria, no verdict for other
-            scores. If only some of the judges' scores have verdicts, it applies only to those.
-        quorum: Number of judges that must have a verdict (for ``mean``, a value), or all judges
-            asked if they are fewer. Default: more than half of those asked.
+            scores. If the judges give verdicts on only some of their scores, it applies to those.
+        quorum: Number of judges that must have a verdict (for ``mean``, a value). If fewer were
+            asked, all of them must. Default: more than half of those asked.
     """
 
     of: Sequence[str]

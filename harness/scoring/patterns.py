@@ -137,7 +137,7 @@ def parts(pattern: str) -> float:
 
 
 def _parts(parsed: Any) -> int:
-    """Count the parts of a parsed pattern: "(?:ab{2}){3}" has 16, which is 4 times 1 + 3."""
+    """Count the parts of a parsed pattern. For example, "(?:ab{2}){3}" has (3 + 1) * (1 + 3)."""
     if isinstance(parsed, list | tuple) or hasattr(parsed, "data"):
         if len(parsed) == 2 and str(parsed[0]) in _REPEATS:
             least, _, repeated = parsed[1]

@@ -109,10 +109,10 @@ def set_aside(
         root: The folder of all runs.
         base: The runs' name without the variant.
         variants: The variants whose runs are renamed.
-        removed: Whether runs of variants that the file does not have any more are renamed too.
+        removed: Whether runs of variants that the file no longer has are renamed too.
 
     Yields:
-        The name before the variant that the runs have now, or "" if there was no run.
+        The new name of the runs, without the variant, or "" if there was no run.
 
     Raises:
         RunConflict: If one of the runs is in progress.

@@ -80,7 +80,7 @@ class FoundCases:
 
 
 class CaseTable:
-    """The cases of some runs, in the order of the file of the first run with each instance."""
+    """The cases of some runs, in file order: those of the first run, then others of the next."""
 
     def __init__(self, names: Sequence[str], indexes: Sequence[AttemptIndex]) -> None:
         self.names, self.indexes = names, indexes

@@ -91,7 +91,7 @@ class TextSearch:
                 self.size += len(block)
 
     def _candidates(self, block: bytes) -> Iterator[int]:
-        """Yield where the lines begin that contain the longest word."""
+        """Yield the offset in ``block`` of each line that contains the longest word."""
         at = utf8_uncased_search(block, self._longest)
         while 0 <= at < len(block):
             yield block.rfind(b"\n", 0, at) + 1

@@ -67,7 +67,7 @@ def most(sizes: Mapping[str, int]) -> tuple[list[str], str]:
 def rate_figures(runs: Runs) -> Iterator[Figure]:
     """Draw the primary metric by group, for each label that has several groups.
 
-    If any run has several rounds, that of last rounds comes before that of first answers.
+    If any run has several rounds, figures of last rounds come first, then those of first answers.
     """
     if runs.several_rounds:
         value = runs.value(LAST_ROUNDS)
@@ -78,7 +78,7 @@ def rate_figures(runs: Runs) -> Iterator[Figure]:
 
 
 def any_round_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw the share of samples that passed in any round, by group, of runs with several rounds."""
+    """Draw the share of samples that passed in any round, by group, if a run has several."""
 
     def any_round(run: ReportedRun, label: str) -> Mapping[Key, SampleStatistic]:
         if run.last_round < 2:
@@ -258,7 +258,7 @@ def _difference(row: str, run: str, found: Comparison, unit: ShownUnit) -> Point
 
 
 def round_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw the shares of samples that passed in any round so far, and in the round itself."""
+    """Draw, by round, the shares of samples that passed in it, and in it or an earlier one."""
     several = [run for run in runs.every if run.last_round > 1]
     stopping = ", ".join(runs.short[runs.shown(run)] for run in several if _stops(run))
     only = (

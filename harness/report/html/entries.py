@@ -122,7 +122,7 @@ def _packed(line: TextLine, prompt: int | None) -> dict[str, object]:
 
 
 def _sent(request: _Request) -> Text | None:
-    """Return what was sent in addition to the prompt as JSON, or None if that is at most a seed."""
+    """Return as JSON what was sent besides the prompt, or None if that is at most a seed."""
     sent = {"model": request.model, "decoding": request.decoding, "seed": request.seed}
     given = {key: value for key, value in sent.items() if value not in ("", {}, None)}
     if not given.keys() - {"seed"}:

@@ -214,7 +214,7 @@ def two_paragraphs(text: str) -> None:
 
 @training("paragraphs:paragraphs2")
 def two_blocks(text: str) -> None:
-    """Check for two paragraphs separated by one empty line, without an empty paragraph between."""
+    """Check for two paragraphs separated by an empty line. A blank paragraph between them fails."""
     parts = text.split("\n\n")
     require(all(map(str.strip, parts[1:-1])), "an empty paragraph between two others")
     require_count(sum(bool(part.strip()) for part in parts), 2, "paragraphs")

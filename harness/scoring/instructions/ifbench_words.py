@@ -191,8 +191,8 @@ def sentence_words(text: str, *, corrected: bool = False) -> None:
 def overlap(text: str, reference_text: str, percentage: int, *, corrected: bool = False) -> None:
     """Check that a given percentage of the text's trigrams also occurs in ``reference_text``.
 
-    Two percentage points more or less pass. Trigrams consist of characters; in the corrected check,
-    of words.
+    Up to two percentage points more or less are allowed. Trigrams consist of characters; in the
+    corrected check, of words.
     """
     both: list[Sequence[str]] = [text, reference_text]
     if corrected:

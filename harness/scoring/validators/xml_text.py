@@ -320,7 +320,7 @@ def _as_value(element: _Element) -> Node:
 
 
 def _as_paper(element: _Element) -> Node:
-    """Return a node with the members of ``xmltodict``, with a list for siblings of one name."""
+    """Return a node with the members of ``xmltodict``: siblings of one name become one list."""
     node = Node(element.start, element.end)
     members = dict.fromkeys((f"@{name}" for name in element.attributes), node)
     siblings: dict[str, list[Node]] = {}

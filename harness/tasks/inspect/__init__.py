@@ -92,9 +92,9 @@ class InspectTask:
         return structs.replace(request, decoding=Decoding(**(theirs | mine)))
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return the score of each of the task's scorers. Those with a value C or I pass or fail.
+        """Return the scores that the task's scorers give. Values C and I pass and fail.
 
-        If a scorer fails, it has no value, and its error is the reason.
+        If a scorer fails, its score has no value, and the error is the reason.
         """
         return {name: score for name, (score, _) in scores(instance.data, text).items()}
 
@@ -103,7 +103,7 @@ class InspectTask:
         return self.score(instance, "")
 
     def extracted(self, instance: One, text: str) -> str | None:
-        """Return the answer that the first scorer found in a reply, or None if it is all of it."""
+        """Return the part of a reply that the first scorer read, or None if all or unknown."""
         found = next(iter(scores(instance.data, text).values()))[1]
         return None if found == text else found
 

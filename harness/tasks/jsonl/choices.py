@@ -65,7 +65,7 @@ class MultipleChoice:
     def lettered(self, row: Row, name: str) -> tuple[Row, Options]:
         """Return a row with the fields that templates use, and its options.
 
-        The fields are ``question``, ``choices`` in the order shown, ``options`` (one in a line,
+        The fields are ``question``, ``choices`` in the order shown, ``options`` (one per line,
         after its letter), ``letters`` ("A, B or C") and ``target``, which is the right answer.
 
         Raises:
@@ -135,9 +135,9 @@ class MultipleChoice:
     def scores(self, options: Options, text: str) -> dict[str, Score]:
         """Return the score ``choice``, which is the verdict, and normalised accuracies.
 
-        The verdict is by the sums of log-probabilities (``acc`` in lm-evaluation-harness). For
-        texts, they are also divided by the answer's number of characters (``acc_norm``), bytes
-        (``acc_bytes``) and, if the server reports them, tokens (``acc_tokens``).
+        Likelihoods are compared by their logarithms (``acc`` in lm-evaluation-harness). If they are
+        those of texts, these are also divided by the text's number of characters (``acc_norm``),
+        bytes (``acc_bytes``) and, if the server reports them, tokens (``acc_tokens``).
 
         Raises:
             Unparseable: If the reply chooses no option.
@@ -162,7 +162,7 @@ class MultipleChoice:
         return found
 
     def _sums(self, options: Options, text: str) -> Sequence[AnswerLikelihood]:
-        """Return the answers' log-likelihoods. A reply that is an answer makes it the likeliest."""
+        """Return the answers' log-likelihoods. If the reply is an answer, that is the likeliest."""
         answers = self.answers(options)
         try:
             return read_likelihoods(text, len(answers))

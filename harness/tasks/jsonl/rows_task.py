@@ -111,9 +111,9 @@ class RowsTask:
 
     @cached_property
     def _choices(self) -> MultipleChoice | None:
-        """How rows are asked as multiple choice.
+        """How rows are asked as multiple choice, or None if they are not.
 
-        Without the option, they are if the first row has ``choices`` and there is no prompt.
+        Without the option ``choices``, they are if the first row has choices and no prompt is set.
         """
         if self._asked_choices is None and self._prompt is None:
             first = next((row for _, row in self._source.rows()), {})

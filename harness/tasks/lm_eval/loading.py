@@ -77,7 +77,7 @@ class ChatTemplate:
 
     Raises:
         ConfigError: If the file is not a template, rendering it fails, or it changes the last turn
-            of a chat that ends with a turn.
+            of a chat without a generation prompt.
     """
 
     def __init__(self, path: Path) -> None:
