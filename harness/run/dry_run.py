@@ -1,4 +1,4 @@
-"""A dry run plans and estimates a run without calling a model or writing anything."""
+"""A dry run plans a run and estimates its cost, without calling a model or creating the run."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class _Calls:
 
         ``messages`` is the prompt of round 1, which ``before`` earlier rounds and at most
         ``further`` tokens lengthen. The reply has ``answer`` to ``max_tokens`` tokens (None: no
-        limit). A ``joint`` call may be combined with the previous one, which has its prompt.
+        limit). A ``joint`` call may be combined with the previous one, which has the same prompt.
         """
         characters = sum(len(message.content) for message in messages)
         fewest, most = (characters / each for each in CHARACTERS_PER_TOKEN)

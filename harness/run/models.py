@@ -232,7 +232,10 @@ class ModelBuilder:
         return model
 
     def _limits(self, section: ModelSection) -> LimitsSection:
-        """Return a model's limits. A second model has the run's, except for rate limits."""
+        """Return a model's limits.
+
+        A second model has the run's limits, without rate limits, unless its section sets its own.
+        """
         if not isinstance(section, SecondModelSection):
             return self.limits
         own: LimitsSection = section.limits or LimitsSection()

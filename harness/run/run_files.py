@@ -215,7 +215,7 @@ def find_runs_and_files(
 ) -> list[tuple[RunFolder, RunFile]]:
     """Return the named runs as `runs_named` does, with their run files.
 
-    For a run that is named by its run file, this is the file as it is now, else the recorded one.
+    If a run is named by its run file, this file is read as it is now, else the recorded one.
 
     Raises:
         HarnessError: As in `runs_named`.
@@ -230,7 +230,8 @@ def find_runs_and_files(
 def runs_named(names: Iterable[str], settings: Settings) -> list[RunFolder]:
     """Return the named runs. The name or path of a run file stands for the runs of its variants.
 
-    A path of a run file must name runs of its content as it is now. No data and no API key is read.
+    If the path of a run file is given, its content must still be that of the runs. Neither data nor
+    API keys are read.
 
     Raises:
         ConfigError: If a run is named twice, or a run file is missing or invalid.
@@ -245,7 +246,7 @@ def runs_named(names: Iterable[str], settings: Settings) -> list[RunFolder]:
 
 
 def run_named(name: str, settings: Settings) -> RunFolder:
-    """Return one run, named as in `runs_named`. The error of a name of several runs lists them."""
+    """Return one run, named as in `runs_named`. If a name fits several, the error lists them."""
     folder = find_run(settings.runs_dir, name)
     _as_in_file(name, [folder], settings)
     return folder
@@ -270,9 +271,10 @@ def variants_named(name: str, settings: Settings) -> list[RunFolder]:
 
 
 def _as_in_file(name: str, folders: Iterable[RunFolder], settings: Settings) -> dict[str, RunFile]:
-    """Return the runs in a run file by the names of their folders, which must agree with it.
+    """Return the runs in a run file by the names of their folders.
 
-    If ``name`` is not the path of a run file, there are none.
+    The runs in ``folders`` must agree with the file. If ``name`` is not the path of a run file,
+    the result is empty.
     """
     root = settings.runs_dir
     if not _is_run_file(name) or run_path(root, name) != root / Path(name).stem:

@@ -42,7 +42,7 @@ class RecordedTask:
         return task.expected_answer(known) if isinstance(task, Targeted) else task.reference(known)
 
     def extracted(self, instance: str, text: str) -> str | None:
-        """Return the scored part of a reply, or None if that is all of it, nothing or unknown."""
+        """Return the scored part of a reply, or None if that is all of it, missing or unknown."""
         known = self._instances.get(instance)
         if known is None or not isinstance(self._task, Extracting):
             return None

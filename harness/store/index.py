@@ -1,9 +1,8 @@
 """An index over a run's `attempts.jsonl`: which lines count, and where they are in the file.
 
-Every reader of attempts uses it. For each instance, sample and round, the last line counts. When a
-round is written again, the sample's later rounds that precede the new line in the file no longer
-count, because they follow a superseded answer. The index takes tens of bytes of memory per attempt.
-Texts are read on demand.
+For each instance, sample and round, the last line counts. When a round is written again, the
+sample's later rounds that precede the new line in the file no longer count, because they follow a
+superseded answer. The index takes tens of bytes of memory per attempt. Texts are read on demand.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Files of JSON lines: appending whole lines, and reading complete lines.
 
-Each line is appended by one system call. A crash or a full disk may leave an incomplete last line.
-Readers ignore it, and the next writer removes it. A file that cannot be read raises `StoreFailed`.
+A line is written by one system call if possible. A crash or a full disk may leave an incomplete
+last line. Readers ignore it, and the next writer removes it. A file that cannot be read raises
+`StoreFailed`.
 """
 
 from __future__ import annotations
@@ -158,7 +159,7 @@ class JsonLinesWriter:
     """A writer that appends records to a file, one per line. The run's lock excludes other writers.
 
     Opening the file creates it or removes an incomplete last line. If a line cannot be written,
-    `StoreFailed` is raised, and no part of the line stays in the file.
+    `StoreFailed` is raised, and the part that was written is removed if possible.
     """
 
     def __init__(self, path: Path) -> None:

@@ -133,7 +133,7 @@ def csv_city(text: str) -> None:
 def csv_special_character(text: str) -> None:
     """Check for CSV with the columns ProductID, Category, Brand, Price and Stock, and 14 rows.
 
-    One field must be in double quotes and contain a special character.
+    At least one field must be in double quotes and contain a special character.
     """
     rows = _rows(text, ",", _PRODUCTS)
     require_count(len(rows) - 1, 14, "rows")

@@ -267,8 +267,8 @@ class JSONSchemaBenchTask:
     def reference(self, instance: One) -> str | None:
         """Return a JSON document that satisfies the schema, or None if none is known.
 
-        It is the document that the prompt asks the model to copy, if that is valid; otherwise the
-        first document that the data set labels valid and our validator accepts.
+        It is the document that the prompt asks the model to copy, if that is labelled valid;
+        otherwise the first document that is labelled valid and that our validator accepts.
         """
         asked = instance.data.asked
         if asked is not None and asked.valid:
