@@ -311,6 +311,13 @@ OF_RUNS = [
 ]
 
 
+@pytest.mark.parametrize("command", [*OF_RUNS, "ablation"])
+def test_every_command_suggests_the_nearest_run(runs: Path, command: str) -> None:
+    verb, *more = command.split()
+    said = mistake(harness(*verb.split("-"), "quickstrt", *more, env=on(runs)))
+    assert "Did you mean 'quickstart'?" in said
+
+
 def test_a_run_file_that_has_changed_or_is_another_is_not_decided_by_its_name(
     tmp_path: Path,
 ) -> None:
