@@ -242,7 +242,7 @@ class RowsTask:
         return choices.request(options, request)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return the scores of a choice and of each rule, without a value if extracting is slow.
+        """Return the scores of a choice and of each rule, without values if extraction is slow.
 
         Raises:
             Unparseable: If a reply has no answer that the option ``extract`` or a rule can read, or
@@ -267,7 +267,7 @@ class RowsTask:
     def score_parsed(self, instance: One, answer: str) -> Mapping[str, Score]:
         """Return the scores of an answer that a judge found in a reply, without verdicts.
 
-        Only the rules that check the extracted answer, not the whole reply, give a score.
+        Of the rules, only those that check the extracted answer, not the whole reply, give a score.
         """
         found = self._choice(instance, answer)
         for rule in instance.data.rules:

@@ -115,8 +115,8 @@ class LmEvalTask:
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
         """Return lm-eval's prompt or, if answers are given, the answers with their contexts.
 
-        A context is a user message. The answers to it follow as assistant messages.
-        ``shots`` are not used: lm-eval puts few-shot examples into the prompt.
+        A context is a user message. The answers to it follow as assistant messages. ``shots`` are
+        not used: lm-eval puts few-shot examples into the prompt.
         """
         document = instance.data
         if document.generates:
