@@ -137,7 +137,7 @@ def task_section(tree: Mapping[str, Any], own: Functions) -> dict[str, Any]:
     ``own`` holds the functions of the call's other sections. Those of this section are added.
 
     Raises:
-        ConfigError: If it has neither a name nor rows, or the rows or a function are invalid.
+        ConfigError: If it has no name, rows or path, or the rows or a function are invalid.
     """
     if not tree.keys() & {"name", "rows", "path"}:
         remedy = 'For a list of rows: {"rows": rows, "checks": "exact_match"}.'

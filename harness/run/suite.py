@@ -159,8 +159,8 @@ def evaluation(
 ) -> Evaluation:
     """Return the runs of each task with each model.
 
-    Real models get the published data. ``changes`` are overrides for all runs: values by dotted
-    key. The other arguments are as in `suite_tree`.
+    Unless all models are simulated, published data is used (see `suite_tree`). ``changes`` are
+    overrides for all runs: values by dotted key. The other arguments are as in `suite_tree`.
 
     Raises:
         ConfigError: If a task is unknown, or another argument is invalid.

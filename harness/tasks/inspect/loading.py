@@ -39,10 +39,11 @@ class InspectSample(NamedTuple):
 
 
 def load(spec: str, args: dict[str, Any]) -> list[InspectSample]:
-    """Return the samples of the tasks that a specification of Inspect's names.
+    """Return the samples of the tasks that ``spec`` names in Inspect's notation.
 
     Raises:
-        ConfigError: If there is no such task, or if it needs what the harness does not do.
+        ConfigError: If a task cannot be loaded, or needs what the harness does not do.
+        DataMissing: If there is no such task.
         ExtraMissing: If Inspect is not installed.
     """
     loader = import_extra("inspect_ai._eval.loader", "inspect")
