@@ -165,7 +165,7 @@ def _against_first(found: Suite) -> str:
 
 
 def _continuing(reported: Reported) -> Collection[tuple[str, str]]:
-    """Return `Reported.continuing`, or () if first answers are compared: theirs are the same."""
+    """Return `Reported.continuing`, or () if only first answers are compared: they are the same."""
     comparison = reported.comparison
     return () if comparison is None or comparison.asked.round == 1 else reported.continuing
 

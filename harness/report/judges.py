@@ -189,7 +189,7 @@ def _captions(found: JudgeValidation) -> list[str]:
 
 
 def validated(runs: Sequence[ReportedRun]) -> Iterator[tuple[str, str]]:
-    """Yield judges, each with a note: its agreement with human labels, or that it has none.
+    """Yield judges, each with a note: its agreement with human labels, or that there are none.
 
     Judges whose labels have not been read or compared are left out.
     """

@@ -78,7 +78,7 @@ def rate_figures(runs: Runs) -> Iterator[Figure]:
 
 
 def any_round_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw the share of samples that passed in any round, by group, if a run has several."""
+    """Draw the share of samples passed in any round, by group, for runs with several rounds."""
 
     def any_round(run: ReportedRun, label: str) -> Mapping[Key, SampleStatistic]:
         if run.last_round < 2:
@@ -258,7 +258,7 @@ def _difference(row: str, run: str, found: Comparison, unit: ShownUnit) -> Point
 
 
 def round_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw, by round, the shares of samples that passed in it, and in it or an earlier one."""
+    """Draw the shares of samples that passed in each round, and in this or an earlier round."""
     several = [run for run in runs.every if run.last_round > 1]
     stopping = ", ".join(runs.short[runs.shown(run)] for run in several if _stops(run))
     only = (

@@ -92,7 +92,7 @@ class InspectTask:
         return structs.replace(request, decoding=Decoding(**(theirs | mine)))
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return the scores that the task's scorers give. Values C and I pass and fail.
+        """Return the scores by the task's scorers. A value of C passes, and a value of I fails.
 
         If a scorer fails, its score has no value, and the error is the reason.
         """
@@ -103,7 +103,7 @@ class InspectTask:
         return self.score(instance, "")
 
     def extracted(self, instance: One, text: str) -> str | None:
-        """Return the part of a reply that the first scorer read, or None if all or unknown."""
+        """Return the part that the first scorer read, or None if that is all or unknown."""
         found = next(iter(scores(instance.data, text).values()))[1]
         return None if found == text else found
 

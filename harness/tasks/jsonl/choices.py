@@ -135,9 +135,10 @@ class MultipleChoice:
     def scores(self, options: Options, text: str) -> dict[str, Score]:
         """Return the score ``choice``, which is the verdict, and normalised accuracies.
 
-        Likelihoods are compared by their logarithms (``acc`` in lm-evaluation-harness). If they are
-        those of texts, these are also divided by the text's number of characters (``acc_norm``),
-        bytes (``acc_bytes``) and, if the server reports them, tokens (``acc_tokens``).
+        By likelihood, the answer with the largest sum of log-probabilities is chosen (``acc`` in
+        lm-evaluation-harness). For texts, the sums are also divided by the number of characters
+        (``acc_norm``), bytes (``acc_bytes``) and, if the server reports them, tokens
+        (``acc_tokens``).
 
         Raises:
             Unparseable: If the reply chooses no option.
