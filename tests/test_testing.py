@@ -255,22 +255,30 @@ def test_a_regular_expression_that_backtracks_is_found(monkeypatch: pytest.Monke
         ),
         ("messages", "(self, *_): return (Message('user', ' '.join({*map(str, range(40))})),)"),
         ("fingerprint", "(self): return {'data': str(hash('words'))}"),
+        (
+            "questions",
+            "(self, _, text): return [Question((Message('user', f'{text} {hash(text)}'),),"
+            " Decoding(max_tokens=1))]",
+        ),
     ],
 )
-def test_a_task_that_differs_between_processes_is_found(
+def test_a_task_or_judge_that_differs_between_processes_is_found(
     member: str, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "unordered_sums.py").write_text(
-        "from harness.records import Instance, Message\n"
+    (tmp_path / "unordered.py").write_text(
+        "from harness.records import Decoding, Instance, Message, Question\n"
+        "from harness_example.politeness import PolitenessJudge\n"
         "from tests.conftest import Sums\n"
-        "class Unordered(Sums):\n"
+        f"class Unordered({'PolitenessJudge' if member == 'questions' else 'Sums'}):\n"
         f"    def {member}{code}\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
-    module = importlib.import_module("unordered_sums")
-    del sys.modules["unordered_sums"]
-    monkeypatch.setitem(sys.modules, "unordered_sums", module)
-    found = check_task(module.Unordered())
+    module = importlib.import_module("unordered")
+    del sys.modules["unordered"]
+    monkeypatch.setitem(sys.modules, "unordered", module)
+    planted = module.Unordered()
+    judged = member == "questions"
+    found = check_judge(planted, INSTANCE, "Kind.") if judged else check_task(planted)
     problem = "returns something else in another process: is a set iterated, or hash() called?"
     assert f"{member} {problem}" in found
 

@@ -80,7 +80,7 @@ def check_task(
     if instances and False not in verdicts and all(_passes(check, i, WRONG) for i in instances):
         check.add("score", f"lets the wrong answer {WRONG!r} pass for every instance.")
     if not check.found.keys() & {"instances", "messages", "fingerprint"}:
-        _elsewhere(check, task, limit)
+        _elsewhere(check, _of_task, task, limit)
     if len({*references} - {None}) > 1 and all(prompt == prompts[0] for prompt in prompts):
         problem = "returns the same prompt for every instance, but the references differ."
         check.add("messages", problem)
@@ -147,7 +147,7 @@ def _instances(check: PlugInCheck, task: ports.Task[Any], limit: int) -> list[In
     return []
 
 
-def _seen(task: ports.Task[Any], limit: int) -> dict[str, Any]:
+def _of_task(task: ports.Task[Any], limit: int) -> dict[str, Any]:
     """Return what must be the same in every process, by member, as JSON values."""
     instances = [*islice(task.instances(), limit)]
     prompts = [[one.content for one in task.messages(each, ())] for each in instances]
@@ -155,23 +155,30 @@ def _seen(task: ports.Task[Any], limit: int) -> dict[str, Any]:
     return {"instances": ids, "messages": prompts, "fingerprint": dict(task.fingerprint())}
 
 
-def _elsewhere(check: PlugInCheck, task: ports.Task[Any], limit: int) -> None:
-    """Add a problem for each member that differs in another process, if the task can run there."""
+def _of_judge(judge: ports.Judge, instance: Instance[Any], text: str) -> dict[str, Any]:
+    asked = judge.questions(instance, text)
+    return {"questions": [[one.content for one in question.messages] for question in asked]}
+
+
+def _elsewhere(check: PlugInCheck, of: Callable[..., dict[str, Any]], *given: Any) -> None:
+    """Add a problem for each member that differs in another process, if the plug-in can go there.
+
+    ``of`` returns the members' results for the arguments ``given``.
+    """
     # Python orders sets of texts differently in each process, and hash() returns other numbers.
     code = (
         "import json, pickle, sys; sys.path[:] = json.loads(sys.argv[1]);"
-        "from harness.testing.scoring import _seen;"
-        f"print(json.dumps(_seen(pickle.load(sys.stdin.buffer), {limit})))"
+        "of, given = pickle.load(sys.stdin.buffer); print(json.dumps(of(*given)))"
     )
     command = [sys.executable, "-I", "-c", code, json.dumps(sys.path)]
     with contextlib.suppress(
         pickle.PicklingError, TypeError, AttributeError, subprocess.CalledProcessError
     ):
         done = subprocess.run(  # noqa: S603 (this Python)
-            command, input=pickle.dumps(task), capture_output=True, check=True
+            command, input=pickle.dumps((of, given)), capture_output=True, check=True
         )
         there = json.loads(done.stdout.splitlines()[-1])
-        for member, seen in _seen(task, limit).items():
+        for member, seen in of(*given).items():
             if there[member] != seen:
                 problem = "returns something else in another process: is a set iterated, or"
                 check.add(member, f"{problem} hash() called?")
@@ -404,6 +411,8 @@ def check_judge(
             if parsed(said) != before:
                 problem = "depends on the last text that questions was called with: keep no state."
                 check.add("parse", problem)
+    if "questions" not in check.found:
+        _elsewhere(check, _of_judge, judge, instance, text)
     if len(asked) > 1:
         _abstentions(check, parsed, list(read))
     return check.report()
