@@ -7,7 +7,6 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
-from harness.config.sections import TaskSection
 from harness.config.settings import Settings
 from harness.errors import DataInvalid, HarnessError
 from harness.plugins import kind
@@ -73,9 +72,8 @@ def _row_fields(folder: RunFolder, settings: Settings) -> dict[str, Mapping[str,
         return {}
     # Checks may be Python files, and reading a run must not execute them.
     options = {key: value for key, value in run.task.options.items() if key != "checks"}
-    section = TaskSection(name=name, shots=run.task.shots, **options)
-    without = run.model_copy(update={"task": section, "judges": []})
-    task = build_task(without, settings, judged=False)
+    without = {"task": run.task.with_options(options), "judges": []}
+    task = build_task(run.model_copy(update=without), settings, judged=False)
     if data_difference(folder, task):
         raise DataInvalid("The file has changed since the run.")
     rows = dict(islice(task.row_fields(), MOST_KEPT + 1)) if isinstance(task, Rowed) else {}
