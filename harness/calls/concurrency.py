@@ -100,7 +100,7 @@ class AdaptiveLimit:
 
 @dataclass(slots=True)
 class _Ticket:
-    """A call waiting for its turn. Once admitted, it holds a reservation of the rate limits."""
+    """A call waiting for its turn. Once admitted, it has reserved its use of the rate limits."""
 
     request: Request
     turn: asyncio.Future[None] | None = None

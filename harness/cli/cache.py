@@ -82,7 +82,7 @@ def prune(
     A run that needs a deleted reply pays for it again.
 
     Args:
-        older_than: Only replies older than 12h, 30d, 8w or 1y.
+        older_than: Only replies older than this age, such as 12h, 30d, 8w or 1y.
         backend: Only replies of this backend.
         model: Only replies of this model.
         everything: Delete every reply.

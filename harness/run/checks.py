@@ -40,7 +40,7 @@ LOOKED_AT = 100  # instances among whose scores `measure` is looked up
 
 
 def check_supported(run: RunFile, model: Model, task: Task[Any]) -> None:
-    """Raise ConfigError for a setting that the model's backend or the task does not support."""
+    """Raise ConfigError if a setting is missing, unsupported, or conflicts with another."""
     name, backend, shots = run.model.backend, model.backend, run.task.shots
     if run.measure is not None:
         _check_measure(run, run.measure, task)

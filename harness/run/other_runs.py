@@ -1,4 +1,4 @@
-"""Other runs that a run file names, to compare answers with or to learn from their mistakes."""
+"""Other runs that a run file names, whose answers are compared or whose mistakes are shown."""
 
 from __future__ import annotations
 

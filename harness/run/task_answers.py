@@ -41,7 +41,11 @@ class RecordedTask:
         return task.expected_answer(known) if isinstance(task, Targeted) else task.reference(known)
 
     def extracted(self, instance: str, text: str) -> str | None:
-        """Return the scored part of a reply, or None if that is all of it, missing or unknown."""
+        """Return the part of a reply that is scored.
+
+        The result is None if the whole reply is scored, if no such part is found, or if the
+        instance is unknown.
+        """
         known = self._instances.get(instance)
         if known is None or not isinstance(self._task, Extracting):
             return None

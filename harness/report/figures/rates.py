@@ -33,7 +33,7 @@ Measure = Callable[[ReportedRun, str], Mapping[Key, SampleStatistic]]  # of a ru
 
 
 def by_group(runs: Runs, label: str, measure: Measure | None = None) -> Measured:
-    """Map each run that has a label to its primary metric (or ``measure``) by group."""
+    """Map each run that has ``label`` to its primary metric (or ``measure``) by group of it."""
     found = {runs.shown(run): (measure or runs.measured)(run, label) for run in runs.every}
     return {run: {group: part for (group,), part in of.items()} for run, of in found.items() if of}
 

@@ -182,7 +182,7 @@ def _require_shape(rows: list[list[str]], n_rows: int) -> None:
 
 @ifbench("custom:date_format_list")
 def date_format_list(text: str, *, corrected: bool = False) -> None:
-    """Check for dates YYYY-MM-DD, separated by commas, in the years of Napoleon's life.
+    """Check that the text is only dates YYYY-MM-DD, separated by commas, in Napoleon's lifetime.
 
     A month or day of 00 passes. In the corrected check, each date must exist in the calendar.
     """
