@@ -802,6 +802,20 @@ def test_errors_that_the_backend_over_http_raises_are_right() -> None:
     assert check_backend(Scripted(lambda _: "4"), at=OverHttp) == []
 
 
+@pytest.mark.parametrize(
+    "name", ["anthropic", "gemini", "openai", "openai_completions", "openai_responses"]
+)
+def test_the_built_in_backends_over_http_treat_errors_and_keys_right(name: str) -> None:
+    given: dict[str, Any] = {"secret": lambda _: "the-test-key", "model": "small"}
+    given |= {"concurrency": 4, "timeout_s": 10, "reply_mb": 1}
+    given |= {"on_allowances": lambda *_: None, "prompt_cut": lambda _: None, "read": lambda _: ""}
+
+    def at(url: str) -> Any:
+        return kind("backends").build(name, {"base_url": url}, **given)
+
+    assert check_backend(Scripted(lambda _: "4"), at=at) == []
+
+
 def test_a_key_in_a_header_that_the_client_does_not_know_is_not_masked() -> None:
     class Unmasked(OverHttp):
         def __init__(self, url: str) -> None:
