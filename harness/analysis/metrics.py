@@ -142,6 +142,32 @@ class ReferenceScore(Mean, frozen=True, kw_only=True):
     difference_ci95: Interval | None = None
 
 
+class PositionRates(Struct, frozen=True, kw_only=True):
+    """How often the option at one position is chosen, in multiple choice."""
+
+    option: str  # its letter
+    n_right: int  # answers for which it is the right option
+    chosen: Statistic  # share of the answers that choose it
+    excess: Statistic  # that share minus the share for which it is right
+    passed: Statistic  # share of the answers for which it is right that choose it
+
+
+class PositionBias(Struct, frozen=True, kw_only=True):
+    """Whether the position of options influences which is chosen, over first answers.
+
+    The p value is of the test that options are as often chosen at each position as they are right
+    there (`harness.analysis.positions`). It is null if no answer is wrong.
+    """
+
+    n: int
+    n_clusters: int
+    missing: int = 0  # answers that choose no option
+    positions: list[PositionRates]
+    chi_squared: float | None = None
+    degrees: int = 0
+    p_value: float | None = None
+
+
 class Metrics(Struct, frozen=True, kw_only=True):
     """The contents of `metrics.json`. For an incomplete run, they cover only the samples begun.
 
@@ -191,6 +217,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
     judges: dict[str, JudgeFacts] = {}  # a call shared by two judges counts in both
     references: dict[str, ReferenceScore] = field(default={}, name="golds")
     aggregates: dict[str, dict[str, float]] = {}  # computed by the task, by part and metric
+    positions: PositionBias | None = None  # null unless options are chosen
 
     @property
     def pass_rate(self) -> float | None:

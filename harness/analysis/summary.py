@@ -35,12 +35,14 @@ from harness.analysis.metrics import (
     SampleStatistic,
 )
 from harness.analysis.paper_figures import weighted_means, weights_of
+from harness.analysis.positions import read_positions
 from harness.analysis.self_preference import common_family
 from harness.records import OUTCOMES
+from harness.scoring.choices import CHOICE
 from harness.store.aggregates import read_aggregates
 from harness.store.calls import NO_CALLS, CallTotals, read_calls
 from harness.store.columns import AttemptTable, changes
-from harness.store.index import read_attempts
+from harness.store.index import AttemptIndex, read_attempts
 from harness.store.judgements import RegisteredJudge, read_register
 from harness.store.references import references_folder
 from harness.store.run_folder import REFERENCES, RunFolder
@@ -75,7 +77,7 @@ def measure(
         folder: The run's folder.
         attempts: The run's attempts; read from the folder if None.
         calls: The totals of the run's calls; read from the folder if None. `NO_CALLS` omits tokens
-            and costs, to save time.
+            and costs, to save time. If given, the position bias is omitted.
         grouped: Whether the metrics cover the groups of each label as well.
         score: The primary metric; by default the one recorded for the run. If none is recorded, and
             the run has neither judges nor verdicts, it is the first numeric score.
@@ -85,6 +87,7 @@ def measure(
     references = None
     if (folder.path / REFERENCES).is_dir():
         references = read_attempts(references_folder(folder).attempts)
+    whole = calls is None
     # One at a time, to save memory.
     calls = read_calls(folder.attempts) if calls is None else calls
     attempts = read_attempts(folder.attempts) if attempts is None else attempts
@@ -105,7 +108,10 @@ def measure(
         attempts, calls, facts, judges, grouped=grouped, references=references, weights=weights
     )
     aggregates = {name: dict(one) for name, one in read_aggregates(folder.attempts).items()}
-    return replace(metrics, aggregates=aggregates) if aggregates else metrics
+    positions = None
+    if whole and CHOICE in attempts.scores:
+        positions = read_positions(AttemptIndex(folder.attempts, judges=False))
+    return replace(metrics, aggregates=aggregates, positions=positions)
 
 
 def only_numbers(attempts: AttemptTable) -> str:

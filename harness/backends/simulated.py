@@ -26,6 +26,8 @@ class SimulatedBackend:
         accuracy: Probability that the first answer is correct.
         gain: Share of the remaining wrong answers that each round of feedback corrects.
         latency_s: Mean latency in seconds (exponentially distributed).
+        habit: A text that is answered whatever the question, such as the letter of an option.
+        habit_share: Probability of answering with this text.
     """
 
     features = PARAMETERS | CONSTRAINTS | {"conversation", "simulated", "by_instance"}
@@ -37,12 +39,15 @@ class SimulatedBackend:
         accuracy: Share = 0.5,
         gain: Share = 0.3,
         latency_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0,
+        habit: str = "",
+        habit_share: Share = 0.0,
         *,
         gold: Callable[[str], str | None],
         wrong: Callable[[str], str | None] = lambda _: None,
         reply: Callable[[Request], str] | None = None,
     ) -> None:
         self._accuracy, self._gain, self._latency_s = accuracy, gain, latency_s
+        self._habit, self._habit_share = habit, habit_share
         self._gold, self._wrong, self._reply = gold, wrong, reply
 
     async def generate(self, request: Request) -> Reply:
@@ -59,6 +64,8 @@ class SimulatedBackend:
         if text is None:
             wrong = None if self._reply is not None else self._wrong(origin.instance)
             text = WRONG_ANSWER if wrong is None else wrong
+        if self._habit and chance.random() < self._habit_share:
+            text = self._habit
         if self._latency_s:
             await asyncio.sleep(chance.expovariate(1 / self._latency_s))
         length = sum(len(message.content) for message in request.messages)

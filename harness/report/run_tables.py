@@ -7,7 +7,15 @@ from dataclasses import replace
 from itertools import islice
 
 from harness.analysis.clustered import ROUNDING
-from harness.analysis.metrics import CallFigures, Metrics, Rate, Rounds, SampleStatistic, Statistic
+from harness.analysis.metrics import (
+    CallFigures,
+    Metrics,
+    PositionBias,
+    Rate,
+    Rounds,
+    SampleStatistic,
+    Statistic,
+)
 from harness.analysis.self_preference import MARK, marked, notes
 from harness.records import OUTCOMES
 from harness.report.judges import REFERENCE_COLUMNS, reference_cells
@@ -21,8 +29,9 @@ from harness.report.table import (
     facts,
     table,
 )
-from harness.report.text import interval, is_zero, number, usd, with_error
+from harness.report.text import interval, is_zero, number, p_value, usd, with_error
 
+SIGNIFICANT = 0.05
 MOST_GROUPS = 50  # maximum groups of a label to show; metrics.json has all of them
 
 WITHOUT_SCORE = (
@@ -44,6 +53,8 @@ def run_document(metrics: Metrics) -> TableDocument:
         parts.append(table(["reference answers", *REFERENCE_COLUMNS], rows))
     if metrics.aggregates:
         parts.append(aggregate_table([metrics]))
+    if metrics.positions is not None:
+        parts.append(position_table(metrics.positions))
     parts += [Note(f"{MARK} {note}", "yellow") for note in notes(metrics)]
     parts += [group_table(metrics, label) for label in metrics.groups]
     if len(metrics.pass_at_k) > 1:
@@ -75,6 +86,38 @@ def aggregate_table(runs: Sequence[Metrics]) -> Table:
     ]
     columns = [*(["run"] if several else []), "task", "metric", "value"]
     return table(columns, rows, title="As the benchmark computes it")
+
+
+def position_table(found: PositionBias) -> Table:
+    """Build a table of how often the option at each position is chosen, with the test as a note."""
+    rows = [
+        [one.option, one.n_right, one.chosen, one.chosen.ci95, one.passed, one.passed.ci95]
+        for one in found.positions
+    ]
+    columns = [
+        Column("option", text=True),
+        Column("right"),
+        Column("chosen ± s.e.", rate=True),
+        Column("95%", rate=True, hide=1),
+        Column("chosen if right ± s.e.", rate=True),
+        Column("95%", rate=True, hide=2),
+    ]
+    return table(columns, rows, title="By position of the option", notes=[position_note(found)])
+
+
+def position_note(found: PositionBias) -> str:
+    """Return a note with the result of the test for a position bias."""
+    if found.p_value is None:
+        return "Every choice is right, so a position bias would not show."
+    clear = found.p_value < SIGNIFICANT
+    said = "Position bias" if clear else "No clear position bias"
+    test = (
+        f"{said} (p {p_value(found.p_value)}; Stuart-Maxwell test of chosen against right options, "
+        f"clustered: chi-squared {found.chi_squared:.1f}, {found.degrees} d.f.)."
+    )
+    missing = f" {found.missing:,} answers without a choice are left out." if found.missing else ""
+    own = " If the options are not shuffled, an uneven key can look like a bias." if clear else ""
+    return test + missing + own
 
 
 def headed(document: TableDocument, metrics: Metrics) -> TableDocument:

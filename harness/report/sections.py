@@ -22,6 +22,7 @@ from harness.report.run_tables import (
     aggregate_table,
     cost_facts,
     pass_at_k_table,
+    position_table,
     round_table,
 )
 from harness.report.runs import Reported, ReportedRun, references
@@ -79,6 +80,10 @@ def _tables(reported: Reported) -> Iterator[tuple[str, Table | Note]]:
     runs, comparison = reported.runs, reported.comparison
     for label in dict.fromkeys(label for run in runs for label in run.metrics.groups):
         yield "results", _groups(runs, label)
+    for run in runs:
+        if (found := run.metrics.positions) is not None:
+            title = f"{run.name}: by position of the option"
+            yield "results", replace(position_table(found), title=title)
     if aggregating := [run.metrics for run in runs if run.metrics.aggregates]:
         yield "scores", aggregate_table(aggregating)
     if (told := references(runs)) is not None:

@@ -142,3 +142,13 @@ async def test_a_judges_model_replies_what_the_judge_says_and_learns_nothing() -
     assert set(found) == {WRONG_ANSWER, *(f"Solve {one}." for one in range(4000))} & set(found)
     assert fmean(text != WRONG_ANSWER for text in found) == pytest.approx(0.5, abs=0.03)
     assert found == await answers(made, asked)
+
+
+async def test_a_habit_replaces_a_share_of_the_answers() -> None:
+    asked = [request(str(one)) for one in range(2000)]
+    plain = await answers(SimulatedBackend(accuracy=0.5, gold=gold), asked)
+    habit = SimulatedBackend(accuracy=0.5, habit="A", habit_share=0.25, gold=gold)
+    found = await answers(habit, asked)
+    assert 0.22 < found.count("A") / 2000 < 0.28
+    others = [(own, before) for own, before in zip(found, plain, strict=True) if own != "A"]
+    assert all(own == before for own, before in others)

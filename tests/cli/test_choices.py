@@ -13,6 +13,7 @@ import yaml
 
 from harness.mock import MockServer
 from tests.cli.command import harness
+from tests.report.html.pages import data
 
 ROWS = [
     {"question": f"Which is number {n}?", "choices": [f"{n}", f"not {n}", "neither é"], "target": 0}
@@ -85,3 +86,41 @@ def test_what_log_likelihoods_cannot_do_is_refused(
         assert server.stats().requests == 0
     assert ended.returncode == 1
     assert said in " ".join(ended.stderr.split())
+
+
+def planted(folder: Path, habit_share: float) -> tuple[dict[str, Any], str]:
+    """The position bias in the metrics of a simulated run, and what its report says."""
+    rows = [
+        {"question": f"{n} + 1 = ?", "choices": [n + 1, n + 2, n + 3, n], "target": str(n + 1)}
+        for n in range(10, 130)
+    ]
+    simulated = {"backend": "simulated", "accuracy": 0.7, "habit": "C", "habit_share": habit_share}
+    tree = {"task": {"rows": rows, "choices": {"shuffle": 1}}, "model": simulated}
+    (folder / "run.yaml").write_text(yaml.safe_dump(tree))
+    env = {**os.environ, "HARNESS_RUNS_DIR": "runs", "HARNESS_CACHE_DIR": "cache"}
+    ended = harness("run", "run.yaml", env=env, cwd=folder)
+    assert ended.returncode == 0, ended.stderr
+    shown = harness("show", "run", env=env, cwd=folder).stdout
+    assert "By position of the option" in shown
+    made = harness("report", "run", "-o", "report.html", env=env, cwd=folder)
+    assert made.returncode == 0, made.stderr
+    page = json.dumps(data(folder / "report.html", "overview"))
+    assert "Chosen minus right, by position of the option" in page
+    found: dict[str, Any] = metrics(folder)["positions"]
+    return found, " ".join(shown.split())
+
+
+def test_a_planted_position_bias_is_found(folder: Path) -> None:
+    found, shown = planted(folder, 0.3)
+    assert found["p_value"] < 0.001
+    assert "Position bias (p <0.001; Stuart-Maxwell test" in shown
+    excess = {one["option"]: one["excess"] for one in found["positions"]}
+    assert excess["C"]["ci95"][0] > 0.1
+    assert max(excess, key=lambda option: excess[option]["mean"]) == "C"
+
+
+def test_a_model_without_a_habit_has_no_clear_bias(folder: Path) -> None:
+    found, shown = planted(folder, 0.0)
+    assert found["p_value"] > 0.05
+    assert "No clear position bias" in shown
+    assert all(abs(one["excess"]["mean"]) < 0.1 for one in found["positions"])

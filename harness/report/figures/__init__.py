@@ -31,6 +31,7 @@ def figures(
         *rates.round_figures(runs),
         *rates.sample_figures(runs),
         *rates.effect_figures(runs),
+        *rates.position_figures(runs),
         *heat_map_figures(runs),
         *rates.comparison_figures(runs, comparison),
         *rates.ablation_figures(runs, comparison),

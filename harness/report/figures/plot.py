@@ -197,8 +197,14 @@ class Plan:
     n: Mapping[str, int] | None = None  # by run: its n; None: the sum over its points
     levels: Mapping[str, Sequence[str]] = field(default_factory=dict)  # the rows below each heading
     baseline: str = ""  # the run that differences are relative to
+    differences: bool = False  # whether values are differences, though not from a baseline
     joined: bool = True  # whether a line connects the points
     frontier: bool = False  # whether a line connects those without a better one to their left
+
+    @property
+    def signed(self) -> bool:
+        """Whether values are differences, which have signs and a line at 0."""
+        return self.differences or bool(self.baseline)
 
 
 def dots(points: Sequence[Point], plan: Plan, runs: Runs) -> Figure:
@@ -226,7 +232,7 @@ def dots(points: Sequence[Point], plan: Plan, runs: Runs) -> Figure:
     base = sheet.base().encode(y=place_y)
     if deep > 1:
         base = base.encode(yOffset=alt.YOffset("slot:O", scale=alt.Scale(domain=list(range(deep)))))
-    layers = interval_layers(sheet, base, plan.value, plan.unit, signed=bool(plan.baseline))
+    layers = interval_layers(sheet, base, plan.value, plan.unit, signed=plan.signed)
     if heads:
         above = alt.Chart(alt.InlineData(values=heads)).encode(
             x=_fixed(alt.XValue, 2),
@@ -335,7 +341,7 @@ def _sheet(
 ) -> Sheet:
     beside = list(points[0].beside) if points else []
     headings = ("run", plan.value, "s.e.", "95% interval", plan.of, "units", *beside)
-    sheet, sign = Sheet(runs, plan.heading, *headings), bool(plan.baseline)
+    sheet, sign = Sheet(runs, plan.heading, *headings), plan.signed
     sheet.present |= {plan.baseline} - {""}
     for one, place in zip(points, places, strict=True):
         of = one.of

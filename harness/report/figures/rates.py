@@ -153,6 +153,43 @@ def effect_figures(runs: Runs) -> Iterator[Figure]:
             yield plot.dots(points, plan, runs)
 
 
+def position_figures(runs: Runs) -> Iterator[Figure]:
+    """Draw, for each position of an option, how much more often it is chosen than it is right."""
+    every = {runs.shown(run): run.metrics.positions for run in runs.every}
+    known = {run: found for run, found in every.items() if found is not None}
+    points = [
+        Point(
+            row=one.option,
+            run=run,
+            of=one.excess,
+            beside={
+                "right": f"{one.n_right:,}",
+                "chosen": number(one.chosen.mean, unit=runs.rates),
+                "chosen if right": number(one.passed.mean, unit=runs.rates),
+            },
+        )
+        for run, found in known.items()
+        for one in found.positions
+    ]
+    tests = [f"{runs.short[run]}: p {p_value(found.p_value)}" for run, found in known.items()]
+    plan = Plan(
+        name="position_bias",
+        title="Chosen minus right, by position of the option",
+        caption="Share of answers that choose an option, minus the share for which it is right. "
+        "Without a position bias, all are near 0 if the options are shuffled. Stuart-Maxwell test, "
+        f"clustered: {', '.join(tests)}.",
+        heading="option",
+        value=runs.of_answers("chosen minus right", "first answers"),
+        unit=runs.rates,
+        of="answers",
+        levels={"": sorted({point.row for point in points})},
+        n={run: found.n for run, found in known.items()},
+        differences=True,
+    )
+    if points:
+        yield plot.dots(points, plan, runs)
+
+
 def comparison_figures(runs: Runs, comparison: RunComparison | None) -> Iterator[Figure]:
     """Draw a forest plot of differences from the baseline, over all instances and by group."""
     if comparison is None or not comparison.others:

@@ -12,7 +12,7 @@ from harness.tasks.jsonl.choices import MultipleChoice
 from harness.tasks.jsonl.items import ADAPT, PRESETS
 from harness.tasks.jsonl.rows_task import RowsTask
 
-BUILTIN = Path(__file__).with_name("example.jsonl")
+EXAMPLE, CHOICES = (Path(__file__).with_name(f"{name}.jsonl") for name in ("example", "choices"))
 
 Preset: TypeAlias = Literal["gsm8k", "gsm8k_json", "shuffled_objects", "shuffled_objects_json"]
 
@@ -21,8 +21,8 @@ class JsonlTask(RowsTask):
     """A benchmark made from a file of rows, with a prompt template and named checks.
 
     Args:
-        path: ``builtin`` (a small example), or a file: .jsonl (or .jsonl.gz), .json, .yaml, .csv,
-            .tsv.
+        path: ``builtin`` (a small example; one of multiple choice with the option choices), or a
+            file: .jsonl (or .jsonl.gz), .json, .yaml, .csv, .tsv.
         prompt: A template of the user's message, with the row's fields; null if rows have prompts.
         system: A template of the system message.
         extract: How to find the answer in a reply: {regex: ...}, {number: last} or {json: key};
@@ -62,8 +62,9 @@ class JsonlTask(RowsTask):
         panels: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         known = PRESETS[preset] if preset else {}
+        builtin = CHOICES if choices else EXAMPLE
         super().__init__(
-            RowFile(BUILTIN if path == "builtin" else data.file(path)),
+            RowFile(builtin if path == "builtin" else data.file(path)),
             data,
             prompt=prompt or known.get("prompt"),
             system=system or known.get("system"),

@@ -1,0 +1,124 @@
+"""Position bias in multiple choice: whether the place of an option influences if it is chosen."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from harness.analysis.clustered import clustered_mean, rate
+from harness.analysis.constraints import ScoreDetails
+from harness.analysis.distributions import chi_squared_tail
+from harness.analysis.metrics import PositionBias, PositionRates, Statistic
+from harness.scoring.choices import LETTERS
+from harness.store.index import AttemptIndex
+
+
+class _Places(Struct, gc=False):
+    chosen: int
+    right: int
+    of: int
+
+
+class _Details(Struct, gc=False):
+    positions: _Places
+
+
+class _Line(Struct, gc=False):
+    cluster: str
+    scores: dict[str, ScoreDetails] = {}
+
+
+_decode = msgspec.json.Decoder(_Details).decode
+
+
+def read_positions(index: AttemptIndex) -> PositionBias | None:
+    """Return the position bias in a run's first answers, or None if no answer has positions.
+
+    Answers without a choice, and those to prompts that do not show the options, are ``missing``.
+    """
+    rows = index.last_rounds(1)
+    found: list[_Places] = []
+    clusters: list[int] = []
+    numbers: dict[str, int] = {}
+    for line in index.read(_Line, rows, judged=False):
+        places = next(filter(None, map(_places, line.scores.values())), None)
+        if places is not None:
+            found.append(places)
+            clusters.append(numbers.setdefault(line.cluster, len(numbers)))
+    if not found:
+        return None
+    chosen, right = (
+        np.array([getattr(one, name) for one in found], np.intp) for name in ("chosen", "right")
+    )
+    n_options = max(one.of for one in found)
+    return position_bias(chosen, right, np.array(clusters, np.intp), n_options, len(rows))
+
+
+def _places(score: ScoreDetails) -> _Places | None:
+    try:
+        found = _decode(score.details).positions
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    low, high = sorted((found.chosen, found.right))
+    return found if low >= 0 and high < found.of <= len(LETTERS) else None
+
+
+def position_bias(
+    chosen: NDArray[np.intp],
+    right: NDArray[np.intp],
+    clusters: NDArray[np.intp],
+    n_options: int,
+    n_answers: int,
+) -> PositionBias:
+    """Compute the position bias of n answers.
+
+    The test is that of Stuart (1955, Biometrika 42) and Maxwell (1970, British J. Psychiatry 116)
+    for marginal homogeneity: that options are as often chosen at each position as they are right
+    there. It depends on wrong answers only. In its covariance, sums over clusters replace single
+    answers, since samples of one prompt are not independent.
+
+    Args:
+        chosen: (n,) The position of each chosen option, from 0.
+        right: (n,) The position of each right option.
+        clusters: (n,) The index of each answer's cluster.
+        n_options: The number of positions.
+        n_answers: The number of all answers, of which those without a position are missing.
+    """
+    places = np.arange(n_options)
+    excess = (chosen[:, None] == places).astype(float) - (right[:, None] == places)
+    totals = np.zeros((int(clusters.max()) + 1, n_options))
+    np.add.at(totals, clusters, excess)
+    covariance, total = totals.T @ totals, totals.sum(axis=0)
+    degrees = int(np.linalg.matrix_rank(covariance))
+    squared = float(total @ np.linalg.pinv(covariance, hermitian=True) @ total)
+    return PositionBias(
+        n=len(chosen),
+        n_clusters=len(totals),
+        missing=n_answers - len(chosen),
+        positions=[
+            PositionRates(
+                option=LETTERS[place],
+                n_right=int((right == place).sum()),
+                chosen=rate((chosen == place).astype(float), clusters),
+                excess=_difference(excess[:, place], clusters),
+                passed=_rate_where(chosen == place, right == place, clusters),
+            )
+            for place in places.tolist()
+        ],
+        chi_squared=squared if degrees else None,
+        degrees=degrees,
+        p_value=chi_squared_tail(degrees, squared) if degrees else None,
+    )
+
+
+def _difference(values: NDArray[np.float64], clusters: NDArray[np.intp]) -> Statistic:
+    estimate = clustered_mean(values, clusters)
+    return estimate.statistic(estimate.clipped_ci95(-1, 1))
+
+
+def _rate_where(
+    passed: NDArray[np.bool_], where: NDArray[np.bool_], clusters: NDArray[np.intp]
+) -> Statistic:
+    return rate(passed[where].astype(float), clusters[where]) if where.any() else Statistic()
