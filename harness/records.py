@@ -118,12 +118,13 @@ class Criterion(Struct, frozen=True):
     groups: Mapping[str, str] = {}
 
 
-class Origin(Struct, frozen=True):
+class Origin(Struct, frozen=True, omit_defaults=True):
     """The attempt for which a request is made. Samples are numbered from 0, and rounds from 1."""
 
     instance: str
     sample: int
     round: int
+    turns: int = 0  # of the user, if they are scripted: rounds are then turns
 
 
 class PromptCut(NamedTuple):
@@ -327,6 +328,7 @@ class Attempt(Struct, frozen=True):
     error: str | None = None  # why the call or the scoring failed
     polish: tuple[Rewriting, ...] = ()  # of the instruction (round 1) and of the feedback
     # Left out of the line if unset:
+    turns: int | UnsetType = UNSET  # of the user, if they are scripted: rounds are then turns
     reasoning_state: str | UnsetType = UNSET  # of the reply, in a run with several rounds
     partial: str | UnsetType = UNSET  # of a failed call: the part of the answer that arrived
 

@@ -199,8 +199,11 @@ def refuse_unknown_score(run: Variant, table: AttemptTable, score: str) -> None:
 
 
 def refuse_unknown_round(tables: Sequence[AttemptTable], round_: int | None) -> None:
-    """Raise ConfigError if a round is given (not None) that no run has reached."""
-    last = max((int(table.round.max()) for table in tables if len(table)), default=1)
+    """Raise ConfigError if a round is given (not None) that no run has, or rounds are turns."""
+    if round_ is not None and any(table.turns is not None for table in tables):
+        problem = "The rounds of a conversation are the user's turns, and are not compared."
+        raise ConfigError(problem, "Omit the round: a sample passes if all its turns pass.")
+    last = max((table.most_rounds for table in tables if len(table)), default=1)
     if round_ is not None and round_ > last:
         problem = f"None of the runs has a round {round_}: the last one is round {last}."
         raise ConfigError(problem, "Omit it to use each sample's last round.")

@@ -170,7 +170,7 @@ def merged(runs: Sequence[Failures]) -> list[Failures]:
 
 
 def _read(index: AttemptIndex) -> Iterator[tuple[int, FailedLine]]:
-    order, table = index.in_order(), index.attempts
+    order, table = index.in_order(), index.attempts.turns or index.attempts
     failed = (table.passed == 0) | (table.outcome == OUTCOMES.index("error"))
     rows = order[failed[order]]
     yield from zip(rows.tolist(), index.read(FailedLine, rows), strict=True)

@@ -39,6 +39,8 @@ class SampleStatistic(Statistic, frozen=True, kw_only=True):
 class Rate(SampleStatistic, frozen=True, kw_only=True):
     """The share of samples that pass. The verdict on a sample is that of its last round.
 
+    A scripted conversation passes if all its turns pass.
+
     The interval is Wilson's on the effective sample size. Samples without a verdict (infrastructure
     error, failed judge) are missing.
     """
@@ -94,6 +96,13 @@ class Rounds(Struct, frozen=True, kw_only=True):
     any_of_first_k_n: dict[int, int]
     fixed: dict[int, int] = {}  # samples that failed in the previous round and pass in this one
     broken: dict[int, int] = {}  # samples that passed in the previous round and fail in this one
+
+
+class TurnRate(Rate, frozen=True, kw_only=True):
+    """The answers to one of the user's turns in scripted conversations, by that turn's checks."""
+
+    n_answers: int  # conversations that reached the turn, including failed calls
+    scores: dict[str, Mean] = {}
 
 
 class Group(Rate, frozen=True, kw_only=True):
@@ -204,6 +213,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
     pass_hat_k_ci95: dict[int, Interval | None] = {}
     n_solved: int = 0  # instances that passed in any round of any sample
     rounds: Rounds
+    turns: dict[int, TurnRate] = {}  # of scripted conversations, from 1; these have no rounds
     n_calls: int  # calls of all attempts, superseded ones included; a shared call counts once
     usage: Usage | None  # of the calls whose usage is known; null if there are none
     n_calls_without_usage: int

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import dataclasses
+from collections.abc import Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -33,6 +34,7 @@ from harness.analysis.metrics import (
     ReferenceScore,
     Rounds,
     SampleStatistic,
+    TurnRate,
 )
 from harness.analysis.paper_figures import weighted_means, weights_of
 from harness.analysis.positions import read_positions
@@ -155,6 +157,7 @@ def summarise(
         },
         **_figures(attempts, facts.measure or "", weights)[()],
         n_solved=n_solved,
+        turns={} if attempts.turns is None else dict(_turns(attempts.turns)),
         **own,
         cost_per_solved_usd=cost_usd / n_solved if cost_usd is not None and n_solved else None,
         model_calls=None if calls.model is None else CallFigures(**_call_figures(calls.model)),
@@ -181,6 +184,15 @@ def _judges(
             family = ", ".join(filter(None, common)) or None
             found[name] = JudgeFacts(family=family, of=panel.members, **_call_figures(NO_CALLS))
     return found
+
+
+def _turns(attempts: AttemptTable) -> Iterator[tuple[int, TurnRate]]:
+    """Yield the number of each turn, and the figures of its answers."""
+    for number in np.unique(attempts.round).tolist():
+        answers = of_round(attempts, number)
+        found = _figures(answers, "", {})[()]
+        rate, scores = found["overall"], found["scores"]
+        yield number, TurnRate(n_answers=len(answers), **asdict(rate), scores=scores)
 
 
 def _call_figures(calls: CallTotals) -> dict[str, Any]:
@@ -230,7 +242,8 @@ def _figures(
             means[name] = {n: weighted[groups.names[n]] for n in means[name]}
     if (of_k := scored(last, measure)) is not last:
         means[measure] = groups.means(of_k, measure)
-    pass_k, rounds = _pass_k(last, groups), _rounds(attempts, groups)
+    pass_k = _pass_k(last, groups)
+    rounds = _rounds(attempts if attempts.turns is None else _one_round(last), groups)
     found = {}
     for number, n in enumerate(groups.sizes(last)):
         if n or not groups.names[number]:
@@ -292,6 +305,10 @@ def _pass_k(samples: AttemptTable, groups: Groups) -> list[dict[str, Any]]:
                     for part, value in zip(_PARTS, (one.mean, one.stderr, one.ci95), strict=True):
                         found[number][f"{name}{part}"][k] = value
     return found
+
+
+def _one_round(samples: AttemptTable) -> AttemptTable:
+    return dataclasses.replace(samples, round=np.ones_like(samples.round))
 
 
 def _rounds(attempts: AttemptTable, groups: Groups) -> list[Rounds]:

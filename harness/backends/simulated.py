@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
-from typing import Annotated
+from typing import Annotated, Any
 from zlib import crc32
 
 from pydantic import Field
@@ -42,8 +42,8 @@ class SimulatedBackend:
         habit: str = "",
         habit_share: Share = 0.0,
         *,
-        gold: Callable[[str], str | None],
-        wrong: Callable[[str], str | None] = lambda _: None,
+        gold: Callable[..., str | None],
+        wrong: Callable[..., str | None] = lambda *_: None,
         reply: Callable[[Request], str] | None = None,
     ) -> None:
         self._accuracy, self._gain, self._latency_s = accuracy, gain, latency_s
@@ -53,16 +53,19 @@ class SimulatedBackend:
     async def generate(self, request: Request) -> Reply:
         """Return a correct or a wrong answer, depending only on the request and the options."""
         origin = request.origin
-        seed, rounds = str(request.seed), origin.round - 1
+        seed, rounds = str(request.seed), 0 if origin.turns else origin.round - 1
         if self._reply is not None:  # judges do not improve with rounds; each draws separately
             asked = crc32(request.messages[-1].content.encode("utf-8", "replace"))
             seed, rounds = f"judge {request.model} {self._accuracy}/{request.sample}/{asked}", 0
         chance = random.Random(f"{seed}/{origin.instance}/{origin.sample}/{origin.round}")
         right = 1 - (1 - self._accuracy) * (1 - self._gain) ** rounds
-        gold = self._reply(request) if self._reply is not None else self._gold(origin.instance)
+        # A scripted conversation's turns are answered one by one, and no feedback improves them.
+        said = [one.content for one in request.messages if one.role == "assistant"]
+        about: tuple[Any, ...] = (origin.instance, said) if origin.turns else (origin.instance,)
+        gold = self._reply(request) if self._reply is not None else self._gold(*about)
         text = gold if gold is not None and chance.random() < right else None
         if text is None:
-            wrong = None if self._reply is not None else self._wrong(origin.instance)
+            wrong = None if self._reply is not None else self._wrong(*about)
             text = WRONG_ANSWER if wrong is None else wrong
         if self._habit and chance.random() < self._habit_share:
             text = self._habit

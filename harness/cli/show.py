@@ -120,7 +120,8 @@ def _last_answers(folder: RunFolder) -> list[AnswerLine]:
 
 def _failed(folder: RunFolder, own: Rows) -> TableDocument:
     index = AttemptIndex(folder.attempts)
-    return failed_document(read_failed(index), len(index), folder.name, own)
+    turns = index.attempts.turns is not None
+    return failed_document(read_failed(index), len(index), folder.name, own, turns=turns)
 
 
 def _several(folders: Sequence[RunFolder]) -> TableDocument:

@@ -179,6 +179,7 @@ SCALARS: Mapping[str, Kind] = {
     "started_at": "DOUBLE",
     "ended_at": "DOUBLE",
     "error": "VARCHAR",
+    "turns": "BIGINT",
 }
 
 

@@ -395,6 +395,21 @@ class JudgeRouting(Protocol[D]):
 
 
 @runtime_checkable
+class Scripted(Protocol[D]):
+    """A task with conversations in which the user's turns are known before the model's answers."""
+
+    def turns(self, instance: Instance[D]) -> int:
+        """Return the number of the user's turns: 1, or more for a scripted conversation."""
+
+    def at_turn(self, instance: Instance[D], answers: Sequence[str]) -> Instance[D]:
+        """Return an instance as of the turn that follows ``answers``, one for each earlier turn.
+
+        Its messages are the conversation so far, ending with the user's turn, and its scores,
+        criteria and reference are those of the turn's answer. Without answers, it is ``instance``.
+        """
+
+
+@runtime_checkable
 class PromptChecked(Protocol):
     """A task that can check whether its prompts ask for the format that its parser reads."""
 
@@ -405,7 +420,7 @@ class PromptChecked(Protocol):
 CAPABILITIES: Mapping[str, tuple[Any, ...]] = {
     "tasks": (
         *(Task, ScoresNoAnswer, ScoresRefusedConstraint, Measured, Paraphrasable, LeakAware),
-        *(Fallible, Constraining, Targeted, Parsed, Extracting, Judged, JudgeRouting),
+        *(Fallible, Constraining, Targeted, Parsed, Extracting, Judged, JudgeRouting, Scripted),
         *(PromptChecked, Claiming, Pictured, Explained, Tabled, Described, Requesting, Aggregating),
         Rowed,
     ),

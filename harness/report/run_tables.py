@@ -61,6 +61,8 @@ def run_document(metrics: Metrics) -> TableDocument:
         parts.append(pass_at_k_table(metrics))
     if len(metrics.rounds.each) > 1:
         parts.append(round_table(metrics))
+    if metrics.turns:
+        parts.append(turn_table(metrics))
     counts = {outcome: metrics.outcomes.get(outcome, 0) for outcome in OUTCOMES}
     styles = ["yellow" if n and outcome != "ok" else "" for outcome, n in counts.items()]
     outcomes = [Cell(n, style=style) for n, style in zip(counts.values(), styles, strict=True)]
@@ -141,6 +143,7 @@ def _headline(metrics: Metrics) -> Iterator[tuple[object, object]]:
         yield from _verdicts(metrics, rate, bold=not measured)
     rounds = metrics.rounds
     several = f" in up to {max(rounds.each)} rounds" if len(rounds.each) > 1 else ""
+    several = f" in up to {max(metrics.turns)} turns" if metrics.turns else several
     samples = f"{metrics.n_samples:,} samples of {metrics.n_instances:,} instances"
     yield "attempts", f"{metrics.n_attempts:,}{several}, for {samples}"
     if not metrics.complete:
@@ -250,6 +253,27 @@ def round_table(metrics: Metrics) -> Table:
     ]
     notes = _round_notes(metrics)
     return table(["round", "n", each, *hidden, "n", any_so_far], rows, notes=notes)
+
+
+def turn_table(metrics: Metrics) -> Table:
+    """Build a table of the answers to each turn of scripted conversations, by its own checks."""
+    scores = dict.fromkeys(name for turn in metrics.turns.values() for name in turn.scores)
+    rows = [
+        [
+            str(number),
+            turn.n_answers,
+            turn.n,
+            turn,
+            turn.ci95,
+            *(one.mean if (one := turn.scores.get(name)) else None for name in scores),
+        ]
+        for number, turn in metrics.turns.items()
+    ]
+    rate = Column("passed ± s.e.", digits=4, rate=True)
+    columns = ("turn", "answers", "n", rate, Column("95%", digits=4, hide=1))
+    means = [Column(name, digits=4, hide=2) for name in scores]
+    notes = ["Each turn by its own checks; n: answers with a verdict. A sample passes if all pass."]
+    return table([*columns, *means], rows, notes=notes)
 
 
 def cost_facts(metrics: Metrics) -> Iterator[tuple[str, str]]:

@@ -48,10 +48,10 @@ MOST_NAMED = 4  # runs named in a title
 class TaskAnswers(Protocol):
     """A source of facts about answers: a run's task."""
 
-    def reference(self, instance: str) -> str | None:
-        """Return an instance's reference answer, or None if none is known."""
+    def reference(self, instance: str, turn: int = 1) -> str | None:
+        """Return the reference answer to an instance's turn, or None if none is known."""
 
-    def extracted(self, instance: str, text: str) -> str | None:
+    def extracted(self, instance: str, text: str, turn: int = 1) -> str | None:
         """Return the scored part of a reply, or None if all or none of the reply is scored."""
 
 
@@ -94,8 +94,8 @@ class ReportedRun:
 
     @property
     def last_round(self) -> int:
-        """The highest round of any attempt, or 0 if there are no attempts."""
-        return int(self.attempts.round.max(initial=0))
+        """The highest round of any attempt, or 0 without attempts. Turns are not rounds."""
+        return self.attempts.most_rounds
 
 
 FEW = 200  # with fewer samples than this, percentages have no decimals

@@ -24,6 +24,7 @@ from harness.report.run_tables import (
     pass_at_k_table,
     position_table,
     round_table,
+    turn_table,
 )
 from harness.report.runs import Reported, ReportedRun, references
 from harness.report.table import Cell, Column, Note, Row, ShownUnit, Table, table
@@ -35,6 +36,7 @@ TITLES: Mapping[str, str] = {
     "comparison": "Comparison",
     "constraints": "Constraints",
     "rounds": "Rounds and samples",
+    "turns": "Turns of conversations",
     "outcomes": "Outcomes",
     "cost": "Cost and time",
 }
@@ -110,6 +112,8 @@ def _tables(reported: Reported) -> Iterator[tuple[str, Table | Note]]:
     for run in runs:
         if len(run.metrics.rounds.each) > 1:
             yield "rounds", replace(round_table(run.metrics), title=f"Rounds of {run.name}")
+        if run.metrics.turns:
+            yield "turns", replace(turn_table(run.metrics), title=f"Turns of {run.name}")
         if len(run.metrics.pass_at_k) > 1:
             title = f"Samples of {run.name}: any or all of k pass"
             yield "rounds", replace(pass_at_k_table(run.metrics), title=title)

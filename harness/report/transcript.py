@@ -54,11 +54,12 @@ def transcript(attempts: Sequence[Attempt]) -> RenderableType:
 
 def _attempt(attempt: Attempt) -> Iterator[RenderableType]:
     word, style = STYLES[attempt.passed]
+    word = f"conversation {word}" if attempt.turns == attempt.round else word
     groups = "  ".join(f"{label}={group}" for label, group in attempt.groups.items())
     yield Text.assemble(
         "\n",
         (inert(attempt.instance).plain, "bold"),
-        f"  sample {attempt.sample}  round {attempt.round}  ",
+        f"  sample {attempt.sample}  {_place(attempt)}  ",
         (f"{attempt.outcome}, {word}", style),
         (f"  {inert(groups).plain}", "dim"),
     )
@@ -76,8 +77,14 @@ def _attempt(attempt: Attempt) -> Iterator[RenderableType]:
     for judgement in getattr(attempt, "judgements", ()):
         yield from _judgement(judgement)
     if attempt.feedback is not None:
-        yield from _block("feedback", attempt.feedback)
+        yield from _block("user" if attempt.turns else "feedback", attempt.feedback)
     yield Text(_facts(attempt), style="dim")
+
+
+def _place(attempt: Attempt) -> str:
+    if attempt.turns:
+        return f"turn {attempt.round} of {attempt.turns}"
+    return f"round {attempt.round}"
 
 
 def _judgement(judgement: Judgement) -> Iterator[RenderableType]:
@@ -110,18 +117,25 @@ Rows = Mapping[str, Mapping[str, object]]  # the fields of the user's rows, by i
 
 
 def failed_document(
-    failed: Sequence[FailedAttempt], n: int, run: str, own: Rows = MappingProxyType({})
+    failed: Sequence[FailedAttempt],
+    n: int,
+    run: str,
+    own: Rows = MappingProxyType({}),
+    *,
+    turns: bool = False,
 ) -> TableDocument:
     """Build the list of a run's failed attempts, with reasons and shortened answers.
 
-    ``n`` is the number of all attempts of the run. Only CSV has the fields of ``own``.
+    ``n`` is the number of all attempts of the run. Only CSV has the fields of ``own``. ``turns``
+    says whether the rounds are the user's turns in conversations.
     """
     rows = [
         [one.instance, one.sample, one.round, one.outcome, _cut(one.reason), _cut(one.answer or "")]
         for one in failed
     ]
     why, answer = Column("why", text=True), Column("answer", text=True, hide=2)
-    columns = ("instance", "sample", "round", Column("outcome", text=True, hide=1), why, answer)
+    place = "turn" if turns else "round"
+    columns = ("instance", "sample", place, Column("outcome", text=True, hide=1), why, answer)
     parts: list[Table | Note] = [table(columns, rows)] if rows else []
     parts.append(Note(f"{len(failed):,} of {n:,} attempts failed."))
     kinds = Counter((one.outcome, without_values(one.reason)) for one in failed)

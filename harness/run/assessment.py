@@ -26,7 +26,8 @@ from harness.records import (
 if TYPE_CHECKING:
     from harness.store.judgements import Judgement  # not imported for a run without judges
 
-UNANSWERED = {"refused", "empty"}  # outcomes of replies that cannot hold a verdict
+# Outcomes of replies that cannot hold a verdict, and that end a scripted conversation.
+UNANSWERED: frozenset[Outcome] = frozenset(["refused", "empty"])
 
 # The user's next turn after an answer that the task does not score, by outcome.
 FEEDBACK: Mapping[Outcome, str] = {

@@ -26,6 +26,7 @@ from harness.ports import (
 from harness.records import Decoding, DecodingConstraint, Origin, Request
 from harness.run.models import FREE, Model
 from harness.run.resolving import resolved
+from harness.run.turns import as_of, turns_of
 from harness.scoring.checks import JUDGE
 from harness.store.json_lines import lines
 from harness.store.run_folder import SCORES, Differences
@@ -119,8 +120,9 @@ def _check_measure(run: RunFile, measure: str, task: Task[Any]) -> None:
     for instance in islice(task.instances(), LOOKED_AT):
         if measure in known:
             return
+        last = as_of(task, instance, [""] * (turns_of(task, instance) - 1))
         with suppress(Unparseable):
-            known |= task.score(instance, task.reference(instance) or "-").keys()
+            known |= task.score(last, task.reference(last) or "-").keys()
     if measure not in known:
         problem = f"measure: {measure!r:.60} is not a score of the task or of a judge."
         remedy = f"{nearest(measure, sorted(known))} Or write pass@K, pass^K or any@K."
@@ -170,7 +172,8 @@ def _check_constraint(run: RunFile, backend: Backend, task: Task[Any]) -> None:
     elif isinstance(task, Constraining):
         wanted = task.constraint_kind
         for instance in task.instances():  # a row may have none
-            task.constraint(instance)
+            for turn in range(turns_of(task, instance)):
+                task.constraint(as_of(task, instance, [""] * turn))
     else:
         raise ConfigError(
             f"The task {run.task.name!r} defines no constraint for its answers.",

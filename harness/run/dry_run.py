@@ -19,6 +19,7 @@ from harness.run.assessment import assess, judged_outcomes, reply_outcome
 from harness.run.job import Job
 from harness.run.plan import RunPlan
 from harness.run.replies import open_cache, replies_path
+from harness.run.turns import as_of, script_of, turns_of
 
 if TYPE_CHECKING:
     from harness.config.settings import Settings
@@ -59,7 +60,8 @@ class DryRun:
     """A run's plan and estimated cost.
 
     The lower bounds assume that every first answer passes. The upper bounds assume that every
-    feedback round is needed and that no feedback call is shared or cached.
+    feedback round is needed and that no feedback call is shared or cached. Both assume that all
+    turns of scripted conversations are asked.
     """
 
     instances: int
@@ -244,8 +246,11 @@ def estimate_waves(job: Job) -> EstimateRange | None:
     judged = any(judge.model.limits.batch is not None for judge in job.judges)
     if not (batched or judged):
         return None
-    each, rounds = batched + judged, job.run.rounds
-    return EstimateRange(each * (1 if rounds.stop_on_pass else rounds.max), each * rounds.max)
+    each, rounds, turns = batched + judged, job.run.rounds, 1
+    if script_of(job.task) is not None:
+        turns = max((turns_of(job.task, one) for one in job.instances), default=1)
+    fewest = turns if rounds.stop_on_pass else max(turns, rounds.max)
+    return EstimateRange(each * fewest, each * max(turns, rounds.max))
 
 
 def batch_hours(job: Job) -> int:
@@ -296,28 +301,37 @@ def _add_judge_calls(
     longest = inf if job.run.decoding.max_tokens is None else job.run.decoding.max_tokens
     rounds, outcomes, seen = job.run.rounds, judged_outcomes(job.task), set[str]()
     known = job.model.backend.cacheable and job.paraphraser is None
-    asked: Sequence[tuple[_JudgeCalls, Sequence[Question]]] = ()
+    asked: Sequence[Sequence[tuple[_JudgeCalls, Sequence[Question]]]] = ()  # by turn
     last: Instance[Any] | None = None
     for owed in plan.owed():
         if owed.instance is not last:  # the samples of an instance follow each other
-            last, text = owed.instance, job.task.reference(owed.instance) or "…"
-            own = [one for one in judges if one.judge.scores(last)]
-            asked = [(one, one.judge.judge.questions(last, text)) for one in own]
+            last = owed.instance
+            turns = [as_of(job.task, last, ["…"] * turn) for turn in range(owed.turns)]
+            asked = [
+                [
+                    (one, one.judge.judge.questions(turn, job.task.reference(turn) or "…"))
+                    for one in judges
+                    if one.judge.scores(turn)
+                ]
+                for turn in turns
+            ]
             messages = plan.opening(last).messages
-        for number in range(owed.round, rounds.max + 1):
+        for number in range(owed.round, max(owed.turns, rounds.max) + 1):
+            of_turn = asked[min(number, owed.turns) - 1]
             if number == 1 and known:
                 request = plan.request(owed, 1, messages, messages_hash(messages))
                 if (answer := reply(key(request))) is not None:
                     if reply_outcome(answer) in outcomes:
-                        for one, _ in asked:
+                        for one, _ in of_turn:
                             one.add(one.judge.about(last, answer.text, owed.sample), seen)
                     continue
-            certain = number == owed.round or not rounds.stop_on_pass
-            for one, questions in asked:
-                one.total.add_questions(questions, certain=certain, further=longest)
+            certain = number == owed.round or not rounds.stop_on_pass or owed.turns > 1
+            further = longest * min(number, owed.turns)
+            for one, questions in of_turn:
+                one.total.add_questions(questions, certain=certain, further=further)
     late = OwedJudgements(job.folder.attempts, [one.judge.name for one in judges])
     by_name = {one.judge.name: one for one in judges}
-    for instance, attempt, names in late.work(job.data):
+    for instance, attempt, names in late.work(job.task, job.data):
         for name, redraw in names.items():
             if (calls := by_name.get(name)) is not None:
                 calls.add(calls.judge.requests(instance, attempt, redraw=redraw), seen)
@@ -366,6 +380,10 @@ def count_work(
         for number in range(max(2, owed.round), rounds.max + 1):
             certain = number == owed.round or not rounds.stop_on_pass
             total.add(messages, longest, certain=certain, before=number - 1)
+        for number in range(max(2, owed.round), owed.turns + 1):
+            said = plan.task.messages(as_of(plan.task, owed.instance, [""] * (number - 1)), ())
+            further = (number - 1) * (inf if longest is None else longest)
+            total.add(said, longest, certain=True, further=further)
     n_references, failed = _check_references(plan) if references else (0, {})
     return DryRun(
         instances=samples // plan.run.samples,
@@ -397,13 +415,18 @@ def _check_references(plan: RunPlan) -> tuple[int, dict[str, str]]:
     count, failed, task = 0, dict[str, str](), plan.task
     answer = task.expected_answer if isinstance(task, Targeted) else task.reference
     for instance in plan.instances:
-        reference = answer(instance)
-        if reference is None:
-            continue
-        found = assess(plan.task, instance, Reply(reference, "stop"))
-        if found.passed is None and not found.scores:  # no rule applies: only judges decide
-            continue
-        count += 1
-        if not found.passed:
-            failed[instance.id] = first_reason(found.scores) or found.problem or found.outcome
+        given: list[str] = []
+        for turn in range(turns := plan.turns(instance)):
+            asked = as_of(task, instance, given)
+            reference = answer(asked)
+            given.append(reference or "")
+            if reference is None:
+                continue
+            found = assess(task, asked, Reply(reference, "stop"))
+            if found.passed is None and not found.scores:  # no rule applies: only judges decide
+                continue
+            count += 1
+            if not found.passed:
+                name = instance.id if turns == 1 else f"{instance.id}, turn {turn + 1}"
+                failed[name] = first_reason(found.scores) or found.problem or found.outcome
     return count, failed

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from harness.calls.calls import ReplyUnsaved
 from harness.calls.signals import Stop
 from harness.errors import CallError, FatalCallError, Unparseable
+from harness.ports import Task
 from harness.records import SCHEMA_VERSION, Attempt, Call, Instance, Request, Score, Usage
 from harness.run.assessment import (
     UNANSWERED,
@@ -35,6 +36,7 @@ from harness.run.plan import RunPlan
 from harness.run.pool import work_off
 from harness.run.progress import Tally
 from harness.run.session import Session
+from harness.run.turns import answered
 from harness.scoring.panel import Panel
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
@@ -68,13 +70,14 @@ class OwedJudgements:
     def __len__(self) -> int:
         return len(self._owed)
 
-    def work(self, instances: Iterable[Instance[Any]]) -> Iterator[Unjudged]:
-        """Yield the unjudged attempts of the given instances, in the order of the instances."""
+    def work(self, task: Task[Any], instances: Iterable[Instance[Any]]) -> Iterator[Unjudged]:
+        """Yield the unjudged attempts of the task's instances, in the order of the instances."""
         for instance in instances if self._owed else ():
             rows = [row for row in self._index.rows_of(instance.id) if row in self._owed]
             attempts = self._index.read(Attempt, rows, judged=False)
             for row, attempt in zip(rows, attempts, strict=True):
-                yield instance, attempt, self._owed[row]
+                asked = answered(task, instance, attempt, self._index)
+                yield asked, attempt, self._owed[row]
 
 
 class Judging:
@@ -90,7 +93,8 @@ class Judging:
         retried: Collection[JudgementOutcome] = (),
     ) -> None:
         self._judges, self._names, self._deciding = judges.models, judges.names, judges.deciding
-        self._outcomes, self._bind = judged_outcomes(judges.task), bind
+        self._task, self._bind = judges.task, bind
+        self._outcomes = judged_outcomes(judges.task)
         self._panels = {
             one.as_: Panel(one.of, one.by, one.passes_from, one.quorum) for one in judges.panels
         }
@@ -233,7 +237,7 @@ class Judging:
                 waiting += 1
 
         workers = min(workers, len(self.late))
-        await work_off(self.late.work(instances), judge, workers=workers, stop=stop)
+        await work_off(self.late.work(self._task, instances), judge, workers=workers, stop=stop)
         return waiting
 
     async def _ask_all(

@@ -31,6 +31,7 @@ from harness.run.plan import HeldInstances
 from harness.run.progress import Ending, Listener, Tally
 from harness.run.resolving import build_task, resolved_judge
 from harness.run.session import open_session
+from harness.run.turns import answered, turns_of
 from harness.store.files import write_whole
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
@@ -83,18 +84,19 @@ class LaterJudge:
         place = references_folder(self.folder) if self.references else self.folder
         if judge.name in read_register(place.path).judges:
             owed = OwedJudgements(place.attempts, [judge.name], retried)
-            for instance, attempt, redraws in owed.work(self.data):
+            for instance, attempt, redraws in owed.work(self.judges.task, self.data):
                 yield judge.requests(instance, attempt, redraw=redraws[judge.name])
         elif self.references:
             for instance, _, text in _references(self, judge):
                 yield judge.about(instance, text)
         else:
             index = AttemptIndex(self.folder.attempts, judges=False)
-            outcomes = judged_outcomes(self.judges.task)
-            for instance in filter(judge.scores, self.data):
+            task = self.judges.task
+            outcomes = judged_outcomes(task)
+            for instance in self.data:
                 for one in index.read(Attempt, index.rows_of(instance.id), judged=False):
                     if one.outcome in outcomes:
-                        yield judge.requests(instance, one)
+                        yield judge.requests(answered(task, instance, one, index), one)
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,8 +287,9 @@ def _references(job: LaterJudge, judge: JudgeModel) -> Iterator[tuple[Instance[A
     units = read_units(job.folder.attempts)
     for instance in job.data:
         unit = units.get(instance.id)
-        if unit is None or not judge.scores(instance):
+        task = job.judges.task
+        if unit is None or turns_of(task, instance) > 1 or not judge.scores(instance):
             continue
-        text = job.judges.task.reference(instance)
+        text = task.reference(instance)
         if text and text.strip() and judge.judge.questions(instance, text):
             yield instance, unit, text

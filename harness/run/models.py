@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
@@ -32,6 +31,7 @@ from harness.records import (
     Request,
     content_hash,
 )
+from harness.run.turns import answers_by_id
 
 FREE = Price(input=0, output=0)
 
@@ -155,13 +155,6 @@ def worker_count(models: Collection[Model], owed: int = 0) -> int:
     return max(busy, min(owed, MOST_WORKERS)) if batched else busy
 
 
-def _answers(
-    instances: Iterable[Instance[Any]], answer: Callable[[Instance[Any]], str | None] | None
-) -> Callable[[str], str | None]:
-    found = cache(lambda: {one.id: answer(one) for one in instances} if answer else {})
-    return lambda name: found().get(name)
-
-
 @dataclass(frozen=True, slots=True)
 class ModelBuilder:
     """A builder of the models of a run or of a data-set build."""
@@ -199,14 +192,15 @@ class ModelBuilder:
             rates.observe(found)
 
         wrong_answer = self.task.wrong_answer if isinstance(self.task, Fallible) else None
+        reference = self.task.reference if self.task else None
         with keys_of(where):
             backend: Backend = kind("backends").build(
                 section.backend,
                 {**section.options, **own},
                 secret=resources.secret,
                 read=lambda name: read_jsonl(data.file(name)),
-                gold=_answers(self.instances, self.task.reference if self.task else None),
-                wrong=_answers(self.instances, wrong_answer),
+                gold=answers_by_id(self.task, self.instances, reference),
+                wrong=answers_by_id(self.task, self.instances, wrong_answer),
                 reply=reply,
                 concurrency=limits.concurrency,
                 timeout_s=limits.timeout_s,

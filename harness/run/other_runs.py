@@ -62,12 +62,14 @@ class RunAnswers:
 
     An instance's answer is the text of the last round of its first sample, if judges score that
     round's outcome. ``failed`` is the number of instances whose last round is a failed call.
+    ``scripted`` says whether some rounds are the turns of a conversation.
     """
 
     def __init__(self, path: Path, task: Task[Any]) -> None:
         self._index = AttemptIndex(path, judges=False)
         self._row: dict[int, int] = {}
         self.failed = 0
+        self.scripted = self._index.attempts.turns is not None
         rows = self._index.last_rounds()
         rows = rows[self._index.attempts.sample[rows] == 0]
         outcomes = judged_outcomes(task)
@@ -109,6 +111,9 @@ def answers_of(runs: Path, name: str, task: Task[Any], *, simulated: bool) -> Ru
         remedy = "Run its file again first: answers made later would be missing here."
         raise ConfigError(f"against: the run {name!r} is not finished.", remedy)
     answers = RunAnswers(folder.attempts, task)
+    if answers.scripted:
+        problem = f"against: the run {name!r} has conversations of several turns."
+        raise ConfigError(problem, "Only answers to the same prompt can be compared.")
     if answers.failed:  # their later answers would change the texts to compare with
         problem = f"against: {answers.failed:,} calls of the run {name!r} have failed."
         raise ConfigError(problem, "Run its file again: it repeats failed calls.")

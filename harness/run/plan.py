@@ -21,7 +21,9 @@ from harness.config.sections import MOST
 from harness.errors import ConfigError
 from harness.ports import OWN_DRAWS, Constraining, Requesting, Task
 from harness.records import Instance, Message, Origin, Outcome, Request, messages_hash
+from harness.run.assessment import UNANSWERED
 from harness.run.progress import NO_VERDICTS, Verdicts
+from harness.run.turns import turns_of
 
 if TYPE_CHECKING:
     from harness.run.shots import Shots  # not imported for a zero-shot run
@@ -126,6 +128,7 @@ class OwedSample(NamedTuple):
     sample: int
     round: int
     redraw: int = 0  # number of earlier answers to that round, which are not reused
+    turns: int = 1  # of the user; if there are several, the rounds are these turns
 
 
 class Opening(NamedTuple):
@@ -156,7 +159,7 @@ class RunPlan:
     run: RunFile
     instances: Iterable[Instance[Any]]  # iterated several times
     index: AttemptIndex | None  # existing attempts with their verdicts; None for a new run
-    features: Collection[str] = frozenset({"seed"})
+    features: Collection[str] = frozenset({"seed", "conversation"})
     retried: Collection[Outcome] = frozenset({"error"})
     shots: Shots | None = None
 
@@ -173,11 +176,12 @@ class RunPlan:
     def owed(self) -> Iterator[OwedSample]:
         """Yield the unfinished samples lazily, instance by instance."""
         for instance in self.instances:
+            turns = self.turns(instance)
             for sample in range(self.run.samples):
-                number = self._owed_round(instance.id, sample)
+                number = self._owed_round(instance.id, sample, turns)
                 if number is not None:
                     redraw = self.index.answers(instance.id, sample, number) if self.index else 0
-                    yield OwedSample(instance, sample, number, redraw)
+                    yield OwedSample(instance, sample, number, redraw, turns)
 
     def verdicts(self, owed: OwedSample) -> Verdicts:
         """Return the recorded verdicts of a sample's first and latest rounds so far."""
@@ -187,25 +191,62 @@ class RunPlan:
         first, latest = (int(index.attempts.passed[row]) for row in (rows[0], rows[-1]))
         return Verdicts(*(None if one < 0 else one == 1 for one in (first, latest)))
 
+    def turn_verdicts(self, owed: OwedSample) -> list[bool | None]:
+        """Return the recorded verdicts on a conversation's turns before its first missing one.
+
+        Turns that nothing gives a verdict on are left out.
+        """
+        if self.index is None or (table := self.index.attempts.turns) is None:
+            return []
+        rows = self.index.rows_of(owed.instance.id, owed.sample)[: owed.round - 1]
+        counting = [row for row in rows if not self.index.neutral[row]]
+        return [None if table.passed[row] < 0 else bool(table.passed[row]) for row in counting]
+
     def count(self) -> tuple[int, int]:
         """Return the total number of the run's samples, and the number of unfinished samples."""
         total = owed = 0
         for instance in self.instances:
+            turns = self.turns(instance)
             for sample in range(self.run.samples):
                 total += 1
-                owed += self._owed_round(instance.id, sample) is not None
+                owed += self._owed_round(instance.id, sample, turns) is not None
         return total, owed
 
-    def _owed_round(self, instance: str, sample: int) -> int | None:
+    def turns(self, instance: Instance[Any]) -> int:
+        """Return the number of the user's turns in an instance: 1 unless they are scripted.
+
+        Raises:
+            ConfigError: If they are, and the run has a setting that does not fit.
+        """
+        found = turns_of(self.task, instance)
+        if found > 1:
+            self._refuse_turns(instance)
+        return found
+
+    def _refuse_turns(self, instance: Instance[Any]) -> None:
+        run, of = self.run, f"{instance.id!r:.60} is a conversation of several turns"
+        if run.rounds.max > 1:
+            problem = f"{of}, and rounds.max asks for feedback: they cannot be combined."
+            raise ConfigError(problem, "Set rounds.max to 1, or give each row one turn.")
+        if run.task.shots.n:
+            raise ConfigError(f"{of}, which takes no shots.", "Remove task.shots.")
+        if run.polish is not None:
+            raise ConfigError(f"{of}, which is not paraphrased.", "Remove polish.")
+        if "conversation" not in self.features:
+            problem = f"{of}, but the backend {run.model.backend!r} accepts a single prompt."
+            raise ConfigError(problem, "Use a backend with a chat API (docs/providers.md).")
+
+    def _owed_round(self, instance: str, sample: int, turns: int) -> int | None:
         rounds = self.run.rounds
         if self.index is None:
             return 1
         return self.index.next_round(
             instance,
             sample,
-            rounds=rounds.max,
-            stop_on_pass=rounds.stop_on_pass,
+            rounds=max(turns, rounds.max),
+            stop_on_pass=rounds.stop_on_pass and turns == 1,
             retried=self.retried,
+            final=UNANSWERED if turns > 1 else (),
         )
 
     def request(
@@ -229,7 +270,7 @@ class RunPlan:
             seed = provider_seed(
                 self.run.seed, prompt, sample, redraw, instance.id if own else None
             )
-        origin = Origin(instance.id, sample, number)
+        origin = Origin(instance.id, sample, number, owed.turns if owed.turns > 1 else 0)
         request = Request(self.run.model.name, messages, decoding, sample, origin, seed, redraw)
         if not isinstance(self.task, Requesting):
             return request

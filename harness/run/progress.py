@@ -49,6 +49,7 @@ class Tally:
     clock: Callable[[], float] = monotonic
     finished: int = 0
     attempts: int = 0
+    turns: int = 1  # of the user: the most in a conversation so far, whose rounds are turns
     calls: int = 0
     cached: int = 0
     passed: int = 0
@@ -98,6 +99,7 @@ class Tally:
         ``passed`` is the attempt's verdict, and ``before`` holds the sample's earlier verdicts.
         """
         self.attempts += 1
+        self.turns = max(self.turns, attempt.turns or 1)
         self._open += 1
         self.judged += (passed is not None) - (before.latest is not None)
         self.passed += (passed is True) - (before.latest is True)
@@ -151,7 +153,7 @@ class Tally:
     @property
     def done(self) -> float:
         """The number of finished samples, with unfinished ones as fractions of their rounds."""
-        return self.finished + self._open / self.rounds
+        return self.finished + self._open / max(self.rounds, self.turns)
 
     @property
     def per_second(self) -> float:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
+from msgspec import UNSET
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
@@ -25,6 +25,7 @@ from harness.records import SCHEMA_VERSION, Attempt, Instance, Reply, messages_h
 from harness.run.assessment import Assessment, feedback
 from harness.run.long_answers import LongAnswers
 from harness.run.plan import Opening
+from harness.run.turns import answered, turns_of, user_turn
 from harness.store.files import replacing
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
@@ -33,6 +34,8 @@ from harness.store.run_folder import Differences
 
 if TYPE_CHECKING:
     from harness.run.job import Job
+
+AttemptAssessor: TypeAlias = Callable[[Attempt, Reply], Assessment]
 
 
 def rescored(
@@ -54,7 +57,7 @@ def rescored(
     for instance in task.instances():
         rows = recorded.rows_of(instance.id)
         left[rows.start : rows.stop] = False
-        yield from _rescored_rows(recorded, rows, partial(assess, instance))
+        yield from _rescored_rows(recorded, rows, _assessing(task, recorded, instance, assess))
     order = recorded.in_order()
     for found in _rescored_rows(recorded, order[left[order]], None):
         if left.all():
@@ -64,10 +67,19 @@ def rescored(
         yield found
 
 
+def _assessing(
+    task: Task[Any],
+    recorded: AttemptIndex,
+    instance: Instance[Any],
+    assess: Callable[[Instance[Any], Reply], Assessment],
+) -> AttemptAssessor:
+    return lambda attempt, reply: assess(answered(task, instance, attempt, recorded), reply)
+
+
 def _rescored_rows(
     recorded: AttemptIndex,
     among: range | NDArray[np.intp],
-    assess: Callable[[Reply], Assessment] | None,
+    assess: AttemptAssessor | None,
 ) -> Iterator[tuple[Attempt, Rescored, VerdictPair]]:
     """Do what `rescored` does for some rows. ``assess`` is None if their instances are gone."""
     rows = np.asarray(among, np.intp)
@@ -86,7 +98,7 @@ def _rescored_rows(
         yield attempt, scored, (before, now)
 
 
-def _rescored(assess: Callable[[Reply], Assessment] | None, attempt: Attempt) -> Rescored:
+def _rescored(assess: AttemptAssessor | None, attempt: Attempt) -> Rescored:
     now = (attempt.outcome, attempt.passed, attempt.scores, attempt.error)
     if attempt.outcome == "error":  # a failed call stays a failed call
         pass
@@ -94,7 +106,7 @@ def _rescored(assess: Callable[[Reply], Assessment] | None, attempt: Attempt) ->
         now = (attempt.outcome, None, {}, GONE)
     else:
         reply = Reply(attempt.text or "", attempt.finish_reason or "")
-        outcome, passed, scores, problem = assess(reply)
+        outcome, passed, scores, problem = assess(attempt, reply)
         now = (outcome, passed, scores, problem or None)
     return Rescored(SCHEMA_VERSION, attempt.instance, attempt.sample, attempt.round, *now)
 
@@ -136,7 +148,8 @@ def rescore(job: Job, found: Differences) -> ScoredAgain:
                 rows = recorded.rows_of(instance.id)
                 seen += len(rows)
                 opening = plan.opening(instance) if rows else None
-                again = _rescored_rows(recorded, rows, partial(long_answers.assess, instance))
+                assess = _assessing(job.task, recorded, instance, long_answers.assess)
+                again = _rescored_rows(recorded, rows, assess)
                 for _, rounds in groupby(again, key=lambda one: one[0].sample):
                     before, scores, verdicts = zip(*rounds, strict=True)
                     if opening is None or not _same_prompt(job, instance, opening, before[0]):
@@ -179,7 +192,8 @@ def _sample(
 ) -> list[Attempt]:
     """Return a sample's attempts with new scores, up to the first whose feedback would change."""
     found: list[Attempt] = []
-    for attempt, scored in zip(rounds, scores, strict=True):
+    turns = turns_of(job.task, instance)
+    for number, (attempt, scored) in enumerate(zip(rounds, scores, strict=True), start=1):
         now = replace(
             attempt,
             groups=instance.groups,
@@ -187,7 +201,15 @@ def _sample(
             passed=scored.passed,
             scores=scored.scores,
             error=scored.error,
+            turns=turns if turns > 1 else UNSET,
         )
+        if attempt.turns or now.turns:
+            answers = [one.text or "" for one in rounds[:number]]
+            following = user_turn(job.task, instance, answers) if number < turns else None
+            if attempt.feedback not in (None, following):
+                return [*found, replace(now, feedback=None)]
+            found.append(now)
+            continue
         same = now.outcome == attempt.outcome and line(now.scores) == line(attempt.scores)
         if not same and not _same_feedback(job, instance, now):
             return [*found, replace(now, feedback=None)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -30,11 +30,19 @@ from harness.records import (
     content_hash,
     messages_hash,
 )
-from harness.run.assessment import AnswerVerdict, Assessment, assess, feedback, refuses_constraint
+from harness.run.assessment import (
+    UNANSWERED,
+    AnswerVerdict,
+    Assessment,
+    assess,
+    feedback,
+    refuses_constraint,
+)
 from harness.run.call_stack import BoundModel
 from harness.run.long_answers import LONG, LongAnswers
 from harness.run.plan import OwedSample, RunPlan
 from harness.run.progress import Verdicts
+from harness.run.turns import as_of, turn_verdicts, user_turn, verdict_on_all
 
 if TYPE_CHECKING:
     from harness.run.judging import Judging  # not imported for a run without judges
@@ -66,17 +74,21 @@ class Samples:
         `Stopping`, and any failure that affects more than this sample, is raised only after the
         replies received so far have been recorded.
         """
-        instance, rounds = owed.instance, self.plan.run.rounds
+        instance, task, rounds = owed.instance, self.plan.task, self.plan.run.rounds
         opening, cluster = self.plan.opening(instance)
-        messages, rewritings = await self._conversation(owed, opening)
+        done = self._recorded(owed)
+        messages, rewritings = await self._conversation(owed, opening, done)
         if not messages:
             return 0
-        before = self.plan.verdicts(owed)
-        for number in range(owed.round, rounds.max + 1):
+        before, scripted = self.plan.verdicts(owed), owed.turns > 1
+        last, answers = max(owed.turns, rounds.max), [one.text or "" for one in done]
+        said = self.plan.turn_verdicts(owed) if scripted else []
+        for number in range(owed.round, last + 1):
             if self.stop.requested:
                 raise Stopping
             prompt = messages_hash(messages)
-            request = self.plan.request(owed, number, messages, prompt)
+            asked = as_of(task, instance, answers)
+            request = self.plan.request(owed._replace(instance=asked), number, messages, prompt)
             begun = Attempt(
                 v=SCHEMA_VERSION,
                 instance=instance.id,
@@ -84,16 +96,17 @@ class Samples:
                 round=number,
                 groups=instance.groups,
                 cluster=cluster,
-                request=_recorded(request, prompt),
+                request=_as_recorded(request, prompt),
                 outcome="error",
                 started_at=time.time(),
                 ended_at=0.0,
                 polish=rewritings,
+                turns=owed.turns if scripted else UNSET,
             )
             try:
                 call = await self.bound.call(request)
             except ReplyUnsaved as error:
-                found = await self._assess(instance, error.call.reply)
+                found = await self._assess(asked, error.call.reply)
                 self.record(self._answered(begun, error.call, found), None, before)
                 raise
             except FatalCallError:
@@ -107,39 +120,53 @@ class Samples:
                     self.record(failed, None, before)
                     break
                 call = refusal
-            found = await self._assess(instance, call.reply)
+            found = await self._assess(asked, call.reply)
             attempt = self._answered(begun, call, found)
+            answers.append(call.reply.text)
             turn: str | None = None  # the user's next turn; without one, the sample ends
-            verdict = AnswerVerdict(None if self.judging else attempt.passed)
+            verdict = AnswerVerdict(
+                None if self.judging else attempt.passed, pending=self.judging is not None
+            )
+            ended = number == last or (scripted and found.outcome in UNANSWERED)
             try:
                 if self.judging is not None:
-                    verdict = await self.judging.judge(instance, attempt)
+                    verdict = await self.judging.judge(asked, attempt)
                 passed = verdict.passed is True and rounds.stop_on_pass
-                done = number == rounds.max or passed or found.unscored
-                if not done:
+                if not ended and scripted:
+                    turn = user_turn(task, instance, answers)
+                elif not (ended or passed or found.unscored):
                     turn = await self._feedback(instance, call.reply, found, verdict)
                 if turn is not None:
                     turn, more = await self._rewritten(turn, "feedback", instance, request.origin)
                     attempt = replace(attempt, feedback=turn, polish=(*attempt.polish, *more))
             finally:  # The reply was paid for; the next session adds what is missing.
-                self.record(attempt, verdict.passed, before)
+                decided = verdict.passed
+                if scripted:
+                    said += turn_verdicts(attempt, verdict)
+                    decided = verdict_on_all(said) if ended else None
+                self.record(attempt, decided, before)
                 if self.judging is not None:
                     self.judging.record(verdict)
-                before = before._replace(latest=verdict.passed)
+                before = before._replace(latest=decided)
             if turn is None:
                 break
             messages, rewritings = _continued(messages, call.reply, turn), ()
         return number - owed.round + 1
 
+    def _recorded(self, owed: OwedSample) -> list[Attempt]:
+        """Return the sample's attempts in the rounds before its first missing one."""
+        index = self.plan.index
+        return index.rounds(owed.instance.id, owed.sample, owed.round) if index else []
+
     async def _conversation(
-        self, owed: OwedSample, opening: Messages
+        self, owed: OwedSample, opening: Messages, done: Sequence[Attempt]
     ) -> tuple[Messages, Rewritings]:
         """Return the messages of a sample's next round, and the paraphrases made for them.
 
-        Both are empty if the round cannot start yet because a score or verdict is missing.
+        ``done`` are the rounds before it. Both results are empty if the round cannot start yet
+        because a score or verdict is missing.
         """
-        instance, index = owed.instance, self.plan.index
-        done = index.rounds(instance.id, owed.sample, before=owed.round) if index else []
+        instance = owed.instance
         if not done:
             origin = Origin(instance.id, owed.sample, 1)
             asked = opening[-1].content
@@ -148,10 +175,13 @@ class Samples:
         # The messages as sent: a second model may have paraphrased them.
         messages = convert(done[0].request["messages"], Messages)
         rewritings = ()
-        for attempt in done:
+        for number, attempt in enumerate(done, start=1):
             text, reason = attempt.text or "", attempt.finish_reason or ""
             reply = Reply(text, reason, reasoning_state=attempt.reasoning_state or None)
             turn = attempt.feedback
+            if owed.turns > 1:
+                answers = [one.text or "" for one in done[:number]]
+                turn = turn or user_turn(self.plan.task, instance, answers)
             if turn is None:  # fewer rounds were set then, or the run stopped before the feedback
                 found = await self._assess(instance, reply)
                 if found.unscored:
@@ -203,6 +233,7 @@ class Samples:
 
     def _answered(self, begun: Attempt, call: Call, found: Assessment) -> Attempt:
         reply = call.reply
+        several = begun.turns is not UNSET or self.plan.run.rounds.max > 1
         return replace(
             begun,
             text=reply.text,
@@ -219,11 +250,11 @@ class Samples:
             started_at=call.started_at,
             ended_at=call.ended_at,
             error=found.problem or None,
-            reasoning_state=(self.plan.run.rounds.max > 1 and reply.reasoning_state) or UNSET,
+            reasoning_state=(several and reply.reasoning_state) or UNSET,
         )
 
 
-def _recorded(request: Request, prompt: str) -> dict[str, Any]:
+def _as_recorded(request: Request, prompt: str) -> dict[str, Any]:
     number = request.origin.round
     kept: dict[str, Any] = {
         "model": request.model,

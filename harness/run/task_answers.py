@@ -14,6 +14,7 @@ from harness.ports import Extracting, Rowed, Targeted, Task
 from harness.records import Instance
 from harness.run.other_runs import data_difference
 from harness.run.resolving import build_task
+from harness.run.turns import as_of
 from harness.scoring.checks import is_file
 from harness.store.run_folder import RunFolder
 
@@ -33,20 +34,24 @@ class RecordedTask:
         except HarnessError:  # the data cannot be read any more
             return {}
 
-    def reference(self, instance: str) -> str | None:
-        """Return an instance's reference answer, or None if none is known."""
-        task, known = self._task, self._instances.get(instance)
+    def reference(self, instance: str, turn: int = 1) -> str | None:
+        """Return the reference answer to an instance's turn, or None if none is known."""
+        task, known = self._task, self._asked(instance, turn)
         if known is None:
             return None
         return task.expected_answer(known) if isinstance(task, Targeted) else task.reference(known)
 
-    def extracted(self, instance: str, text: str) -> str | None:
+    def _asked(self, instance: str, turn: int) -> Instance[Any] | None:
+        known = self._instances.get(instance)
+        return None if known is None else as_of(self._task, known, [""] * (turn - 1))
+
+    def extracted(self, instance: str, text: str, turn: int = 1) -> str | None:
         """Return the part of a reply that is scored.
 
         The result is None if the whole reply is scored, if no such part is found, or if the
         instance is unknown.
         """
-        known = self._instances.get(instance)
+        known = self._asked(instance, turn)
         if known is None or not isinstance(self._task, Extracting):
             return None
         part = self._task.extracted(known, text)

@@ -54,12 +54,14 @@ class _FollowedLine(_JudgedLine, kw_only=True, gc=False):
 CALLS = ("ended_at", "latency_s", "cost_usd", "tokens")
 """Columns about calls. For a cached reply or if unknown, latency is NaN, and cost and tokens 0."""
 
+_OF_ALL = {"offset": "q", "turns": "h", "neutral": "b"}
 _BY_KIND: Mapping[str, tuple[type[TableLine], dict[str, str]]] = {
-    "": (TableLine, {"offset": "q"}),
-    "judged": (_JudgedLine, {"offset": "q", "key": "q", "neutral": "b"}),
+    "": (TableLine, _OF_ALL),
+    "judged": (_JudgedLine, _OF_ALL | {"key": "q"}),
     "followed": (
         _FollowedLine,
-        {"offset": "q", "key": "q", "neutral": "b"}
+        _OF_ALL
+        | {"key": "q"}
         | {"ended_at": "d", "latency_s": "f", "cost_usd": "d", "tokens": "q"},
     ),
 }
@@ -84,7 +86,7 @@ class _LinesState(msgspec.Struct):
     version: int
 
 
-_VERSION = 3
+_VERSION = 4
 _ALIGNED = 8  # bytes, at a multiple of which every saved array begins
 _COLUMNS = ("instance", "sample", "round", "outcome", "passed")
 _OF_INSTANCES = ("digest", "cluster", "grouping")
@@ -267,9 +269,10 @@ class AttemptLines:
 
 
 def _more(line: TableLine) -> Iterator[float]:
+    yield line.turns
+    yield line.passed is None and all(score.value is not None for score in line.scores.values())
     if isinstance(line, _JudgedLine):
         yield judged_key(line.instance, line.sample, line.round, line.text)
-        yield line.passed is None and all(score.value is not None for score in line.scores.values())
     if isinstance(line, _FollowedLine):
         paid = not line.cached
         usage = line.usage or Usage()

@@ -63,6 +63,7 @@ class AttemptTable:
     passed: NDArray[Any]  # 1, 0 or `NOT_JUDGED`; for a measure over k samples, its values
     scores: Mapping[str, Values]  # by name
     instances: InstanceTable  # every selection of attempts shares the whole table
+    turns: AttemptTable | None = None  # of conversations: each turn's own verdict and scores
 
     def __len__(self) -> int:
         return len(self.instance)
@@ -89,18 +90,29 @@ class AttemptTable:
         names = ("instance", "sample", "round", "outcome", "passed")
         columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in names}
         scores = {name: values[rows] for name, values in self.scores.items()}
-        return replace(self, **columns, scores=scores)
+        turns = None if self.turns is None else self.turns.take(rows)
+        return replace(self, **columns, scores=scores, turns=turns)
 
     def sample_starts(self) -> Bools:
         """Return an (n,) mask of the first row of each sample."""
         return changes(self.instance) | changes(self.sample)
 
     def is_last_round(self, round_: int | None = None) -> Bools:
-        """Return an (n,) mask of each sample's last round. Rounds after ``round_`` are ignored."""
+        """Return an (n,) mask of each sample's last round. Rounds after ``round_`` are ignored.
+
+        ``round_`` has no effect on conversations, whose rounds are the user's turns.
+        """
+        round_ = None if self.turns is not None else round_
         reached = np.ones(len(self), np.bool_) if round_ is None else self.round <= round_
         # The row after a sample's last one belongs to another sample or a later round.
         ends = np.append(self.sample_starts()[1:] | ~reached[1:], True)[: len(self)]
         return np.asarray(reached & ends)
+
+    @property
+    def most_rounds(self) -> int:
+        """The highest round of any attempt, or 0 without attempts. Turns are not rounds."""
+        highest = int(self.round.max(initial=0))
+        return highest if self.turns is None else min(highest, 1)
 
     def last_rounds(self, round_: int | None = None) -> AttemptTable:
         """Return the last attempt of each sample. Rounds after ``round_`` are ignored."""
@@ -209,6 +221,7 @@ class TableLine(LineName, gc=False):
     outcome: Outcome
     passed: bool | None = None
     scores: dict[str, ScoreValue] = {}
+    turns: Annotated[int, msgspec.Meta(ge=0, lt=2**15)] = 0
 
 
 ScoreKinds = tuple[tuple[str, bool], ...]

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from harness.records import OUTCOMES, Attempt, Outcome, Usage
 from harness.store.attempt_lines import ATTEMPT, CALLS, AttemptLines
 from harness.store.columns import NOT_JUDGED, AttemptTable, LineName, name_digest
+from harness.store.conversations import of_conversations
 from harness.store.json_lines import decoded, decoded_at, reading
 from harness.store.judgement_index import NONE, JudgementIndex
 from harness.store.judgements import JudgedAttempt, Judgement, JudgementOutcome
@@ -49,6 +50,7 @@ class AttemptLine(msgspec.Struct, kw_only=True, gc=False):
     latency_s: float | None = None
     cached: bool = False
     error: str | None = None
+    turns: int | None = None
 
 
 class AttemptIndex:
@@ -71,6 +73,7 @@ class AttemptIndex:
         else:
             found = lines.counted()
         table, self._answers = found.table, found.answers
+        neutral = (found.columns["neutral"] != 0) & (table.outcome != OUTCOMES.index("error"))
         # (n,) byte offset of each attempt's line
         self.offset: NDArray[np.int64] = found.columns["offset"]
         self.calls: Mapping[str, NDArray[Any]] = {
@@ -79,10 +82,15 @@ class AttemptIndex:
         self.judgements: JudgementIndex | None = None
         if judged:
             self._keys: NDArray[np.int64] = found.columns["key"]
-            self._neutral, self._by_rules = found.columns["neutral"] != 0, table
             self.judgements = JudgementIndex(path.parent)
-            table = self.judgements.with_scores(table, self._keys, self._neutral)
-        self.attempts = table
+        self._by_rules, self._neutral_by_rules, self._turns = table, neutral, found.columns["turns"]
+        # (n,) mask of the attempts that were judged, but by nothing that gives a verdict
+        self.neutral: NDArray[np.bool_]
+        self.attempts, self.neutral = self._with_judges()
+        table = self.attempts
+        self._passed: NDArray[Any] = table.passed
+        if table.turns is not None:  # earlier turns keep their own verdicts
+            self._passed = np.where(table.is_last_round(), table.passed, table.turns.passed)
         # Views, because indexing an array takes a microsecond, and a look-up does it 40 times.
         self._digests = table.instances.digest.data
         starts = np.searchsorted(table.instance, np.arange(len(self._digests) + 1))
@@ -117,7 +125,13 @@ class AttemptIndex:
         """Return the attempts with verdicts to which the named judges do not contribute."""
         if self.judgements is None:
             return self.attempts
-        return self.judgements.with_scores(self._by_rules, self._keys, self._neutral, judges)
+        return self._with_judges(judges)[0]
+
+    def _with_judges(self, ignored: Collection[str] = ()) -> tuple[AttemptTable, NDArray[np.bool_]]:
+        table, neutral = self._by_rules, self._neutral_by_rules
+        if self.judgements is not None:
+            table, neutral = self.judgements.with_scores(table, self._keys, neutral, ignored)
+        return of_conversations(table, self._turns, neutral), neutral
 
     def _row(self, instance: str, sample: int, round_: int) -> int | None:
         return next((r for r in self.rows_of(instance, sample) if self._round[r] == round_), None)
@@ -130,17 +144,19 @@ class AttemptIndex:
         rounds: int,
         stop_on_pass: bool,
         retried: Collection[Outcome] = frozenset({"error"}),
+        final: Collection[Outcome] = (),
     ) -> int | None:
         """Return the number of the first round of a sample that must be run, or None if none must.
 
         A sample has at most ``rounds`` rounds and, with ``stop_on_pass``, none after a round that
-        has passed. Rounds with one of the ``retried`` outcomes must be run again.
+        has passed. There is none after a ``final`` outcome either. Rounds with one of the
+        ``retried`` outcomes must be run again.
         """
         for number in range(1, rounds + 1):
             row = self._row(instance, sample, number)
-            if row is None or OUTCOMES[self.attempts.outcome[row]] in retried:
+            if row is None or (outcome := OUTCOMES[self.attempts.outcome[row]]) in retried:
                 return number
-            if stop_on_pass and self.attempts.passed[row] == 1:
+            if outcome in final or (stop_on_pass and self.attempts.passed[row] == 1):
                 return None
         return None
 
@@ -183,7 +199,8 @@ class AttemptIndex:
 
         ``rows`` are the rows to read, in this order (default: `in_order`). If ``shape`` has the
         field ``scores`` and ``judged`` is true, the scores of judges are added to that field, and
-        ``passed`` combines rules and judges.
+        ``passed`` combines rules and judges. In a conversation's last attempt, ``passed`` is then
+        the verdict on all its turns.
 
         Raises:
             DataInvalid: If a line is damaged.
@@ -194,19 +211,22 @@ class AttemptIndex:
         decode = msgspec.json.Decoder(shape).decode
         found = decoded_at(self.path, self.offset[chosen].tolist(), decode, ATTEMPT)
         fields = {field.name: field.type for field in msgspec.structs.fields(shape)}
-        if self.judgements is None or not judged or "scores" not in fields:
+        scored = self.judgements is not None and "scores" in fields
+        combined = "passed" in fields and (scored or self.attempts.turns is not None)
+        if not judged or not (scored or combined):
             yield from found
             return
         said = self.said(chosen, msgspec.json.Decoder(_Said).decode)
-        scores_of = msgspec.json.Decoder(fields["scores"]).decode
+        scores_of = msgspec.json.Decoder(fields.get("scores", Any)).decode
         verdicts: dict[int, bool | None] = {NOT_JUDGED: None, 0: False, 1: True}
         for row, line, judgements in zip(chosen.tolist(), found, said, strict=True):
-            scores = dict(getattr(line, "scores"))  # noqa: B009 (the shape has them)
-            for one in filter(None, judgements):
-                scores |= scores_of(one.scores)
-            changes: dict[str, Any] = {"scores": scores}
-            if "passed" in fields:
-                changes["passed"] = verdicts[int(self.attempts.passed[row])]
+            changes: dict[str, Any] = {}
+            if scored:
+                changes["scores"] = dict(getattr(line, "scores"))  # noqa: B009 (the shape has them)
+                for one in filter(None, judgements):
+                    changes["scores"] |= scores_of(one.scores)
+            if combined:
+                changes["passed"] = verdicts[int(self._passed[row])]
             yield msgspec.structs.replace(line, **changes)
 
     def said(

@@ -141,13 +141,14 @@ class JudgementIndex:
         keys: NDArray[np.int64],
         neutral: Bools,
         ignored: Collection[str] = (),
-    ) -> AttemptTable:
-        """Return a table of attempts to which the judges' scores are added.
+    ) -> tuple[AttemptTable, Bools]:
+        """Return a table of attempts to which the judges' scores are added, and a mask.
 
         Its ``passed`` combines rules and judges (see `verdict_over`). ``table`` holds the rules'
         scores and verdicts, ``keys`` the (n,) `judged_key` of each attempt, and ``neutral`` an (n,)
         mask of the attempts to which all rules were applied without a verdict. The verdicts of the
-        judges named in ``ignored`` do not count.
+        judges named in ``ignored`` do not count. The mask that is returned is of the attempts that
+        were judged by all, but without a verdict.
         """
         judged = self.judged(table)
         scores: dict[str, Values] = dict(table.scores)
@@ -165,7 +166,7 @@ class JudgementIndex:
             says_true = np.where(given, (verdict == 1) & (says_true | ~says_any), says_true)
             says_any |= given
         passed = np.where(says_any & ~unknown, says_true, NOT_JUDGED).astype(np.int8)
-        return replace(table, passed=passed, scores=scores)
+        return replace(table, passed=passed, scores=scores), ~says_any & ~unknown
 
     def owed(
         self,

@@ -228,7 +228,7 @@ class Chosen:
                 for name, values in scores.items()
             ],
             "reasons": [{"text": text} for text in computed.findings.reasons] if computed else [],
-            "rounds": max((int(one.round.max(initial=0)) for one in tables), default=0),
+            "rounds": max((one.most_rounds for one in tables), default=0),
             "samples": max((int(one.sample.max(initial=-1)) + 1 for one in tables), default=0),
             "changes": computed.changes if computed else [],
             "compared": {"round": computed.round} if computed else None,

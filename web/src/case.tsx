@@ -128,9 +128,11 @@ function Sample({ index, state, entry, runs, find, hint, source }: SampleShown) 
   const last = Math.max(0, ...found.flatMap((rounds) => [...rounds.keys()]));
   const name = (side: number) => index.runs[runs[side]!]!.name;
   const alone = runs.length < 2;
+  const scripted = entry.attempts.some((one) => one.turns);
+  const unit = scripted ? "turn" : "round";
   const former = Math.max(0, runs.indexOf(baselineOf(index)));
   const textOf = (side: number, round: number) => found[side]?.get(round)?.text;
-  const comparable = alone ? last > 1 : textOf(0, counts[0]!) !== undefined && textOf(1, counts[1]!) !== undefined;
+  const comparable = alone ? last > 1 && !scripted : textOf(0, counts[0]!) !== undefined && textOf(1, counts[1]!) !== undefined;
 
   /** The answer that an answer is compared with: the other run's, or the round before. */
   const against = (side: number, round: number): Cut | undefined => {
@@ -140,7 +142,7 @@ function Sample({ index, state, entry, runs, find, hint, source }: SampleShown) 
   };
   const attempt = (side: number, round: number) => {
     const run = index.runs[runs[side]!]!;
-    const title = [...(index.runs.length > 1 ? [run.name] : []), ...(last > 1 ? [`round ${round}`] : [])].join(" · ") || "Answer";
+    const title = [...(index.runs.length > 1 ? [run.name] : []), ...(last > 1 ? [`${unit} ${round}`] : [])].join(" · ") || "Answer";
     return (
       <AttemptView
         key={`${side} ${round}`}
@@ -159,7 +161,7 @@ function Sample({ index, state, entry, runs, find, hint, source }: SampleShown) 
   const missing = (side: number, round: number) => {
     const ended = Math.max(0, ...found[side]!.keys());
     if (round > ended + 1) return <div />; // the row before says so
-    return <p class="missing"><b><T t={name(side)} /></b> {ended ? `ended with round ${ended}.` : "has no such sample."}</p>;
+    return <p class="missing"><b><T t={name(side)} /></b> {ended ? `ended with ${unit} ${ended}.` : "has no such sample."}</p>;
   };
   const row = (columns: ComponentChildren[], key: string | number) => <div class="columns" data-columns={columns.length} key={key}>{columns}</div>;
   const rounds = Array.from({ length: last }, (_, at) => at + 1);
@@ -170,13 +172,13 @@ function Sample({ index, state, entry, runs, find, hint, source }: SampleShown) 
           <ul class="turns">
             {runs.map((run, side) => (
               <li key={run}>
-                <span class="name">{index.runs.length > 1 ? <T t={name(side)} /> : "Rounds"}</span>
+                <span class="name">{index.runs.length > 1 ? <T t={name(side)} /> : scripted ? "Turns" : "Rounds"}</span>
                 {[...found[side]!].map(([round, { verdict }]) => {
                   const mark = index.compared && round === counts[side] ? "compared" : "";
                   return (
                     <button
                       key={round} type="button" class={kindOf(verdict)} data-mark={mark || undefined} onClick={() => toRound(side, round)}
-                      aria-label={`To round ${round}, ${VERDICTS[verdict]}${mark && `, ${mark}`}`}
+                      aria-label={`To ${unit} ${round}, ${VERDICTS[verdict]}${mark && `, ${mark}`}`}
                     >
                       {round} {SIGNS[verdict]}{mark && ` ${mark}`}
                     </button>
@@ -211,14 +213,14 @@ function Sample({ index, state, entry, runs, find, hint, source }: SampleShown) 
       <Prompts {...{ index, entry, runs, found, find }} />
       {!alone && (
         <>
-          {last > 1 && <h3 class="others">The other rounds</h3>}
+          {last > 1 && <h3 class="others">The other {unit}s</h3>}
           {rounds.map((round) => {
             const others = found.map((each, side) => each.has(round) && counts[side] !== round);
             if (!others.includes(true)) return null;
             return row(
               runs.map((_, side) => {
                 if (others[side]) return attempt(side, round);
-                if (counts[side] === round) return <p class="missing"><b><T t={name(side)} /></b> round {round} is above.</p>;
+                if (counts[side] === round) return <p class="missing"><b><T t={name(side)} /></b> {unit} {round} is above.</p>;
                 return found[side]!.size ? missing(side, round) : <div />;
               }),
               round,
@@ -354,7 +356,7 @@ function AttemptView({ index, attempt, title, side, round, find, asked, compared
           {attempt.extraction && <p class="note">Found by <T t={full(attempt.extraction)} /></p>}
         </Part>
       )}
-      {repliesTo && <Part title={`Prompt of this round: feedback on round ${round - 1}`}><Block text={repliesTo} find={find} /></Part>}
+      {repliesTo && <Part title={attempt.turns ? "The user's turn" : `Prompt of this round: feedback on round ${round - 1}`}><Block text={repliesTo} find={find} /></Part>}
       {scores.length > 0 && (
         <Part title="Scores">
           <ul class="scores">
@@ -363,7 +365,7 @@ function AttemptView({ index, attempt, title, side, round, find, asked, compared
         </Part>
       )}
       {judges.map((judge) => <JudgeView key={judge.name} judge={judge} said={index.runs[attempt.run]?.judges?.[judge.name]} find={find} />)}
-      {feedback && ends && <Part title="Feedback"><Block text={feedback} find={find} /></Part>}
+      {feedback && ends && <Part title={attempt.turns ? "The user's next turn" : "Feedback"}><Block text={feedback} find={find} /></Part>}
       <Part><Facts attempt={attempt} recorded={recorded} /></Part>
       {line ? <Part><Recorded line={line} /></Part> : attempt.request && <Part><Folded title="Request, without the prompt" text={attempt.request} /></Part>}
     </article>

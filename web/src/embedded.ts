@@ -38,6 +38,7 @@ type Column = "instance" | "run" | "sample" | "round" | "last" | "outcome" | "pa
 interface Packed {
   runs: Index["runs"];
   outcomes: string[];
+  rounds: number;
   labels: { name: string; groups: string[]; of: number[] }[];
   scores?: { name: string; kind: string; verdict: boolean; values: (number | null)[] }[];
   reasons?: { text: string; rows: number[] }[];
@@ -95,7 +96,7 @@ class Archive {
     this.#rows = Object.fromEntries(
       Object.entries(numbers).map(([name, column]) => [name, Int32Array.from(column)]),
     ) as Record<Column, Int32Array>;
-    const { instance, sample, round } = this.#rows;
+    const { instance, sample } = this.#rows;
     const names = packed.instances.name;
     const cases: number[] = [];
     this.#first = new Int32Array(names.length + 1);
@@ -112,7 +113,6 @@ class Archive {
       ...packed,
       scores: packed.scores ?? [],
       reasons: packed.reasons ?? [],
-      rounds: round.reduce((most, one) => Math.max(most, one), 0),
       samples: names.reduce((most, _, at) => Math.max(most, this.#first[at + 1]! - this.#first[at]!), 0),
       changes: packed.changes.map((one) => ({ ...one, better: one.better.length, worse: one.worse.length })),
     };

@@ -157,6 +157,7 @@ export interface Score {
 }
 
 export interface AttemptText {
+  turns?: number; // of the user, if they are scripted: rounds are then turns
   text?: Cut;
   reasoning?: Cut;
   feedback?: Cut;

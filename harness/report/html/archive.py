@@ -114,6 +114,7 @@ def write_chunks(
                 for run in runs
             ],
             "outcomes": OUTCOMES,
+            "rounds": max((run.last_round for run in runs), default=0),
             "labels": [_label(label, groups) for label in labels],
             "instances": {
                 "name": names,

@@ -94,9 +94,10 @@ def entry(
         if run < len(extractions) and extractions[run]:
             packed["extraction"] = extractions[run]
         if run < len(answers) and (task := answers[run]) is not None:
-            if reference := task.reference(line.instance):
+            turn = line.round if line.turns else 1
+            if reference := task.reference(line.instance, turn):
                 references[reference] = None
-            if part := task.extracted(line.instance, line.text or ""):
+            if part := task.extracted(line.instance, line.text or "", turn):
                 packed["extracted"] = _text(part)
         attempts.append(packed)
     given = {"references": list(map(_text, references))} if references else {}
@@ -110,6 +111,7 @@ def _packed(line: TextLine, prompt: int | None) -> dict[str, object]:
         "prompt": prompt,
         "judges": [_packed_judge(one, line.scores) for one in line.judgements] or None,
         "scores": [_packed_score(name, score) for name, score in line.scores.items()] or None,
+        "turns": line.turns,
         "finish": line.finish_reason,
         "call": line.call_id,
         "usage": line.usage,

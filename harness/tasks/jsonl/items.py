@@ -1,4 +1,4 @@
-"""Reads groups and criteria for judges from rows, and defines the presets.
+"""Reads turns, targets, groups and criteria for judges from rows, and defines the presets.
 
 A row is judged by the judges named in its checks (``- judge: NAME``; a panel's name stands for all
 of its judges), and by judges that no check of any row names. A judge that is named in a check is
@@ -11,18 +11,21 @@ The presets are for GSM8K (Cobbe et al. 2021, arXiv 2110.14168) and BIG-bench Ha
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import yaml
 from msgspec import Struct
+from msgspec.structs import replace
 
 from harness.errors import ConfigError, DataInvalid, nearest, raised_as
-from harness.records import Message, encodable
-from harness.scoring.checks import JUDGE, Check, field_of, from_row
+from harness.records import DecodingConstraint, Message, encodable
+from harness.scoring.checks import FROM_ROW, JUDGE, Check, field_of, from_row
+from harness.scoring.extraction import Extraction
 from harness.scoring.patterns import numbers
 from harness.tasks._rows import Row
 from harness.tasks.jsonl.choices import Options
@@ -32,14 +35,124 @@ ByJudge: TypeAlias = Mapping[str, tuple[str, ...]]  # maps judges to the criteri
 CRITERIA = "criteria"  # name of a row's field, and of an option of a judge's check
 
 
+# Fields of a row with several turns that belong to the last one.
+OF_LAST = ("checks", CRITERIA, "gold", *FROM_ROW)
+
+
 class JsonlItem(Struct, frozen=True):
-    """A row with its messages, its rules, and criteria by the judges that its checks name."""
+    """A row with its messages, its rules, and criteria by the judges that its checks name.
+
+    In a conversation, these are of one turn, and ``later`` has the items of the turns after it.
+    """
 
     row: Row
     messages: tuple[Message, ...]
     rules: tuple[Check, ...] = ()
     judges: ByJudge = {}
     options: Options | None = None  # of multiple choice
+    later: tuple[JsonlItem, ...] = ()
+
+    def after(self, answers: Sequence[str]) -> JsonlItem:
+        """Return the item of the turn after ``answers``, with the conversation so far.
+
+        Raises:
+            ValueError: If there are as many answers as turns.
+        """
+        item = self
+        for answer in answers:
+            following, *_ = item.later
+            said = (*item.messages, Message("assistant", answer), *following.messages)
+            item = replace(following, messages=said)
+        return item
+
+
+def chained(turns: Sequence[JsonlItem]) -> JsonlItem:
+    """Return the first of a conversation's items, with those of the turns after it."""
+    *before, item = turns
+    for turn in reversed(before):
+        item = replace(turn, later=(item, *item.later))
+    return item
+
+
+def turn_rows(row: Row) -> list[Row]:
+    """Return one row for each of a row's ``turns``, or just the row if it has none.
+
+    A turn's row has its own fields and those of the row, except for fields that belong to the last
+    turn.
+
+    Raises:
+        DataInvalid: If ``turns`` is malformed.
+    """
+    if "turns" not in row:
+        return [row]
+    turns = row["turns"]
+    if not isinstance(turns, list) or not turns:
+        raise DataInvalid("'turns' must be a list of the user's turns.", "Begin with one.")
+    if also := [key for key in ("messages", "prompt") if key in row]:
+        raise DataInvalid(f"the row has 'turns' and {also[0]!r}.", "Keep one.")
+    common = {key: value for key, value in row.items() if key != "turns"}
+    found = []
+    for number, turn in enumerate(turns, start=1):
+        own = {"content": turn} if isinstance(turn, str) else turn
+        content = own.get("content") if isinstance(own, Mapping) else None
+        if not isinstance(content, str) or not content.strip():
+            remedy = "Write a text, or a mapping with the text as its 'content'."
+            raise DataInvalid(f"'turns', {number}: the user's turn has no text.", remedy)
+        if (role := own.get("role", "user")) != "user":
+            problem = f"'turns', {number}: the role is {role!r:.40}, and all turns are the user's."
+            raise DataInvalid(problem, "The model answers each: leave its answers out.")
+        if number == len(turns):
+            if both := [key for key in OF_LAST if key in common and key in own]:
+                problem = f"'turns', {number}: the last turn and the row both have {both[0]!r}."
+                raise DataInvalid(problem, "Keep one: the row's own are those of the last turn.")
+            found.append({**common, **own})
+        else:
+            found.append({**{k: v for k, v in common.items() if k not in OF_LAST}, **own})
+    return found
+
+
+def target_forms(row: Row, fields: Iterable[str], extraction: Extraction | None) -> Iterator[str]:
+    """Yield the forms in which an answer may give the targets in a row's fields.
+
+    These are the first target as it is and as ``extraction`` reads it, and all targets in a line.
+    """
+    for field in dict.fromkeys(fields):
+        value = row.get(field)
+        first = first_of(value)
+        if not isinstance(first, str | int | float):
+            continue
+        target = json.dumps(first) if isinstance(first, bool) else str(first)
+        yield target
+        if extraction and (written := extraction.write(target)) is not None:
+            yield written
+        if isinstance(value, list):  # the first alone may not pass every check
+            yield " ".join(map(str, value))
+
+
+def first_of(value: Any) -> Any:
+    """Return the first value of a list, or the value itself."""
+    return value[0] if isinstance(value, list) and value else value
+
+
+def schema_constraint(checkers: Sequence[Any], instance: str) -> DecodingConstraint:
+    """Return the schema of the one checker ``json_schema`` as the decoding constraint.
+
+    Raises:
+        DataInvalid: If there is no such checker or several, or if it does not read the whole reply
+            as JSON. The message names the ``instance``.
+    """
+    if len(checkers) != 1:
+        n = f"{len(checkers)} checks" if checkers else "no check"
+        problem = f"decoding.constraint: task: {instance!r:.60} has {n} json_schema."
+        raise DataInvalid(problem, "Give every row exactly one, or write the constraint itself.")
+    if not checkers[0].constrains:
+        problem = f"decoding.constraint: task: the schema of {instance!r:.60} is not for"
+        remedy = "Remove 'format' and 'extraction' from the check json_schema."
+        raise DataInvalid(f"{problem} the whole reply as JSON.", remedy)
+    schema = checkers[0].schema
+    if isinstance(schema, bool):
+        schema = {} if schema else {"not": {}}
+    return DecodingConstraint(json_schema=schema)
 
 
 def groups_of(row: Row, labels: Sequence[str]) -> dict[str, str]:
@@ -118,24 +231,36 @@ class JudgeChecks:
         """Return the criteria of each judge that a row's checks name, by judge.
 
         Raises:
-            DataInvalid: If a check is invalid or names an unknown judge, or if a judge that judges
-                criteria has none for the row.
+            DataInvalid: If a check is invalid or names an unknown judge.
         """
         found: dict[str, tuple[str, ...]] = {}
         for check in (one for one in checks if one.checker == JUDGE):
             self._refuse(check)
             criteria = _criteria(check, row)
             found |= {judge: found.get(judge) or criteria for judge in self._members(check.name)}
-        for judge, by_criteria in (self._judges or {}).items():
-            judges = by_criteria and self.judged_by(found, judge)
-            if judges and not self.criteria(row, found, judge):
-                remedy = "Write criteria into its check or into the row."
-                raise DataInvalid(f"the judge {judge!r} has no criteria to decide on.", remedy)
         return found
 
-    def judged_by(self, found: Collection[str], judge: str) -> bool:
-        """Return whether ``judge`` scores a row whose checks name the judges ``found``."""
-        return judge in found or judge not in self._named
+    def refuse_without_criteria(self, turns: Sequence[JsonlItem]) -> None:
+        """Check that each judge of criteria has some in one of a row's turns, if it scores any.
+
+        Raises:
+            DataInvalid: If it has none.
+        """
+        for judge, by_criteria in (self._judges or {}).items():
+            asked = [one for one in turns if self._scores(one, judge)]
+            if by_criteria and asked and not any(self.judged_by(one, judge) for one in asked):
+                remedy = "Write criteria into its check or into the row."
+                raise DataInvalid(f"the judge {judge!r} has no criteria to decide on.", remedy)
+
+    def judged_by(self, item: JsonlItem, judge: str) -> bool:
+        """Return whether ``judge`` scores the answers to an item."""
+        if not self._scores(item, judge):
+            return False
+        by_criteria = (self._judges or {}).get(judge, False)
+        return not by_criteria or bool(self.criteria(item.row, item.judges, judge))
+
+    def _scores(self, item: JsonlItem, judge: str) -> bool:
+        return judge in item.judges or judge not in self._named
 
     def criteria(self, row: Row, found: ByJudge, judge: str | None) -> tuple[str, ...]:
         """Return the criteria of a row for one judge, or for all judges (None).
@@ -161,11 +286,13 @@ class JudgeChecks:
         named = {judge for check in self._shared for judge in self._members(check.name)}
         if self._judges is None or self._judges.keys() - named:
             for row in self._rows():
-                raw = row.get("checks")
-                for entry in raw if isinstance(raw, list) else ():
-                    judge = entry.get(JUDGE) if isinstance(entry, Mapping) else None
-                    if isinstance(judge, str):
-                        named.update(self._members(judge))
+                turns = row.get("turns")
+                for one in (row, *(turns if isinstance(turns, list) else ())):
+                    raw = one.get("checks") if isinstance(one, Mapping) else None
+                    for entry in raw if isinstance(raw, list) else ():
+                        judge = entry.get(JUDGE) if isinstance(entry, Mapping) else None
+                        if isinstance(judge, str):
+                            named.update(self._members(judge))
         return frozenset(named)
 
     def _refuse(self, check: Check) -> None:

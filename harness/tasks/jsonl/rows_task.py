@@ -45,8 +45,17 @@ from harness.scoring.extraction import Extraction, extraction
 from harness.scoring.patterns import PatternTooSlow
 from harness.scoring.prompt_faults import faults, garbled
 from harness.tasks._rows import Row, RowSource, text_id, turns_of, unique
-from harness.tasks.jsonl.choices import FIELD, MultipleChoice
-from harness.tasks.jsonl.items import JsonlItem, JudgeChecks, groups_of
+from harness.tasks.jsonl.choices import FIELD, MultipleChoice, Options
+from harness.tasks.jsonl.items import (
+    JsonlItem,
+    JudgeChecks,
+    chained,
+    first_of,
+    groups_of,
+    schema_constraint,
+    target_forms,
+    turn_rows,
+)
 
 LOOKED_AT = 200  # number of instances that `prompt_errors` examines
 
@@ -117,7 +126,7 @@ class RowsTask:
         """
         if self._asked_choices is None and self._prompt is None:
             first = next((row for _, row in self._source.rows()), {})
-            if FIELD in first and not {"prompt", "messages"} & first.keys():
+            if FIELD in first and not {"prompt", "messages", "turns"} & first.keys():
                 return MultipleChoice()
         return self._asked_choices
 
@@ -156,27 +165,43 @@ class RowsTask:
             raise DataInvalid("'cluster' must be text or an integer.")
         options = None
         if self._choices is not None:
+            if "turns" in row:
+                raise DataInvalid("a row with 'turns' cannot be multiple choice.", "Keep one.")
             row, options = self._choices.lettered(row, name)
-        messages = self._conversation(row)
+        turns = turn_rows(row)
+        messages = self._conversation(row, turns[0])
         if options is not None:
             shown = all(text in messages[-1].content for text in options.texts)
             options = replace(options, shown=shown)
         if self._feedback is not None:  # a missing field is an error before the first call
             self._feedback.render({**row, "reasons": [""]})
-        alone = options is not None and not self._shared and "checks" not in row
-        checks = () if alone else checks_of(row, self._shared)
-        if checks and self.needed_features:
-            raise DataInvalid("'checks' cannot read log-likelihoods (task.choices).")
-        rules, judges = self._rules.of(checks, row), self._judges.of(checks, row)
-        item = JsonlItem(row, messages, rules, judges, options)
-        groups = groups_of(row, self._labels)
+        item, groups = self._item(turns, messages, options), groups_of(row, self._labels)
         return Instance(name, item, groups, None if cluster is None else str(cluster))
 
-    def _conversation(self, row: Row) -> tuple[Message, ...]:
-        if self._template is None:
+    def _item(
+        self, turns: Sequence[Row], messages: tuple[Message, ...], options: Options | None
+    ) -> JsonlItem:
+        *before, last = turns
+        checks = [checks_of(turn, self._shared) if "checks" in turn else () for turn in before]
+        own = "checks" in last or self._shared or not (any(checks) or options is not None)
+        checks.append(checks_of(last, self._shared) if own else ())
+        if any(checks) and self.needed_features:
+            raise DataInvalid("'checks' cannot read log-likelihoods (task.choices).")
+        items = list[JsonlItem]()
+        for turn, checked in zip(turns, checks, strict=True):
+            asked = (Message("user", turn["content"]),) if items else messages
+            rules, judges = self._rules.of(checked, turn), self._judges.of(checked, turn)
+            items.append(JsonlItem(turn, asked, rules, judges, options))
+        self._judges.refuse_without_criteria(items)
+        return chained(items)
+
+    def _conversation(self, row: Row, first: Row) -> tuple[Message, ...]:
+        if self._template is not None and (own := {"messages", "turns"} & row.keys()):
+            raise DataInvalid(f"the row has {min(own)!r}, and task.prompt is set.", "Keep one.")
+        if "turns" in row:
+            turns: tuple[Message, ...] = (Message("user", first["content"]),)
+        elif self._template is None:
             turns = turns_of(row)
-        elif "messages" in row:
-            raise DataInvalid("the row has 'messages', and task.prompt is set.", "Keep one.")
         else:
             turns = (Message("user", self._template.render(row)),)
         if not turns[-1].content.strip():
@@ -189,7 +214,7 @@ class RowsTask:
 
     def row_fields(self) -> Iterator[tuple[str, Row]]:
         """Yield each row's id and its fields, except those with a meaning of their own."""
-        known = {"id", "groups", "cluster", "checks", "messages"}
+        known = {"id", "groups", "cluster", "checks", "messages", "turns"}
         for number, (where, row) in enumerate(self._source.rows(), start=1):
             fields = {name: value for name, value in row.items() if name not in known}
             yield encodable(text_id(row, number, f"{where}: ")), fields
@@ -216,7 +241,8 @@ class RowsTask:
         """Return the checkers of the run file and, if any are registered, also those of rows."""
         found = {check.checker for check in self._shared}
         if kind("checkers").registered():
-            found |= {rule.checker for one in self.instances() for rule in one.data.rules}
+            items = (item for one in self.instances() for item in (one.data, *one.data.later))
+            found |= {rule.checker for item in items for rule in item.rules}
         return found
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
@@ -240,6 +266,14 @@ class RowsTask:
         if choices is None or options is None or not choices.by_likelihood:
             return request
         return choices.request(options, request)
+
+    def turns(self, instance: One) -> int:
+        """Return the number of the user's turns in a row's ``turns``, or 1 if it has none."""
+        return 1 + len(instance.data.later)
+
+    def at_turn(self, instance: One, answers: Sequence[str]) -> One:
+        """Return a row as of the turn after ``answers``: the conversation, and its checks."""
+        return replace(instance, data=instance.data.after(answers))
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
         """Return the scores of a choice and of each rule, without values if extraction is slow.
@@ -314,8 +348,8 @@ class RowsTask:
         Without a template, it is the row's field ``gold``, its target, or the field that a check
         names, in the first form that passes the checks. The result is None if none passes.
         """
-        found = self._candidates(instance.data.row)
-        if self._gold is not None:
+        found = self._candidates(instance.data)
+        if self._gold is not None and not instance.data.later:
             return next(found)
         return next((text for text in found if self._passes(instance, text)), None)
 
@@ -328,28 +362,17 @@ class RowsTask:
 
     def expected_answer(self, instance: One) -> str | None:
         """Return the reference, else a target (preferably a readable one), else None."""
-        found = list(self._candidates(instance.data.row))
+        found = list(self._candidates(instance.data))
         readable = [text for text in found if self._scores(instance, text) is not None]
         return self.reference(instance) or next(iter(readable or found), None)
 
-    def _candidates(self, row: Mapping[str, Any]) -> Iterator[str]:
-        if self._gold is not None:
-            yield self._gold.render({**row, **{f: _first(row[f]) for f in FROM_ROW if f in row}})
+    def _candidates(self, item: JsonlItem) -> Iterator[str]:
+        row = item.row
+        if self._gold is not None and not item.later:
+            yield self._gold.render({**row, **{f: first_of(row[f]) for f in FROM_ROW if f in row}})
             return
-        yield from filter(str.strip, self._forms(row))
-
-    def _forms(self, row: Mapping[str, Any]) -> Iterator[str]:
-        for field in dict.fromkeys(("gold", *FROM_ROW, *self._named)):
-            value = row.get(field)
-            first = _first(value)
-            if not isinstance(first, str | int | float):
-                continue
-            target = json.dumps(first) if isinstance(first, bool) else str(first)
-            yield target
-            if self._extraction and (written := self._extraction.write(target)) is not None:
-                yield written
-            if isinstance(value, list):  # the first alone may not pass every check
-                yield " ".join(map(str, value))
+        fields = ("gold", *FROM_ROW, *(() if item.later else self._named))
+        yield from filter(str.strip, target_forms(row, fields, self._extraction))
 
     def constraint(self, instance: One) -> DecodingConstraint:
         """Return the schema of the row's check ``json_schema`` as the decoding constraint.
@@ -358,22 +381,8 @@ class RowsTask:
             DataInvalid: If the row has no such check or several, or if the check does not read the
                 whole reply as JSON.
         """
-        rules = [rule for rule in instance.data.rules if rule.checker == "json_schema"]
-        checkers: list[Any] = [self._rules.checker(rule) for rule in rules]
-        if len(checkers) != 1:
-            n = f"{len(checkers)} checks" if checkers else "no check"
-            problem = f"decoding.constraint: task: {instance.id!r:.60} has {n} json_schema."
-            raise DataInvalid(
-                problem, "Give every row exactly one, or write the constraint itself."
-            )
-        if not checkers[0].constrains:
-            problem = f"decoding.constraint: task: the schema of {instance.id!r:.60} is not for"
-            remedy = "Remove 'format' and 'extraction' from the check json_schema."
-            raise DataInvalid(f"{problem} the whole reply as JSON.", remedy)
-        schema = checkers[0].schema
-        if isinstance(schema, bool):
-            schema = {} if schema else {"not": {}}
-        return DecodingConstraint(json_schema=schema)
+        rules = (rule for rule in instance.data.rules if rule.checker == "json_schema")
+        return schema_constraint(list(map(self._rules.checker, rules)), instance.id)
 
     def instruction(self, instance: One) -> str:
         """Return the row's conversation as one string, for a judge."""
@@ -392,7 +401,7 @@ class RowsTask:
         Only a judge that is named in the checks of some row is limited to the rows that name it.
         Other judges score all rows.
         """
-        return self._judges.judged_by(instance.data.judges, judge)
+        return self._judges.judged_by(instance.data, judge)
 
     def for_judge(self, judge: str) -> RowsTask:
         """Return a copy of the task in which `criteria` are those for one judge."""
@@ -404,13 +413,13 @@ class RowsTask:
         """Return warnings about prompts and answers that do not fit the option ``extract``.
 
         These are prompts that do not ask for what ``extract`` reads, correct answers from ``gold``
-        that do not pass, and targets that ``extract`` would misread. Only the first instances are
-        examined.
+        that do not pass, and targets that ``extract`` would misread, in the first instances.
         """
         if self._extraction is None:
             return []
         found: dict[str, list[str]] = {}
-        for instance in islice(self.instances(), LOOKED_AT):
+        for row in islice(self.instances(), LOOKED_AT):
+            instance = self.at_turn(row, [""] * len(row.data.later))
             for problem in self._problems(instance, self._extraction):
                 found.setdefault(problem, []).append(instance.id)
         return [
@@ -439,7 +448,3 @@ class RowsTask:
             return self.score(instance, text)
         except Unparseable:
             return None
-
-
-def _first(value: Any) -> Any:
-    return value[0] if isinstance(value, list) and value else value

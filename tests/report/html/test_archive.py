@@ -47,7 +47,7 @@ def test_the_index_has_a_row_for_each_attempt(tmp_path: Path) -> None:
 
 
 def test_every_field_of_an_attempt_is_on_the_page_or_left_out_on_purpose(tmp_path: Path) -> None:
-    full = attempt("a", reasoning="so", feedback="again", error="no", cached=True)
+    full = attempt("a", reasoning="so", feedback="again", error="no", cached=True, turns=2)
     index, ((entry,),) = packed([reported_run(tmp_path, "r", [full])])
     shown = {*entry["attempts"][0], *index["rows"], "groups"}
     left_out = {"cluster", "started_at", "ended_at"}

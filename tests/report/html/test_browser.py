@@ -149,10 +149,10 @@ def unfolded(page: Page) -> Page:
 class Answers:
     """A task that expects the name of the instance, and scores all but the first character."""
 
-    def reference(self, instance: str) -> str:
+    def reference(self, instance: str, turn: int = 1) -> str:
         return instance
 
-    def extracted(self, instance: str, text: str) -> str:
+    def extracted(self, instance: str, text: str, turn: int = 1) -> str:
         return text[1:]
 
 

@@ -1,0 +1,293 @@
+"""Rows with several turns of the user: asked, killed, resumed, judged, scored again and shown."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from harness.mock import MockRequest, MockServer
+from tests.cli.command import begun, harness, mistake
+from tests.cli.test_run import attempts, timeless, wait_until
+from tests.report.html.pages import data
+
+PLACES = [f"town {number}" for number in range(20)]
+
+
+def row(place: str) -> dict[str, Any]:
+    return {
+        "id": place,
+        "turns": [
+            {"content": f"I live in {place}. Say OK.", "checks": ["exact_match"], "target": "OK"},
+            "Remember it.",
+            "Where do I live?",
+        ],
+        "checks": ["exact_match"],
+        "target": place,
+    }
+
+
+def remembers(ask: MockRequest) -> str:
+    """The place of the conversation's first turn, when it is asked for."""
+    first = next(turn.text for turn in ask.turns if turn.role == "user")
+    place = first.removeprefix("I live in ").partition(".")[0]
+    return place if ask.prompt == "Where do I live?" else "OK"
+
+
+class Counting:
+    """Answers conversations, and counts how often each request was made."""
+
+    def __init__(self) -> None:
+        self.asked: Counter[tuple[str, int]] = Counter()
+        self.lock = threading.Lock()
+
+    def __call__(self, ask: MockRequest, index: int) -> str:
+        with self.lock:
+            self.asked[ask.digest, index] += 1
+        return remembers(ask)
+
+
+class Run:
+    """A run of such rows in a folder, its models on a server."""
+
+    def __init__(self, folder: Path, server: MockServer) -> None:
+        self.folder, self.server = folder, server
+        self.environment = os.environ | {
+            "HARNESS_RUNS_DIR": str(folder / "runs"),
+            "HARNESS_CACHE_DIR": str(folder / "cache"),
+            "COLUMNS": "200",
+        }
+
+    def file(self, rows: list[dict[str, Any]] | None = None, **changes: Any) -> Path:
+        rows = list(map(row, PLACES)) if rows is None else rows
+        (self.folder / "rows.jsonl").write_text("".join(f"{json.dumps(one)}\n" for one in rows))
+        content = {
+            "task": {"name": "jsonl", "path": "rows.jsonl", **changes.pop("task", {})},
+            "model": self.model("m"),
+            **changes,
+        }
+        file = self.folder / "talk.yaml"
+        file.write_text(json.dumps(content))  # JSON is YAML
+        return file
+
+    def model(self, name: str) -> dict[str, Any]:
+        return {"backend": "openai", "name": name, "base_url": self.server.base_url}
+
+    def harness(self, *arguments: str | Path) -> str:
+        ended = harness(*arguments, env=self.environment)
+        assert ended.returncode == 0, ended.stderr
+        return ended.stdout
+
+    def refused(self, *arguments: str | Path) -> str:
+        return mistake(harness(*arguments, env=self.environment))
+
+    def attempts(self) -> dict[tuple[str, int, int], dict[str, Any]]:
+        return attempts(self.folder / "runs", "talk")
+
+    def metrics(self) -> dict[str, Any]:
+        found: dict[str, Any] = msgspec.json.decode(
+            (self.folder / "runs" / "talk" / "metrics.json").read_bytes()
+        )
+        return found
+
+
+@pytest.fixture
+def counting() -> Counting:
+    return Counting()
+
+
+@pytest.fixture
+def run(tmp_path: Path, counting: Counting) -> Iterator[Run]:
+    with MockServer(answers=counting) as server:
+        yield Run(tmp_path, server)
+
+
+def test_conversations_killed_in_the_middle_ask_nothing_twice(
+    tmp_path: Path, run: Run, counting: Counting
+) -> None:
+    run.server.change(latency=0.05)
+    file = run.file(samples=2, seed=0, limits={"concurrency": 4})
+    lines = run.folder / "runs" / "talk" / "attempts.jsonl"
+    for wanted in (5, 21, 50):  # three lines per conversation
+        process = begun("run", file, env=run.environment)
+        wait_until(lambda n=wanted: lines.exists() and lines.read_bytes().count(b"\n") >= n)
+        process.kill()
+        process.communicate(timeout=60)
+    cut = [key for key in run.attempts() if (*key[:2], 3) not in run.attempts()]
+    assert cut  # in the middle of these
+    run.server.change(latency=0)
+    before = counting.asked.total()
+    kept = len(run.attempts())
+    run.harness("run", file)
+    found = run.attempts()
+    assert len(found) == 2 * 3 * len(PLACES)
+    # A kill may lose calls in flight, at most four each time, and nothing else is asked again.
+    assert counting.asked.total() - before <= len(found) - kept
+    assert counting.asked.total() <= len(found) + 3 * 4
+    assert len(counting.asked) == len(found)
+    assert run.metrics()["overall"]["pass_rate"] == 1
+    asked = counting.asked.total()
+    run.harness("run", file)
+    assert counting.asked.total() == asked
+    whole = Run(tmp_path / "whole", run.server)
+    whole.folder.mkdir()
+    whole.harness("run", whole.file(samples=2, seed=0))
+    assert timeless(whole.attempts()) == timeless(found)
+
+
+def test_a_report_shows_each_turn_and_nothing_as_rounds(run: Run) -> None:
+    forgetful = {**row("nowhere"), "target": "somewhere else"}
+    plain = {"id": "plain", "prompt": "Where do I live?", "checks": ["exact_match"], "target": "x"}
+    out = run.harness("run", run.file([row("Bonn"), row("Rome"), forgetful, plain]))
+    assert "in up to 3 turns, for 4 samples" in out
+    shown = run.metrics()
+    assert shown["overall"]["pass_rate"] == 0.5
+    assert {turn: one["pass_rate"] for turn, one in shown["turns"].items()} == {
+        "1": 0.75,
+        "2": None,
+        "3": pytest.approx(2 / 3),
+    }
+    assert [one["n_answers"] for one in shown["turns"].values()] == [4, 3, 3]
+    assert list(shown["rounds"]["each"]) == ["1"]
+    assert shown["n_solved"] == 2
+    report = run.folder / "report.html"
+    run.harness("report", "talk", "--output", report)
+    page = data(report, "overview")
+    titles = [part["title"] for one in page["sections"] for part in one["parts"] if "title" in part]
+    assert "Turns of talk" in titles
+    assert data(report, "index")["rounds"] == 1
+    for said in (
+        out,
+        run.harness("show", "talk"),
+        json.dumps(page["sections"]),
+        str(page["answer"]),
+    ):
+        assert "first answers" not in said
+        assert "round" not in said
+    failed = run.harness("show", "talk", "--failed")
+    assert "turn" in failed
+    assert "'nowhere' is not the expected answer" in failed
+    whole = run.harness("show", "talk", "--instance", "nowhere")
+    assert "turn 1 of 3  ok, passed" in whole
+    assert "turn 3 of 3  ok, conversation failed" in whole
+    assert "user:\n  Remember it." in whole
+
+
+def test_a_first_turn_that_fails_fails_the_sample_and_is_shown_as_such(run: Run) -> None:
+    strict = row("Bonn")
+    strict["turns"][0]["target"] = "Yes"
+    run.harness("run", run.file([strict, row("Rome")]))
+    assert run.metrics()["overall"]["pass_rate"] == 0.5
+    assert run.metrics()["turns"]["3"]["pass_rate"] == 1
+    (failed,) = json.loads(run.harness("show", "talk", "--failed", "--format", "json"))
+    assert (failed["instance"], failed["round"]) == ("Bonn", 1)
+    for options, wanted in (((), ["False", "True"]), (("--attempts",), ["False", "True"])):
+        written = run.harness("export", "talk", *options, "--format", "csv", "-o", "-")
+        rows = list(csv.DictReader(written.splitlines()))
+        last = {one["instance"]: one["passed"] for one in rows}
+        assert [last[name].title() for name in ("Bonn", "Rome")] == wanted
+        assert len(rows) == (6 if options else 2)
+
+
+def test_a_dry_run_counts_and_prices_every_turn(run: Run) -> None:
+    price = {"input": 0, "output": 1_000_000}  # one dollar a token
+    model = {**run.model("m"), "price": price}
+    judge = {"name": "yes_no", "model": {**run.model("judge"), "price": price}, "max_tokens": 2}
+    plan = {"model": model, "decoding": {"max_tokens": 10}, "samples": 2}
+    said = " ".join(run.harness("run", run.file(**plan), "--dry-run").split())
+    assert "calls to pay 120 " in said
+    assert "reference answers 40 of 40 pass" in said
+    assert "$1,200.00" in said
+    rows = [{**row("Bonn"), "criteria": ["It names a town."]}]
+    rows[0]["turns"][1] = {"content": "Remember it.", "criteria": ["It agrees.", "It is polite."]}
+    said = " ".join(run.harness("run", run.file(rows, judges=[judge], **plan), "--dry-run").split())
+    assert "6 for answers, at most 6 for judges" in said
+
+
+def test_a_judge_reads_the_conversation_up_to_the_turn_that_it_judges(
+    tmp_path: Path,
+) -> None:
+    asked: list[str] = []
+
+    def answer(ask: MockRequest, _: int) -> str:
+        if not ask.model.startswith("judge"):
+            return remembers(ask)
+        asked.append(ask.prompt)
+        return "no" if "polite" in ask.prompt else "yes"
+
+    with MockServer(answers=answer) as server:
+        run = Run(tmp_path, server)
+        one = {**row("Bonn"), "criteria": ["It names a town."]}
+        one["turns"][1] = {"content": "Remember it.", "criteria": ["It is polite."]}
+        judge = {"name": "yes_no", "as": "kind", "model": run.model("judge")}
+        run.harness("run", run.file([one], judges=[judge]))
+        assert len(asked) == 2  # the first turn has no criteria
+        second = next(prompt for prompt in asked if "polite" in prompt)
+        third = next(prompt for prompt in asked if "names a town" in prompt)
+        assert "user: I live in Bonn. Say OK.\n\nassistant: OK\n\nuser: Remember it." in second
+        assert "user: Where do I live?" in third
+        assert run.metrics()["overall"]["pass_rate"] == 0
+        assert run.metrics()["turns"]["2"]["pass_rate"] == 0
+        assert run.metrics()["turns"]["3"]["pass_rate"] == 1
+        # A judge of a later day reads the same.
+        asked.clear()
+        later = tmp_path / "judge.yaml"
+        later.write_text(json.dumps({**judge, "as": "later", "model": run.model("judge-2")}))
+        run.harness("judge", "talk", "--judge", later)
+        assert sorted(asked) == sorted([second, third])
+
+
+def test_checks_that_change_score_every_turn_again_without_a_call(
+    run: Run, counting: Counting
+) -> None:
+    run.harness("run", run.file([row("Bonn")]))
+    asked = counting.asked.total()
+    changed = row("Bonn")
+    changed["turns"][0]["target"] = "Yes"
+    said = harness("run", run.file([changed]), "--rescore", env=run.environment).stderr
+    assert "3 recorded answers were scored again: 1 verdicts changed." in said
+    assert run.metrics()["overall"]["pass_rate"] == 0
+    assert counting.asked.total() == asked
+    longer = row("Bonn")
+    longer["turns"][2] = "Who am I?"
+    run.harness("run", run.file([longer]), "--rescore")
+    assert counting.asked.total() == asked + 1  # the turn that is another
+    assert run.attempts()["Bonn", 0, 3]["text"] == "OK"
+
+
+def test_what_does_not_fit_conversations_is_refused_before_a_call(
+    run: Run, counting: Counting
+) -> None:
+    said = run.refused("run", run.file(rounds={"max": 2}))
+    assert "rounds.max asks for feedback: they cannot be combined" in said
+    assert not (run.folder / "runs" / "talk").exists()
+    run.harness("run", run.file())
+    run.harness("run", run.file(), "--name", "again")
+    asked = counting.asked.total()
+    assert "not compared" in run.refused("compare", "talk", "again", "--round", "1")
+    assert "0.0000" in run.harness("compare", "talk", "again")
+    against = {"name": "pairwise", "against": "talk", "model": run.model("judge")}
+    assert "several turns" in run.refused("run", run.file(judges=[against]), "--name", "other")
+    assert counting.asked.total() == asked
+
+
+def test_the_shipped_example_runs(run: Run) -> None:
+    run.harness("run", "configs/conversation_example.yaml")
+    found = run.folder / "runs" / "conversation_example" / "metrics.json"
+    metrics = msgspec.json.decode(found.read_bytes())
+    assert metrics["simulated"]
+    assert [one["n_answers"] for one in metrics["turns"].values()] == [15, 15, 15]
+    assert 0.5 < metrics["overall"]["pass_rate"] < 1
+    for answered in (1, 0):
+        options = ("-o", f"model.accuracy={answered}", "--name", f"always-{answered}")
+        run.harness("run", "configs/conversation_example.yaml", *options)
+        found = run.folder / "runs" / f"always-{answered}" / "metrics.json"
+        assert msgspec.json.decode(found.read_bytes())["overall"]["pass_rate"] == answered
