@@ -1,7 +1,7 @@
 /* The report's own data: compressed elements of the file, unpacked when they are needed. */
 
 import type { AttemptText, Case, CaseCell, Cut, Entry, Index, Overview, Verdict } from "./model";
-import { asked, VERDICTS } from "./model";
+import { VERDICTS } from "./model";
 import type { Found, Source } from "./source";
 import type { State } from "./state";
 import { full, wordsOf } from "./text";
@@ -51,6 +51,9 @@ interface Packed {
 interface PackedEntry extends Pick<Entry, "prompts" | "references"> { attempts: AttemptText[] }
 
 const MOST_CHUNKS = 8;
+const SEEN = 40; // characters of an answer that surely fit into a cell
+const BEFORE = 12; // characters before a found word
+const MOST_AROUND = 50_000;
 
 export class EmbeddedSource implements Source {
   #archive = json<Packed>("index").then((packed) => new Archive(packed));
@@ -90,6 +93,8 @@ class Archive {
   #changed: { run: number; better: Set<number>; worse: Set<number> }[];
   #chunks = new Map<number, Promise<PackedEntry[]>>(); // recently used ones, oldest first
   #hits: { query: string; rows: Uint8Array } | null = null; // of the last search that ended
+  /** What is around the first word that a search found in an attempt, by row. */
+  #around = new Map<number, string>();
 
   constructor(private packed: Packed) {
     const { snippet, ...numbers } = packed.rows;
@@ -120,7 +125,7 @@ class Archive {
 
   async find(state: State, tell: (found: Found) => void, search: { stopped: boolean }) {
     const words = wordsOf(state.q);
-    const query = words.join(" ");
+    const query = words.length ? state.q.toLowerCase() : "";
     if (!query || this.#hits?.query === query) {
       return tell(this.#chosen(state, query ? this.#hits!.rows : null, 1, false));
     }
@@ -128,6 +133,7 @@ class Archive {
     const { chunk, place, name } = this.packed.instances;
     const chunks = (chunk.at(-1) ?? -1) + 1;
     const inJson = new Map(words.map((word) => [word, JSON.stringify(word).slice(1, -1)]));
+    this.#around.clear();
     tell(this.#chosen(state, hits, 0, true));
     let told = performance.now();
     let instance = 0;
@@ -156,13 +162,13 @@ class Archive {
     tell(this.#chosen(state, hits, 1, false));
   }
 
-  /** Mark the attempts of an instance whose texts contain all words, few-shot examples aside. */
+  /** Mark the attempts of an instance whose texts contain all words. Of a prompt, only the last message counts. */
   #mark(instance: number, entry: PackedEntry | undefined, words: string[], hits: Uint8Array) {
     const [from, to] = this.#rowsOf(instance);
     if (!words.length) return hits.fill(1, from, to);
     if (!entry) return;
     const lower = (texts: (Cut | undefined)[]) => texts.map((text) => full(text).toLowerCase());
-    const prompts = entry.prompts.map((messages) => lower(asked(messages).map(([, text]) => text)));
+    const prompts = entry.prompts.map((messages) => lower(messages.slice(-1).map(([, text]) => text)));
     const { run, sample } = this.#rows;
     let prompt: number | undefined;
     for (let row = from; row < to; row++) {
@@ -172,7 +178,11 @@ class Archive {
       const { text, reasoning, feedback, error, scores = [] } = attempt;
       const own = lower([text, reasoning, feedback, error, ...scores.flatMap((score) => [score.reason, score.details])]);
       const texts = prompt === undefined ? own : [...own, ...prompts[prompt]!];
-      if (words.every((word) => texts.some((each) => each.includes(word)))) hits[row] = 1;
+      if (!words.every((word) => texts.some((each) => each.includes(word)))) continue;
+      hits[row] = 1;
+      const answer = full(text);
+      const at = Math.min(...words.map((word) => own[0]!.indexOf(word)).filter((place) => place >= 0));
+      if (at > SEEN && at < Infinity && this.#around.size < MOST_AROUND) this.#around.set(row, `…${answer.slice(at - BEFORE, at + SEEN)}`);
     }
   }
 
@@ -309,7 +319,7 @@ class Archive {
                 verdict: verdictOf(row) as Verdict,
                 outcome: rows.outcome[row]!,
                 value: valueOf(row),
-                snippet: packed.rows.snippet[row]!,
+                snippet: (hits && this.#around.get(row)) ?? packed.rows.snippet[row]!,
                 told: packed.told[row] ?? [],
                 match: matches(row),
               },

@@ -47,8 +47,8 @@ export function pattern(wanted: string[]): RegExp | null {
   return every.length ? new RegExp(every.join("|"), "giu") : null;
 }
 
-/** The words of a search, each of which a text must have. */
-export const wordsOf = (query: string) => query.toLowerCase().split(/\s+/u).filter(Boolean);
+/** The words of a search, and its phrases in double quotes (as in harness/view/text_search.py). */
+export const wordsOf = (query: string) => [...query.toLowerCase().matchAll(/"([^"]+)"|([^\s"]+)/gu)].map(([, phrase, word]) => (phrase ?? word)!);
 
 /** Whether a text is a reason (harness/analysis/failures.py) with the values that N and '…' stand for. */
 export function isReason(reason: string): (text: string) => boolean {

@@ -639,6 +639,7 @@ def test_searching_all_texts(two: Path, opened: Opened) -> None:
         ("prompt of sum/1", "2 samples of 1 instance"),
         ("answer 1, sum/", "7 samples of 6 instances"),  # words of an answer and an id
         ("1, SUM/3 answer", "1 sample of 1 instance"),  # in any order
+        ('"sample 1, round 2"', "6 samples of 6 instances"),  # a phrase
         ("wrong round sum/3", "2 samples of 1 instance"),  # a reason
         ("Try sum/5 again", "Nothing matches."),  # a feedback, but not of a last round
         ("constraint", "Nothing matches."),  # no name of a field
@@ -651,11 +652,13 @@ def test_searching_all_texts(two: Path, opened: Opened) -> None:
 
 def test_what_was_searched_is_marked(tmp_path: Path, opened: Opened) -> None:
     thought = attempt("b", text="No.", reasoning="A well-known wolf.")
-    lines = [attempt("wolf/a", text="The well-known dog.", prompt="Of dogs."), thought]
+    text = f"{'The dog. ' * 20}A well-known dog."
+    lines = [attempt("wolf/a", text=text, prompt="Of dogs."), thought]
     run = reported_run(tmp_path, "run", lines)
     page = opened(write(tmp_path / "r.html", [run], figures=[]), "#attempts?q=wolf+well-known")
     expect(found(page)).to_have_text("2 samples of 2 instances")
     expect(rows(page).locator("mark")).to_have_text(["wolf", "well-known"])
+    expect(rows(page).locator(".snippet").first).to_have_text("… The dog. A well-known dog.")
     cells(page, 0).first.click()
     expect(page.locator("h1 mark, article mark")).to_have_text(["wolf", "well-known"])
     page.get_by_role("button", name="Next").click()
