@@ -121,7 +121,7 @@ export function Rates({ overview }: { overview: Overview }) {
     },
     { name: "median time per uncached call", width: "6rem", title: (run) => p95(run.latency_s), of: (run) => time(run, run.latency_s) },
     ...(rounds ? [{
-      name: "median time per sample, all rounds", width: "6rem",
+      name: "median time per sample, all answers", width: "6rem",
       title: (run: RunOverview) => p95(run.sample_s), of: (run: RunOverview) => time(run, run.sample_s),
     }] : []),
   ];

@@ -228,7 +228,7 @@ def test_rates_stand_beside_those_without_a_judge_and_the_times(
     expect(facts[1].first).to_contain_text("50% drops 1 of 1 failure")
     for of, call, sample in ((facts[0], "1.0 s", "2.0 s"), (facts[1], "1.0 s", "1.0 s")):
         expect(of.nth(-2)).to_have_text(f"median time per uncached call {call}")
-        expect(of.last).to_have_text(f"median time per sample, all rounds {sample}")
+        expect(of.last).to_have_text(f"median time per sample, all answers {sample}")
 
 
 def several_reasons(folder: Path) -> list[ReportedRun]:
@@ -1089,6 +1089,22 @@ def test_one_runs_rounds_are_a_conversation(tmp_path: Path, opened: Opened) -> N
     expect(page.locator("article").first).to_contain_text("Try again.")
     page.get_by_role("button", name="Mark the changes between rounds").click()
     expect(page.locator("article").nth(1).locator("del, ins")).to_have_text(["1", "2"])
+
+
+def test_the_turns_of_a_conversation_are_not_rounds(tmp_path: Path, opened: Opened) -> None:
+    told = {1: "And of Japan?", 2: "Both?"}
+    attempts = [
+        attempt("sum/0", 0, turn, turn != 2, feedback=told.get(turn), turns=3) for turn in (1, 2, 3)
+    ]
+    path = write(tmp_path / "report.html", [reported_run(tmp_path, "run", attempts)])
+    page = opened(path, "#attempts?open=sum/0&sample=0")
+    expect(page.locator("article h3")).to_have_text(["turn 1", "turn 2", "turn 3"])
+    expect(page.locator(".turns button")).to_have_text(["1 ✓", "2 ✗", "3 ✗"])
+    expect(page.locator("article").nth(1)).to_contain_text("The user's next turn")
+    expect(page.locator("article").nth(1)).to_contain_text("Both?")
+    expect(page.get_by_role("button", name="Mark the changes")).to_have_count(0)
+    page = opened(path, "#attempts")
+    expect(page.get_by_label("Round")).to_have_count(0)
 
 
 def test_a_long_text_is_shown_in_parts_and_a_very_long_one_is_cut(
