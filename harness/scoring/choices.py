@@ -10,12 +10,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from string import ascii_uppercase
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from harness.errors import DataInvalid, Unparseable
 
 LETTERS = ascii_uppercase
 CHOICE = "choice"  # name of the score that says whether the right option was chosen
+TargetKind = Literal["index", "letter", "text"]
 MOST_SHOWN = 40  # characters of a target in an error message
 
 
@@ -35,27 +36,36 @@ def choice_texts(raw: object) -> tuple[str, ...]:
     return found
 
 
-def right_choice(target: object, choices: Sequence[str]) -> int:
+def right_choice(target: object, choices: Sequence[str], kind: TargetKind | None = None) -> int:
     """Return the index of the right option, given its index (from 0), letter or text.
 
     Raises:
-        DataInvalid: If no option fits the target, or if it could mean two of them.
+        DataInvalid: If no option fits the target, or if it could mean two of them. With ``kind``,
+            the target has only this meaning.
     """
     if not isinstance(target, str | int):
         raise DataInvalid("'target' must be the index, the letter or the text of one of 'choices'.")
     text = _text(target)
-    numbered = "" if isinstance(target, bool) else text
+    meanings: dict[TargetKind, list[str]] = {
+        "index": [] if isinstance(target, bool) else [str(at) for at in range(len(choices))],
+        "letter": [*LETTERS[: len(choices)]],
+        "text": [*choices],
+    }
     found = {
-        index
-        for index, choice in enumerate(choices)
-        if text == choice or text.upper() == LETTERS[index] or numbered == str(index)
+        known.index(one)
+        for meaning, known in meanings.items()
+        if kind in (None, meaning)
+        for one in (text, text.upper() if meaning == "letter" else text)
+        if one in known
     }
     if len(found) == 1:
         return found.pop()
     which = "could mean several" if found else "is none"
-    known = f"the index 0 to {len(choices) - 1}, a letter from A to {LETTERS[len(choices) - 1]}"
-    problem = f"the target {text[:MOST_SHOWN]!r} {which} of the {len(choices)} 'choices'."
-    raise DataInvalid(problem, f"Write {known}, or the text of an option.")
+    remedy = "Set task.choices.target to index, letter or text."
+    if not found:
+        last = LETTERS[len(choices) - 1]
+        remedy = f"Write the index 0 to {len(choices) - 1}, a letter from A to {last}, or the text."
+    raise DataInvalid(f"the target {text[:MOST_SHOWN]!r} {which} of the 'choices'.", remedy)
 
 
 def _text(value: Any) -> str:

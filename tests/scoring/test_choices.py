@@ -185,6 +185,17 @@ def test_a_target_that_fits_no_option_or_several_is_an_error(
         right_choice(target, choices)
 
 
+def test_the_meaning_of_targets_may_be_given() -> None:
+    assert right_choice(1, ["1", "2"], "index") == 1
+    assert right_choice("1", ["1", "2"], "text") == 0
+    assert right_choice("B", ["B", "A"], "letter") == 1
+    with pytest.raises(DataInvalid, match="none"):
+        right_choice("Rome", ["Paris", "Rome"], "letter")
+    with pytest.raises(DataInvalid) as raised:
+        right_choice(1, ["1", "2"])
+    assert "task.choices.target" in raised.value.remedy
+
+
 @pytest.mark.parametrize("raw", ["ab", ["a"], ["a", "a"], ["a", " "], ["a", None], [1, "1"], {}])
 def test_choices_are_a_list_of_different_texts(raw: object) -> None:
     with pytest.raises(DataInvalid, match="choices"):

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from harness.datasets.folder import DataFolder
 from harness.datasets.hub import HubDataset
+from harness.tasks.jsonl.choices import MultipleChoice
 from harness.tasks.jsonl.rows_task import RowsTask
 
 
@@ -31,6 +32,9 @@ class HubTask(RowsTask):
         on_truncated: Whether truncated answers fail or are graded (fail, grade).
         feedback: A template of the message after an answer that failed, with the row's columns and
             the list of reasons; null for the harness's own wording.
+        choices: Multiple choice over the column choices: {by: letter, letter_logprob or
+            choice_logprob, shuffle: a seed}. The default is {by: letter} if there are choices and
+            no prompt.
     """
 
     def __init__(
@@ -49,6 +53,7 @@ class HubTask(RowsTask):
         groups: list[str] | None = None,
         on_truncated: Literal["fail", "grade"] = "fail",
         feedback: str | None = None,
+        choices: MultipleChoice | None = None,
         *,
         data: DataFolder,
         judges: Mapping[str, bool] | None = None,
@@ -65,6 +70,7 @@ class HubTask(RowsTask):
             groups=groups,
             on_truncated=on_truncated,
             feedback=feedback,
+            choices=choices,
             judges=judges,
             panels=panels,
         )

@@ -18,6 +18,7 @@ from harness.scoring.choices import (
     CHOICE,
     LETTERS,
     ChoiceExtraction,
+    TargetKind,
     choice_texts,
     chosen_details,
     right_choice,
@@ -46,10 +47,12 @@ class MultipleChoice:
         by: ``letter``: the model writes a letter; ``letter_logprob``: the likeliest letter;
             ``choice_logprob``: the likeliest text of an option.
         shuffle: The seed of the options' order; None for the order in the row.
+        target: What the rows' targets are; None if each of them can only mean one option.
     """
 
     by: Literal["letter", "letter_logprob", "choice_logprob"] = "letter"
     shuffle: Annotated[int, Strict()] | None = None
+    target: TargetKind | None = None
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (read by pydantic)
 
@@ -78,11 +81,14 @@ class MultipleChoice:
         if "messages" in row:
             problem = "a row cannot have both 'choices' and 'messages'."
             raise DataInvalid(problem, "Write the question as 'question'.")
-        given = choice_texts(row[FIELD])
+        raw, target, kind = row[FIELD], row["target"], self.target
+        if isinstance(raw, dict) and raw.keys() == {"text", "label"} and target in raw["label"]:
+            raw, target, kind = raw["text"], raw["label"].index(target), "index"
+        given = choice_texts(raw)
         order = list(range(len(given)))
         if self.shuffle is not None and row.get("shuffle") is not False:
             order.sort(key=lambda index: content_hash([self.shuffle, name, index]))
-        right = order.index(right_choice(row["target"], given))
+        right = order.index(right_choice(target, given, kind))
         options = Options(tuple(given[index] for index in order), right)
         letters = LETTERS[: len(given)]
         fields: Row = {

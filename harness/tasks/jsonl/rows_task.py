@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -228,7 +229,7 @@ class RowsTask:
         hashes = {name: kind("checkers").own_sha256(name) for name in self._checkers()}
         hashes |= {path: sha256(Path(path)) for path in files(self._shared)}
         if self._choices is not None and self._template is not None:
-            asked = [self._choices.by, self._choices.shuffle, self._template.text]
+            asked = [dataclasses.astuple(self._choices), self._template.text]
             hashes["choices"] = hashlib.sha256(json.dumps(asked).encode()).hexdigest()
         return {
             **self._source.fingerprint(),

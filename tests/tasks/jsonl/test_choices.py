@@ -214,7 +214,7 @@ def test_few_shot_examples_come_before_a_prompt_as_plain_text(made: Made) -> Non
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ({"target": "Oslo"}, "item 2: the target 'Oslo' is none of the 3 'choices'"),
+        ({"target": "Oslo"}, "item 2: the target 'Oslo' is none of the 'choices'"),
         ({"choices": ["B", "A", "Rome"], "target": "B"}, "item 2: the target 'B' could mean"),
         ({"choices": "Rome"}, "item 2: 'choices' must be a list"),
         ({"messages": []}, "item 2: a row cannot have both"),
@@ -226,6 +226,19 @@ def test_a_row_without_one_right_option_is_named(
     with pytest.raises(DataInvalid) as raised:
         list(made(ROW, {**ROW, "id": "x", **row}).instances())
     assert said in raised.value.message
+
+
+def test_choices_may_have_labels_of_their_own(made: Made) -> None:
+    choices = {"text": ["4", "1", "2"], "label": ["1", "2", "3"]}
+    task = made({**ROW, "choices": choices, "target": "2"}, choices={"by": "letter"})
+    instance = next(task.instances())
+    assert task.reference(instance) == "B"
+    assert "B. 1\n" in prompt(task, instance)
+    rows = [{**ROW, "choices": [1, 2, 3], "target": 2}]
+    with pytest.raises(DataInvalid, match="could mean several"):
+        list(made(*rows).instances())
+    indexed = made(*rows, choices={"target": "index"})
+    assert indexed.reference(next(indexed.instances())) == "C"
 
 
 def test_each_row_needs_choices_and_a_target(made: Made) -> None:
