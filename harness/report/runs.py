@@ -215,6 +215,7 @@ def _continuing(runs: Sequence[ReportedRun]) -> Iterator[tuple[str, str]]:
     for (one, run), (other, base) in permutations(enumerate(runs), 2):
         if (
             base.last_round < run.last_round
+            and not run.metrics.turns  # the later rounds are no feedback
             and np.array_equal(verdicts[one], verdicts[other])
             and first(one) == first(other)
         ):
