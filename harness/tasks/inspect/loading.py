@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from typing import Any, NamedTuple
 
 from harness.errors import ConfigError, DataMissing, HarnessError
@@ -47,7 +49,8 @@ def load(spec: str, args: dict[str, Any]) -> list[InspectSample]:
         ExtraMissing: If Inspect is not installed.
     """
     loader = import_extra("inspect_ai._eval.loader", "inspect")
-    with calling(f"Loading {spec!r} with Inspect"):
+    # Inspect prints its progress.
+    with calling(f"Loading {spec!r} with Inspect"), contextlib.redirect_stdout(sys.stderr):
         tasks = loader.load_tasks([spec], args)
     if not tasks:
         raise DataMissing(f"Inspect finds no task {spec!r}.", "Write FILE.py or FILE.py@NAME.")
