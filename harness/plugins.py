@@ -13,10 +13,10 @@ by the harness (`SUPPLIED`).
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import importlib
-import importlib.util
 import inspect
 import pkgutil
 import re
@@ -25,13 +25,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import harness
 from harness.errors import ConfigError, nearest
 from harness.plugin_interface import calling, options_model, parameters, problems
 from harness.ports import PARAMETERS
-from harness.user_code import SourceLoader, checker_of, source_sha256, with_references
+from harness.user_code import checker_of, load_file, source_sha256, with_references
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -95,19 +95,25 @@ def register(kind_name: str, name: str, plugin: Callable[..., Any]) -> None:
     _hashes[kind_name, name] = source_sha256(plugin)
 
 
-@functools.cache
-def _from_file(kind_name: str, name: str, changed_ns: int) -> Callable[..., Any]:
+class _FromFile(NamedTuple):
+    plugin: Callable[..., Any]
+    changed_ns: Mapping[Path, int]  # when its file, and modules next to it, were last changed
+
+
+_loaded: dict[tuple[str, str], _FromFile] = {}  # by kind and name
+
+
+def _from_file(kind_name: str, name: str) -> _FromFile:
     """Return the plug-in in a Python file: its ``plugin``, or else its only public definition.
 
-    ``changed_ns`` is the file's modification time, so that an edited file is loaded again.
+    It is loaded again if the file, or a module next to it that it imports, has been edited.
     """
+    known = _loaded.get((kind_name, name))
+    if known is not None and all(_changed_ns(path) == ns for path, ns in known.changed_ns.items()):
+        return known
     title, path = Kind(kind_name).title, Path(name)
-    loader = SourceLoader(path.stem, str(path))
-    spec = importlib.util.spec_from_file_location(path.stem, path, loader=loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
     with calling(f"The {title} {name!r}"):
-        loader.exec_module(module)
+        module, beside = load_file(path)
     own = [
         one
         for key, one in vars(module).items()
@@ -117,8 +123,16 @@ def _from_file(kind_name: str, name: str, changed_ns: int) -> Callable[..., Any]
         problem = f"{name} defines {len(own)} public functions and classes, not one."
         raise ConfigError(problem, f"Name the {title} in the file: plugin = MyClass.")
     plugin: Callable[..., Any] = getattr(module, "plugin", None) or own[0]
-    plain = kind_name == "checkers" and inspect.isfunction(plugin)
-    return checker_of(plugin, name) if plain else plugin
+    if kind_name == "checkers" and inspect.isfunction(plugin):
+        plugin = checker_of(plugin, name)
+    _loaded[kind_name, name] = _FromFile(plugin, {one: _changed_ns(one) for one in (path, *beside)})
+    return _loaded[kind_name, name]
+
+
+def _changed_ns(path: Path) -> int:
+    with contextlib.suppress(OSError):
+        return path.stat().st_mtime_ns
+    return 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +165,10 @@ class Kind:
         if (self.name, name) in _registered:
             return _registered[self.name, name]
         if name.endswith(FILE):
-            if not (path := Path(name)).is_file():
+            if not Path(name).is_file():
                 problem = f"There is no file {name!r} with a {self.title}."
                 raise ConfigError(problem, "Check the path.")
-            return _from_file(self.name, name, path.stat().st_mtime_ns)
+            return _from_file(self.name, name).plugin
         if name in self._builtins():  # a built-in is never shadowed by an entry point
             module, _, entry = name.partition(":")
             home = importlib.import_module(PACKAGES[self.name])
@@ -182,14 +196,16 @@ class Kind:
     def origin(self, name: str) -> dict[str, str]:
         """Return the ``package``, ``version`` and code ``sha256`` of a plug-in ("" if unknown).
 
-        For a plug-in in a Python file, ``package`` is the path of the file.
+        For a plug-in in a Python file, ``package`` is the path of the file, and modules next to it
+        that it imports are part of the code.
         """
         plugin = self.load(name)
         files: Sequence[Path] = ()
         if (self.name, name) in _registered:
             return {"package": "", "version": "", "sha256": _hashes[self.name, name]}
         elif name.endswith(FILE):
-            package, release, files = name, "", [Path(name)]
+            package, release = name, ""
+            files = [*_from_file(self.name, name).changed_ns]
         elif name in self._builtins():
             package, release = "harness", harness.__version__
             files = [Path(inspect.getfile(plugin))]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import dis
 import functools
@@ -10,13 +11,16 @@ import inspect
 import re
 import sys
 import sysconfig
+import textwrap
 import traceback
 from collections.abc import Callable, Iterator
-from importlib.machinery import SourceFileLoader
+from importlib import invalidate_caches
+from importlib.machinery import FileFinder, ModuleSpec, SourceFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
 from itertools import chain
 from pathlib import Path
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.errors import ConfigError, HarnessError, option
 from harness.records import Instance, Score
@@ -110,42 +114,84 @@ def with_references(digest: str, check: Callable[..., Any]) -> str:
 
     The latter includes plain values and compiled patterns in globals, closures and defaults, and
     the source of functions, classes and modules that are in neither the standard library nor
-    installed. Other values are left out, and so are variables that the check itself assigns. If
-    the check refers to nothing, the result is ``digest``.
+    installed. Other values are left out, and so are variables that this code assigns and lists,
+    sets and mappings that it changes, such as a cache. If the check refers to nothing, the result
+    is ``digest``.
     """
     check = getattr(check, "__wrapped__", check)  # the function in a factory of `checker_of`
-    if isinstance(check, FunctionType | type):
-        found = "\n".join(_references(check, {id(check)}))
-    else:
-        found = "\n".join(_described(check, set()))
+    changed: set[int] = set()
+    own = isinstance(check, FunctionType | type)
+    walked = _references if own else _described
+    for _ in range(2):  # the second time, all containers that the code changes are known
+        found = "\n".join(walked(check, _Walk({id(check)} if own else set(), changed)))
     return hashlib.sha256(f"{digest}\n{found}".encode()).hexdigest() if found else digest
 
 
-def _references(code: Any, seen: set[int]) -> Iterator[str]:
+class _Walk(NamedTuple):
+    """The state of a walk over what code refers to, as ids of objects."""
+
+    seen: set[int]
+    changed: set[int]  # containers that the code changes in place
+
+
+def _references(code: Any, walk: _Walk) -> Iterator[str]:
     """Yield descriptions of what a function, or the methods of a class, refer to."""
     if isinstance(code, type):
         for base in code.__mro__[1:]:
-            yield from _described(base, seen)
+            yield from _described(base, walk)
         for name, member in vars(code).items():
             member = getattr(member, "fget", getattr(member, "__func__", member))
             own = isinstance(member, FunctionType) and _is_local(_file(member))
-            if own and id(member) not in seen:
-                seen.add(id(member))
-                yield from (f"{name} {one}" for one in _references(member, seen))
+            if own and id(member) not in walk.seen:
+                walk.seen.add(id(member))
+                yield from (f"{name} {one}" for one in _references(member, walk))
         return
     if hasattr(code, "__wrapped__") and _is_local(_file(code)):  # the function of a decorator
         yield _source_sha256(code)
     loaded, attributes = _names(code.__code__)
     cells = dict(zip(code.__code__.co_freevars, code.__closure__ or (), strict=True))
+    in_place = _changed_in_place(code)
     for name in sorted(loaded):
         try:
             value = cells[name].cell_contents if name in cells else code.__globals__[name]
         except (KeyError, ValueError):  # a built-in, or not yet assigned
             continue
-        yield from (f"{name} {one}" for one in _described(value, seen, attributes))
+        if name in in_place:
+            walk.changed.add(id(value))
+        yield from (f"{name} {one}" for one in _described(value, walk, attributes))
+    given = [
+        (name, one.default)
+        for name, one in inspect.signature(code, follow_wrapped=False).parameters.items()
+        if one.default is not one.empty
+    ]
+    walk.changed.update(id(value) for name, value in given if name in in_place)
     for value in (code.__defaults__, code.__kwdefaults__):
         if value:
-            yield from _described(value, seen)
+            yield from _described(value, walk)
+
+
+_CHANGING = {"append", "add", "update", "setdefault", "extend", "insert", "appendleft"}
+_CHANGING |= {"pop", "popitem", "remove", "discard", "clear", "sort", "reverse"}
+
+
+def _changed_in_place(code: Any) -> set[str]:
+    """Return the names whose items a function sets or deletes, or whose methods change them."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(code.__code__)))
+    except (OSError, TypeError, SyntaxError):  # no source, or a part of an expression
+        return set()
+    found = set[str]()
+    for node in ast.walk(tree):
+        target: ast.expr | None = None
+        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            target = node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            target = node.func.value if node.func.attr in _CHANGING else None
+        while isinstance(target, ast.Subscript | ast.Attribute):
+            target = target.value
+        if isinstance(target, ast.Name):
+            found.add(target.id)
+    return found
 
 
 def _names(code: CodeType) -> tuple[set[str], set[str]]:
@@ -168,7 +214,7 @@ def _names(code: CodeType) -> tuple[set[str], set[str]]:
 
 
 def _described(
-    value: Any, seen: set[int], attributes: set[str] | frozenset[str] = frozenset()
+    value: Any, walk: _Walk, attributes: set[str] | frozenset[str] = frozenset()
 ) -> Iterator[str]:
     """Yield texts that describe a value, which are the same in every process for equal values.
 
@@ -180,31 +226,33 @@ def _described(
     elif isinstance(value, re.Pattern):
         yield repr((value.pattern, value.flags))
     elif isinstance(value, functools.partial):
-        yield from _described((value.func, value.args, value.keywords), seen)
+        yield from _described((value.func, value.args, value.keywords), walk)
     elif isinstance(value, MethodType):
-        yield from _described(value.__func__, seen)
+        yield from _described(value.__func__, walk)
     elif isinstance(value, functools._lru_cache_wrapper):
-        yield from _described(value.__wrapped__, seen)
-    elif id(value) in seen:
+        yield from _described(value.__wrapped__, walk)
+    elif id(value) in walk.seen:
         return
     elif isinstance(value, list | tuple | set | frozenset | dict):
-        seen.add(id(value))
+        if id(value) in walk.changed:
+            return
+        walk.seen.add(id(value))
         parts = chain(*value.items()) if isinstance(value, dict) else value
-        texts = [" ".join(_described(part, seen)) for part in parts]
+        texts = [" ".join(_described(part, walk)) for part in parts]
         if isinstance(value, set | frozenset):
             texts.sort()
         yield f"{type(value).__name__} {hashlib.sha256(repr(texts).encode()).hexdigest()}"
-        seen.discard(id(value))
+        walk.seen.discard(id(value))
     elif isinstance(value, ModuleType) and _is_local(getattr(value, "__file__", None)):
-        seen.add(id(value))
+        walk.seen.add(id(value))
         with contextlib.suppress(OSError):  # in a ZIP file, or deleted
             yield hashlib.sha256(Path(str(value.__file__)).read_bytes()).hexdigest()
         for name in sorted(attributes & vars(value).keys()):
-            yield from _described(vars(value)[name], seen, attributes)
+            yield from _described(vars(value)[name], walk, attributes)
     elif isinstance(value, FunctionType | type) and _is_local(_file(value)):
-        seen.add(id(value))
+        walk.seen.add(id(value))
         yield _source_sha256(value)
-        yield from _references(value, seen)
+        yield from _references(value, walk)
 
 
 def _file(code: Any) -> str | None:
@@ -248,3 +296,46 @@ class SourceLoader(SourceFileLoader):
     def get_code(self, fullname: str) -> CodeType:
         """Return the code of the file, compiled from its source."""
         return self.source_to_code(self.get_data(self.path), self.path)
+
+
+class _Beside:
+    """A finder of the modules in a folder, except those named like the standard library's."""
+
+    def __init__(self, folder: Path) -> None:
+        self._finder = FileFinder(str(folder), (SourceLoader, [".py"]))
+        self.found: set[str] = set()
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        """Return the spec of a top-level module in the folder, or None."""
+        if path is not None or name in sys.stdlib_module_names:
+            return None
+        spec = self._finder.find_spec(name)
+        if spec is None or spec.loader is None:  # a folder of data, for example
+            return None
+        self.found.add(name)
+        return spec
+
+
+_beside = functools.cache(_Beside)
+
+
+def load_file(path: Path) -> tuple[ModuleType, list[Path]]:
+    """Execute a Python file, and return its module and the files that it imports from its folder.
+
+    Imported modules do not stay in ``sys.modules``, so that they are read again with the file, and
+    files in other folders may import modules of the same names.
+    """
+    loader = SourceLoader(path.stem, str(path))
+    spec = spec_from_file_location(path.stem, path, loader=loader)
+    assert spec is not None
+    module, finder, hooks = module_from_spec(spec), _beside(path.absolute().parent), sys.meta_path
+    hooks[:] = [finder, *(one for one in hooks if one is not finder)]
+    finder.found.clear()
+    invalidate_caches()
+    try:
+        loader.exec_module(module)
+    finally:
+        hooks[:] = [*(one for one in hooks if one is not finder), finder]  # for later imports
+        own = [name for name in sys.modules if name.partition(".")[0] in finder.found]
+        files = {getattr(sys.modules.pop(name), "__file__", None) for name in own}
+    return module, sorted(Path(file) for file in files if file)

@@ -1,4 +1,3 @@
-import importlib
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
@@ -10,7 +9,7 @@ import pytest
 from harness.errors import ConfigError, DataInvalid, ExtraMissing
 from harness.extras import import_extra
 from harness.plugin_interface import calling
-from harness.plugins import PACKAGES, _from_file, kind
+from harness.plugins import PACKAGES, kind
 
 Install = Callable[..., None]
 
@@ -295,10 +294,7 @@ def test_what_a_plug_in_raises_is_told_as_its_own() -> None:
         raise DataInvalid("no column")
 
 
-def test_a_checks_file_is_known_by_the_local_modules_that_it_imports(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(tmp_path)
+def test_a_checks_file_is_known_by_the_modules_beside_it_that_it_imports(tmp_path: Path) -> None:
     (tmp_path / "limits_of_mine.py").write_text("MOST = 3\n\ndef f(text):\n    return MOST\n")
     found = {}
     for name, imported, used in [
@@ -312,13 +308,60 @@ def test_a_checks_file_is_known_by_the_local_modules_that_it_imports(
         found[file] = kind("checkers").own_sha256(str(file))
         assert kind("checkers").own_sha256(str(file)) == found[file]
     (tmp_path / "limits_of_mine.py").write_text("MOST = 30\n\ndef f(text):\n    return MOST\n")
-    monkeypatch.delitem(sys.modules, "limits_of_mine")
-    importlib.invalidate_caches()
-    _from_file.cache_clear()
+    assert kind("checkers").build(str(tmp_path / "value.py"), {}).check("a" * 20, None).passed
     same = {
         file.stem for file, sha in found.items() if kind("checkers").own_sha256(str(file)) == sha
     }
     assert same == {"library"}
+    assert "limits_of_mine" not in sys.modules
+
+
+def test_files_in_two_folders_import_their_own_modules_of_one_name(tmp_path: Path) -> None:
+    for name, most in (("one", 1), ("two", 2)):
+        (folder := tmp_path / name).mkdir()
+        (folder / "mylib.py").write_text(f"MOST = {most}\n")
+        (folder / "check.py").write_text(
+            "from mylib import MOST\n\n"
+            "def short(text):\n    import later\n    return len(text) <= MOST\n"
+        )
+    (tmp_path / "one" / "later.py").touch()
+    (tmp_path / "two" / "later.py").touch()
+    for name, passed in (("one", False), ("two", True)):
+        checker = kind("checkers").build(str(tmp_path / name / "check.py"), {})
+        assert checker.check("ab", None).passed is passed
+
+
+MEMO = """
+import functools
+WORDS = ["a", "b"]
+SEEN, ORDER, COUNTS = {{}}, [], {{"n": [0]}}
+
+@functools.lru_cache
+def _measured(text):
+    return len(text)
+
+def _remember(text):
+    SEEN[text] = True
+
+def known(text: str, memo={{}}) -> bool:
+    _remember(text)
+    ORDER.append(text)
+    COUNTS["n"][0] += 1
+    memo.setdefault(text, _measured(text))
+    return text in WORDS and text in SEEN
+"""
+
+
+def test_what_a_check_remembers_while_it_scores_does_not_change_its_hash(tmp_path: Path) -> None:
+    file, checkers = tmp_path / "memo.py", kind("checkers")
+    file.write_text(MEMO.format())
+    before = checkers.own_sha256(str(file))
+    checker = checkers.build(str(file), {})
+    assert [checker.check(text, None).passed for text in "abc"] == [True, True, False]
+    assert checkers.own_sha256(str(file)) == before
+    words = checkers.load(str(file)).__wrapped__.__globals__["WORDS"]
+    words.append("c")  # a constant: the code only reads it
+    assert checkers.own_sha256(str(file)) != before
 
 
 def test_a_python_file_is_a_plugin_by_its_path(tmp_path: Path) -> None:
