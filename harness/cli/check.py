@@ -89,6 +89,8 @@ def bounds(option: str, given: Iterable[str] | None) -> dict[str, float]:
         name, _, value = text.partition("=")
         if not name or not re.fullmatch(r"-?\d*\.?\d+", value):
             remedy = f"Write {option} {EXAMPLES[option[-3:]]}."
+            if name and (share := re.fullmatch(r"(-?\d*\.?\d+) ?%", value)):
+                remedy = f"Write {option} {name}={float(share[1]) / 100:.10g}."
             raise ConfigError(f"{option} {text!r:.60} is not a bound.", remedy)
         found[name] = float(value)
     return found

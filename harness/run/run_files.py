@@ -22,6 +22,7 @@ from harness.store.files import make_folder, write_whole
 from harness.store.json_lines import encode
 from harness.store.run_folder import ROWS, RunFolder, change
 from harness.store.runs import find_run, find_runs, find_variants, in_run_name, run_name, run_path
+from harness.tasks._rows import name_rows
 from harness.user_code import checker_of
 
 Functions = dict[str, Callable[..., Any]]  # those given as checks in one call, by name
@@ -60,7 +61,8 @@ def read_runs(
         base, where, tree = "run", "the run file", _plain(file, own)
     else:
         path = _found(str(file))
-        base, where, tree = path.stem, str(path), _plain(read(path), own)
+        base, where = path.stem, str(path)
+        tree = _plain(read(path), own, where=where)
         if path == Path(file):  # a shipped file has no files next to it
             tree = _located(tree, path.parent.absolute())
     suffix = f".{in_run_name(model)}" if model else ""
@@ -106,7 +108,9 @@ def _place(section: Any, own: Callable[[str], str]) -> None:
 _TASK = re.compile(r"task|matrix\.task\.[^.]+|variants\.[^.]+\.task")  # keys of tasks' sections
 
 
-def _plain(tree: Mapping[Any, Any], own: Functions, section: str = "") -> dict[str, Any]:
+def _plain(
+    tree: Mapping[Any, Any], own: Functions, section: str = "", where: str = ""
+) -> dict[str, Any]:
     """Return a run file's content with functions replaced by their names, and rows by a path."""
     found: dict[str, Any] = {}
     for key, value in tree.items():
@@ -114,13 +118,13 @@ def _plain(tree: Mapping[Any, Any], own: Functions, section: str = "") -> dict[s
         if _TASK.fullmatch(section) and name == "rows":
             if "path" in tree:
                 raise ConfigError("task.rows and task.path are both given.", "Keep one of them.")
-            found = {"name": "jsonl"} | found | {"path": _written(value)}
+            found = {"name": "jsonl"} | found | {"path": _written(value, where)}
         elif section == "task" and name == "path":
             found = {"name": "jsonl"} | found | {"path": value}
         elif name == "task.rows":
-            found["task.path"] = _written(value)
+            found["task.path"] = _written(value, where)
         elif isinstance(value, Mapping):
-            found[name] = _plain(value, own, f"{section}.{name}".lstrip("."))
+            found[name] = _plain(value, own, f"{section}.{name}".lstrip("."), where)
         elif isinstance(value, list | tuple):
             found[name] = [
                 _plain(one, own) if isinstance(one, Mapping) else registered(one, own)
@@ -171,8 +175,11 @@ def registered(checker: Any, own: Functions | None = None) -> Any:
     return name
 
 
-def _written(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Write rows to a file in the cache folder, and return its path, which depends on the rows."""
+def _written(rows: Sequence[Mapping[str, Any]], where: str) -> str:
+    """Write rows to a file in the cache folder, and return its path, which depends on the rows.
+
+    ``where`` is the run file that contains them, for error messages.
+    """
     if isinstance(rows, str):
         raise ConfigError("task.rows is not a list of rows.", f"For a file: task.path: {rows}.")
     lines = []
@@ -188,6 +195,7 @@ def _written(rows: Sequence[Mapping[str, Any]]) -> str:
     if not path.exists():
         make_folder(path.parent)
         write_whole(path, content)
+    name_rows(path, f"{where}, task.rows" if where else "task.rows")
     return str(path)
 
 

@@ -132,13 +132,17 @@ def from_row(row: Mapping[str, Any], name: str, check: str) -> Any:
     """Return the field ``name`` of a row for a check.
 
     Raises:
-        DataInvalid: If the row has no such field.
+        DataInvalid: If the row has no such field, or its target is null.
     """
     if name not in row:
         raise DataInvalid(
             f"the check {check!r} needs the field {name!r:.60}, which the row does not have.",
             nearest(name, map(str, row)),
         )
+    if row[name] is None and name == "target":
+        problem = f"the check {check!r} needs a target, but the row's target is null or NaN."
+        remedy = f'Write the answer, or drop the check in this row: "checks": {{"{check}": null}}.'
+        raise DataInvalid(problem, remedy)
     return row[name]
 
 

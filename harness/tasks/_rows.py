@@ -45,6 +45,14 @@ T = TypeVar("T", bound=_Identified)
 S = TypeVar("S", bound=msgspec.Struct)
 
 
+_NAMES: dict[Path, str] = {}
+
+
+def name_rows(path: Path, name: str) -> None:
+    """Make error messages call a file of rows by the name of the place that they come from."""
+    _NAMES[path] = name
+
+
 def rows(path: Path) -> Iterator[tuple[str, Row]]:
     """Yield (location, row) for each row of a file.
 
@@ -61,14 +69,14 @@ def rows(path: Path) -> Iterator[tuple[str, Row]]:
         found = _table(path, TABLES[suffix])
     else:
         found = read_jsonl(path)
-    number = 0
+    number, shown = 0, _NAMES.get(path, path)
     for number, row in enumerate(found, start=1):
-        where = f"{path}, item {number}"
+        where = f"{shown}, item {number}"
         _refuse_depth(row, where)
         yield where, row
     if not number:
         what = "contains no items" if path.stat().st_size else "is empty: it contains no items"
-        raise DataInvalid(f"{path} {what}.", _FORMS.get(suffix, "Write one JSON object per line."))
+        raise DataInvalid(f"{shown} {what}.", _FORMS.get(suffix, "Write one JSON object per line."))
 
 
 class RowSource(Protocol):

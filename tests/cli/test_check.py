@@ -264,6 +264,7 @@ def test_the_bounds_of_the_run_file(tmp_path: Path) -> None:
     [
         ([], "There is no bound"),
         (["--min", "pass_rate"], "is not a bound"),
+        (["--min", "pass_rate=70%"], "Write --min pass_rate=0.7."),
         (["--max", "latency_p95"], "Write --max latency_p95=2"),
         (["--max", "latncy_p95=2"], "Did you mean 'latency_p95'?"),
         (["--baseline", "quickstart", "--max-drop", "0"], "compared with itself"),

@@ -266,6 +266,34 @@ def test_rows_prompts_and_models_in_one_file_and_their_answers_side_by_side(
     assert alone == []
 
 
+@pytest.mark.parametrize("check", ["contains", "exact_match", "numeric_match"])
+def test_a_row_of_a_run_file_without_a_target_is_named(
+    tmp_path: Path, environment: dict[str, str], check: str
+) -> None:
+    file = tmp_path / "mine.yaml"
+    for missing in ("null", ".nan"):
+        file.write_text(
+            f"task: {{rows: [{{prompt: a, target: '1'}}, {{prompt: b, target: {missing}}}], "
+            f"checks: {check}}}\nmodel: simulated\n"
+        )
+        said = mistake(harness("run", file, env=environment))
+        assert f"{file}, task.rows, item 2: the check {check!r} needs a target" in said
+        assert f'"checks": {{"{check}": null}}' in said
+
+
+def test_rows_that_a_simulated_model_cannot_answer_are_counted(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    file = tmp_path / "mine.yaml"
+    rows = "{prompt: a}, {prompt: b}, {prompt: c, gold: three words only}"
+    checks = "[{word_count: {at_least: 3}}]"
+    file.write_text(f"task: {{rows: [{rows}], checks: {checks}}}\nmodel: simulated/1\n")
+    ended = harness("run", file, env=environment)
+    assert "mine: The simulated model knows no correct answer to 2 of 3 instances" in ended.stderr
+    file.write_text(file.read_text().replace("{prompt: a}, {prompt: b}, ", ""))
+    assert "knows no" not in harness("run", file, "--fresh", env=environment).stderr
+
+
 def test_tasks_with_names_in_one_file(tmp_path: Path, environment: dict[str, str]) -> None:
     file = tmp_path / "two.yaml"
     file.write_text("""
