@@ -129,7 +129,7 @@ def test_a_name_that_is_no_plug_in_is_refused_with_the_valid_ones(name: str) -> 
         ("acuracy", "Did you mean 'accuracy'?"),
         ("nmae", "Did you mean 'name'?"),
         ("gold", "Valid names: "),  # handed over by the harness, not an option
-        ("zzz", "Valid names: accuracy, backend, gain, latency_s, name."),
+        ("zzz", "Valid names: accuracy, backend, gain, habit, habit_share, latency_s, name."),
     ],
 )
 def test_an_unknown_option_gets_the_nearest_valid_one(option: str, remedy: str) -> None:
