@@ -199,10 +199,8 @@ class RowsTask:
     def _conversation(self, row: Row, first: Row) -> tuple[Message, ...]:
         if self._template is not None and (own := {"messages", "turns"} & row.keys()):
             raise DataInvalid(f"the row has {min(own)!r}, and task.prompt is set.", "Keep one.")
-        if "turns" in row:
-            turns: tuple[Message, ...] = (Message("user", first["content"]),)
-        elif self._template is None:
-            turns = turns_of(row)
+        if self._template is None:
+            turns = (Message("user", first["content"]),) if "turns" in row else turns_of(row)
         else:
             turns = (Message("user", self._template.render(row)),)
         if not turns[-1].content.strip():
