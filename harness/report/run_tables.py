@@ -311,7 +311,7 @@ def _sum_of_money(calls: Metrics | CallFigures) -> str:
     if 0 < unpriced < calls.n_calls:
         cost += f" ({usd(calls.known_cost_usd)} and {unpriced:,} calls of unknown cost)"
     elif calls.known_cost_usd > calls.paid_usd:
-        cost += f" ({usd(calls.paid_usd)} of it paid by this run, the rest before)"
+        cost += f" ({usd(calls.paid_usd)} of it paid by this run, the rest from the cache)"
     if calls.computed_usd:
         cost += f"; {usd(calls.computed_usd)} of it computed from tokens at a price set afterwards"
     return cost

@@ -127,7 +127,7 @@ def test_a_part_of_a_run_says_what_its_rates_are_of() -> None:
 
 def test_what_others_have_paid_is_told_apart() -> None:
     lines = rendered(run_document(metrics(paid_usd=2.0)))
-    assert row(lines, "cost") == "cost $12.35 ($2.00 of it paid by this run, the rest before)"
+    assert row(lines, "cost") == "cost $12.35 ($2.00 of it paid by this run, the rest from the cache)"
 
 
 def test_the_prefix_caches_share_is_told() -> None:
@@ -207,7 +207,7 @@ def test_what_the_model_and_each_judge_cost_is_told_apart() -> None:
     assert row(lines, "cost") == "cost $12.35"
     assert row(lines, "  the model") == "the model 1 call, $2.50"
     assert row(lines, "  judge j") == (
-        "judge j 2,000 calls, $0.2500 ($0.1250 of it paid by this run, the rest before)"
+        "judge j 2,000 calls, $0.2500 ($0.1250 of it paid by this run, the rest from the cache)"
     )
     unknown = "judge k 2 calls, unknown ($0.5000 and 1 calls of unknown cost)"
     assert row(lines, "  judge k") == unknown
