@@ -171,6 +171,9 @@ class Shots:
                 self.messages(instance)
         self.lacking = len(lacking)
         if lacking and not self.section.allow_fewer:
+            if not self._candidates:
+                problem = "task.shots: no instance has a reference answer to show as an example."
+                raise ConfigError(problem, "Remove task.shots, or give the rows reference answers.")
             first, count = lacking[0]
             raise ConfigError(
                 f"task.shots: only {count} of {n} shots are suitable for the instance {first!r} "

@@ -174,6 +174,12 @@ def test_the_instance_itself_is_not_a_shot_from_another_source() -> None:
     assert chosen(selection(LETTERS, pool=source)) == ["b"]
 
 
+def test_shots_of_a_task_without_reference_answers_are_refused() -> None:
+    task = Facts(fact("a", gold=None), fact("b", gold=None))
+    with pytest.raises(ConfigError, match="no instance has a reference answer"):
+        selection(task).check(task.instances())
+
+
 def test_too_few_shots_are_refused_with_the_instance_and_a_remedy() -> None:
     with pytest.raises(ConfigError) as refused:
         selection(GROUPED, n=2, within=["kind"]).check(GROUPED.instances())
