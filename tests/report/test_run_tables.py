@@ -127,7 +127,9 @@ def test_a_part_of_a_run_says_what_its_rates_are_of() -> None:
 
 def test_what_others_have_paid_is_told_apart() -> None:
     lines = rendered(run_document(metrics(paid_usd=2.0)))
-    assert row(lines, "cost") == "cost $12.35 ($2.00 of it paid by this run, the rest from the cache)"
+    assert (
+        row(lines, "cost") == "cost $12.35 ($2.00 of it paid by this run, the rest from the cache)"
+    )
 
 
 def test_the_prefix_caches_share_is_told() -> None:
