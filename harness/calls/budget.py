@@ -326,7 +326,7 @@ def bounds(request: Request) -> tuple[int, int]:
     extra = request.decoding.extra
     constraint = request.decoding.constraint
     form = constraint.given() if isinstance(constraint, DecodingConstraint) else {}
-    read += len(msgspec.json.encode([extra, form]))
+    read += sum(len(msgspec.json.encode(own)) for own in (extra, form) if own)
     if form or extra.keys() & FORMS:
         read += FORM_TOKENS
     stated = [request.decoding.max_tokens, *map(extra.get, ("max_tokens", "max_completion_tokens"))]

@@ -36,8 +36,8 @@ def test_the_cost_of_recorded_calls(tmp_path: Path, env: dict[str, str]) -> None
     file = tmp_path / "priced.yaml"
     with MockServer() as server:
         file.write_text(JUDGED.replace("URL", server.base_url))
-        planned = harness("run", file, "--dry-run", env=env)
-        assert "no price for answerer (model), judge-model (judges.reader.model)" in planned.stdout
+        planned = " ".join(harness("run", file, "--dry-run", env=env).stdout.split())
+        assert "no price for answerer (model), judge-model (judges.reader.model)" in planned
         assert harness("run", file, env=env).returncode == 0
         said = mistake(harness(*CHECK, env=env))
         assert "Set model.price (answerer) and judges.reader.model.price (judge-model)" in said
