@@ -25,7 +25,8 @@ CHECK = ("check", "priced", "--max", "cost=1")
 
 @pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:
-    return os.environ | {"HARNESS_RUNS_DIR": str(tmp_path / "runs"), "OPENAI_API_KEY": "key"}
+    own = {"HARNESS_RUNS_DIR": str(tmp_path / "runs"), "OPENAI_API_KEY": "key", "COLUMNS": "200"}
+    return os.environ | own
 
 
 def metrics(tmp_path: Path) -> Any:
@@ -36,8 +37,8 @@ def test_the_cost_of_recorded_calls(tmp_path: Path, env: dict[str, str]) -> None
     file = tmp_path / "priced.yaml"
     with MockServer() as server:
         file.write_text(JUDGED.replace("URL", server.base_url))
-        planned = " ".join(harness("run", file, "--dry-run", env=env).stdout.split())
-        assert "no price for answerer (model), judge-model (judges.reader.model)" in planned
+        planned = harness("run", file, "--dry-run", env=env)
+        assert "no price for answerer (model), judge-model (judges.reader.model)" in planned.stdout
         assert harness("run", file, env=env).returncode == 0
         said = mistake(harness(*CHECK, env=env))
         assert "Set model.price (answerer) and judges.reader.model.price (judge-model)" in said
