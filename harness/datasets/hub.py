@@ -82,7 +82,7 @@ class HubDataset:
         except Exception as error:  # those of the HTTP client depend on the library's version
             why = " ".join(str(error).split())[:160]
             remedy = "Check the network. A data set that is in the Hub's cache needs no network if "
-            problem = f"Cannot reach {page} ({why})."
+            problem = f"There is no folder {self.name!r}, and {page} cannot be reached ({why})."
             raise DataMissing(problem, f"{remedy}task.revision is its commit.") from None
         return str(info.sha)
 

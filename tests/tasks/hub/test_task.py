@@ -209,7 +209,8 @@ def test_a_data_set_that_cannot_be_had_is_an_error_with_a_remedy(
         revision = read(tmp_path, endpoint, dataset="some/sums", revision="v9")
         assert "has no revision 'v9'" in revision
     closed = read(tmp_path, endpoint, dataset="some/sums")
-    assert closed.startswith(f"DataMissing Cannot reach {endpoint}/datasets/some/sums")
+    page = f"{endpoint}/datasets/some/sums"
+    assert f"no folder 'some/sums', and {page} cannot be reached" in closed
 
 
 def test_a_folder_that_is_not_there_is_no_name_on_the_hub() -> None:
