@@ -77,7 +77,7 @@ def required(path: Path) -> Pins:
         ("run.txt", ["report"], ["build"]),
         (
             "test.txt",
-            ["report", "build", "jsonschemabench", "google", "aws", "azure"],
+            ["report", "build", "jsonschemabench", "google", "aws", "azure", "team"],
             ["build", "dev"],
         ),
     ],

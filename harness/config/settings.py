@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from platformdirs import user_cache_path, user_data_path
-from pydantic import Field, field_validator
+from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from harness.errors import ConfigError, SecretMissing
@@ -44,6 +44,7 @@ class Settings(BaseSettings):
     runs_dir: Path = Path("runs")
     cache_dir: Path = Field(default_factory=lambda: user_cache_path("harness"))
     data_dir: Path = Field(default_factory=lambda: user_data_path("harness"))
+    cache_url: SecretStr | None = None  # the PostgreSQL database of a team's cache
     prices: Path | None = None  # the user's price file
     fetch: bool = True  # published data sets are downloaded when a run first needs them
     observers: str = ""  # names of observers, separated by commas
@@ -115,7 +116,9 @@ def _variables() -> dict[str, str]:
     return {name: value for name, value in [*dotenv.items(), *os.environ.items()] if value}
 
 
-SECRET_NAME = re.compile(r"(?i).*(API_?KEY|ACCESS_KEY|TOKEN|SECRET|SECRET_KEY|PASSWORD)")
+SECRET_NAME = re.compile(
+    r"(?i).*(API_?KEY|ACCESS_KEY|TOKEN|SECRET|SECRET_KEY|PASSWORD|CACHE_URL|CACHE_KEY)"
+)
 SECRET_LENGTH = 8  # minimum characters of a secret: a shorter text may be a word in any file
 
 

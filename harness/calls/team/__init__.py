@@ -1,0 +1,8 @@
+"""What the processes of a team share in a PostgreSQL database (the extra ``team``).
+
+The database is set by ``HARNESS_CACHE_URL``. Without it, this package is not imported.
+"""
+
+from harness.extras import import_extra
+
+import_extra("psycopg", "team")
