@@ -22,7 +22,7 @@ LAYERS = [
     {"config"},
     {"plugins"},
     {"plugin_interface"},
-    {"user_code", "extras"},
+    {"user_code", "extras", "workers"},
     {"ports"},
     {"records"},
     {"errors"},

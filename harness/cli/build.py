@@ -19,7 +19,6 @@ from harness.builders.collie.source import find_source
 from harness.builders.collie.structure import PAPER, find_structures
 from harness.builders.wildifeval import TASKS
 from harness.builders.wildifeval.pipeline import StageEstimate
-from harness.builders.workers import Workers, cores
 from harness.cli.console import ExactOutput, Limit, Overrides, VerbGroup, messages, say, show, write
 from harness.cli.live import Display, attended, early_end
 from harness.cli.published import fetch_prompts
@@ -31,6 +30,7 @@ from harness.report.text import printable, usd
 from harness.run.curation import CurationJob, curate, estimate_curation, prepare_curation
 from harness.run.models import Resources
 from harness.tasks.collie import read_items
+from harness.workers import Workers, cores
 
 LIKELY = 0.5  # minimum probability of yes for a model's answer to count as yes
 

@@ -18,7 +18,6 @@ from harness.builders.collie.source import Documents, Source, parts
 from harness.builders.collie.structure import Structure
 from harness.builders.folder import BuiltFolder, Stages, key_of, locked_stages
 from harness.builders.markdown import Cell, card, document, inline, quoted, table
-from harness.builders.workers import Workers
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid
 from harness.plugins import kind
@@ -26,6 +25,7 @@ from harness.records import Document
 from harness.scoring.constraints.check import splitter
 from harness.scoring.constraints.grammar import Base, Constraint, measure_name
 from harness.tasks.collie import CollieItem
+from harness.workers import Workers
 
 KIND = "collie"
 VERSION = 2  # incremented when a seed gives different instances or near misses

@@ -17,12 +17,12 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from harness.builders.workers import Workers
 from harness.scoring.constraints import check, grammar
 from harness.scoring.constraints.check import PARAGRAPH_BREAK, Observed, Splitter, bare
 from harness.scoring.constraints.grammar import Base, Constraint, Specification, Target
 from harness.scoring.constraints.render import clause, sole
 from harness.tasks.collie import CollieItem
+from harness.workers import Workers
 
 TRIVIAL = 0.5  # an instance is trivial if at least this share of natural texts pass
 TRIVIAL_PART = 0.95  # one of its base constraints is trivial if at least this share satisfy it

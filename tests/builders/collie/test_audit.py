@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from harness.builders.collie.audit import Audited, audit_items, near_misses, problems
-from harness.builders.workers import Workers
 from harness.scoring import punkt
 from harness.scoring.constraints.check import Splitter, check
 from harness.scoring.constraints.grammar import Specification, read
 from harness.tasks.collie import BUILTIN, CollieItem, read_items
+from harness.workers import Workers
 
 UNITS = Splitter(punkt.own(), punkt.word_tokens)
 COUNT = {"op": "count"}

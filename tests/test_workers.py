@@ -1,4 +1,4 @@
-"""Processes of a build: in order, a few pieces at a time, and no orphans."""
+"""Processes that share work: in order, a few pieces at a time, and no orphans."""
 
 import os
 import signal
@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.builders.workers import PENDING, Workers
 from harness.errors import ConfigError, HarnessError
+from harness.workers import PENDING, Workers
 
 
 def squared(number: int) -> int:
@@ -54,23 +54,77 @@ def _own_id(_: int) -> int:
     return os.getpid()
 
 
+def test_the_calling_process_begins_and_others_help_if_there_is_more_to_do() -> None:
+    with Workers(2, alone_s=60.0) as workers:
+        assert set(workers.in_order(_own_id, range(50))) == {os.getpid()}
+    with Workers(2, alone_s=0.2) as workers:
+        found = list(workers.in_order(_slow_id, range(40)))
+    assert found[0] == os.getpid()
+    assert set(found[-4:]).isdisjoint({os.getpid()})
+
+
+def _slow_id(_: int) -> int:
+    time.sleep(0.02)
+    return os.getpid()
+
+
+class Unpicklable:
+    def __reduce__(self) -> str:
+        raise TypeError("cannot be pickled")
+
+
+def test_a_piece_that_cannot_be_sent_is_worked_on_here() -> None:
+    pieces = [1, Unpicklable(), 2]
+    with Workers(2) as workers:
+        found = list(workers.in_order(_own_id_of, pieces))
+    assert found[1] == os.getpid()
+    assert os.getpid() not in (found[0], found[2])
+
+
+def _own_id_of(_: object) -> int:
+    return os.getpid()
+
+
+class Odd(Exception):
+    def __init__(self, one: int, other: int) -> None:
+        super().__init__(f"{one} and {other}")
+
+
+def _fails(number: int) -> None:
+    print("not an answer")
+    if number:
+        raise Odd(number, number)
+    raise ValueError("wrong value")
+
+
+def test_an_unexpected_error_has_the_traceback_of_its_process() -> None:
+    with Workers(2) as workers:
+        with pytest.raises(ValueError, match="wrong value") as raised:
+            list(workers.in_order(_fails, [0, 0]))
+        assert "in _fails" in "".join(raised.value.__notes__)
+        with pytest.raises(RuntimeError, match="Odd: 1 and 1"):
+            list(workers.in_order(_fails, [1, 1]))
+
+
 def test_a_killed_process_is_reported_and_not_waited_for() -> None:
     with Workers(2) as workers, pytest.raises(HarnessError, match="ended before its work"):
         list(workers.in_order(killed, range(8)))
 
 
 def test_processes_end_with_the_one_that_began_them(tmp_path: Path) -> None:
-    script = tmp_path / "begin.py"
-    script.write_text(
+    (tmp_path / "work.py").write_text(
         "import os, time\n"
         "from pathlib import Path\n"
-        "from harness.builders.workers import Workers\n"
         "def work(n):\n"
         f"    Path({str(tmp_path)!r}, str(os.getpid())).touch()\n"
         "    time.sleep(600)\n"
-        "if __name__ == '__main__':\n"
-        "    with Workers(2) as workers:\n"
-        "        list(workers.in_order(work, range(4)))\n"
+    )
+    script = tmp_path / "begin.py"
+    script.write_text(
+        "from harness.workers import Workers\n"
+        "from work import work\n"
+        "with Workers(2) as workers:\n"  # not run again by the processes
+        "    list(workers.in_order(work, range(4)))\n"
     )
     process = subprocess.Popen([sys.executable, script])
     while len(ids := [int(path.name) for path in tmp_path.iterdir() if path.name.isdigit()]) < 2:
