@@ -24,6 +24,7 @@ GROUPS: dict[str, dict[str, str]] = {
     "Run": {
         "run": "Run a run file, or continue it where it was interrupted.",
         "eval": "Evaluate models on benchmarks, and show one table of results.",
+        "merge": "Merge the shards of a run into one run.",
         "init": "Write the files of your first benchmark.",
         "configs": "List the run files that are shipped with the harness.",
         "reproduce": "Reproduce the tables and figures of a paper.",
@@ -79,7 +80,7 @@ and the functions ``evaluate`` (of ``eval``) and ``import_``.
 MODULES = {
     **dict.fromkeys(("configs", "ls", "tasks", "backends", "prices", "checkers"), "listings"),
     "judges": "listings",
-    **dict.fromkeys(("rm", "mv"), "manage"),
+    **dict.fromkeys(("merge", "rm", "mv"), "manage"),
     **dict.fromkeys(("export", "import"), "exchange"),
     **dict.fromkeys(("table", "matrix", "ablation"), "compare"),
     "validate": "judge",

@@ -47,7 +47,7 @@ def confirm_cost(jobs: Sequence[Job], settings: Settings, yes: bool) -> None:
         made |= found.calls | found.judged
         calls = [found.model, *found.judges.values()]
         costs = [one.usd or EstimateRange() for one in calls]
-        cost, cap = sum(costs, EstimateRange()), job.run.budget.usd or inf
+        cost, cap = sum(costs, EstimateRange()), job.run.budget_usd or inf
         total += EstimateRange(min(cost.low, cap), min(cost.high, cap))
         parts = zip(_asked(job), costs, calls, strict=True)
         most += min(cap, sum(_at_most(model, usd, one.calls.high) for model, usd, one in parts))

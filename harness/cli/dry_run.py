@@ -75,8 +75,10 @@ def _rows(job: Job, found: DryRun) -> dict[str, str]:
         lacking = job.shots.lacking
         fewer = f"; fewer for {lacking:,} instances, which lack suitable ones" if lacking else ""
         rows["shots"] = f"{run.task.shots.n:,} before each prompt{fewer}"
-    if run.budget.usd is not None:
-        rows["budget"] = f"{usd(run.budget.usd)}: the run ends before it costs more"
+    if run.part is not None:
+        rows["shard"] = f"{run.shard}: its part of the instances, of the budget and of rate limits"
+    if run.budget_usd is not None:
+        rows["budget"] = f"{usd(run.budget_usd)}: the run ends before it costs more"
     if run.polish:
         calls = "one more call per prompt and feedback, not counted above"
         rows["polished by"] = f"{run.polish.name}: {calls}"

@@ -1,4 +1,4 @@
-"""`harness rm` and `mv`: delete and rename runs."""
+"""`harness rm`, `mv` and `merge`: delete and rename runs, and merge the shards of a run."""
 
 from __future__ import annotations
 
@@ -10,9 +10,33 @@ from harness.cli.console import Run, Runs, agreed, say, show
 from harness.cli.listings import run_metrics
 from harness.config.settings import Settings
 from harness.errors import UserError
+from harness.report.run_tables import run_document
 from harness.report.runs import runs_document
+from harness.run.merging import find_shards
+from harness.run.merging import merge as merge_shards
 from harness.run.run_files import run_named, runs_named
 from harness.store.run_folder import REPORT
+from harness.store.runs import run_name, run_path
+
+
+def merge(base: Annotated[str, typer.Argument(metavar="NAME")]) -> None:
+    """Merge the runs of all shards (harness run FILE --shard 1/4, …) into one run.
+
+    All shards must be finished and in the folder of runs. Their runs stay. The merged run can be
+    shown, compared and resumed like a run that was never split.
+
+    Args:
+        base: The name of the run file, or the --name of the shards.
+    """
+    settings = Settings()
+    base = run_path(settings.runs_dir, base).name
+    found = find_shards(settings.runs_dir, base)
+    for variant, shards in found.items():
+        name = run_name(base, variant)
+        merged = merge_shards(shards, name, settings)
+        if metrics := run_metrics(merged):
+            show(run_document(metrics))
+        say(f"Merged {len(shards):,} shards: {merged.path}")
 
 
 def rm(runs: Runs, yes: bool = False) -> None:

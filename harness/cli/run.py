@@ -29,7 +29,7 @@ from harness.run.job import Job, execute, prepare_all
 from harness.run.models import Resources
 from harness.run.run_files import read_runs
 from harness.store.run_folder import RunFolder
-from harness.store.runs import fresh_base, set_aside
+from harness.store.runs import fresh_base, set_aside, shard_base
 
 
 def run(
@@ -37,6 +37,7 @@ def run(
     model: Annotated[str, typer.Option("-m", "--model", metavar="MODEL")] = "",
     option: Overrides = None,
     limit: Limit = None,
+    shard: Annotated[str, typer.Option(metavar="N/COUNT")] = "",
     name: str | None = None,
     fresh: bool = False,
     rescore: bool = False,
@@ -56,6 +57,7 @@ def run(
         model: Use this model: BACKEND/NAME or PRESET/NAME, such as openai/gpt-4o-mini.
         option: Set a key, such as model.name; repeatable.
         limit: Run at most N instances, round-robin over groups.
+        shard: Work on one of COUNT disjoint parts of the run, such as 3/16; see 'harness merge'.
         name: The run's name (default: the file's name; with --model, also the model's).
         fresh: Start a new run, and keep the earlier one of this name as NAME-DATE.
         rescore: If only the checks or their data have changed, score the recorded answers again.
@@ -67,8 +69,11 @@ def run(
         yes: Do not ask before a run that may cost more than HARNESS_ASK_ABOVE_USD.
     """
     settings = Settings()
-    base, runs = read_runs(file, model=model, overrides=option or [], limit=limit)
+    changes = {"shard": shard} if shard else {}
+    base, runs = read_runs(file, model=model, overrides=option or [], further=changes, limit=limit)
     base = name or base
+    if shard and (part := next(iter(runs.values())).part):
+        base = shard_base(base, part)
     if batch or detach:
         runs = {variant: run.in_batches(detach=detach) for variant, run in runs.items()}
     retried = outcomes(retry, OUTCOMES[1:])  # all but ok

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import Field, field_validator, model_validator
 
@@ -41,6 +41,23 @@ def of_k(score: str) -> tuple[str, int]:
     return (found[1], int(found[2])) if found else ("", 0)
 
 
+class Shard(NamedTuple):
+    """One of several disjoint parts of a run, each worked on by a process of its own."""
+
+    number: int  # from 1
+    of: int
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.of}"
+
+    def part(self, whole: int) -> int:
+        """Return the shard's part of a whole number. The parts of all shards add up to it."""
+        return whole // self.of + (self.number <= whole % self.of)
+
+
+MOST_SHARDS = 10_000
+
+
 class RunFile(Section):
     """A complete run file, with defaults filled in."""
 
@@ -53,6 +70,7 @@ class RunFile(Section):
     seed: Seed | None = 0  # for the order, the provider and simulations; None sends none
     folder: Path | None = None  # where relative paths are looked up too: the run file's folder
     limit: Count | None = None  # maximum number of instances, round-robin over groups
+    shard: str | None = None  # the part of the instances to work on, such as 3/16
     limits: LimitsSection = Field(default_factory=LimitsSection)  # load, timeouts, retries
     budget: BudgetSection = Field(default_factory=BudgetSection)  # a hard cap on the cost
     judges: tuple[JudgeSection, ...] = ()  # models that score answers
@@ -64,11 +82,31 @@ class RunFile(Section):
         default_factory=dict
     )  # values by key; every combination is a variant
 
+    @property
+    def part(self) -> Shard | None:
+        """The shard that the run is, or None if it is a whole run."""
+        return Shard(*map(int, self.shard.split("/"))) if self.shard else None
+
+    @property
+    def budget_usd(self) -> float | None:
+        """The run's budget in US dollars: for a shard, an equal part of the budget."""
+        usd, part = self.budget.usd, self.part
+        return usd if usd is None or part is None else usd / part.of
+
     def in_batches(self, *, detach: bool = False) -> RunFile:
         """Return a copy of the run file that sets ``limits.batch``, with the given ``detach``."""
         batch = (self.limits.batch or BatchSection()).model_copy(update={"detach": detach})
         limits = self.limits.model_copy(update={"batch": batch})
         return self.model_copy(update={"limits": limits})
+
+    @field_validator("shard")
+    @classmethod
+    def _shard_exists(cls, shard: str | None) -> str | None:
+        if shard is not None:
+            found = re.fullmatch(r"([0-9]{1,5})/([0-9]{1,5})", shard)
+            if not found or not 1 <= int(found[1]) <= int(found[2]) <= MOST_SHARDS:
+                raise ValueError(f"{shown(shard)!r} is not a shard: write NUMBER/COUNT, as in 3/16")
+        return shard
 
     @field_validator("limits", "budget", mode="before")
     @classmethod

@@ -175,7 +175,9 @@ def prepare(
     task = build_task(run, settings)
     data = HeldInstances(task)
     asked = run_instances(run, data)
-    builder = models.ModelBuilder(resources, run.limits, folder.servers, task, asked, run.folder)
+    builder = models.ModelBuilder(
+        *(resources, run.limits, folder.servers, task, asked), run.folder, run.part
+    )
     model = builder.build(run.model)
     check_supported(run, model, task)
     paraphraser = builder.build(run.polish, "polish") if run.polish else None
@@ -259,7 +261,7 @@ async def _execute(job: Job, listener: Listener | None) -> Result:
         job.settings,
         folder.run_id(),
         folder=folder,
-        usd=run.budget.usd,
+        usd=run.budget_usd,
         sharing=[RunFolder(runs, name) for name in job.variant.runs if name != folder.name],
     ) as session:
         with rare_collections():

@@ -170,7 +170,7 @@ def prepare_judge(
             f"The judge {judge.name!r} is simulated, and the run {folder.name!r} is not.",
             "Simulated scores must not mix with real answers: give the judge a model.",
         )
-    usd = run.budget.usd if usd is None else usd
+    usd = run.budget_usd if usd is None else usd
     if usd is not None:
         check_prices([judge.model], resources)
     return LaterJudge(folder, Judges(task, [judge]), data, settings, usd, references)

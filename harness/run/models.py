@@ -15,7 +15,7 @@ from harness.calls.budget import counted
 from harness.calls.prompt_cache import SharedBeginnings
 from harness.calls.rate_limits import LIMIT_KEYS, RateLimits, Unit
 from harness.config.prices import Price, load_prices
-from harness.config.run_file import RunFile
+from harness.config.run_file import RunFile, Shard
 from harness.config.sections import LimitsSection, ModelSection, SecondModelSection
 from harness.config.settings import Settings, secret
 from harness.datasets.folder import DataFolder, read_jsonl
@@ -62,11 +62,14 @@ class Resources:
                 f"HARNESS_VLLM_COMMAND cannot be parsed: {error}.", "Quote it as in a shell."
             ) from None
         self.servers = OwnedServers(command)
-        self._rate_limits: dict[tuple[str, str, str], RateLimits] = {}
+        self._rate_limits: dict[tuple[str, ...], RateLimits] = {}
 
-    def rate_limits(self, backend: str, endpoint: str, model: str) -> RateLimits:
-        """Return the rate limits of a model. Repeated calls return the same object."""
-        key = backend, endpoint, model
+    def rate_limits(self, backend: str, endpoint: str, model: str, shard: str = "") -> RateLimits:
+        """Return the rate limits of a model. Repeated calls return the same object.
+
+        A shard, which has a part of the limits, does not share them with the shards beside it.
+        """
+        key = (backend, endpoint, model, *([shard] if shard else []))
         if key not in self._rate_limits:
             share = self.settings.cache_dir / "rates" / content_hash(key)
             self._rate_limits[key] = RateLimits({}, share=share)
@@ -166,6 +169,7 @@ class ModelBuilder:
     task: Task[Any] | None = None
     instances: Iterable[Instance[Any]] = ()
     beside: Path | None = None  # the folder of the run file
+    shard: Shard | None = None  # its share of the rate limits is the same for each model
 
     def build(
         self,
@@ -212,7 +216,8 @@ class ModelBuilder:
                 logs=self.logs / where.removesuffix(".model"),
                 hashes=Hashes(settings.cache_dir / "model_files.json"),
             )
-        rates = resources.rate_limits(section.backend, backend.endpoint, section.name)
+        shard = str(self.shard or "")
+        rates = resources.rate_limits(section.backend, backend.endpoint, section.name, shard)
         stated = "concurrency" in limits.model_fields_set
         if isinstance(backend, PreferredConcurrency) and not stated:
             limits = limits.model_copy(update={"concurrency": backend.preferred_concurrency})
@@ -226,17 +231,25 @@ class ModelBuilder:
         return model
 
     def _limits(self, section: ModelSection) -> LimitsSection:
-        """Return a model's limits.
+        """Return a model's limits. A shard has an equal part of the rate limits.
 
         A second model has the run's limits, without rate limits, unless its section sets its own.
         """
-        if not isinstance(section, SecondModelSection):
-            return self.limits
-        own: LimitsSection = section.limits or LimitsSection()
-        return self.limits.model_copy(
-            update=dict.fromkeys(LIMIT_KEYS.values(), None)
-            | {name: getattr(own, name) for name in own.model_fields_set}
-        )
+        limits = self.limits
+        if isinstance(section, SecondModelSection):
+            own: LimitsSection = section.limits or LimitsSection()
+            changes: dict[str, Any] = dict.fromkeys(LIMIT_KEYS.values(), None)
+            changes |= {name: getattr(own, name) for name in own.model_fields_set}
+            limits = limits.model_copy(update=changes)
+        if self.shard is None:
+            return limits
+        stated = {key: whole for key in LIMIT_KEYS.values() if (whole := getattr(limits, key))}
+        for key, whole in stated.items():
+            if whole < (of := self.shard.of):
+                problem = f"limits.{key} is {whole:,}, which {of:,} shards cannot share."
+                raise ConfigError(problem, "Raise it, or use fewer shards.")
+        parts = {key: self.shard.part(whole) for key, whole in stated.items()}
+        return limits.model_copy(update=parts)
 
 
 def _supported_limits(

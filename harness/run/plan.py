@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import structs
 
 from harness.calls.keys import provider_seed
-from harness.config.run_file import RunFile
+from harness.config.run_file import RunFile, Shard
 from harness.config.sections import MOST
 from harness.errors import ConfigError
 from harness.ports import OWN_DRAWS, Constraining, Requesting, Task
@@ -39,7 +39,7 @@ class HeldInstances:
     """
 
     def __init__(self, task: Task[Any], most: int = MAX_HELD) -> None:
-        self._task = task
+        self.task = task
         self._most = most
         self._held: list[Instance[Any]] | None = None
 
@@ -53,7 +53,7 @@ class HeldInstances:
     def _read(self) -> Iterator[Instance[Any]]:
         held: list[Instance[Any]] | None = []
         ids = set[str]()
-        for instance in self._task.instances():
+        for instance in self.task.instances():
             if held is not None:
                 _check(instance, ids)
                 held.append(instance)
@@ -113,12 +113,34 @@ class LimitedInstances:
         return sorted(chosen, key=lambda instance: order[instance.id])
 
 
-def run_instances(run: RunFile, instances: Iterable[Instance[Any]]) -> Iterable[Instance[Any]]:
+class ShardInstances:
+    """The instances of one shard.
+
+    Instances with the same prompt share their calls, so they are in the same shard. A shard keeps
+    its instances if the data set grows or the limit changes.
+    """
+
+    def __init__(self, instances: Iterable[Instance[Any]], task: Task[Any], shard: Shard) -> None:
+        self._instances, self._task, self._shard = instances, task, shard
+        self._ids: set[str] | None = None
+
+    def __iter__(self) -> Iterator[Instance[Any]]:
+        if self._ids is None:
+            self._ids = {one.id for one in self._instances if self._is_own(one)}
+        return (one for one in self._instances if one.id in self._ids)
+
+    def _is_own(self, instance: Instance[Any]) -> bool:
+        prompt = messages_hash(self._task.messages(instance, ()))
+        return int(prompt, 16) % self._shard.of == self._shard.number - 1
+
+
+def run_instances(run: RunFile, data: HeldInstances) -> Iterable[Instance[Any]]:
     """Return a run's instances in order: round-robin over groups if it has a limit or budget."""
-    limit = run.limit
+    limit, instances = run.limit, data
     if limit is None and run.budget.usd is not None:
         limit = MOST
-    return instances if limit is None else LimitedInstances(instances, limit, run.seed)
+    chosen = instances if limit is None else LimitedInstances(instances, limit, run.seed)
+    return chosen if run.part is None else ShardInstances(chosen, data.task, run.part)
 
 
 class OwedSample(NamedTuple):

@@ -11,6 +11,7 @@ from math import inf
 from pathlib import Path
 from uuid import uuid4
 
+from harness.config.run_file import Shard
 from harness.errors import ConfigError, DataMissing, nearest
 from harness.store.files import RUN_FILES, make_folder, write_json
 from harness.store.json_lines import reading
@@ -76,6 +77,11 @@ def find_run(root: Path, name: str) -> RunFolder:
 def run_name(base: str, variant: str) -> str:
     """Return the name of a variant's run: ``BASE.VARIANT``, or ``BASE`` if ``variant`` is empty."""
     return f"{base}.{variant}" if variant else base
+
+
+def shard_base(base: str, shard: Shard) -> str:
+    """Return the base name of a shard's runs: ``BASE-3of16``."""
+    return f"{base}-{shard.number}of{shard.of}"
 
 
 def in_run_name(text: str) -> str:

@@ -1,0 +1,148 @@
+"""Merges the runs of all shards into one run, which can be resumed like any other."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from math import fsum
+from pathlib import Path
+from uuid import uuid4
+
+from harness.analysis.metrics import to_json
+from harness.analysis.summary import measure
+from harness.config.identity import conflicts
+from harness.config.run_file import Shard
+from harness.config.settings import Settings
+from harness.errors import DataMissing, RunConflict
+from harness.run.resolving import build_task
+from harness.store.aggregates import write_aggregates
+from harness.store.files import make_folder, write_json, write_whole
+from harness.store.json_lines import lines
+from harness.store.judgements import read_register, write_register
+from harness.store.run_folder import JUDGEMENTS, ROWS, RunFolder, read_prices
+from harness.store.runs import all_runs, run_name, shard_base
+
+Shards = Mapping[Shard, RunFolder]
+
+
+def find_shards(root: Path, base: str) -> Mapping[str, Shards]:
+    """Return the runs of a run file's shards, by variant.
+
+    Raises:
+        DataMissing: If there are none, or if a shard is missing.
+    """
+    found: dict[str, dict[Shard, RunFolder]] = {}
+    for folder in all_runs(root):
+        if not re.match(rf"{re.escape(base)}-\d+of\d+(\.|$)", folder.name):
+            continue
+        part, variant = folder.read_config().part, folder.read_manifest().get("variant") or ""
+        if part and folder.name == run_name(shard_base(base, part), variant):
+            found.setdefault(variant, {})[part] = folder
+    if not found:
+        problem = f"There are no shards of {base!r} in {root}."
+        remedy = f"Start each with --shard NUMBER/COUNT: its run is named {base}-NUMBERofCOUNT."
+        raise DataMissing(problem, remedy)
+    for variant, shards in found.items():
+        counts = {part.of for part in shards}
+        of = max(counts)
+        missing = [
+            shard_base(base, one) for n in range(of) if (one := Shard(n + 1, of)) not in shards
+        ]
+        if len(counts) > 1 or missing:
+            problem = (
+                f"These shards of {run_name(base, variant)!r} are missing: {', '.join(missing)}."
+            )
+            if len(counts) > 1:
+                problem = f"{base!r} has shards of several counts: {sorted(counts)}."
+            raise DataMissing(problem, f"Run them, or copy their folders to {root}.")
+    return found
+
+
+def merge(shards: Shards, name: str, settings: Settings) -> RunFolder:
+    """Write a run with the attempts and judgements of all shards, and return its folder.
+
+    The shards' folders are left as they are. The new run appears only when it is complete.
+
+    Raises:
+        RunConflict: If the run exists already, or if a shard is in progress, unfinished, or was
+            made with other settings or data.
+        StoreFailed: If a file cannot be read or written.
+    """
+    target, folders = RunFolder(settings.runs_dir, name), [shards[one] for one in sorted(shards)]
+    if target.exists():
+        raise RunConflict(
+            f"There is already a run {name!r}.", f"To rename it: harness mv {name} NEW"
+        )
+    new = RunFolder(settings.runs_dir, f"{name[:150]}-merging-{uuid4().hex[:8]}")
+    with contextlib.ExitStack() as held:
+        for folder in folders:
+            held.enter_context(folder.hold())
+        _check(folders)
+        try:
+            _write(new, folders)
+            write_aggregates(new.attempts, build_task(new.read_config(), settings))
+            write_whole(new.metrics, to_json(measure(new)))
+            return new.rename(name)
+        except BaseException:
+            shutil.rmtree(new.path, ignore_errors=True)
+            raise
+
+
+def _check(folders: Sequence[RunFolder]) -> None:
+    first = folders[0]
+    config, fingerprint = first.read_config(), first.read_manifest().get("fingerprint")
+    register = read_register(first.path)
+    for folder in folders:
+        if not folder.progress()[0]:
+            problem = f"The run {folder.name!r} is unfinished."
+            raise RunConflict(problem, "Repeat its command, then merge again.")
+        other = folder.read_config().model_copy(update={"shard": config.shard})
+        keys = {*conflicts(config, other), *conflicts(other, config)}  # both: some keys may grow
+        if folder.read_manifest().get("fingerprint") != fingerprint:
+            keys.add("the task's data or checks")
+        if read_register(folder.path) != register:
+            keys.add("the judges")
+        if keys:
+            differ = ", ".join(sorted(keys))
+            problem = (
+                f"{folder.name!r} and {first.name!r} are not shards of one run: they differ in "
+            )
+            raise RunConflict(f"{problem}{differ}.", "Run them with the same file and version.")
+
+
+def _write(new: RunFolder, folders: Sequence[RunFolder]) -> None:
+    """Write all files of the merged run except its metrics."""
+    first, manifests = folders[0], [folder.read_manifest() for folder in folders]
+    make_folder(new.path)
+    for file in (first.attempts.name, JUDGEMENTS):
+        parts = [folder.path / file for folder in folders if (folder.path / file).exists()]
+        if parts:
+            with (new.path / file).open("wb") as joined:
+                for part in parts:
+                    joined.writelines(text for _, text in lines(part))
+    if (first.path / ROWS).exists():
+        shutil.copyfile(first.path / ROWS, new.path / ROWS)
+    if (register := read_register(first.path)).judges:
+        write_register(new.path, register)
+    new.write_prices(
+        {key: one for folder in folders for key, one in read_prices(folder.path).items()}
+    )
+    if paid := fsum(folder.read_spending().usd for folder in folders):
+        new.write_spending(uuid4().hex, paid)
+    new.write_config(first.read_config().model_copy(update={"shard": None}))
+    sessions = [one for manifest in manifests for one in manifest.get("sessions", [])]
+    write_json(
+        new.manifest,
+        manifests[0]
+        | {
+            "id": uuid4().hex,
+            "merged": [folder.name for folder in folders],
+            "samples": sum(manifest["samples"] for manifest in manifests),
+            "owed": sum(manifest["owed"] for manifest in manifests),
+            "sessions": sorted(sessions, key=lambda one: one["started_at"]),
+            "started_at": min(manifest["started_at"] for manifest in manifests),
+            "ended_at": max(manifest["ended_at"] for manifest in manifests),
+        },
+    )
