@@ -136,27 +136,34 @@ def _sum(context: str, continuation: str, echo: _Echo) -> tuple[float, bool, int
 def _first(tokens: Sequence[str], text: str, start: int) -> int:
     """Return the index of the first token that begins at ``start`` or later.
 
-    Tokens are matched from the end of the text, since a server may add tokens at its beginning.
+    Tokens are matched from the end of the text, since a server may add tokens at its beginning. Of
+    the tokens that share a character, vLLM returns the last one with the character, and the others
+    as empty texts or, at the beginning of a prompt, as broken ones.
 
     Raises:
         RequestRejected: If the tokens do not spell the text, so that this cannot be known.
     """
     first = number = len(tokens)
-    at, parts = len(text), 0  # parts: maximum length of the text that broken tokens stand for
-    while number and (at > start or parts):
+    # The unread tokens after ``number`` stand for so many characters at least and at most.
+    at, least, most = len(text), 0, 0
+    while number and (at > start or most or (at == start and not tokens[number - 1])):
         number -= 1
         token = tokens[number]
         if BROKEN in token or not token:
-            parts += max(1, len(token))
+            least, most = least or min(1, len(token)), most + max(1, len(token))
             continue
-        ends = range(at - 1, at - parts - 1, -1) if parts else (at,)
+        if not at:  # a token before the text
+            return number + 1
+        ends = range(at - least, at - most - 1, -1)
         end = next((end for end in ends if text.endswith(token, 0, max(0, end))), None)
-        if end is None or (parts and end < start < at):
+        if end is None or end < start <= at != end:
             break
-        first = number + 1 if parts and end >= start else first
-        at, parts = end - len(token), 0
+        first = number + 1 if most and end >= start else first
+        at, least, most = end - len(token), 0, 0
         first = number if at >= start else first
     else:
-        if at <= start or (start == 0 and not number):
-            return 0 if parts else first
+        if at <= start and not most:
+            return first
+        if start == 0 and most:
+            return 0
     raise RequestRejected(f"The server's tokens do not spell the text that ends {text[-80:]!r}.")

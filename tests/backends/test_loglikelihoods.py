@@ -107,6 +107,12 @@ async def test_a_reply_without_them_is_malformed(choices: list[dict[str, object]
         ("a", "cdé", ["a", "cd", "\ufffd", "\ufffd"], 3),
         ("", "éa", ["\ufffd", "\ufffd", "a"], 3),
         ("a", " éé", ["a", " \ufffd", "\ufffd", "", "é"], 4),
+        ("aé", "é b", ["a", "", "é", "", "é", " ", "b"], 4),  # as vLLM returns them
+        ("aé", " b👍", ["a", "", "é", " ", "b", "", "", "", "👍"], 6),
+        ("é a", "é", ["\ufffd", "", " ", "a", "", "é"], 2),
+        ("a\ufffdb", "é", ["a", "", "", "", "b", "", "é"], 2),
+        ("a", "b\ufffdé", ["a", "b", "", "", "", "", "é"], 6),
+        ("", "éa", ["<s>", "", "é", "a"], 3),
     ],
 )
 def test_tokens_that_begin_after_the_context_count(
@@ -122,6 +128,8 @@ def test_tokens_that_begin_after_the_context_count(
     [
         ("ab", "cd", ["ab", "ce"], "do not spell"),
         ("aé", "éb", ["a", "\ufffd", "\ufffd", "\ufffd", "\ufffd", "b"], "do not spell"),
+        ("é", "é", ["\ufffd", "", "", "é"], "do not spell"),
+        ("a\ufffd", "é", ["a", "", "", "", "", "é"], "do not spell"),
         ("ab", "cd", ["a", "bcd"], "they all begin before it"),
     ],
 )
