@@ -244,6 +244,9 @@ class Reply(Struct, frozen=True):
     tier: str | None = None  # the service tier that answered; None for the standard one
     # The replies to the request's other samples, by their number. Their usage is in this reply's.
     others: Mapping[int, Reply] = {}
+    # In US dollars, when it was paid for; None if that was unknown. Unset in replies of backends,
+    # and in a cache of an earlier version.
+    cost_usd: float | UnsetType | None = UNSET
 
     @property
     def is_answer(self) -> bool:

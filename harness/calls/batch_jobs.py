@@ -24,7 +24,7 @@ from harness.calls.batch_ledger import (
     RecordedBatch,
     Settled,
 )
-from harness.calls.budget import ROUNDING, Budget, bounds, counted
+from harness.calls.budget import ROUNDING, Budget, bounds, counted, reply_cost
 from harness.config.prices import Price
 from harness.config.sections import BatchSection
 from harness.errors import CallError, FatalCallError, PromptRefused, TransientError
@@ -362,11 +362,12 @@ class BatchJobs:
         """Commit and deliver outcomes. ``price`` is that of the run that created the batch."""
         settled = []
         for call, outcome in found:
-            reply = _reply(outcome)
-            own = self.price if call.run == self.run else price
-            usd = None if reply is None else _cost(reply, own)
-            if usd is None and reply is not None and call.usd:
-                usd = call.usd  # unknown: at most this
+            reply, usd = _reply(outcome), None
+            if reply is not None:
+                usd = reply_cost(reply, self.price if call.run == self.run else price)
+                reply = replace(reply, cost_usd=usd)
+                if usd is None and call.usd:
+                    usd = call.usd  # unknown: at most this
             settled.append(Settled(call, reply, usd))
         await self.ledger.settle(settled)
         for one, (call, outcome) in zip(settled, found, strict=True):
@@ -385,11 +386,6 @@ class BatchJobs:
             problem += "expected. The budget cannot be kept."
             remedy = "Raise decoding.max_tokens to what its answers use, or remove budget.usd."
             budget.break_off(FatalCallError(problem, remedy))
-
-
-def _cost(reply: Reply, price: Price | None) -> float | None:
-    usage = counted(reply)
-    return None if usage is None or price is None else price.batch.cost(usage)
 
 
 def _price(batch: RecordedBatch) -> Price | None:

@@ -14,6 +14,7 @@ from dataclasses import KW_ONLY, dataclass
 import msgspec
 
 from harness.calls.signals import Ask, Report, Stop, Stopping
+from harness.config.prices import FREE, Price
 from harness.errors import ConfigError, FailureKind, FatalCallError, TransientError
 from harness.records import REFUSALS, DecodingConstraint, Reply, Request, Usage
 
@@ -226,7 +227,7 @@ class Budgeted:
     """The layer that makes a model's calls under a budget. Amounts are in US dollars.
 
     ``most`` returns the maximum cost of a call, given its maximum input and output tokens.
-    ``cost_of`` returns the cost of a call, given its usage and service tier, or None if unknown.
+    ``cost_of`` returns the cost of a reply, or None if unknown.
     ``charge`` saves the cost of a call without a reply that may be billed. If a call returns a
     reply, the caller must call `settle` once the reply and its payment are saved.
     """
@@ -235,7 +236,7 @@ class Budgeted:
     budget: Budget
     _: KW_ONLY
     most: Callable[[int, int], float]
-    cost_of: Callable[[Usage, str | None], float | None]
+    cost_of: Callable[[Reply], float | None]
     charge: Callable[[float], asyncio.Future[None]]
 
     async def __call__(self, request: Request) -> Reply:
@@ -276,7 +277,7 @@ class Budgeted:
 
         If the cost exceeds the maximum, the run is stopped.
         """
-        usage, known, most = counted(reply), self._known(reply), self.most(*bounds(request))
+        usage, known, most = counted(reply), self.cost_of(reply), self.most(*bounds(request))
         cost = most if known is None else known
         if usage is not None and cost > most + ROUNDING:
             self.budget.break_off(
@@ -293,11 +294,7 @@ class Budgeted:
     def settle(self, request: Request, reply: Reply) -> None:
         """Replace the reservation of an answered call with its cost."""
         most, cost = self.most(*bounds(request)), self.cost(request, reply)
-        self.budget.settle(most, cost, unsure=self._known(reply) is None)
-
-    def _known(self, reply: Reply) -> float | None:
-        usage = counted(reply)
-        return None if usage is None else self.cost_of(usage, reply.tier)
+        self.budget.settle(most, cost, unsure=self.cost_of(reply) is None)
 
 
 def counted(reply: Reply) -> Usage | None:
@@ -309,6 +306,15 @@ def counted(reply: Reply) -> Usage | None:
     if usage is not None and not (usage.input_tokens or usage.output_tokens):
         return None if reply.text.strip() and reply.finish_reason not in REFUSALS else usage
     return usage
+
+
+def reply_cost(reply: Reply, price: Price | None) -> float | None:
+    """Return the cost of a reply at a price in US dollars, or None if price or usage is unknown."""
+    if price is None or price == FREE:
+        return None if price is None else 0.0
+    usage = counted(reply)
+    own = price.batch if reply.batch else price.tier(reply.tier)
+    return None if usage is None or own is None else own.cost(usage)
 
 
 def bounds(request: Request) -> tuple[int, int]:

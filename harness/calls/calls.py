@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 
+from msgspec.structs import replace
+
 from harness.calls.budget import Budgeted
 from harness.calls.claims import ClaimedCalls, PaidElsewhere
 from harness.calls.reply_cache import Payment, ReplyCache, StoreBusy
@@ -73,6 +75,7 @@ class CachedCalls:
         ask: The layers below the cache, down to the claim and the backend.
         claim: The claim layer among these layers.
         backend: The backend's name, recorded with each reply.
+        cost: Returns the cost of a reply in US dollars, recorded with it, or None if unknown.
         run: Id of the run, recorded with each reply as its payer.
         unused: The replies that the run has paid for, but not used. None if it has none.
         budgeted: The budget layer among these layers, or None without a budget.
@@ -82,6 +85,7 @@ class CachedCalls:
     claim: ClaimedCalls
     _: KW_ONLY
     backend: str
+    cost: Callable[[Reply], float | None]
     run: str = ""
     unused: Unused | None = None
     budgeted: Budgeted | None = None
@@ -142,6 +146,7 @@ class CachedCalls:
                     found = paid.reply or await self.claim.wait(key)
                 if found is not None:
                     return self._cached(key, found)
+            reply = replace(reply, cost_usd=self.cost(reply))
             payment = None
             if self.budgeted is not None and not reply.batch:  # batches record their payments
                 payment = Payment(self.run, self.budgeted.cost(request, reply))

@@ -8,12 +8,13 @@ from math import inf
 from typing import TYPE_CHECKING
 
 from harness.cli.console import agreed, say
+from harness.config.prices import FREE
 from harness.config.settings import Settings
 from harness.errors import UserError
 from harness.records import Usage
 from harness.report.text import usd
 from harness.run.job import Job
-from harness.run.models import FREE, Model
+from harness.run.models import Model
 
 if TYPE_CHECKING:
     from harness.run.dry_run import EstimateRange

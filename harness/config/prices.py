@@ -131,6 +131,9 @@ class Price(Prices):
         return max(short, long._most(input_tokens, output_tokens)) / _EXACT
 
 
+FREE = Price(input=0, output=0)
+
+
 def _units(usd: float) -> int:
     return round(usd * 10**12)
 

@@ -23,11 +23,12 @@ from harness.calls.prompt_cache import PromptCaching
 from harness.calls.reply_cache import Payment, ReplyCache
 from harness.calls.signals import Ask, Load
 from harness.calls.time_limit import Timed
+from harness.config.prices import FREE
 from harness.config.sections import BatchSection
 from harness.errors import keys_of
 from harness.ports import Batched, CachesPrompts, PreferredConcurrency, Startable
-from harness.records import Reply, Request, Usage
-from harness.run.models import FREE, Model
+from harness.records import Reply, Request
+from harness.run.models import Model
 
 if TYPE_CHECKING:
     from harness.run.session import Session
@@ -70,10 +71,9 @@ def call_stack(model: Model, session: Session) -> Calls:
             def most(read: int, written: int) -> float:
                 return max(one.most(read, written) for one in prices)
 
-            def cost(usage: Usage, tier: str | None) -> float | None:
-                return None if (of_tier := price.tier(tier)) is None else of_tier.cost(usage)
-
-            asking = budgeted = Budgeted(asking, budget, most=most, cost_of=cost, charge=charge)
+            asking = budgeted = Budgeted(
+                asking, budget, most=most, cost_of=model.cost, charge=charge
+            )
         asking = claim = ClaimedCalls(asking, replies, key, stop.sleep)
         if ledger := _ledger(model, replies):
             claim.in_batch = lambda key: ledger.tag(key) is not None
@@ -117,6 +117,7 @@ def call_stack(model: Model, session: Session) -> Calls:
         ask,
         claim,
         backend=name,
+        cost=model.cost,
         run=session.run_id,
         unused=session.unused,
         budgeted=budgeted,

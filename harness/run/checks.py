@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from harness.analysis.metrics import PASS_RATE
+from harness.config.prices import FREE
 from harness.config.run_file import RunFile, is_below, of_k
 from harness.errors import ConfigError, DataInvalid, Unparseable, nearest
 from harness.ports import (
@@ -24,7 +25,7 @@ from harness.ports import (
     Task,
 )
 from harness.records import Decoding, DecodingConstraint, Origin, Request
-from harness.run.models import FREE, Model
+from harness.run.models import Model
 from harness.run.resolving import resolved
 from harness.run.turns import as_of, turns_of
 from harness.scoring.checks import JUDGE

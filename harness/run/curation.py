@@ -218,7 +218,7 @@ class StageCalls:
                 tally.finish_sample()
                 return
             else:
-                reply, cost = call.reply, model.cost(call)
+                reply, cost = call.reply, model.cost(call.reply)
                 logprobs = None if reply.reasoning else reply.logprobs
                 said = StageAnswer(reply_outcome(reply), reply.text, logprobs)
                 paid = not call.cached or (call.id in facts and facts[call.id][2])

@@ -294,7 +294,8 @@ class Judging:
                 scores = judge.parse(instance, attempt, calls)
             except Unparseable as error:
                 outcome, problem = "unparseable", str(error)
-        each = tuple(JudgeCall(one.reply.usage, judge.model.cost(one), one.cached) for one in calls)
+        cost = judge.model.cost
+        each = tuple(JudgeCall(one.reply.usage, cost(one.reply), one.cached) for one in calls)
         usages = [call.usage for call in each if call.usage is not None]
         costs = [call.cost_usd for call in each if call.cost_usd is not None]
         return replace(

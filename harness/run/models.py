@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any, Self
 from urllib.parse import urlsplit
 
+from msgspec import UNSET
+
 from harness.backends._model_files import Hashes
 from harness.backends._processes import OwnedServers
-from harness.calls.budget import counted
+from harness.calls.budget import reply_cost
 from harness.calls.prompt_cache import SharedBeginnings
 from harness.calls.rate_limits import LIMIT_KEYS, RateLimits, Unit
-from harness.config.prices import Price, load_prices
+from harness.config.prices import FREE, Price, load_prices
 from harness.config.run_file import RunFile, Shard
 from harness.config.sections import LimitsSection, ModelSection, SecondModelSection
 from harness.config.settings import Settings, secret
@@ -24,16 +26,14 @@ from harness.plugins import kind
 from harness.ports import SAMPLES_PER_CALL, Backend, Batched, Fallible, PreferredConcurrency, Task
 from harness.records import (
     Allowance,
-    Call,
     Decoding,
     DecodingConstraint,
     Instance,
+    Reply,
     Request,
     content_hash,
 )
 from harness.run.turns import answers_by_id
-
-FREE = Price(input=0, output=0)
 
 # Decoding parameters that a judge, paraphraser or builder stage can do without.
 OPTIONAL = ("temperature", "max_tokens")
@@ -95,13 +95,13 @@ class Model:
     where: str = "model"  # key of the section in the run file
     beginnings: SharedBeginnings = field(default_factory=SharedBeginnings)  # of its prompts
 
-    def cost(self, call: Call) -> float | None:
-        """Return a call's cost in US dollars, or None if the price or the usage is unknown."""
-        if self.price is None or self.price == FREE:
-            return None if self.price is None else 0.0
-        reply, usage = call.reply, counted(call.reply)
-        price = self.price.batch if reply.batch else self.price.tier(reply.tier)
-        return None if usage is None or price is None else price.cost(usage)
+    def cost(self, reply: Reply) -> float | None:
+        """Return what a reply has cost in US dollars, or None if that is unknown.
+
+        The cost recorded with a cached reply counts, whatever the price is now.
+        """
+        recorded = reply.cost_usd
+        return reply_cost(reply, self.price) if recorded is UNSET else recorded
 
     @property
     def tier(self) -> str | None:

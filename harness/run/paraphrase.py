@@ -66,6 +66,6 @@ class Paraphraser:
         rewritten = reply.text.strip()
         wanted = [value for value in self._task.must_keep(instance) if keeps(text, [value])]
         used = bool(rewritten) and reply.finish_reason == "stop" and keeps(rewritten, wanted)
-        cost = self._bound.model.cost(call)
+        cost = self._bound.model.cost(reply)
         rewriting = Rewriting(kind, used, call.id, reply.usage, cost, call.cached)
         return rewritten if used else text, rewriting

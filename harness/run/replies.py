@@ -72,4 +72,5 @@ def _reply(attempt: Attempt) -> Reply | None:
         latency_s=attempt.latency_s or 0.0,
         reasoning=attempt.reasoning,
         reasoning_state=attempt.reasoning_state or None,
+        cost_usd=attempt.cost_usd,
     )

@@ -244,7 +244,7 @@ class Samples:
             scores=found.scores,
             call_id=call.id,
             usage=reply.usage,
-            cost_usd=self.bound.model.cost(call),
+            cost_usd=self.bound.model.cost(reply),
             latency_s=None if reply.batch else reply.latency_s,
             cached=call.cached,
             started_at=call.started_at,

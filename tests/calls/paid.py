@@ -12,6 +12,7 @@ from harness.calls.claims import ClaimedCalls
 from harness.calls.keys import call_key
 from harness.calls.reply_cache import ReplyCache
 from harness.calls.signals import Ask
+from harness.records import Reply
 
 
 def paid_calls(
@@ -20,8 +21,9 @@ def paid_calls(
     *,
     between: Callable[[Ask], Ask] = lambda ask: ask,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    cost: Callable[[Reply], float | None] = lambda reply: None,
     **more: Any,
 ) -> CachedCalls:
     """A call stack of cache, the layers between, claim and `ask`."""
     claim = ClaimedCalls(ask, replies, partial(call_key, "scripted", ""), sleep)
-    return CachedCalls(between(claim), claim, backend="scripted", **more)
+    return CachedCalls(between(claim), claim, backend="scripted", cost=cost, **more)

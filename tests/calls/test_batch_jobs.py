@@ -259,6 +259,9 @@ async def test_a_run_pays_its_own_price_if_another_run_takes_the_outcome(
         assert replies.booked("first") == {bytes.fromhex(key): 3.0 for key in KEYS}
         assert replies.booked("second") == {}
         assert one.ledger.paid(KEYS[0], "first") == 3.0
+        cached = replies.get(KEYS[0])
+        assert cached is not None
+        assert cached.cost_usd == 3.0
 
 
 async def test_a_provider_without_room_is_asked_again_when_a_batch_has_ended(

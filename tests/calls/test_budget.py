@@ -40,7 +40,7 @@ class Setting:
             self.backend.generate,
             self.budget,
             most=lambda read, written: float(written),
-            cost_of=lambda usage, tier: float(usage.output_tokens),
+            cost_of=lambda reply: usage.output_tokens if (usage := counted(reply)) else None,
             charge=charge,
         )
 

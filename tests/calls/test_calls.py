@@ -145,7 +145,7 @@ async def test_each_paid_reply_is_booked_and_those_from_the_cache_are_not(
         backend.generate,
         Budget(10.0, 0.0, Stop()),
         most=lambda read, written: 0.5,
-        cost_of=lambda usage, tier: 0.5,
+        cost_of=lambda reply: 0.5,
         charge=lambda usd: replies.charge("failed", Payment("run", usd)),
     )
     calls = paid_calls(budgeted, replies, run="run", budgeted=budgeted)

@@ -118,8 +118,9 @@ async def test_each_sample_is_cached_and_paid_for_under_its_own_key(tmp_path: Pa
 
         most: Callable[[int, int], float] = lambda read, written: read + written  # noqa: E731
 
-        def cost(usage: Usage, tier: str | None) -> float:
-            return usage.input_tokens + usage.output_tokens / 10
+        def cost(reply: Reply) -> float:
+            assert reply.usage is not None
+            return reply.usage.input_tokens + reply.usage.output_tokens / 10
 
         budgeted = Budgeted(provider, budget, most=most, cost_of=cost, charge=charge)
         calls = paid_calls(

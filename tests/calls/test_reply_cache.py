@@ -9,6 +9,7 @@ import tempfile
 import textwrap
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from harness.calls.database import file_system
 from harness.calls.reply_cache import Payment, ReplyCache
 from harness.errors import StoreFailed
-from harness.records import Reply, Usage
+from harness.records import Reply, TokenLogprob, Usage
 from tests.calls.processes import process, spent
 
 REPLY = Reply("Grüße\n\0", "stop", Usage(1, 2, 3, 4), "m", 0.5)
@@ -38,6 +39,29 @@ async def test_what_was_put_is_got_again_by_a_later_process(path: Path) -> None:
         assert replies.get(key(1)) == REPLY
     with ReplyCache(path) as replies:
         assert replies.get(key(1)) == REPLY
+
+
+class EarlierReply(msgspec.Struct, frozen=True):
+    """The fields of a reply that version 0.1 requires."""
+
+    text: str
+    finish_reason: str
+    usage: Usage | None = None
+
+
+async def test_an_earlier_version_reads_a_reply_with_all_fields_set(path: Path) -> None:
+    logprobs = ((TokenLogprob("a", -0.5),),)
+    full = Reply(
+        *("a", "stop", Usage(1, 2, 3, 4, 5), "m", 0.5, "reasoning", logprobs, logprobs[0]),
+        *(True, "{}", "flex", {1: REPLY}, 0.25),
+    )
+    with ReplyCache(path) as replies:
+        await replies.put(key(1), full, "openai", "m", run="run")
+        assert replies.get(key(1)) == full
+        assert replies.was_paid(key(1), "run")
+        [(stored,)] = replies.read("SELECT reply FROM replies")
+    read = msgspec.msgpack.decode(stored, type=EarlierReply)
+    assert read == EarlierReply("a", "stop", Usage(1, 2, 3, 4, 5))
 
 
 async def test_the_first_reply_of_a_key_stays(path: Path) -> None:

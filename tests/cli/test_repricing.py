@@ -78,3 +78,50 @@ def test_recorded_costs_stay(tmp_path: Path, env: dict[str, str]) -> None:
     found = metrics(tmp_path)
     assert (found["cost_usd"], found["computed_usd"]) == (once, 0)
     assert "≈" not in harness("ls", env=env).stdout
+
+
+def test_cached_replies_cost_what_was_paid(tmp_path: Path, env: dict[str, str]) -> None:
+    file = tmp_path / "priced.yaml"
+    cheap, dear = ("-o", "model.price={input: 1, output: 1}"), ("-o", "model.price.input=1000")
+    with MockServer() as server:
+        file.write_text(ALONE.replace("URL", server.base_url))
+        harness("run", file, *cheap, env=env)
+        once = metrics(tmp_path)["cost_usd"]
+        harness("run", file, *cheap, *dear, "--fresh", env=env)
+        assert server.stats().requests == 2
+    found = metrics(tmp_path)
+    assert (found["cost_usd"], found["paid_usd"], found["computed_usd"]) == (once, 0, 0)
+
+
+def test_cached_replies_of_unknown_cost_are_priced_afterwards(
+    tmp_path: Path, env: dict[str, str]
+) -> None:
+    file = tmp_path / "priced.yaml"
+    with MockServer() as server:
+        file.write_text(ALONE.replace("URL", server.base_url))
+        harness("run", file, env=env)
+        harness("run", file, "--fresh", "-o", "model.price={input: 3, output: 5}", env=env)
+        assert server.stats().requests == 2
+    found = metrics(tmp_path)
+    usage = found["usage"]
+    usd = (3 * usage["input_tokens"] + 5 * usage["output_tokens"]) / 1e6
+    assert found["cost_usd"] == found["computed_usd"] == pytest.approx(usd)
+
+
+def test_a_resumed_run_counts_what_it_has_paid(tmp_path: Path, env: dict[str, str]) -> None:
+    file = tmp_path / "priced.yaml"
+    cheap, dear = ("-o", "model.price={input: 1, output: 1}"), ("-o", "model.price.input=1000")
+    with MockServer() as server:
+        file.write_text(ALONE.replace("URL", server.base_url))
+        harness("run", file, *cheap, env=env)
+        once = metrics(tmp_path)["cost_usd"]
+        attempts = tmp_path / "runs/priced/attempts.jsonl"
+        first, second = attempts.read_bytes().splitlines(keepends=True)
+        attempts.write_bytes(first)  # as if the run had been killed before its second line
+        harness("run", file, *cheap, *dear, env=env)
+        assert server.stats().requests == 2
+    found = metrics(tmp_path)
+    assert (found["cost_usd"], found["paid_usd"], found["computed_usd"]) == (once, once, 0)
+    assert json.loads(attempts.read_bytes().splitlines()[1])["cost_usd"] == pytest.approx(
+        json.loads(second)["cost_usd"]
+    )

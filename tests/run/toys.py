@@ -13,13 +13,13 @@ from harness.calls.keys import call_key
 from harness.calls.rate_limits import RateLimits
 from harness.calls.signals import Stop
 from harness.calls.time_limit import Timed
-from harness.config.prices import Price
+from harness.config.prices import FREE, Price
 from harness.config.sections import JudgeSection, LimitsSection, ModelSection
 from harness.ports import Judge, Task
 from harness.records import Instance
 from harness.run.call_stack import BoundModel
 from harness.run.judges import JudgeModel
-from harness.run.models import FREE, Model
+from harness.run.models import Model
 from harness.run.plan import RunPlan
 from harness.store.index import AttemptIndex
 from tests.conftest import Scripted, Sums, run_file
