@@ -12,6 +12,7 @@ import pytest
 
 from harness.errors import ConfigError, HarnessError
 from harness.workers import PENDING, Workers
+from tests.backends.stand_ins import alive
 
 
 def squared(number: int) -> int:
@@ -133,13 +134,5 @@ def test_processes_end_with_the_one_that_began_them(tmp_path: Path) -> None:
     process.kill()
     process.wait()
     for one in ids:
-        while _is_there(one):  # the test's own limit of time ends it where they stay
+        while alive(one):  # the test's own limit of time ends it where they stay
             time.sleep(0.05)
-
-
-def _is_there(process: int) -> bool:
-    try:
-        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"

@@ -74,6 +74,17 @@ class VerdictChanges:
         reason = _reason(attempt if verdicts[1] else scored)
         return VerdictChange(attempt.instance, attempt.sample, attempt.round, *verdicts, reason)
 
+    def add(self, other: VerdictChanges) -> None:
+        """Add the counts of other attempts of the run."""
+        self.verdicts += other.verdicts
+        for label, groups in other.groups.items():
+            own = self.groups.setdefault(label, {})
+            for group, counts in groups.items():
+                own.setdefault(group, Counter()).update(counts)
+        self.left += other.left
+        self.gone += other.gone
+        self.otherwise += other.otherwise
+
     @property
     def changed(self) -> int:
         """The number of verdicts that changed."""

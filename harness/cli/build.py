@@ -19,7 +19,17 @@ from harness.builders.collie.source import find_source
 from harness.builders.collie.structure import PAPER, find_structures
 from harness.builders.wildifeval import TASKS
 from harness.builders.wildifeval.pipeline import StageEstimate
-from harness.cli.console import ExactOutput, Limit, Overrides, VerbGroup, messages, say, show, write
+from harness.cli.console import (
+    ExactOutput,
+    Jobs,
+    Limit,
+    Overrides,
+    VerbGroup,
+    messages,
+    say,
+    show,
+    write,
+)
 from harness.cli.live import Display, attended, early_end
 from harness.cli.published import fetch_prompts
 from harness.config.curation import load_curation
@@ -36,9 +46,6 @@ LIKELY = 0.5  # minimum probability of yes for a model's answer to count as yes
 
 Out = Annotated[Path, typer.Option("--output", metavar="FOLDER", help="Output folder.")]
 Report = Annotated[bool, typer.Option("--report", help="Also print the report.")]
-Jobs = Annotated[
-    int | None, typer.Option(help="Number of processes (default: one per core).", min=1)
-]
 
 build = VerbGroup("build")
 

@@ -108,6 +108,9 @@ By = Annotated[str, typer.Option(metavar="LABEL", help="Also show each group of 
 Score = Annotated[str, typer.Option("--score", "--metric", metavar="NAME", help=_SCORE)]
 Round = Annotated[int | None, typer.Option("--round", min=1, help=_ROUND)]
 Cluster = Annotated[str, typer.Option(metavar="LABEL", help=_UNIT)]
+Jobs = Annotated[
+    int | None, typer.Option(help="Number of processes (default: one per core).", min=1)
+]
 _form = typer.Option("--format", help="Output format.")
 Format = Annotated[Literal["table", "markdown", "latex", "csv", "json"], _form]
 JsonFormat = Annotated[Literal["table", "json"], _form]

@@ -8,35 +8,39 @@ attempt (`harness.analysis.rescoring.Rescored`).
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping
 from typing import Annotated
 
 import typer
-from rich.progress import track
+from rich.progress import Progress
 from rich.text import Text
 
 from harness.analysis.rescoring import VerdictChange, VerdictChanges, line
-from harness.cli.console import Run, messages, output, say, show
+from harness.cli.console import Jobs, Run, messages, output, say, show
 from harness.config.settings import Settings
 from harness.errors import DataMissing
 from harness.records import SCHEMA_VERSION
 from harness.report.transcript import change_line, changes_document
 from harness.run.checks import check_splitter
-from harness.run.long_answers import LongAnswers
-from harness.run.rescoring import rescored
+from harness.run.rescoring import Rescorer, batches
 from harness.run.resolving import build_task
 from harness.run.run_files import run_named
 from harness.store.files import replacing
 from harness.store.index import AttemptIndex
 from harness.store.manifest import package_versions
 from harness.store.run_folder import SCORES, input_change
+from harness.workers import Workers, cores
 
 CHANGED = 3  # exit code if verdicts changed; an error exits with 1
+ALONE_S = 1.0  # before other processes help, which takes most of a second of each
 FIRST = 10  # number of changes shown without --all
 
 
-def score(run: Run, show_all: Annotated[bool, typer.Option("--all")] = False) -> None:
+def score(
+    run: Run, show_all: Annotated[bool, typer.Option("--all")] = False, jobs: Jobs = None
+) -> None:
     """Score a run's recorded replies again without model calls, and show the changes.
 
     Writes scores.jsonl next to the attempts. Exit codes: 0 every verdict is unchanged, 3 some
@@ -53,7 +57,6 @@ def score(run: Run, show_all: Annotated[bool, typer.Option("--all")] = False) ->
         raise DataMissing(f"The run {folder.name!r} has no attempts to score.", remedy)
     config = folder.read_config()
     task = build_task(config, settings)
-    long_answers = LongAnswers(task, config, settings, say)
     manifest, fingerprint = folder.read_manifest(), dict(task.fingerprint())
     before: Mapping[str, str] = manifest.get("fingerprint", {})
     check_splitter(fingerprint, simulated=bool(manifest.get("simulated")))
@@ -68,20 +71,29 @@ def score(run: Run, show_all: Annotated[bool, typer.Option("--all")] = False) ->
     header |= {"attempts": len(recorded), "attempts_bytes": recorded.size}
     changes = VerdictChanges()
     path = folder.path / SCORES
-    with replacing(path) as temporary, temporary.open("wb") as file:
+    rescorer = Rescorer(task, config, settings, recorded.path, recorded.register.judged)
+    hidden = show_all or not messages.is_terminal
+    first: list[VerdictChange] = []
+    with (
+        replacing(path) as temporary,
+        temporary.open("wb") as file,
+        contextlib.closing(rescorer),
+        Workers(jobs or cores(), ALONE_S) as workers,
+        Progress(console=messages, transient=True, disable=hidden) as progress,
+    ):
+        bar = progress.add_task("scoring", total=len(recorded))
         file.write(line({"v": SCHEMA_VERSION, "header": header}) + b"\n")
-        scores, n = rescored(task, recorded, long_answers.assess), len(recorded)
-        hidden = show_all or not messages.is_terminal
-        first: list[VerdictChange] = []
-        pairs = track(scores, "scoring", n, console=messages, transient=True, disable=hidden)
-        for attempt, scored, verdicts in pairs:
-            file.write(line(scored) + b"\n")
-            found = changes.record(attempt, scored, verdicts)
-            if found and show_all:  # printed immediately: there may be one per attempt
-                output.print(change_line(found))
-            elif found and len(first) < FIRST:
-                first.append(found)
-    long_answers.close()
+        for scored in workers.in_order(rescorer.score, batches(task, recorded)):
+            file.write(scored.lines)
+            changes.add(scored.changes)
+            for problem in scored.unscored:
+                say(problem)
+            if show_all:  # printed immediately: there may be one per attempt
+                for found in scored.changed:
+                    output.print(change_line(found))
+            else:
+                first += scored.changed[: FIRST - len(first)]
+            progress.advance(bar, scored.attempts)
     for found in first:
         output.print(change_line(found))
     if not show_all and changes.changed > FIRST:

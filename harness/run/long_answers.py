@@ -53,7 +53,6 @@ class LongAnswers:
         self._process: subprocess.Popen[bytes] | None = None
         self._here = self._closed = False
         self._lock = Lock()
-        self.unscored = 0
 
     def assess(self, instance: Instance[Any], reply: Reply) -> Assessment:
         """Assess a reply.
@@ -64,12 +63,8 @@ class LongAnswers:
             return self._run(assess, instance, reply)
         except TimeoutError:
             took = f"took more than {self._cpu_s:g} s of CPU time"
-        with self._lock:
-            self.unscored += 1
-        self._status(
-            f"{self.unscored:,} answers have no verdict: scoring one of {len(reply.text):,} "
-            f"characters {took}."
-        )
+        n = len(reply.text)
+        self._status(f"An answer has no verdict: scoring its {n:,} characters {took}.")
         problem = f"not scored: scoring {took}"
         # A score without a value keeps a judge from deciding alone.
         scores = {"scored": Score(None, None, problem)}

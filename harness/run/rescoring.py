@@ -7,9 +7,12 @@ has all its attempts scored again first, so that no rate mixes the verdicts of t
 from __future__ import annotations
 
 import contextlib
+import pickle
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import lru_cache
+from itertools import groupby, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -18,80 +21,216 @@ from msgspec import UNSET
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from harness.analysis.rescoring import GONE, Rescored, VerdictPair, line
+from harness.analysis.rescoring import (
+    GONE,
+    Rescored,
+    VerdictChange,
+    VerdictChanges,
+    VerdictPair,
+    line,
+)
+from harness.config.run_file import RunFile
+from harness.config.settings import Settings
 from harness.errors import DataMissing, RunConflict, option
 from harness.ports import Constraining, Task
-from harness.records import SCHEMA_VERSION, Attempt, Instance, Reply, messages_hash
+from harness.records import SCHEMA_VERSION, Attempt, Instance, Outcome, Reply, messages_hash
 from harness.run.assessment import Assessment, feedback
 from harness.run.long_answers import LongAnswers
 from harness.run.plan import Opening
-from harness.run.turns import answered, turns_of, user_turn
+from harness.run.resolving import build_task
+from harness.run.turns import RecordedRounds, answered, turns_of, user_turn
+from harness.store.attempt_lines import ATTEMPT
 from harness.store.files import replacing
 from harness.store.index import AttemptIndex
-from harness.store.json_lines import JsonLinesWriter
-from harness.store.judgements import Judgement, Register, verdict_over
-from harness.store.run_folder import Differences
+from harness.store.json_lines import JsonLinesWriter, decoded_at
+from harness.store.judgement_index import judgements_at
+from harness.store.judgements import Judgement, verdict_over
+from harness.store.run_folder import JUDGEMENTS, Differences
 
 if TYPE_CHECKING:
     from harness.run.job import Job
 
 AttemptAssessor: TypeAlias = Callable[[Attempt, Reply], Assessment]
 
+BATCH = 200  # attempts per batch: a second for slow checkers, and far more work than sending it
 
-def rescored(
-    task: Task[Any], recorded: AttemptIndex, assess: Callable[[Instance[Any], Reply], Assessment]
-) -> Iterator[tuple[Attempt, Rescored, VerdictPair]]:
-    """Yield each recorded attempt with its new scores, and its verdicts before and now.
 
-    The attempts and the new scores are those of rules: ``assess`` returns the assessment of a
-    reply. The verdicts combine rules and the recorded judgements of the judges that decide
-    (`verdict_over`), as the pass rate does.
+class Batch(NamedTuple):
+    """Recorded attempts of some instances, in the order of the data set, and where they are.
 
-    Attempts come in the order of the data set, so neither instances nor texts are held in memory.
-    Attempts whose instances are no longer in the data set come last, without a verdict.
+    Attempts whose instances are no longer in the data set come last, as those of ``None``.
+    """
+
+    instances: Sequence[tuple[Instance[Any] | None, int]]  # with the number of their n attempts
+    offsets: Sequence[int]  # (n,) of lines in ``attempts.jsonl``
+    judgements: Sequence[Sequence[int]]  # (n, k) of those of deciding judges (`AttemptIndex.said`)
+
+
+class ScoredBatch(NamedTuple):
+    """The new scores of a batch."""
+
+    attempts: int
+    lines: bytes  # of ``scores.jsonl``
+    changes: VerdictChanges
+    changed: Sequence[VerdictChange]
+    unscored: Sequence[str]  # messages about answers whose scoring took too long
+
+
+def batches(task: Task[Any], recorded: AttemptIndex) -> Iterator[Batch]:
+    """Divide a run's recorded attempts into batches for a `Rescorer`.
+
+    Neither instances nor texts are held in memory.
 
     Raises:
         DataMissing: If the data set has none of the run's instances.
     """
     left = np.ones(len(recorded), np.bool_)
+    instances: list[tuple[Instance[Any] | None, int]] = []
+    rows: list[range] = []
+    n = 0
     for instance in task.instances():
-        rows = recorded.rows_of(instance.id)
-        left[rows.start : rows.stop] = False
-        yield from _rescored_rows(recorded, rows, _assessing(task, recorded, instance, assess))
+        found = recorded.rows_of(instance.id)
+        if not found:
+            continue
+        left[found.start : found.stop] = False
+        instances.append((instance, len(found)))
+        rows.append(found)
+        n += len(found)
+        if n >= BATCH:
+            yield _batch(recorded, instances, np.concatenate(rows))
+            instances, rows, n = [], [], 0
+    if n:
+        yield _batch(recorded, instances, np.concatenate(rows))
+    if not left.any():
+        return
     order = recorded.in_order()
-    for found in _rescored_rows(recorded, order[left[order]], None):
-        if left.all():
-            name = found[0].instance
-            problem = f"The data set has none of the run's instances, such as {name!r}."
-            raise DataMissing(problem, "Restore the data set that the run was made with.")
-        yield found
+    if left.all():
+        (name, *_) = (one.instance for one in recorded.read(Attempt, order[:1]))
+        problem = f"The data set has none of the run's instances, such as {name!r}."
+        raise DataMissing(problem, "Restore the data set that the run was made with.")
+    gone = order[left[order]]
+    for start in range(0, len(gone), BATCH):
+        part = gone[start : start + BATCH]
+        yield _batch(recorded, [(None, len(part))], part)
+
+
+def _batch(
+    recorded: AttemptIndex,
+    instances: Sequence[tuple[Instance[Any] | None, int]],
+    rows: NDArray[np.intp],
+) -> Batch:
+    judgements = recorded.said_at(rows, _deciding(recorded))
+    return Batch(instances, recorded.offset[rows].tolist(), judgements.tolist())
+
+
+def _deciding(recorded: AttemptIndex) -> list[str]:
+    return [name for name, judge in recorded.register.judges.items() if judge.decides]
+
+
+class Rescorer:
+    """Scores batches of a run's attempts again by its task's rules.
+
+    The verdicts combine rules and the recorded judgements of the judges that decide
+    (`verdict_over`), as the pass rate does. When a rescorer is sent to another process, that
+    process builds the task again from the run file, once.
+    """
+
+    def __init__(
+        self,
+        task: Task[Any],
+        run: RunFile,
+        settings: Settings,
+        attempts: Path,
+        judged: Collection[Outcome],
+    ) -> None:
+        self._setup = run, settings.data_dir, attempts, judged
+        self._task, self._attempts, self._judged = task, attempts, judged
+        self._unscored: list[str] = []
+        self._long_answers = LongAnswers(task, run, settings, self._unscored.append)
+
+    def __reduce__(self) -> tuple[Callable[[bytes], Rescorer], tuple[bytes]]:
+        return _rescorer, (pickle.dumps(self._setup),)
+
+    def close(self) -> None:
+        """End the process that scores long answers, if there is one."""
+        self._long_answers.close()
+
+    def score(self, batch: Batch) -> ScoredBatch:
+        """Score the attempts of a batch again."""
+        rounds = SampleRounds()
+        decode = msgspec.json.Decoder(Attempt).decode
+        attempts = rounds.of(decoded_at(self._attempts, batch.offsets, decode, ATTEMPT))
+        said = judgements_at(self._attempts.with_name(JUDGEMENTS), batch.judgements, _judgement)
+        found = zip(attempts, said, strict=True)
+        changes, changed, lines = VerdictChanges(), list[VerdictChange](), bytearray()
+        for instance, n in batch.instances:
+            assess = None
+            if instance is not None:
+                assess = _assessing(self._task, instance, rounds, self._long_answers.assess)
+            for attempt, scored, verdicts in _again(islice(found, n), self._judged, assess):
+                lines += line(scored) + b"\n"
+                if change := changes.record(attempt, scored, verdicts):
+                    changed.append(change)
+        unscored = list(self._unscored)
+        self._unscored.clear()
+        return ScoredBatch(len(batch.offsets), bytes(lines), changes, changed, unscored)
+
+
+@lru_cache(maxsize=1)
+def _rescorer(setup: bytes) -> Rescorer:
+    run, data_dir, attempts, judged = pickle.loads(setup)  # noqa: S301 (from the parent process)
+    settings = Settings(data_dir=data_dir)
+    return Rescorer(build_task(run, settings), run, settings, attempts, judged)
+
+
+class SampleRounds:
+    """The rounds of the sample that is being read, up to the last attempt that was read."""
+
+    def __init__(self) -> None:
+        self._attempts: list[Attempt] = []
+
+    def of(self, attempts: Iterable[Attempt]) -> Iterator[Attempt]:
+        """Yield attempts, which come sample by sample, in the order of rounds."""
+        for attempt in attempts:
+            first = next(iter(self._attempts), attempt)
+            if (first.instance, first.sample) != (attempt.instance, attempt.sample):
+                self._attempts.clear()
+            self._attempts.append(attempt)
+            yield attempt
+
+    def rounds(self, instance: str, sample: int, before: int) -> list[Attempt]:
+        """Return the sample's attempts in the rounds before ``before``."""
+        return [one for one in self._attempts if one.round < before]
 
 
 def _assessing(
     task: Task[Any],
-    recorded: AttemptIndex,
     instance: Instance[Any],
+    recorded: RecordedRounds,
     assess: Callable[[Instance[Any], Reply], Assessment],
 ) -> AttemptAssessor:
     return lambda attempt, reply: assess(answered(task, instance, attempt, recorded), reply)
 
 
-def _rescored_rows(
-    recorded: AttemptIndex,
-    among: range | NDArray[np.intp],
+_judgement = msgspec.json.Decoder(Judgement).decode
+
+
+def _again(
+    found: Iterable[tuple[Attempt, Sequence[Judgement | None]]],
+    judged: Collection[Outcome],
     assess: AttemptAssessor | None,
 ) -> Iterator[tuple[Attempt, Rescored, VerdictPair]]:
-    """Do what `rescored` does for some rows. ``assess`` is None if their instances are gone."""
-    rows = np.asarray(among, np.intp)
-    register = recorded.judgements.register if recorded.judgements else Register()
-    deciding = [name for name, judge in register.judges.items() if judge.decides]
-    said = recorded.said(rows, msgspec.json.Decoder(Judgement).decode, deciding)
-    attempts = recorded.read(Attempt, rows, judged=False)
-    for attempt, judgements in zip(attempts, said, strict=True):
+    """Yield an instance's attempts with their new scores, and their verdicts before and now.
+
+    The attempts, which come with their judgements by the deciding judges, and the new scores are
+    those of rules. ``judged`` are the outcomes that judges score. ``assess`` is None if the
+    instance is no longer in the data set.
+    """
+    for attempt, judgements in found:
         scored = _rescored(assess, attempt)
         before, now = (
             verdict_over(one.passed, one.scores, judgements)
-            if one.outcome in register.judged
+            if one.outcome in judged
             else one.passed
             for one in (attempt, scored)
         )
@@ -148,8 +287,11 @@ def rescore(job: Job, found: Differences) -> ScoredAgain:
                 rows = recorded.rows_of(instance.id)
                 seen += len(rows)
                 opening = plan.opening(instance) if rows else None
-                assess = _assessing(job.task, recorded, instance, long_answers.assess)
-                again = _rescored_rows(recorded, rows, assess)
+                assess = _assessing(job.task, instance, recorded, long_answers.assess)
+                said = recorded.said(np.asarray(rows, np.intp), _judgement, _deciding(recorded))
+                attempts = recorded.read(Attempt, rows, judged=False)
+                pairs = zip(attempts, said, strict=True)
+                again = _again(pairs, recorded.register.judged, assess)
                 for _, rounds in groupby(again, key=lambda one: one[0].sample):
                     before, scores, verdicts = zip(*rounds, strict=True)
                     if opening is None or not _same_prompt(job, instance, opening, before[0]):
@@ -158,8 +300,8 @@ def rescore(job: Job, found: Differences) -> ScoredAgain:
                     now = [replace(one, cluster=opening.cluster) for one in scored]
                     dropped += len(before) - len(now)
                     changed += sum(old is not new for old, new in verdicts)
-                    pairs = zip(before, scores, strict=True)
-                    revalued += sum(_values(old) != _values(new) for old, new in pairs)
+                    values = zip(map(_values, before), map(_values, scores), strict=True)
+                    revalued += sum(old != new for old, new in values)
                     for attempt in now if line(now) != line(before) else ():
                         file.append(attempt)
         if seen < len(recorded):

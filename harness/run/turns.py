@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, Protocol, cast
 
 from harness.ports import Scripted, Task
 from harness.records import Attempt, Instance, Score
 from harness.run.assessment import AnswerVerdict
 
-if TYPE_CHECKING:
-    from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
+
+class RecordedRounds(Protocol):
+    """Recorded attempts, such as an `AttemptIndex`."""
+
+    def rounds(self, instance: str, sample: int, before: int) -> list[Attempt]:
+        """Return a sample's attempts in the rounds before ``before``."""
 
 
 @cache
@@ -43,12 +47,12 @@ def as_of(task: Task[Any], instance: Instance[Any], answers: Sequence[str]) -> I
 
 
 def answered(
-    task: Task[Any], instance: Instance[Any], attempt: Attempt, index: AttemptIndex
+    task: Task[Any], instance: Instance[Any], attempt: Attempt, recorded: RecordedRounds
 ) -> Instance[Any]:
     """Return an instance as of the turn that a recorded attempt answers."""
     if attempt.round == 1 or turns_of(task, instance) == 1:
         return instance
-    before = index.rounds(attempt.instance, attempt.sample, before=attempt.round)
+    before = recorded.rounds(attempt.instance, attempt.sample, before=attempt.round)
     return as_of(task, instance, [one.text or "" for one in before])
 
 

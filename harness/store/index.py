@@ -21,9 +21,9 @@ from harness.store.attempt_lines import ATTEMPT, CALLS, AttemptLines
 from harness.store.columns import NOT_JUDGED, AttemptTable, LineName, name_digest
 from harness.store.conversations import of_conversations
 from harness.store.json_lines import decoded, decoded_at, reading
-from harness.store.judgement_index import NONE, JudgementIndex
-from harness.store.judgements import JudgedAttempt, Judgement, JudgementOutcome
-from harness.store.run_folder import JUDGES
+from harness.store.judgement_index import NONE, JudgementIndex, judgements_at
+from harness.store.judgements import JudgedAttempt, Judgement, JudgementOutcome, Register
+from harness.store.run_folder import JUDGEMENTS, JUDGES
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -99,6 +99,11 @@ class AttemptIndex:
 
     def __len__(self) -> int:
         return len(self.offset)
+
+    @property
+    def register(self) -> Register:
+        """The run's judges. Empty if the index covers no judgements."""
+        return Register() if self.judgements is None else self.judgements.register
 
     @property
     def size(self) -> int:
@@ -210,14 +215,15 @@ class AttemptIndex:
             return
         decode = msgspec.json.Decoder(shape).decode
         found = decoded_at(self.path, self.offset[chosen].tolist(), decode, ATTEMPT)
-        fields = {field.name: field.type for field in msgspec.structs.fields(shape)}
+        fields = shape.__struct_fields__
         scored = self.judgements is not None and "scores" in fields
         combined = "passed" in fields and (scored or self.attempts.turns is not None)
         if not judged or not (scored or combined):
             yield from found
             return
         said = self.said(chosen, msgspec.json.Decoder(_Said).decode)
-        scores_of = msgspec.json.Decoder(fields.get("scores", Any)).decode
+        types = {field.name: field.type for field in msgspec.structs.fields(shape)}
+        scores_of = msgspec.json.Decoder(types.get("scores", Any)).decode
         verdicts: dict[int, bool | None] = {NOT_JUDGED: None, 0: False, 1: True}
         for row, line, judgements in zip(chosen.tolist(), found, said, strict=True):
             changes: dict[str, Any] = {}
@@ -239,16 +245,21 @@ class AttemptIndex:
 
         ``decode`` decodes a judgement's line. ``judges`` are the judges' names (default: all).
         """
-        if self.judgements is None:
-            for _ in rows:
-                yield [None for _ in judges or ()]
-            return
-        names = list(self.judgements.register.judges) if judges is None else judges
+        path = self.path.with_name(JUDGEMENTS)
+        return judgements_at(path, self.said_at(rows, judges).tolist(), decode)
+
+    def said_at(
+        self, rows: NDArray[np.intp], judges: Sequence[str] | None = None
+    ) -> NDArray[np.int64]:
+        """Return the (n, k) byte offsets of the judgements of `said`, for `judgements_at`."""
+        names = list(self.register.judges) if judges is None else judges
         found = np.full((len(rows), len(names)), NONE, np.intp)
+        if self.judgements is None:
+            return found
         judged = self.judgements.judged(self.attempts)[rows]
         for place, name in enumerate(names):
             found[judged, place] = self.judgements.match(name, self._keys[rows[judged]])
-        yield from self.judgements.read(found, decode)
+        return self.judgements.offsets(found)
 
     def owed_judgements(
         self, judges: Sequence[str], retried: Collection[JudgementOutcome]
@@ -281,11 +292,10 @@ def read_instance(path: Path, instance: str) -> list[Attempt]:
     """
     index = AttemptIndex(path)
     rows = np.array(index.rows_of(instance), np.intp)
-    judged = index.judgements.register.judged if index.judgements else ()
     said = index.said(rows, msgspec.json.Decoder(Judgement).decode)
     return [
         JudgedAttempt(**msgspec.structs.asdict(attempt), judgements=tuple(filter(None, judgements)))
-        if attempt.outcome in judged
+        if attempt.outcome in index.register.judged
         else attempt
         for attempt, judgements in zip(index.read(Attempt, rows), said, strict=True)
     ]

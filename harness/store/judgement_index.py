@@ -112,18 +112,9 @@ class JudgementIndex:
         found = np.append(own, NONE)[at]
         return np.where(self._key[found] == keys, found, NONE)
 
-    def read(
-        self, rows: NDArray[np.intp], decode: Callable[[bytes], S]
-    ) -> Iterator[list[S | None]]:
-        """Read the judgements in an (n, k) array of rows, as returned by `match`.
-
-        Yields:
-            n lists of k decoded judgements. A judgement is None if its row is `NONE`.
-        """
-        offsets = self._offset[rows[rows != NONE]].tolist()
-        found = decoded_at(self._path, offsets, decode, judgements.JUDGEMENT)
-        for row in rows:
-            yield [None if one == NONE else next(found) for one in row.tolist()]
+    def offsets(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
+        """Return the byte offset of the line of each row returned by `match` (`NONE`: missing)."""
+        return self._offset[rows]
 
     def of(
         self, instance: str, sample: int, round_: int, text: str | None
@@ -132,7 +123,8 @@ class JudgementIndex:
         keys = np.array([judged_key(instance, sample, round_, text)])
         names = list(self.register.judges)
         rows = np.array([[self.match(name, keys)[0] for name in names]], np.intp)
-        (found,) = self.read(rows, msgspec.json.Decoder(judgements.Judgement).decode)
+        decode = msgspec.json.Decoder(judgements.Judgement).decode
+        (found,) = judgements_at(self._path, self.offsets(rows).tolist(), decode)
         return {name: one for name, one in zip(names, found, strict=True) if one is not None}
 
     def with_scores(
@@ -218,3 +210,17 @@ class JudgementIndex:
         answered = self._key[own[~self._ended(own, judgements.FAILED)]]
         first, last = (np.searchsorted(answered, keys, side) for side in ("left", "right"))
         return last - first
+
+
+def judgements_at(
+    path: Path, offsets: Sequence[Sequence[int]], decode: Callable[[bytes], S]
+) -> Iterator[list[S | None]]:
+    """Read the judgements at n times k byte offsets (see `JudgementIndex.offsets`).
+
+    Yields:
+        n lists of k decoded judgements. A judgement is None if its offset is `NONE`.
+    """
+    given = (one for row in offsets for one in row if one != NONE)
+    found = decoded_at(path, given, decode, judgements.JUDGEMENT)
+    for row in offsets:
+        yield [None if one == NONE else next(found) for one in row]

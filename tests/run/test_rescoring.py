@@ -2,7 +2,6 @@
 
 import tracemalloc
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +9,13 @@ import msgspec
 import pytest
 
 from harness.analysis.rescoring import GONE, Rescored, VerdictChanges, line
+from harness.config.settings import Settings
 from harness.errors import DataMissing
 from harness.records import SCHEMA_VERSION, Attempt, Instance, Outcome, Score
-from harness.run.assessment import assess
-from harness.run.rescoring import rescored
+from harness.run.rescoring import Rescorer, batches
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
-from tests.conftest import Sums
+from tests.conftest import Sums, run_file
 
 
 class Strict(Sums):
@@ -26,6 +25,13 @@ class Strict(Sums):
         exact = super().score(instance, text)["exact"]
         even = len(text) % 2 == 0
         return {"exact": Score(False, False, "two digits") if even else exact}
+
+
+class Terse(Sums):
+    """A checker that does not quote answers."""
+
+    def score(self, instance: Instance[int], text: str) -> Mapping[str, Score]:
+        return {"exact": Score(False, False, "wrong")}
 
 
 def attempt(number: int, text: str | None, passed: bool | None = None, **given: Any) -> Attempt:
@@ -61,11 +67,13 @@ def written(path: Path, *attempts: Attempt) -> Path:
 
 
 def scored(task: Sums, path: Path) -> tuple[list[Rescored], VerdictChanges, list[Any]]:
-    changes, lines, changed = VerdictChanges(), [], []
-    for before, after, verdicts in rescored(task, AttemptIndex(path), partial(assess, task)):
-        lines.append(after)
-        if change := changes.record(before, after, verdicts):
-            changed.append(change)
+    lines, changes, changed = list[Rescored](), VerdictChanges(), list[Any]()
+    rescorer = Rescorer(task, run_file(), Settings(data_dir=path.parent), path, ())
+    for batch in batches(task, AttemptIndex(path)):
+        found = rescorer.score(batch)
+        lines += [msgspec.json.decode(one, type=Rescored) for one in found.lines.splitlines()]
+        changes.add(found.changes)
+        changed += found.changed
     return lines, changes, changed
 
 
@@ -152,17 +160,14 @@ def test_the_last_line_of_a_key_counts_and_a_torn_one_does_not(tmp_path: Path) -
         file.write(b'{"v":1,"instance":"sum/3"')
     recorded = AttemptIndex(path)
     assert (len(recorded), recorded.size) == (2, whole)
-    found = [
-        (one.instance, before.text)
-        for before, one, _ in rescored(Sums(), recorded, partial(assess, Sums()))
-    ]
-    assert found == [("sum/1", "2"), ("sum/2", "4")]
+    found, _, _ = scored(Sums(), path)
+    assert [(one.instance, one.passed) for one in found] == [("sum/1", True), ("sum/2", True)]
 
 
 def test_a_run_without_attempts(tmp_path: Path) -> None:
     recorded = AttemptIndex(tmp_path / "attempts.jsonl")
     assert len(recorded) == 0
-    assert not list(rescored(Sums(), recorded, partial(assess, Sums())))
+    assert not list(batches(Sums(), recorded))
 
 
 def test_half_a_character_is_replaced() -> None:
@@ -177,12 +182,13 @@ def test_texts_are_never_held(tmp_path: Path) -> None:
     )
     tracemalloc.start()
     try:
-        changes = VerdictChanges()
-        for found in rescored(Sums(), AttemptIndex(path), partial(assess, Sums())):
-            changes.record(*found)
+        n = 0
+        rescorer = Rescorer(Terse(), run_file(), Settings(data_dir=tmp_path), path, ())
+        for batch in batches(Terse(), AttemptIndex(path)):
+            n += rescorer.score(batch).changes.same
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert changes.same == 500
+    assert n == 500
     assert path.stat().st_size > 20e6
     assert peak < 2e6
