@@ -137,6 +137,8 @@ class CachedCalls:
         replies = self.claim.replies
         saving: asyncio.Future[None] | None = None
         try:
+            if (shared := replies.shared) and (found := await shared.fetch(key)) is not None:
+                return self._cached(key, found)
             started = time.time()
             while True:
                 try:

@@ -18,7 +18,7 @@ import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec.structs import replace
 
@@ -141,6 +141,19 @@ def open_claims(folder: Path) -> Claims:
         return claims
 
 
+class Shared(Protocol):
+    """What a cache offers in addition if other machines share its replies and claims."""
+
+    async def fetch(self, key: str) -> Reply | None:
+        """Return the reply that another machine has saved, or None."""
+
+    async def claim_shared(self, key: str) -> bool:
+        """Claim a call over all machines, or save its reply in this machine's cache.
+
+        Return False if another machine has claimed the call.
+        """
+
+
 class PaidElsewhere(NotSent):
     """Another process has paid for this call, or is paying for it (``reply`` is then None)."""
 
@@ -198,6 +211,10 @@ class ClaimedCalls:
         if not self.replies.claim(key):
             raise PaidElsewhere
         self._held.add(key)
+        shared = self.replies.shared
+        if shared is not None and not await shared.claim_shared(key):
+            self.release(key)
+            raise PaidElsewhere
         # Another process may have paid since the first look-up.
         if (reply := await self.replies.find(key, self.sleep)) is not None:
             raise PaidElsewhere(reply)
@@ -215,11 +232,24 @@ class ClaimedCalls:
             self._held.remove(key)
             self.replies.release(key)
 
+    async def _claim(self, key: str) -> bool:
+        if not self.replies.claim(key):
+            return False
+        try:
+            shared = self.replies.shared
+            claimed = shared is None or await shared.claim_shared(key)
+        except BaseException:
+            self.replies.release(key)
+            raise
+        if not claimed:
+            self.replies.release(key)
+        return claimed
+
     async def wait(self, key: str) -> Reply | None:
         """Wait until no other process is paying for a call. Return the saved reply, or None."""
         waited, pause = 0.0, FIRST_PAUSE_S
         try:
-            while not self.replies.claim(key):
+            while not await self._claim(key):
                 await self.sleep(pause)
                 waited += pause
                 pause = min(1.5 * pause, LONGEST_PAUSE_S)

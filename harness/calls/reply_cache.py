@@ -25,7 +25,7 @@ from filelock import FileLock
 
 from harness.calls import database
 from harness.calls.background import BackgroundQueue
-from harness.calls.claims import open_claims
+from harness.calls.claims import Shared, open_claims
 from harness.calls.database import LOCKED_S, PaymentRow, ReplyRow, Restore, is_busy, is_damage
 from harness.errors import StoreFailed
 from harness.records import Call, Reply, encodable
@@ -72,6 +72,8 @@ class ReplyCache:
         StoreFailed: If the file cannot be opened or recovered, or is no cache that this version
             can read.
     """
+
+    shared: Shared | None = None  # set if other machines share the replies and claims
 
     def __init__(
         self,

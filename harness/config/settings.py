@@ -45,6 +45,7 @@ class Settings(BaseSettings):
     cache_dir: Path = Field(default_factory=lambda: user_cache_path("harness"))
     data_dir: Path = Field(default_factory=lambda: user_data_path("harness"))
     cache_url: SecretStr | None = None  # the PostgreSQL database of a team's cache
+    cache_key: SecretStr | None = None  # encrypts the replies in that database
     prices: Path | None = None  # the user's price file
     fetch: bool = True  # published data sets are downloaded when a run first needs them
     observers: str = ""  # names of observers, separated by commas

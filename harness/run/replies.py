@@ -25,11 +25,20 @@ def replies_path(settings: Settings) -> Path:
 
 
 def open_cache(settings: Settings, notice: Report = lambda _: None) -> ReplyCache:
-    """Open the reply cache. ``notice`` receives its warnings for the user."""
+    """Open the reply cache, with the team's database if the settings name one.
+
+    ``notice`` receives its warnings for the user.
+    """
     with contextlib.suppress(OSError):  # opening the cache reports why
         make_folder(settings.cache_dir)
     restore = partial(recorded_replies, settings.runs_dir)
-    return ReplyCache(replies_path(settings), notice=notice, restore=restore)
+    path, url, key = replies_path(settings), settings.cache_url, settings.cache_key
+    if url is None:
+        return ReplyCache(path, notice=notice, restore=restore)
+    from harness.calls.team.reply_cache import TeamReplyCache  # needs the extra
+
+    secret = key.get_secret_value() if key else None
+    return TeamReplyCache(path, url.get_secret_value(), secret, notice=notice, restore=restore)
 
 
 def recorded_replies(runs_dir: Path) -> Iterator[tuple[bytes, bytes, str, str, float]]:

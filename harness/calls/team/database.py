@@ -74,7 +74,8 @@ MIGRATIONS = (
         expires timestamptz NOT NULL, PRIMARY KEY (team, owner)
     );
     CREATE TABLE harness.claims (
-        team name NOT NULL DEFAULT current_user, key bytea, owner uuid, PRIMARY KEY (team, key)
+        team name NOT NULL DEFAULT current_user, key bytea, owner uuid, machine uuid NOT NULL,
+        expires timestamptz NOT NULL, PRIMARY KEY (team, key)
     );
     """
     + own_rows("teams", "SELECT, INSERT")
