@@ -205,7 +205,7 @@ class Kind:
             return {"package": "", "version": "", "sha256": _hashes[self.name, name]}
         elif name.endswith(FILE):
             package, release = name, ""
-            files = [*_from_file(self.name, name).changed_ns]
+            files = self.files(name)
         elif name in self._builtins():
             package, release = "harness", harness.__version__
             files = [Path(inspect.getfile(plugin))]
@@ -216,6 +216,14 @@ class Kind:
         hashes = [hashlib.sha256(file.read_bytes()).digest() for file in files]
         digest = hashlib.sha256(b"".join(hashes)).hexdigest() if files else ""
         return {"package": package, "version": release, "sha256": digest}
+
+    def files(self, name: str) -> list[Path]:
+        """Return the file of a plug-in that is named by its path, and its imports from that folder.
+
+        The result is empty for any other plug-in.
+        """
+        registered = (self.name, name) in _registered or not name.endswith(FILE)
+        return [] if registered else [*_from_file(self.name, name).changed_ns]
 
     def own_sha256(self, name: str) -> str:
         """Return a hash of a plug-in that is registered or in a Python file ("" for any other).

@@ -1,19 +1,16 @@
 """Code that the vLLM backends share.
 
-It describes the model to load, checks the engine's arguments, and handles prompts that crash an
-engine. Arguments that may change answers are part of the cache key. Arguments that only affect
-speed are not.
+It describes the model to load, and checks the engine's arguments. Arguments that may change
+answers are part of the cache key. Arguments that only affect speed are not.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import hashlib
 import json
 import math
 import re
-from collections.abc import AsyncIterator, Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -21,9 +18,8 @@ from typing import Any, Literal
 import msgspec
 
 from harness.backends._model_files import Hashes, files_identity, model_identity, place
-from harness.errors import ConfigError, RequestRejected
+from harness.errors import ConfigError
 from harness.ports import CONSTRAINTS, LOGPROBS, OWN_DRAWS, PARAMETERS, PROMPT_LOGPROBS
-from harness.records import Request
 
 
 class _Arguments(msgspec.Struct, frozen=True):
@@ -151,72 +147,3 @@ def _exists(name: str) -> bool:
         return Path(name).exists()
     except (OSError, ValueError):
         return False
-
-
-DEATHS = 2  # number of crashes with a prompt in flight after which it is sent alone
-
-
-class DeadlyPrompts:
-    """A record of the prompts that were in flight when a model's engine died.
-
-    Some prompts crash an engine every time. After a prompt has been in flight in two crashes, its
-    requests are sent alone. If the engine dies again, the prompt is abandoned with all its samples.
-    A prompt that is answered is no longer tracked.
-    """
-
-    def __init__(self) -> None:
-        self._deaths: dict[Hashable, set[Hashable]] = {}
-        self._given_up: set[Hashable] = set()
-        self._changed = asyncio.Condition()
-        self._in_flight = 0
-        self._alone = False
-
-    @contextlib.asynccontextmanager
-    async def turn(self, request: Request) -> AsyncIterator[bool]:
-        """Wait until a request may be sent. Yield whether it is sent alone.
-
-        A request that is sent alone is the only one in flight.
-
-        Raises:
-            RequestRejected: If the request's prompt has been abandoned.
-        """
-        name = _name(request) if self._deaths else None  # naming takes time
-        if name in self._given_up:
-            raise self._refusal(name)
-        alone = len(self._deaths.get(name, ())) >= DEATHS
-        async with self._changed:
-            await self._changed.wait_for(lambda: not (self._alone or (alone and self._in_flight)))
-            self._in_flight, self._alone = self._in_flight + 1, alone
-        try:
-            yield alone
-        finally:
-            self._in_flight, self._alone = self._in_flight - 1, False
-            async with self._changed:
-                self._changed.notify_all()
-
-    def died(self, request: Request, life: Hashable, *, alone: bool) -> None:
-        """Record that an engine died while a request was in flight.
-
-        ``life`` identifies the engine, so that each crash counts once.
-
-        Raises:
-            RequestRejected: If the request was sent alone. Its prompt is then abandoned.
-        """
-        name = _name(request)
-        self._deaths.setdefault(name, set()).add(life)
-        if alone:
-            self._given_up.add(name)
-            raise self._refusal(name)
-
-    def answered(self, request: Request) -> None:
-        if self._deaths:
-            self._deaths.pop(_name(request), None)
-
-    def _refusal(self, name: Hashable) -> RequestRejected:
-        times = f"{len(self._deaths[name])} times on this prompt"
-        return RequestRejected(f"vLLM has died {times}, the last time with nothing else in flight.")
-
-
-def _name(request: Request) -> Hashable:
-    """Return the key by which a prompt is tracked. It is the same for all samples of the prompt."""
-    return request.model, request.messages, repr(request.decoding)

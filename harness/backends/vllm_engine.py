@@ -20,9 +20,10 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from harness.backends._deadly_prompts import DeadlyPrompts, Turns
 from harness.backends._model_files import Hashes
 from harness.backends._processes import OwnedServers, errors_in, tail
-from harness.backends._vllm import DeadlyPrompts, Protocol, VLLMModel, depth, features
+from harness.backends._vllm import Protocol, VLLMModel, depth, features
 from harness.backends._vllm_in_process import InProcessEngine
 from harness.errors import FatalCallError, HarnessError, TransientError
 from harness.records import Reply, Request
@@ -148,6 +149,7 @@ class VLLMEngineBackend:
         self._lease = servers.lease(f"engine {self._model!r}")
         self._thread: EngineThread | None = None
         self._prompts = DeadlyPrompts()
+        self._turns = Turns(self._prompts)
         self._loads = 0  # since the last answer, including the load of the engine that gave it
 
     def fingerprint(self) -> Mapping[str, str]:
@@ -199,7 +201,7 @@ class VLLMEngineBackend:
             TransientError: If the engine has died or is being reloaded.
             RequestRejected: If vLLM rejects the request, or the prompt has crashed it repeatedly.
         """
-        async with self._prompts.turn(request) as alone:
+        async with self._turns.turn(request) as alone:
             if (thread := self._thread) is None or thread.ended():
                 raise TransientError("The vLLM engine is being reloaded.", kind="unreachable")
             try:

@@ -22,9 +22,10 @@ from urllib.parse import urlsplit
 from pydantic import Field
 
 from harness.backends import _processes
+from harness.backends._deadly_prompts import DeadlyPrompts, Turns
 from harness.backends._http import REPLY_MB, past_proxies
 from harness.backends._model_files import Hashes
-from harness.backends._vllm import DeadlyPrompts, Protocol, VLLMModel, depth, features, flags
+from harness.backends._vllm import Protocol, VLLMModel, depth, features, flags
 from harness.backends.openai import OpenAIBackend
 from harness.backends.openai_completions import OpenAICompletionsBackend
 from harness.errors import ConfigError, FatalCallError, TransientError
@@ -134,6 +135,7 @@ class VLLMServerBackend:
         self._looking: asyncio.Task[bool] | None = None
         self._patience_s = PATIENCE_S
         self._prompts = DeadlyPrompts()
+        self._turns = Turns(self._prompts)
         self._starts = 0  # since the last answer, including the start of the server that gave it
 
     def fingerprint(self) -> Mapping[str, str]:
@@ -230,7 +232,7 @@ class VLLMServerBackend:
         """
         if self._lease is None:
             return await self._clients[0].generate(request)
-        async with self._prompts.turn(request) as alone:
+        async with self._turns.turn(request) as alone:
             server = self._server
             if server is None or not self.ready:
                 raise TransientError("The vLLM server is being restarted.", kind="unreachable")

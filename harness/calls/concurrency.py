@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from harness.calls.rate_limits import LOCKED_S, RateLimits, Reservation, Used
@@ -23,6 +24,7 @@ from harness.records import Reply, Request, Usage
 
 START = 16  # initial number of calls in flight
 UNREFUSED_S = 1.0  # seconds between increases of a fully used limit while no call is refused
+ROOM_S = 0.25  # seconds between checks whether there is room for waiting calls
 TOLERATED = 0.2
 """Maximum share (0 to 1) of pushed-back calls for which the limit is not lowered."""
 FEWEST = 10  # minimum number of ended calls after which the limit may be lowered
@@ -117,6 +119,7 @@ class ConcurrencyLimiter:
         most: Maximum number of calls in flight.
         rates: The model's rate limits, which other limiters may share.
         start: Initial limit on the calls in flight. It is higher for servers that queue requests.
+        room: Returns a further limit, which changes while machines join or fail.
         status: Receives messages about long waits.
     """
 
@@ -128,8 +131,10 @@ class ConcurrencyLimiter:
         most: int,
         rates: RateLimits,
         start: int = START,
+        room: Callable[[], int] | None = None,
         status: Report = lambda _: None,
     ) -> None:
+        self._room = room or (lambda: most)
         self._ask, self._stop, self._rates = ask, stop, rates
         self._status, self._most = status, most
         self._reported = False
@@ -163,6 +168,8 @@ class ConcurrencyLimiter:
         waiting, reason = len(self._waiting), ""
         if self._probing is not None:
             reason = "the provider, which is down"
+        elif waiting and self._room() <= self.in_flight < self.limit.now:
+            reason = "copies of the model"
         elif waiting and self.in_flight < self.limit.now:
             reason = self._rates.reason
         elif waiting and self.limit.now < self._most:
@@ -231,7 +238,9 @@ class ConcurrencyLimiter:
             self._timer.cancel()
             self._timer = None
         waiting = self._waiting
-        if waiting and self.in_flight < self.limit.now:
+        if waiting and self._room() <= self.in_flight < self.limit.now:
+            self._timer = asyncio.get_running_loop().call_later(ROOM_S, self.serve)
+        elif waiting and self.in_flight < self.limit.now:
             with self._rates.exclusive() as ours:
                 wait = self._let_in() if ours else LOCKED_S
             if wait > 0:
@@ -246,7 +255,7 @@ class ConcurrencyLimiter:
     def _let_in(self) -> float:
         """Admit calls, and return the seconds until the rate limits allow the next one, or 0."""
         waiting = self._waiting
-        while waiting and self.in_flight < self.limit.now:
+        while waiting and self.in_flight < min(self.limit.now, self._room()):
             ticket = waiting[0]
             if ticket.turn is not None and ticket.turn.done():  # cancelled
                 waiting.popleft()

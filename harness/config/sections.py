@@ -160,12 +160,28 @@ class TaskSection(PluginSection):
         return TaskSection(**{**options, **own, **fields})
 
 
+class PlacementSection(Section):
+    """Section ``model.placement``: copies of a model that work on the machines of a cluster."""
+
+    engine: Literal["ray"]  # who starts the copies: Ray (the extra ray)
+    replicas: Annotated[Count, Field(le=10_000)] = 1  # copies
+    gpus: float = Field(default=0, ge=0, allow_inf_nan=False)  # of each copy
+    cpus: float = Field(default=1, ge=0, allow_inf_nan=False)  # of each copy
+    memory_gb: float | None = Field(default=None, gt=0, allow_inf_nan=False)  # of each copy
+    resources: dict[str, float] = Field(default_factory=dict)  # custom ones, of each copy
+    bundles: Annotated[Count, Field(le=10_000)] = 1  # times gpus and cpus, over several machines
+    address: str | None = None  # of the cluster; None: RAY_ADDRESS, else this machine
+    env: tuple[str, ...] = ()  # environment variables that the copies get
+    hang_s: float = Field(default=300, gt=0)  # silence after which a copy is replaced
+
+
 class ModelSection(PluginSection):
     """Section ``model``: a backend, its options, the model's name and price."""
 
     backend: str  # a built-in backend or a plug-in
     name: str = ""  # the model, as the provider names it
     price: Price | None = None  # US dollars per million tokens; None: as listed
+    placement: PlacementSection | None = None  # copies on a cluster; None: in this process
 
 
 class RoundsSection(Section):

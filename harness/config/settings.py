@@ -8,8 +8,9 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 import sys
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,19 @@ class Settings(BaseSettings):
         except RuntimeError:  # no such user: treat "~name" as a folder's name
             return path
 
+    def vllm_words(self) -> list[str]:
+        """Return the words of ``vllm_command``.
+
+        Raises:
+            ConfigError: If it cannot be parsed.
+        """
+        try:
+            return shlex.split(self.vllm_command)
+        except ValueError as error:
+            raise ConfigError(
+                f"HARNESS_VLLM_COMMAND cannot be parsed: {error}.", "Quote it as in a shell."
+            ) from None
+
 
 def visible_gpus() -> tuple[str, ...] | None:
     """Return the GPU ids in ``CUDA_VISIBLE_DEVICES``: () if it hides all, None if it is not set."""
@@ -106,6 +120,11 @@ def handed_down(**variables: str) -> Iterator[None]:
         os.environ.update(before)
 
 
+def set_variables(variables: Mapping[str, str]) -> None:
+    """Set environment variables of this process and of those that it starts."""
+    os.environ.update(variables)
+
+
 class _DotEnv(BaseSettings):
     model_config = SettingsConfigDict(env_file=".env", extra="allow", case_sensitive=True)
 
@@ -135,6 +154,19 @@ def configured_secrets(named: Collection[str] = ()) -> Mapping[str, str]:
         if name in named or SECRET_NAME.fullmatch(name)
     }
     return {name: value for name, value in found.items() if len(value) >= SECRET_LENGTH}
+
+
+def variables(names: Iterable[str]) -> dict[str, str]:
+    """Return the values of variables of the environment or ``.env``, by name.
+
+    Raises:
+        ConfigError: If one of them is not set.
+    """
+    found = _variables()
+    if missing := sorted({*names} - found.keys()):
+        problem = f"The environment variables {', '.join(missing)} are not set."
+        raise ConfigError(problem, "Set them, or remove them from placement.env.")
+    return {name: found[name] for name in names}
 
 
 def secret(variable: str) -> str:

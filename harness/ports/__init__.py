@@ -144,6 +144,15 @@ class PreferredConcurrency(Protocol):
 
 
 @runtime_checkable
+class Elastic(Protocol):
+    """A backend that works on several machines, which may join or fail during a run."""
+
+    @property
+    def capacity(self) -> int:
+        """The number of calls that can be in flight now. Further calls wait until it rises."""
+
+
+@runtime_checkable
 class CachesPrompts(Protocol):
     """A backend that can make use of its provider's prompt cache."""
 
@@ -426,7 +435,7 @@ CAPABILITIES: Mapping[str, tuple[Any, ...]] = {
     ),
     "backends": (
         *(Backend, Startable, PreferredConcurrency, CachesPrompts, Resumable, KeyedByRequest),
-        *(Fingerprinted, Batched),
+        *(Fingerprinted, Batched, Elastic),
     ),
     "judges": (Judge, Conversing, HasWarnings, Advising, ByCriteria, Simulatable, Fingerprinted),
     "checkers": (Checker,),

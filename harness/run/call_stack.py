@@ -26,7 +26,7 @@ from harness.calls.time_limit import Timed
 from harness.config.prices import FREE
 from harness.config.sections import BatchSection
 from harness.errors import keys_of
-from harness.ports import Batched, CachesPrompts, PreferredConcurrency, Startable
+from harness.ports import Batched, CachesPrompts, Elastic, PreferredConcurrency, Startable
 from harness.records import Reply, Request
 from harness.run.models import Model
 
@@ -84,6 +84,7 @@ def call_stack(model: Model, session: Session) -> Calls:
         rates=model.rates,
         # Our own server queues what it cannot process yet, and refuses no call.
         start=backend.preferred_concurrency if isinstance(backend, PreferredConcurrency) else START,
+        room=(lambda: backend.capacity) if isinstance(backend, Elastic) else None,
         status=session.notices.status(f"{source}, limits"),
     )
     session.limiters.append(limiter)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -55,13 +54,7 @@ class Resources:
         self.settings = settings
         self.secret = secret
         self.prices = load_prices(settings.prices)
-        try:
-            command = shlex.split(settings.vllm_command)
-        except ValueError as error:
-            raise ConfigError(
-                f"HARNESS_VLLM_COMMAND cannot be parsed: {error}.", "Quote it as in a shell."
-            ) from None
-        self.servers = OwnedServers(command)
+        self.servers = OwnedServers(settings.vllm_words())
         self._rate_limits: dict[tuple[str, ...], RateLimits] = {}
 
     def rate_limits(self, backend: str, endpoint: str, model: str, shard: str = "") -> RateLimits:
@@ -198,24 +191,30 @@ class ModelBuilder:
         wrong_answer = self.task.wrong_answer if isinstance(self.task, Fallible) else None
         reference = self.task.reference if self.task else None
         with keys_of(where):
-            backend: Backend = kind("backends").build(
-                section.backend,
-                {**section.options, **own},
-                secret=resources.secret,
-                read=lambda name: read_jsonl(data.file(name)),
-                gold=answers_by_id(self.task, self.instances, reference),
-                wrong=answers_by_id(self.task, self.instances, wrong_answer),
-                reply=reply,
-                concurrency=limits.concurrency,
-                timeout_s=limits.timeout_s,
-                reply_mb=limits.reply_mb,
-                model=section.name,
-                on_allowances=observe,
-                prompt_cut=beginnings,
-                servers=resources.servers,
-                logs=self.logs / where.removesuffix(".model"),
-                hashes=Hashes(settings.cache_dir / "model_files.json"),
-            )
+            supplied: dict[str, Any] = {
+                "secret": resources.secret,
+                "read": lambda name: read_jsonl(data.file(name)),
+                "gold": answers_by_id(self.task, self.instances, reference),
+                "wrong": answers_by_id(self.task, self.instances, wrong_answer),
+                "reply": reply,
+                "concurrency": limits.concurrency,
+                "timeout_s": limits.timeout_s,
+                "reply_mb": limits.reply_mb,
+                "model": section.name,
+                "on_allowances": observe,
+                "prompt_cut": beginnings,
+                "servers": resources.servers,
+                "logs": self.logs / where.removesuffix(".model"),
+                "hashes": Hashes(settings.cache_dir / "model_files.json"),
+            }
+            options = {**section.options, **own}
+            backend: Backend
+            if section.placement is None:
+                backend = kind("backends").build(section.backend, options, **supplied)
+            else:
+                from harness.backends._placed import placed  # not imported for most runs
+
+                backend = placed(section.backend, options, section.placement, supplied)
         shard = str(self.shard or "")
         rates = resources.rate_limits(section.backend, backend.endpoint, section.name, shard)
         stated = "concurrency" in limits.model_fields_set

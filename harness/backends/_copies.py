@@ -1,0 +1,155 @@
+"""Starts, replaces and ends the copies of a model on a Ray cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import pickle
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+import harness
+from harness.backends._copy_actor import BackendActor, CopySpec
+from harness.config.sections import PlacementSection
+from harness.config.settings import handed_down
+from harness.errors import FatalCallError
+from harness.extras import import_extra
+
+END_S = 20.0  # seconds that the copies get to close their backends
+OPEN_CALLS = 100  # maximum concurrent calls of a copy's methods, over all of its clients
+REACH = (
+    "Check placement.address or RAY_ADDRESS, and that this machine has the cluster's versions of "
+    "Ray and Python (harness doctor --cluster)."
+)
+
+_lives = itertools.count()  # numbers of copies, unique within this process
+_connecting = threading.Lock()
+
+
+def connect(address: str | None) -> Any:
+    """Connect this process to a Ray cluster, and return the module ``ray``.
+
+    Without an address, Ray takes ``RAY_ADDRESS``, then a cluster that runs on this machine, and
+    otherwise starts one here, which ends with this process. A process has one cluster: if it is
+    already connected, nothing changes.
+
+    Raises:
+        ExtraMissing: If Ray is not installed.
+        FatalCallError: If the cluster cannot be reached.
+    """
+    # Ray would send usage statistics and, under `uv run`, upload the working folder with its .env.
+    quiet = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"}
+    with _connecting, handed_down(**quiet):
+        ray = import_extra("ray", "ray")
+        if ray.is_initialized():
+            return ray
+        try:
+            ray.init(
+                address,
+                namespace="harness",
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+            )
+        except Exception as error:  # whatever Ray raises for a cluster that it cannot reach
+            said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            raise FatalCallError(f"Ray cannot be reached ({said}).", REACH) from None
+    return ray
+
+
+@dataclass(eq=False, frozen=True)
+class Copy:
+    """A copy of a model: its actor, and what the actor's method `open` returns."""
+
+    life: int  # unique within this process
+    slot: int
+    actor: Any
+    opened: Any
+    group: Any = None  # its placement group, if it has several bundles
+
+
+class Copies:
+    """The copies of a model on a Ray cluster, one in each slot. May be used from any thread.
+
+    They are kept between the runs of a process that use the same model with the same placement.
+
+    Args:
+        spec: What a copy is made from. It is sent in a message to each copy, so that its secrets
+            reach neither Ray's tables, nor its logs, nor its dashboard.
+        placement: The section ``placement`` of the model.
+    """
+
+    def __init__(self, spec: CopySpec, placement: PlacementSection) -> None:
+        self.ray = connect(placement.address)
+        self._spec, self._placement = pickle.dumps(spec), placement
+        self._lock = threading.Lock()
+        self._over = False
+        self._copies = [self._start(slot) for slot in range(placement.replicas)]
+
+    def current(self, slot: int) -> Copy:
+        """Return the copy in a slot, which may still be starting."""
+        return self._copies[slot]
+
+    def replace(self, copy: Copy) -> None:
+        """Kill a copy and start another in its slot, unless that has been done already."""
+        with self._lock:
+            if self._copies[copy.slot] is copy and not self._over:
+                self.kill(copy)
+                self._copies[copy.slot] = self._start(copy.slot)
+
+    def node_lives(self, node: str) -> bool:
+        """Return whether the machine with this id of Ray's is part of the cluster."""
+        return any(one["NodeID"] == node and one["Alive"] for one in self.ray.nodes())
+
+    def ended(self) -> bool:
+        """Return whether this process has lost its connection to the cluster."""
+        return not self.ray.is_initialized()
+
+    def end(self) -> None:
+        """Close the copies' backends, and end the copies."""
+        with self._lock, contextlib.suppress(Exception):  # the cluster may be gone
+            self._over = True
+            started = self.ray.wait(
+                [one.opened for one in self._copies], num_returns=len(self._copies), timeout=0
+            )[0]
+            closing = [one.actor.aclose.remote() for one in self._copies if one.opened in started]
+            self.ray.wait(closing, num_returns=len(closing), timeout=END_S) if closing else None
+            for copy in self._copies:
+                self.kill(copy)
+
+    def _start(self, slot: int) -> Copy:
+        asked, group = self._placement, None
+        options: dict[str, Any] = {
+            "num_cpus": asked.cpus,
+            "num_gpus": asked.gpus,
+            "resources": dict(asked.resources),
+            "max_restarts": 0,
+            "max_concurrency": OPEN_CALLS,
+            "scheduling_strategy": "SPREAD",
+        }
+        if asked.memory_gb is not None:
+            options["memory"] = int(asked.memory_gb * 1e9)
+        if asked.bundles > 1:
+            # The engine's own workers take the bundles' GPUs; the copy itself needs none.
+            bundle: dict[str, float] = {"CPU": asked.cpus, "GPU": asked.gpus, **asked.resources}
+            bundle = {name: amount for name, amount in bundle.items() if amount}
+            groups = import_extra("ray.util.placement_group", "ray")
+            strategies = import_extra("ray.util.scheduling_strategies", "ray")
+            group = groups.placement_group([bundle] * asked.bundles, strategy="PACK")
+            options["scheduling_strategy"] = strategies.PlacementGroupSchedulingStrategy(
+                group, placement_group_bundle_index=0, placement_group_capture_child_tasks=True
+            )
+            options |= {"num_gpus": 0, "num_cpus": 0, "resources": {}}
+        actor = self.ray.remote(BackendActor).options(**options).remote()
+        opened = actor.open.remote(harness.__version__, self._spec)
+        return Copy(next(_lives), slot, actor, opened, group)
+
+    def kill(self, copy: Copy) -> None:
+        """End a copy without closing its backend, and free what it occupies."""
+        with contextlib.suppress(Exception):  # it may be dead, or the cluster gone
+            self.ray.kill(copy.actor)
+            if copy.group is not None:
+                groups = import_extra("ray.util.placement_group", "ray")
+                groups.remove_placement_group(copy.group)

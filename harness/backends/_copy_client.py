@@ -1,0 +1,194 @@
+"""A client of one copy of a model: sends it requests in groups, and collects its replies."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import pickle
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from harness.backends._copies import Copy
+from harness.backends._copy_actor import Answered, Collected, CopyFacts, Submission
+from harness.errors import FatalCallError, HarnessError
+from harness.records import Reply, Request
+
+GROUP = 64
+"""Maximum number of requests in a message to a copy. Whatever waits is sent together."""
+PAUSE_S = 0.5  # between tries to reach a copy that may only be cut off
+
+LOGS = "Ray's logs on its machine say more (/tmp/ray/session_latest/logs)."
+
+_numbers = itertools.count()  # of calls, unique within this process
+
+
+class CopyLost(FatalCallError):
+    """A copy of a model has died or hangs."""
+
+
+class Lost(NamedTuple):
+    """What a call gets if its copy dies: the life that ended, or () if the call is not to blame."""
+
+    life: tuple[int, ...]
+
+
+class CopyClient:
+    """A client of a copy, for one event loop.
+
+    Args:
+        ray: The module, connected to the cluster.
+        copy: The copy.
+        name: The client's name in all copies.
+        hang_s: Seconds without a sign of life, or without an answer while other copies answer,
+            after which the copy is lost.
+        others: The clients of all copies.
+        changed: Called if the copy becomes ready, or is not ready any more.
+    """
+
+    def __init__(
+        self,
+        ray: Any,
+        copy: Copy,
+        name: str,
+        hang_s: float,
+        others: Sequence[CopyClient],
+        changed: Callable[[], None],
+    ) -> None:
+        self._ray, self._copy, self._name = ray, copy, name
+        self._hang_s, self._others, self._changed = hang_s, others, changed
+        self.facts: CopyFacts | None = None
+        self._calls: dict[int, asyncio.Future[Answered | Lost]] = {}
+        self._unsent: list[Submission] = []
+        self._wake = asyncio.Event()
+        self._progressed = time.monotonic()  # when it last answered, or was idle
+        self._lost = False
+        self.ready = False
+        self.reserved = False  # for a call that is sent alone
+        self.answered = 0.0  # when it last answered (monotonic seconds), or 0
+        self.idle = asyncio.Event()
+
+    @property
+    def open(self) -> bool:
+        """Whether the copy takes calls."""
+        return self.ready and not self.reserved
+
+    @property
+    def load(self) -> int:
+        """The number of calls in flight."""
+        return len(self._calls)
+
+    async def ask(self, request: Request, answers: Mapping[str, str | None]) -> Reply | Lost:
+        """Return the copy's reply, or `Lost` if the copy or its engine dies first.
+
+        Raises:
+            Exception: What the copy's backend has raised.
+        """
+        if self._lost:
+            return Lost(())
+        if not self._calls:
+            self._progressed = time.monotonic()
+            self.idle.clear()
+        number = next(_numbers)
+        future = self._calls[number] = asyncio.get_running_loop().create_future()
+        self._send(Submission(number, request, answers))
+        try:
+            answered: Answered | Lost = await future
+        except asyncio.CancelledError:
+            self._send(Submission(number))
+            raise
+        finally:
+            del self._calls[number]
+            if not self._calls:
+                self.idle.set()
+        if isinstance(answered, Lost):
+            return answered
+        if answered.start is not None:
+            return Lost((self._copy.life, answered.start))
+        if answered.error is not None:
+            raise answered.error
+        assert answered.reply is not None
+        return answered.reply
+
+    async def work(self) -> HarnessError:
+        """Wait until the copy has started, and serve its calls until it is lost. Return why."""
+        tasks: list[asyncio.Task[HarnessError]] = []
+        try:
+            found = pickle.loads(await self._copy.opened)  # noqa: S301 (from our own actor)
+            if isinstance(found, HarnessError):
+                return found
+            self.facts = found
+            self._set_ready(True)
+            tasks = [asyncio.create_task(one) for one in (self._sending(), self._receiving())]
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            return done.pop().result()
+        except self._ray.exceptions.RayError as error:
+            said = " ".join(str(error).split())[:300]
+            return CopyLost(f"A copy of the model has died: {said}", LOGS)
+        finally:
+            self._lost = True
+            self._set_ready(False)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    def dismiss(self, *, blamed: bool) -> None:
+        """Tell the calls in flight that the copy is lost, and whether one may be to blame."""
+        for future in self._calls.values():
+            if not future.done():
+                future.set_result(Lost((self._copy.life,) if blamed else ()))
+
+    def _set_ready(self, ready: bool) -> None:
+        if ready != self.ready:
+            self.ready = ready
+            self._changed()
+
+    def _send(self, submission: Submission) -> None:
+        self._unsent.append(submission)
+        self._wake.set()
+
+    async def _sending(self) -> HarnessError:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            while group := self._unsent[:GROUP]:
+                del self._unsent[:GROUP]
+                packed = pickle.dumps(group, protocol=5)
+                await self._reached(self._copy.actor.submit, packed)
+
+    async def _receiving(self) -> HarnessError:
+        for batch in itertools.count():
+            try:
+                async with asyncio.timeout(self._hang_s):
+                    packed = await self._reached(self._copy.actor.collect, batch)
+            except TimeoutError:
+                return CopyLost(f"A copy has not responded for {self._hang_s:g} s.", LOGS)
+            collected: Collected = pickle.loads(packed)  # noqa: S301 (from our own actor)
+            ready, failure, answers = collected
+            if failure is not None:
+                return failure
+            now = time.monotonic()
+            for one in answers:
+                future = self._calls.get(one.number)
+                if future is not None and not future.done():
+                    future.set_result(one)
+                    self._progressed = self.answered = now
+            self._set_ready(ready)
+            if self._hangs(now):
+                return CopyLost(
+                    f"A copy has answered nothing for {self._hang_s:g} s, unlike others.", LOGS
+                )
+        raise AssertionError
+
+    async def _reached(self, method: Any, argument: object) -> Any:
+        """Return what a method of the copy returns. Called again while it may only be cut off."""
+        while True:
+            try:
+                return await method.remote(self._name, argument)
+            except self._ray.exceptions.ActorUnavailableError:
+                await asyncio.sleep(PAUSE_S)
+
+    def _hangs(self, now: float) -> bool:
+        since = now - self._hang_s
+        others = (one.answered for one in self._others if one is not self)
+        return bool(self._calls) and self._progressed < since and max(others, default=0) > since

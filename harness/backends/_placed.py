@@ -1,0 +1,278 @@
+"""A backend whose copies work on the machines of a Ray cluster."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from harness.backends._copies import Copies
+from harness.backends._copy_actor import CopySpec
+from harness.backends._copy_client import CopyClient, CopyLost, Lost
+from harness.backends._deadly_prompts import DeadlyPrompts
+from harness.backends._processes import OwnedServers
+from harness.config.sections import PlacementSection
+from harness.config.settings import variables
+from harness.errors import ConfigError, FatalCallError, HarnessError
+from harness.extras import import_extra
+from harness.plugin_interface import parameters
+from harness.plugins import kind
+from harness.ports import Backend, Fingerprinted, KeyedByRequest, PreferredConcurrency
+from harness.records import Reply, Request
+
+PLAIN = ("model", "concurrency", "timeout_s", "reply_mb")
+"""What the harness supplies to the copies as it is."""
+ANSWERS = ("gold", "wrong", "reply")
+"""Functions that the harness supplies, whose results the copies get with each request."""
+RESTARTS = 3
+"""Maximum number of times in a row that a copy is replaced without having answered."""
+
+
+class PlacedBackend:
+    """A backend that passes requests on to copies of another one, which it starts on a cluster.
+
+    Requests go to the copy with the fewest calls in flight. If a copy dies, or hangs, its calls are
+    made again by the others, and it is replaced.
+
+    Args:
+        inner: The backend itself, which is never started here. It says what the copies can do.
+        spec: What a copy is made from.
+        placement: The section ``placement`` of the model.
+        answers: By name, functions of a request that give what the copies cannot know.
+        servers: Shares the copies with other runs of this process.
+    """
+
+    def __init__(
+        self,
+        inner: Backend,
+        spec: CopySpec,
+        placement: PlacementSection,
+        answers: Callable[[Request], Mapping[str, str | None]],
+        servers: OwnedServers,
+    ) -> None:
+        self.features, self.endpoint = inner.features, inner.endpoint
+        self.cacheable = inner.cacheable
+        self._inner, self._spec, self._placement, self._answers = inner, spec, placement, answers
+        self._seats: int = spec.given["concurrency"]  # calls in flight of each copy
+        if isinstance(inner, PreferredConcurrency):
+            self._seats = inner.preferred_concurrency
+        self.preferred_concurrency = self._seats * placement.replicas
+        self._servers = servers
+        name = (spec.backend, spec.options, spec.given.get("model"), placement.model_dump())
+        self._lease = servers.lease(f"copies {name!r}")
+        self._name = uuid4().hex  # as a client of the copies
+        self._copies: Copies | None = None
+        self._tending: list[asyncio.Task[None]] = []
+        self._clients: list[CopyClient] = []  # of the copies that have started
+        self._begun = False  # whether any copy has ever started
+        self._given_up: list[HarnessError] = []  # for each slot that stays empty, why
+        self._changed = asyncio.Event()
+        self._prompts = DeadlyPrompts("The model")
+        self._on_status: Callable[[str], None] = lambda _: None
+
+    def fingerprint(self) -> Mapping[str, str]:
+        """Return, by name, hashes of everything that results depend on besides the options."""
+        return self._inner.fingerprint() if isinstance(self._inner, Fingerprinted) else {}
+
+    def key_part(self, request: Request) -> str:
+        """Return what the backend adds to a request's cache key."""
+        return self._inner.key_part(request) if isinstance(self._inner, KeyedByRequest) else ""
+
+    @property
+    def capacity(self) -> int:
+        """The number of calls that can be in flight now: it changes with the number of copies."""
+        return self._seats * sum(one.open for one in self._clients)
+
+    @property
+    def ready(self) -> bool:
+        """Whether a copy can answer."""
+        return any(one.ready for one in self._clients)
+
+    async def start(self, on_status: Callable[[str], None]) -> None:
+        """Start the copies, and wait until one of them can answer. The others may follow later.
+
+        Raises:
+            FatalCallError: If the cluster cannot be reached, or no copy starts.
+        """
+        self._on_status = on_status
+        if self._copies is None or self._copies.ended():
+            await self._leave()
+
+            def launch() -> Copies:
+                return Copies(self._spec, self._placement)
+
+            renew = self._servers.renew
+            found = await asyncio.to_thread(renew, self._lease, self._copies, launch)
+            self._copies, slots = found, range(self._placement.replicas)
+            self._tending = [asyncio.create_task(self._tend(found, slot)) for slot in slots]
+        self._update()
+        while not self.ready:
+            self._raise_failure()
+            await self._changed.wait()
+
+    async def generate(self, request: Request) -> Reply:
+        """Return the reply of a copy. If the copy dies, another one is asked.
+
+        Raises:
+            RequestRejected: If the prompt has killed copies repeatedly.
+            CallError: If the call fails.
+        """
+        while True:
+            alone = self._prompts.suspects(request)
+            copy = self._least_loaded() or await self._next_free()
+            if alone:
+                await self._reserve(copy)
+            try:
+                answered = await copy.ask(request, self._answers(request))
+            finally:
+                if alone:
+                    self._release(copy)
+            if isinstance(answered, Lost):
+                if answered.life:
+                    self._prompts.died(request, answered.life, alone=alone)
+                continue
+            self._prompts.answered(request)
+            return answered
+
+    async def aclose(self) -> None:
+        """Leave the copies. They end when no other run of this process uses them."""
+        await self._leave()
+        await asyncio.to_thread(self._servers.give_up, self._lease)
+
+    async def _leave(self) -> None:
+        for task in self._tending:
+            task.cancel()
+        await asyncio.gather(*self._tending, return_exceptions=True)
+        self._tending, self._given_up = [], []
+
+    def _least_loaded(self) -> CopyClient | None:
+        best, fewest = None, 0
+        for copy in self._clients:
+            if copy.open and (best is None or copy.load < fewest):
+                best, fewest = copy, copy.load
+        return best
+
+    async def _next_free(self) -> CopyClient:
+        while (copy := self._least_loaded()) is None:
+            self._raise_failure()
+            await self._changed.wait()
+        return copy
+
+    async def _reserve(self, copy: CopyClient) -> None:
+        """Keep other calls from a copy, and wait until it has none or is lost."""
+        copy.reserved = True
+        try:
+            while copy.load and copy in self._clients:
+                await copy.idle.wait()
+        except asyncio.CancelledError:
+            self._release(copy)
+            raise
+
+    def _release(self, copy: CopyClient) -> None:
+        copy.reserved = False
+        self._update()
+
+    def _raise_failure(self) -> None:
+        if len(self._given_up) == self._placement.replicas:
+            last = self._given_up[-1]
+            raise FatalCallError(last.message, last.remedy)
+
+    def _update(self) -> None:
+        """Wake up the calls that wait for a copy, and say how many copies work, unless all do."""
+        self._changed.set()
+        self._changed = asyncio.Event()
+        working, wanted = sum(one.ready for one in self._clients), self._placement.replicas
+        self._begun = self._begun or working > 0
+        said = f"{working} of {wanted} copies work" if working < wanted else ""
+        if self._given_up:
+            said += f"; {len(self._given_up)} given up: {self._given_up[-1].message}"
+        self._on_status(said)
+
+    async def _tend(self, copies: Copies, slot: int) -> None:
+        """Keep the copy in a slot at work, and replace it when it is lost.
+
+        The slot is given up after `RESTARTS` copies in a row that have answered nothing, and at
+        once if its backend cannot start while no other copy ever has.
+        """
+        in_vain = 0
+        while True:
+            copy = copies.current(slot)
+            client = CopyClient(
+                copies.ray, copy, self._name, self._placement.hang_s, self._clients, self._update
+            )
+            self._clients.append(client)
+            gone = False  # with its machine: no call is to blame
+            try:
+                problem = await client.work()
+                if client.facts is not None:
+                    gone = not await asyncio.to_thread(copies.node_lives, client.facts.node)
+            finally:
+                self._clients.remove(client)
+                client.dismiss(blamed=not gone)
+            in_vain = 0 if client.answered or gone else in_vain + 1
+            hopeless = not self._begun and not isinstance(problem, CopyLost)
+            if in_vain > RESTARTS or hopeless:
+                self._given_up.append(problem)
+                await asyncio.to_thread(copies.kill, copy)
+                self._update()
+                return
+            await asyncio.to_thread(copies.replace, copy)
+            self._update()
+
+
+def placed(
+    name: str, options: Mapping[str, Any], placement: PlacementSection, supplied: Mapping[str, Any]
+) -> PlacedBackend:
+    """Build a backend that is placed on a cluster.
+
+    ``supplied`` has what the harness supplies to backends: see `harness.plugins`.
+
+    Raises:
+        ExtraMissing: If Ray is not installed.
+        ConfigError: If the backend's options are invalid, or if it computes nothing itself.
+        SecretMissing: If a key or a variable that the copies need is not set.
+    """
+    if importlib.util.find_spec("ray") is None:
+        import_extra("ray", "ray")
+    backends = kind("backends")
+    wanted = parameters(backends.load(name), given=True)
+    if {"read", "on_allowances"} & wanted.keys() or options.get("base_url"):
+        raise ConfigError(
+            f"model.placement is for models that compute; {name!r} asks a server or a recording.",
+            "Remove it: set model.base_url to the address of a server that is there already.",
+        )
+    secrets: dict[str, str] = {}
+
+    def secret(variable: str) -> str:
+        secrets[variable] = supplied["secret"](variable)
+        return secrets[variable]
+
+    inner: Backend = backends.build(name, options, **{**supplied, "secret": secret})
+    known = [one for one in ANSWERS if one in wanted and supplied[one] is not None]
+    plugin = b""
+    if name in backends.registered():  # in a program that the copies cannot import
+        options = dict(backends.options(name, options))
+        dumps = import_extra("ray.cloudpickle", "ray").dumps
+        plugin = dumps((backends.load(name), sorted(wanted)))
+    spec = CopySpec(
+        name,
+        options,
+        {one: supplied[one] for one in PLAIN} | {one: None for one in ANSWERS if one not in known},
+        known,
+        folder=str(Path.cwd()),
+        files={file.name: file.read_text("utf-8") for file in backends.files(name)},
+        plugin=plugin,
+        secrets=secrets,
+        variables=variables(placement.env),
+    )
+
+    def answers(request: Request) -> Mapping[str, str | None]:
+        origin = request.origin
+        said = [one.content for one in request.messages if one.role == "assistant"]
+        about = (origin.instance, said) if origin.turns else (origin.instance,)
+        return {one: supplied[one](*(about if one != "reply" else (request,))) for one in known}
+
+    return PlacedBackend(inner, spec, placement, answers, supplied["servers"])
