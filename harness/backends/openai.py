@@ -19,11 +19,12 @@ from msgspec import structs
 from harness.backends import _bodies
 from harness.backends._bodies import Count, Dialects
 from harness.backends._cloud import EntraClient
-from harness.backends._http import REPLY_MB, HttpClient
+from harness.backends._http import REPLY_MB, UNREADABLE, HttpClient
+from harness.backends._joint_prompts import shares
 from harness.backends._openai_batches import BatchRules, OpenAIBatching
 from harness.backends._responses import OnAllowances
 from harness.backends._sdk_client import SDKClient
-from harness.errors import ConfigError, nearest
+from harness.errors import CallError, ConfigError, FatalCallError, TransientError, nearest
 from harness.ports import (
     LOGLIKELIHOODS,
     LOGPROBS,
@@ -209,6 +210,36 @@ class ChatReplies:
         first, *more = (self._reply(choices, completion, request) for choices in each)
         first = structs.replace(first, usage=usage.record() if usage else None)
         return _bodies.with_others(first, more, request)
+
+    def replies(self, content: bytes, requests: Sequence[Request]) -> list[Reply | CallError]:
+        """Decode a response's body, a text completion of several prompts, and return their replies.
+
+        If a prompt has no answer, its reply is an error.
+
+        Raises:
+            FatalCallError: If the server did not answer each prompt once.
+        """
+        completion = _bodies.read(content, _decoder, _Completion)
+        choices = {
+            one.index if isinstance(one.index, int) else -1: one for one in completion.choices
+        }
+        if len(completion.choices) != len(requests) or choices.keys() != set(range(len(requests))):
+            raise FatalCallError(
+                f"The server was sent {len(requests)} prompts, and returned "
+                f"{len(completion.choices)} choices that are not one for each.",
+                "Remove model.prompts_per_request.",
+            )
+        usage = _bodies.counted(completion.usage, _Usage)
+        found: list[Reply | CallError] = []
+        for number, own in enumerate(shares(usage.record() if usage else None, requests)):
+            try:
+                reply = self._reply([choices[number]], completion, requests[number])
+                found.append(structs.replace(reply, usage=own))
+            except CallError as error:
+                found.append(error)
+            except UNREADABLE as error:  # the other answers are paid for
+                found.append(TransientError(f"An answer is malformed ({error}).", kind="malformed"))
+        return found
 
     def _reply(
         self, choices: Sequence[CompletionChoice], completion: _Completion, request: Request

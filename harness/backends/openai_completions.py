@@ -6,7 +6,7 @@ Conversations (rounds of feedback) are refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -15,9 +15,15 @@ from msgspec import structs
 
 from harness.backends import _loglikelihoods
 from harness.backends._bodies import Dialects, finish, split_think
-from harness.backends._http import UNREADABLE
+from harness.backends._http import REPLY_MB, UNREADABLE, encode
+from harness.backends._joint_prompts import JointPrompts
+from harness.backends._responses import OnAllowances
 from harness.backends.openai import CompletionChoice, OpenAIBackend, ProviderPreset
+from harness.errors import CallError, ConfigError
 from harness.records import Reply, Request
+
+SEVERAL = {"n", "best_of"}
+"""Request fields with which a prompt has several choices."""
 
 
 class _Tokenised(msgspec.Struct):
@@ -34,11 +40,44 @@ class OpenAICompletionsBackend(OpenAIBackend):
         prompt_caching: Whether to send one call ahead of the others that share its prompt's
             beginning.
         service_tier: The provider's service tier, such as ``flex`` or ``priority``.
+        prompts_per_request: Maximum number of prompts to send with one HTTP request.
     """
 
+    may_change = OpenAIBackend.may_change | {"prompts_per_request"}
     path = "/completions"
     conversation = False
     usual: ClassVar[Dialects] = {**OpenAIBackend.usual, "json_schema": "structured_outputs"}
+
+    def __init__(
+        self,
+        preset: str | None = None,
+        base_url: str | None = None,
+        api_key_env: str | None = None,
+        prompt_caching: bool = False,
+        service_tier: str | None = None,
+        prompts_per_request: int = 1,
+        *,
+        secret: Callable[[str], str],
+        concurrency: int,
+        timeout_s: float,
+        reply_mb: float = REPLY_MB,
+        model: str = "",
+        on_allowances: OnAllowances | None = None,
+    ) -> None:
+        super().__init__(
+            *(preset, base_url, api_key_env, prompt_caching, service_tier),
+            secret=secret,
+            concurrency=concurrency,
+            timeout_s=timeout_s,
+            reply_mb=reply_mb,
+            model=model,
+            on_allowances=on_allowances,
+        )
+        if prompts_per_request < 1:
+            raise ConfigError("model.prompts_per_request must be at least 1.")
+        alone = super().generate
+        several = prompts_per_request > 1
+        self._joint = JointPrompts(prompts_per_request, self._together, alone) if several else None
 
     def dialect(self, preset: ProviderPreset) -> ProviderPreset:
         """Return the preset changed for the Completions API, which rejects newer parameters.
@@ -54,8 +93,7 @@ class OpenAICompletionsBackend(OpenAIBackend):
             return {**self.parameters(request), **_loglikelihoods.body(request)}
         wanted = request.decoding.logprobs
         likeliest = {} if wanted is None else {"logprobs": wanted}
-        prompt = "\n\n".join(message.content for message in request.messages)
-        return {"prompt": prompt, **likeliest, **self.parameters(request)}
+        return {"prompt": _prompt(request), **likeliest, **self.parameters(request)}
 
     def answer(
         self, choices: Sequence[CompletionChoice], request: Request
@@ -80,6 +118,8 @@ class OpenAICompletionsBackend(OpenAIBackend):
         Raises:
             CallError: If the call fails.
         """
+        if self._joint is not None and _joins(request):
+            return await self._joint(encode(self._shared(request)), request)
         if not request.window:
             return await super().generate(request)
         [(prefix, text)] = request.continuations
@@ -90,6 +130,31 @@ class OpenAICompletionsBackend(OpenAIBackend):
         reply = self.decoded(await self.client.post(self.path, body, request.model), request)
         found = _loglikelihoods.total(reply.text, [count for _, count in windows])
         return structs.replace(reply, text=found)
+
+    def _shared(self, request: Request) -> dict[str, Any]:
+        """Return what prompts that are sent together must share: the body without the prompt.
+
+        The seed is left out if the temperature is 0: it changes nothing, but differs by prompt.
+        """
+        shared = self.parameters(request)
+        if request.decoding.temperature == 0 and self.preset.seed:
+            shared.pop(self.preset.seed, None)
+        return shared
+
+    async def _together(self, requests: Sequence[Request]) -> list[Reply | CallError]:
+        """Send several prompts with one request, and return the outcome of each.
+
+        Raises:
+            CallError: If the request fails, or is not answered as the API promises.
+        """
+        first = requests[0]
+        body = {"prompt": [_prompt(one) for one in requests], **self._shared(first)}
+        content = await self.client.post(self.path, body, first.model)
+        try:
+            replies = self.replies(content, requests)
+        except UNREADABLE as error:
+            raise self.client.malformed(content, error) from None
+        return [one if isinstance(one, CallError) else self.client.masked(one) for one in replies]
 
     async def _tokens(self, text: str, model: str) -> list[int]:
         """Return the ids of a text's tokens, as given by the endpoint of vLLM's tokenizer."""
@@ -106,6 +171,17 @@ class OpenAICompletionsBackend(OpenAIBackend):
             raise ValueError("a choice has no text")
         text, reasoning = split_think(choice.text)
         return text, finish(choice.finish_reason), reasoning
+
+
+def _prompt(request: Request) -> str:
+    return "\n\n".join(message.content for message in request.messages)
+
+
+def _joins(request: Request) -> bool:
+    """Return whether a request's prompt may be sent with others: it wants one text and no more."""
+    decoding = request.decoding
+    scored = request.loglikelihoods or decoding.logprobs or decoding.prompt_logprobs
+    return not (scored or request.others or decoding.extra.keys() & SEVERAL)
 
 
 plugin = OpenAICompletionsBackend

@@ -165,10 +165,17 @@ class Circuit:
     def _forget(self) -> None:
         self._failures = self._refusals = 0
         self._failing: Origin | None = None
+        self._counted_error: TransientError | None = None
         self._several = False
 
     def _opens(self, request: Request, error: TransientError) -> bool:
-        """Count a failed try, and return whether the circuit opens."""
+        """Count a failed try, and return whether the circuit opens.
+
+        Calls that were sent with one HTTP request fail with the same exception: one failure.
+        """
+        if error is self._counted_error:
+            return False
+        self._counted_error = error
         # If only one call fails, its own prompt may be the cause (it may crash the server): the
         # call is then abandoned like any other, and the run continues.
         self._several = self._several or self._failing not in (None, request.origin)

@@ -308,6 +308,9 @@ class Provider:
     ) -> list[ReplyChoice]:
         if request.echoed and fault not in _FAULTY_CHOICES:
             return [scored(request.model, text) for text in request.echoed]
+        if request.prompts:
+            each = map(request.alone, request.prompts)
+            return [choice for one in each for choice in self._choices(vendor, one, fault, key)]
         try:
             answers = [self._answerer(request, index) for index in range(request.n)]
         except wire.NoAnswer as missing:

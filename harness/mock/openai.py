@@ -209,7 +209,8 @@ class OpenAIChat(OpenAI):
 class OpenAICompletions(OpenAI):
     """The wire format of ``POST /v1/completions``.
 
-    A request has one prompt, or several that are only echoed with their log-probabilities.
+    A request has one prompt or several, which are answered one by one, or only echoed with their
+    log-probabilities.
     """
 
     path = "/v1/completions"
@@ -231,9 +232,13 @@ class OpenAICompletions(OpenAI):
         decode = self.vocabulary.decode
         prompts = tuple(one if isinstance(one, str) else decode(one) for one in given)
         echoes = request.echo and request.logprobs is not None and request.max_tokens == 1
-        if not echoes and (request.echo or len(prompts) > 1):
-            said = "The mock provider supports 'echo' and several prompts only with 'logprobs' and"
-            raise self.invalid(f"{said} 'max_tokens': 1.", "unsupported_parameter")
+        if not echoes and request.echo:
+            said = "The mock provider supports 'echo' only with 'logprobs' and 'max_tokens': 1."
+            raise self.invalid(said, "unsupported_parameter")
+        several = len(prompts) > 1 and not echoes
+        if several and request.logprobs is not None:
+            said = "The mock provider supports 'logprobs' only for one prompt."
+            raise self.invalid(said, "unsupported_parameter")
         return MockRequest(
             digest=digest,
             model=request.model,
@@ -243,6 +248,7 @@ class OpenAICompletions(OpenAI):
             stop=_stops(request.stop),
             logprobs=request.logprobs,
             echoed=prompts if echoes else (),
+            prompts=prompts if several else (),
         )
 
     def choice(self, request: MockRequest, choice: ReplyChoice) -> dict[str, Any]:

@@ -8,10 +8,12 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from hashlib import blake2b
 from typing import ClassVar, Literal, TypeVar, get_args
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 CHARACTERS_PER_TOKEN = 4  # a common rule of thumb for English; an exact count needs a tokeniser
 
@@ -58,6 +60,7 @@ class MockRequest(Struct, frozen=True):
     shows_reasoning: bool = True
     logprobs: int | None = None  # likeliest tokens to return per position; None: none at all
     echoed: tuple[str, ...] = ()  # texts to return with the log-probabilities of their tokens
+    prompts: tuple[str, ...] = ()  # if there are several: each gets answers of its own
     marked: str = ""  # the beginning of the prompt that the provider's cache is to keep
     cache_read: int = 0  # tokens of it that were read from the cache, or written to it
     cache_write: int = 0
@@ -67,6 +70,11 @@ class MockRequest(Struct, frozen=True):
     def prompt(self) -> str:
         """The last user message (empty if there is none)."""
         return next((turn.text for turn in reversed(self.turns) if turn.role == "user"), "")
+
+    def alone(self, prompt: str) -> MockRequest:
+        """Return the request with one of its prompts. Its digest depends on the prompt too."""
+        digest = blake2b(f"{self.digest}{prompt}".encode(), digest_size=8).hexdigest()
+        return replace(self, digest=digest, turns=(Turn("user", prompt),), prompts=())
 
     @property
     def prompt_tokens(self) -> int:

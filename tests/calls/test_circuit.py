@@ -338,3 +338,12 @@ async def test_a_call_that_is_given_up_does_not_end_the_others_start() -> None:
     backend.let.set()
     assert (await second).text == "yes"
     assert backend.starts == 1
+
+
+async def test_calls_that_fail_with_one_request_are_one_failure() -> None:
+    world = World()
+    await world.ask(REQUEST)
+    joint = TransientError("busy", kind="rate_limited")
+    world.backend.answer = lambda _: joint
+    assert await world.all(50) == [joint] * 50
+    assert not world.restored  # it did not open

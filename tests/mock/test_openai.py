@@ -312,6 +312,17 @@ async def test_a_continuation_is_short_unless_more_is_asked_for() -> None:
     assert stats.answered == 2
 
 
+async def test_several_prompts_are_answered_one_by_one() -> None:
+    with MockServer(answers={"One?": "1.", "Two?": ["2a.", "2b."]}) as server:
+        reply = await complete(server, ["One?", "Two?"], n=2)  # type: ignore[arg-type]
+    assert [choice.text for choice in reply.choices[:2]] == ["1.", "1."]
+    assert {choice.text for choice in reply.choices[2:]} == {"2a.", "2b."}
+    assert [choice.index for choice in reply.choices] == [0, 1, 2, 3]
+    with MockServer() as server:
+        reply = await complete(server, ["Hello.", "Good bye."])  # type: ignore[arg-type]
+    assert reply.choices[0].text != reply.choices[1].text
+
+
 @pytest.mark.parametrize("stop", [", two", [", two"], ["three", ", two", ""]])
 async def test_stop_strings_are_obeyed(stop: object) -> None:
     with MockServer(answers={"Count.": "One, two, three."}) as server:
@@ -326,7 +337,7 @@ async def test_stop_strings_are_obeyed(stop: object) -> None:
         ({"suffix": "."}, "'suffix'"),
         ({"logprobs": 6}, r"\$\.logprobs"),
         ({"max_tokens": 0}, "length 0"),
-        ({"prompt": ["a", "b"]}, "several prompts"),
+        ({"prompt": ["a", "b"], "logprobs": 1}, "one prompt"),
         ({"prompt": []}, r"\$\.prompt"),
     ],
 )
