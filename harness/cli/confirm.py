@@ -49,13 +49,21 @@ def confirm_cost(jobs: Sequence[Job], settings: Settings, yes: bool) -> None:
         calls = [found.model, *found.judges.values()]
         costs = [one.usd or EstimateRange() for one in calls]
         cost, cap = sum(costs, EstimateRange()), job.run.budget_usd or inf
-        total += EstimateRange(min(cost.low, cap), min(cost.high, cap))
+        total = EstimateRange(
+            _capped(total.low, cost.low, cap), _capped(total.high, cost.high, cap)
+        )
         parts = zip(_asked(job), costs, calls, strict=True)
-        most += min(cap, sum(_at_most(model, usd, one.calls.high) for model, usd, one in parts))
+        own = sum(_at_most(model, usd, one.calls.high) for model, usd, one in parts)
+        most = _capped(most, own, cap)
     if most:
         judged = ", judges included" * any(job.judges for job in jobs)
         say(f"Estimated cost{judged}: {cost_text(total)}")
         _ask(most, settings, yes)
+
+
+def _capped(before: float, more: float, cap: float) -> float:
+    """Add a run's cost to that of the runs before it, which share its budget (US dollars)."""
+    return max(before, min(before + more, cap))
 
 
 def confirm_judging(

@@ -53,6 +53,9 @@ def show_dry_runs(jobs: Sequence[Job], missing: Sequence[str], base: str) -> Non
                 [model for job in jobs for model in job.models],
             ),
         }
+        caps = [cap for job in jobs if (cap := job.run.budget_usd) is not None]
+        if len(caps) == len(jobs):
+            rows["budget"] = f"{usd(max(caps))} for all: they end before they cost more"
         output.print()
         show_facts(rows, "bold")
 
@@ -78,7 +81,10 @@ def _rows(job: Job, found: DryRun) -> dict[str, str]:
     if run.part is not None:
         rows["shard"] = f"{run.shard}: its part of the instances, of the budget and of rate limits"
     if run.budget_usd is not None:
-        rows["budget"] = f"{usd(run.budget_usd)}: the run ends before it costs more"
+        others = len(job.variant.runs) - 1
+        shared = f", shared with {others:,} other run{'s' * (others > 1)}" if others > 0 else ""
+        ends = ": the run ends before it costs more"
+        rows["budget"] = usd(run.budget_usd) + (shared or ends)
     if run.polish:
         calls = "one more call per prompt and feedback, not counted above"
         rows["polished by"] = f"{run.polish.name}: {calls}"

@@ -59,6 +59,15 @@ def test_a_budget_is_the_most_that_a_run_costs(server: MockServer, tmp_path: Pat
     assert "Estimated cost: $5.00\n" in ended.stderr
 
 
+def test_variants_share_the_budget_in_estimates(server: MockServer, tmp_path: Path) -> None:
+    words = [*command(server), "-o", "budget.usd=25", "-o", "variants={a: {}, b: {seed: 1}}"]
+    planned = harness(*words, "--dry-run", env=paying(tmp_path))
+    assert planned.stdout.count("$25.00, shared with 1 other run") == 2
+    assert "$25.00 for all: they end before they cost more" in planned.stdout
+    ended = harness(*words, env=paying(tmp_path))
+    assert "Estimated cost: $25.00\n" in ended.stderr
+
+
 def answered(answer: bytes, words: list[str], runs: Path) -> subprocess.CompletedProcess[str]:
     """Run a command on a terminal on which someone types an answer."""
     master, terminal = pty.openpty()
