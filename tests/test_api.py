@@ -75,6 +75,16 @@ def test_a_frame_has_the_fields_of_the_users_rows() -> None:
     assert list(run.to_frame()["field_level"]) == [1, 2]
 
 
+def test_a_frame_has_the_fields_of_rows_whose_check_is_a_function() -> None:
+    def is_short(answer: str) -> bool:
+        return len(answer) < 9
+
+    rows = [{"prompt": "Say a.", "target": "a", "level": 1}, {"prompt": "Say b.", "level": 2}]
+    task = {"rows": rows, "checks": [is_short]}
+    run = harness.run({"task": task, "model": "simulated/1"}, name="own", progress=False)
+    assert list(run.to_frame()["field_level"]) == [1, 2]
+
+
 def test_a_rate_of_one_is_shown_with_its_interval_and_no_error_of_zero() -> None:
     task = {"rows": [{"q": f"Say {n}.", "target": str(n)} for n in range(20)], "prompt": "{{ q }}"}
     file = {"task": {**task, "checks": "exact_match"}, "model": "simulated/1"}

@@ -111,6 +111,15 @@ def turn_rows(row: Row) -> list[Row]:
     return found
 
 
+def named_checkers(row: Row) -> Iterator[str]:
+    """Yield the keys and names in the ``checks`` of a row and of its turns, even if malformed."""
+    turns = row.get("turns")
+    for part in (row, *(turns if isinstance(turns, list) else ())):
+        checks = part.get("checks") if isinstance(part, Mapping) else None
+        for check in checks if isinstance(checks, list) else ():
+            yield from map(str, check if isinstance(check, Mapping) else [check])
+
+
 def target_forms(row: Row, fields: Iterable[str], extraction: Extraction | None) -> Iterator[str]:
     """Yield the forms in which an answer may give the targets in a row's fields.
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib.metadata import version
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -53,6 +53,7 @@ from harness.tasks.jsonl.items import (
     chained,
     first_of,
     groups_of,
+    named_checkers,
     schema_constraint,
     target_forms,
     turn_rows,
@@ -237,11 +238,11 @@ class RowsTask:
         }
 
     def _checkers(self) -> set[str]:
-        """Return the checkers of the run file and, if any are registered, also those of rows."""
+        """Return the checkers of the run file, and the registered ones that rows name."""
         found = {check.checker for check in self._shared}
-        if kind("checkers").registered():
-            items = (item for one in self.instances() for item in (one.data, *one.data.later))
-            found |= {rule.checker for item in items for rule in item.rules}
+        if registered := {*kind("checkers").registered()} - found:
+            rows = (row for _, row in self._source.rows())
+            found |= registered.intersection(chain.from_iterable(map(named_checkers, rows)))
         return found
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
