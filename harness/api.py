@@ -34,6 +34,7 @@ from harness.plugins import register
 from harness.results import ComparisonResult, EvaluationResult, RunResult
 from harness.run.job import execute, prepare_all
 from harness.run.models import Resources
+from harness.run.remote import set_copies_aside
 from harness.run.run_files import read_runs, registered, run_named, task_section
 from harness.run.suite import eval_command, evaluation, write_suite
 from harness.store.run_folder import RunFolder
@@ -161,6 +162,8 @@ async def _execute(
         chosen = {name: run for name, run in runs.items() if only in ("", name)}
         aside = set_aside(resources.settings.runs_dir, base, chosen, removed=not only)
         with aside if options.get("fresh") else nullcontext():
+            if options.get("fresh"):
+                set_copies_aside(resources.settings, base, chosen)
             fetch_published(chosen, base, resources)
             again = options.get("rescore", False)
             jobs = prepare_all(runs, base, resources, only=only, rescore=again)

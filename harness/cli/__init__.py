@@ -34,6 +34,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "show": "Show a run's metrics, its failures, or one instance in full.",
         "view": "Follow runs in progress in the browser, and read finished ones.",
         "report": "Write a report you can share: one HTML file that works offline.",
+        "sync": "Get runs from the team's object store, and copy runs to it.",
         "mv": "Rename a run.",
         "rm": "Delete runs, after confirmation.",
     },
@@ -80,7 +81,7 @@ and the functions ``evaluate`` (of ``eval``) and ``import_``.
 MODULES = {
     **dict.fromkeys(("configs", "ls", "tasks", "backends", "prices", "checkers"), "listings"),
     "judges": "listings",
-    **dict.fromkeys(("merge", "rm", "mv"), "manage"),
+    **dict.fromkeys(("merge", "rm", "mv", "sync"), "manage"),
     **dict.fromkeys(("export", "import"), "exchange"),
     **dict.fromkeys(("table", "matrix", "ablation"), "compare"),
     "validate": "judge",

@@ -9,13 +9,14 @@ import typer
 from harness.cli.console import Run, Runs, agreed, say, show
 from harness.cli.listings import run_metrics
 from harness.config.settings import Settings
-from harness.errors import UserError
+from harness.errors import DataMissing, UserError
 from harness.report.run_tables import run_document
 from harness.report.runs import runs_document
 from harness.run.merging import find_shards
 from harness.run.merging import merge as merge_shards
+from harness.run.remote import remote_runs
 from harness.run.run_files import run_named, runs_named
-from harness.store.run_folder import REPORT
+from harness.store.run_folder import REPORT, RunFolder
 from harness.store.runs import run_name, run_path
 
 
@@ -58,6 +59,29 @@ def rm(runs: Runs, yes: bool = False) -> None:
         folder.remove()
         say(f"Deleted {folder.path}")
     say("The cache keeps their paid replies: the same run file runs again without paying for them.")
+
+
+def sync(runs: Annotated[list[str] | None, typer.Argument(metavar="[RUN]...")] = None) -> None:
+    """Get runs from the object store that HARNESS_RUNS_URL names, and copy runs to it.
+
+    A run that has grown on both sides is kept under a dated name, and replaced by its copy.
+
+    Args:
+        runs: The runs' names (default: all runs on the object store).
+    """
+    settings = Settings()
+    remote = remote_runs(settings)
+    if remote is None:
+        raise UserError("HARNESS_RUNS_URL is not set.", "Set it to a URL such as s3://BUCKET/runs.")
+    for name in runs or remote.names():
+        folder = RunFolder(settings.runs_dir, name)
+        if said := remote.pull(folder):
+            say(said)
+        if not folder.exists():
+            raise DataMissing(f"There is no run {name!r} here or at {remote.url}.")
+        with folder.hold():
+            remote.push(folder)
+        say(f"{name} is the same here and at {remote.url}.")
 
 
 def mv(run: Run, new: Annotated[str, typer.Argument(metavar="NEW")]) -> None:

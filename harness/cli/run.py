@@ -27,6 +27,7 @@ from harness.records import OUTCOMES, Outcome
 from harness.report.text import usd
 from harness.run.job import Job, execute, prepare_all
 from harness.run.models import Resources
+from harness.run.remote import set_copies_aside
 from harness.run.run_files import read_runs
 from harness.store.run_folder import RunFolder
 from harness.store.runs import fresh_base, set_aside, shard_base
@@ -193,6 +194,8 @@ def _carry_out(
             show_dry_runs([*jobs.values()], missing, base)
             return
         with set_aside(root, base, runs) if how.fresh else nullcontext("") as kept:
+            if how.fresh:
+                set_copies_aside(settings, base, runs)
             fetch_published(runs, base, resources)
             jobs = prepared(base, rescore=how.rescore)
             _say_prompt_errors(jobs.values())

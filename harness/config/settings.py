@@ -45,6 +45,9 @@ class Settings(BaseSettings):
     runs_dir: Path = Path("runs")
     cache_dir: Path = Field(default_factory=lambda: user_cache_path("harness"))
     data_dir: Path = Field(default_factory=lambda: user_data_path("harness"))
+    runs_url: str = (
+        ""  # the object store to which runs are copied, so that others can continue them
+    )
     cache_url: SecretStr | None = None  # the PostgreSQL database of a team's cache
     cache_key: SecretStr | None = None  # encrypts the replies in that database
     prices: Path | None = None  # the user's price file

@@ -28,6 +28,7 @@ from harness.run.observing import Observation, build_observers
 from harness.run.plan import HeldInstances, OwedSample, RunPlan, Work, run_instances
 from harness.run.pool import rare_collections, work_off
 from harness.run.progress import Ending, Listener, Tally, Verdicts
+from harness.run.remote import remote_runs, uploaded
 from harness.run.resolving import build_task, resolved
 from harness.run.run_files import with_own_rows
 from harness.run.samples import Samples
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from harness.run.judging import Judging
     from harness.run.paraphrase import Paraphraser
     from harness.run.shots import Shots
+    from harness.store.remote import RemoteRuns  # needs the extra
 
 
 class FileVariant(NamedTuple):
@@ -74,6 +76,7 @@ class Job:
     variant: FileVariant = ONLY_VARIANT
     observers: Mapping[str, Observer] = field(default_factory=dict)  # by name
     rescore: bool = False  # if only the scoring has changed, score the run's answers again
+    remote: RemoteRuns | None = None  # where the run is copied to as it grows
     only: int | None = None  # the number of instances to work on, if the run has a larger limit
 
     @property
@@ -165,7 +168,9 @@ def prepare(
         RunConflict: If the run has attempts and cannot continue with this run file.
         ConfigError: If the run file is invalid, or not supported by its task or backend.
     """
-    folder = RunFolder(settings.runs_dir, name)
+    folder, remote = RunFolder(settings.runs_dir, name), remote_runs(settings)
+    if remote is not None:
+        remote.pull(folder)
     resources = resources or models.Resources(settings)
     run, only = resolved(run), None
     if folder.begun():
@@ -200,6 +205,7 @@ def prepare(
         variant=variant,
         observers=build_observers(settings),
         rescore=rescore,
+        remote=remote,
         only=only,
     )
     if run.budget.usd is not None:
@@ -256,14 +262,17 @@ async def execute(job: Job, listener: Listener | None = None) -> Result:
 
 async def _execute(job: Job, listener: Listener | None) -> Result:
     run, folder, runs = job.run, job.folder, job.settings.runs_dir
-    async with open_session(
-        job.models,
-        job.settings,
-        folder.run_id(),
-        folder=folder,
-        usd=run.budget_usd,
-        sharing=[RunFolder(runs, name) for name in job.variant.runs if name != folder.name],
-    ) as session:
+    async with (
+        open_session(
+            job.models,
+            job.settings,
+            folder.run_id(),
+            folder=folder,
+            usd=run.budget_usd,
+            sharing=[RunFolder(runs, name) for name in job.variant.runs if name != folder.name],
+        ) as session,
+        uploaded(job.remote, folder, session),
+    ):
         with rare_collections():
             rescored = None
             if changes := check_changes(job):  # again, now that the folder is locked

@@ -28,6 +28,7 @@ ATTEMPTS, JUDGEMENTS, JUDGES = "attempts.jsonl", "judgements.jsonl", "judges.jso
 SCORES = "scores.jsonl"  # written by `harness score`
 SPENDING, PRICES = "spending.json", "prices.json"
 REPORT, ROWS = "report.html", "rows.jsonl"
+COPIES = ".remote.json"  # which files an object store has (`harness.store.remote`)
 LABELS = "labels"  # subfolder for the human labels with which judges were validated
 REFERENCES = "gold"  # subfolder for references scored by judges (`harness.store.references`)
 
@@ -192,6 +193,7 @@ class RunFolder:
                 problem = f"Cannot rename {self.path}: {error.strerror}."
                 raise StoreFailed(problem, RUN_REMEDY) from None
         write_json(new.manifest, manifest)
+        (new.path / COPIES).unlink(missing_ok=True)
         if new.metrics.exists():
             write_json(new.metrics, read_json(new.metrics, dict[str, Any], "") | {"run": name})
         return new

@@ -1,0 +1,69 @@
+"""Runs on an object store: one process at a time works on a run, and uploads it as it grows."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Iterable
+from typing import TYPE_CHECKING
+
+from harness.config.settings import Settings
+from harness.errors import ConfigError, RunConflict
+from harness.records import content_hash
+from harness.run.session import Session
+from harness.store.run_folder import RunFolder
+from harness.store.runs import run_name
+
+if TYPE_CHECKING:
+    from harness.store.remote import RemoteRuns  # needs an extra
+
+
+def remote_runs(settings: Settings) -> RemoteRuns | None:
+    """Return the object store that the settings name, or None if they name none.
+
+    Raises:
+        ConfigError: If its URL is invalid, or if machines do not share a cache.
+    """
+    if not settings.runs_url:
+        return None
+    if settings.cache_url is None:
+        problem = "HARNESS_RUNS_URL is set, but no cache that machines share."
+        remedy = "Set HARNESS_CACHE_URL too: it keeps two machines from working on one run at once."
+        raise ConfigError(problem, f"{remedy} See docs/team.md.")
+    from harness.store.remote import RemoteRuns
+
+    return RemoteRuns(settings.runs_url)
+
+
+def set_copies_aside(settings: Settings, base: str, variants: Iterable[str]) -> None:
+    """Rename the copies of a run file's runs, if any, so that new runs can have their names."""
+    if (runs := remote_runs(settings)) is not None:
+        for variant in variants:
+            runs.set_aside(run_name(base, variant))
+
+
+@contextlib.asynccontextmanager
+async def uploaded(
+    runs: RemoteRuns | None, folder: RunFolder, session: Session
+) -> AsyncIterator[None]:
+    """Hold the lease of a run in an ``async with`` block, and upload the run as it grows.
+
+    Raises:
+        RunConflict: If another machine works on the run, or has worked on it since it was pulled.
+    """
+    if runs is None:
+        yield
+        return
+    from harness.store.remote import Uploads
+
+    replies, key = session.replies, content_hash(["run", runs.url, folder.name])
+    shared = None if replies is None else replies.shared
+    if shared is not None and not await shared.claim_shared(key):
+        problem = f"Another machine is working on the run {folder.name!r}."
+        raise RunConflict(problem, "Wait for it, or give this run another name.")
+    try:
+        runs.check(folder)
+        with Uploads(runs, folder, session.notices.status("object store")):
+            yield
+    finally:
+        if shared is not None:
+            await shared.release_shared(key)
