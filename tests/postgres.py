@@ -105,7 +105,7 @@ class Postgres:
         return f"postgresql://{team}:{PASSWORD}@127.0.0.1:{self.port}/{database}"
 
     def remove(self) -> None:
-        with contextlib.suppress(subprocess.CalledProcessError):  # it may be stopped
+        if (self.data / "postmaster.pid").exists():
             self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
 

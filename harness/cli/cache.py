@@ -30,7 +30,7 @@ from harness.config.settings import Settings
 from harness.errors import ConfigError, StoreFailed, UserError
 from harness.report.listings import CachedReplies, cache_table
 from harness.report.text import date_text, size_text
-from harness.run.replies import replies_path
+from harness.run.replies import replies_path, team_secrets
 
 cache = VerbGroup("cache")
 
@@ -45,7 +45,15 @@ _CONDITION = (
 
 @cache.verb("stats")
 def stats(form: JsonFormat = "table") -> None:
-    """Show the path and size of the cache, and its replies by backend and model."""
+    """Show the path and size of the cache, and its replies by backend and model.
+
+    If HARNESS_CACHE_URL is set, also show what the team's database holds.
+    """
+    settings = Settings()
+    shared = {} if settings.cache_url is None else _team(settings)
+    if shared and not replies_path(settings).exists():
+        show_listing("", shared, form) if form == "json" else show_facts(shared)
+        return
     with _opened("ro") as (path, file):
         kept = _kept(file, {"until": None, "backend": None, "model": None})
         runs, usd = 0, 0.0
@@ -59,6 +67,7 @@ def stats(form: JsonFormat = "table") -> None:
         facts["from"] = f"{date_text(oldest)} to {date_text(newest)}"
     if runs:
         facts["paid"] = f"${usd:,.2f} by {runs:,} {'runs' if runs > 1 else 'run'} with a budget"
+    facts |= shared
     if form == "json":
         show_listing("", facts | {"of": [one._asdict() for one in kept]}, form)
         return
@@ -66,6 +75,17 @@ def stats(form: JsonFormat = "table") -> None:
     if kept:
         output.print()
         show(cache_table(kept))
+
+
+def _team(settings: Settings) -> dict[str, str]:
+    from harness.calls.team.membership import team_facts  # needs the extra
+
+    found = team_facts(*team_secrets(settings))
+    return {
+        "team": f"{found.team} in {found.database}",
+        "its replies": f"{found.replies:,}",
+        "its payments": f"${found.usd:,.2f} by runs with a budget: {found.runs:,}",
+    }
 
 
 @cache.verb("prune")
@@ -79,7 +99,8 @@ def prune(
 ) -> None:
     """Delete the paid replies that match every given filter, after confirmation.
 
-    A run that needs a deleted reply pays for it again.
+    A run that needs a deleted reply pays for it again, unless the team's database has it: nothing
+    is deleted there.
 
     Args:
         older_than: Only replies older than this age, such as 12h, 30d, 8w or 1y.

@@ -1,7 +1,8 @@
 """`harness doctor`: check the installation, keys, servers, data and folders.
 
-Nothing is written, except for an unnamed file that tests whether a folder is writable. Secrets are
-not shown: keys are listed by the names of their variables, and sent only to the preset's own host.
+Nothing is written, except for an unnamed file that tests whether a folder is writable, and the
+tables of a team's database. Secrets are not shown: keys are listed by the names of their variables,
+and sent only to the preset's own host.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from harness.extras import install_command
 from harness.report.listings import CheckupFinding as Finding
 from harness.report.listings import State, checkup
 from harness.report.text import size_text
+from harness.run.replies import team_secrets
 
 SECONDS = 1.0  # time limit for all endpoints together
 DRIVER_SECONDS = 5.0  # time limit for nvidia-smi
@@ -60,6 +62,8 @@ def doctor(no_network: bool = False, form: JsonFormat = "table") -> None:
         "Data": [_data(name, settings.data_dir) for name in CATALOGUE],
         "Keys": [*_keys(keys), *_clouds()],
     }
+    if not no_network and settings.cache_url is not None:
+        sections["Folders"].append(_team(settings))
     if not no_network:
         answers = ask_all(list(_endpoints(keys)))
         absent = ", ".join(f"{one.name} ({one.said})" for one in answers if one.remedy == START)
@@ -171,6 +175,18 @@ def _folder(name: str, path: Path, otherwise: State) -> Finding:
         slow = "safe mode: slower, because it is a network file system"
         facts.append(slow if kind in NETWORK_FILE_SYSTEMS else "fast mode (WAL)")
     return Finding("ok", name, f"{path}: {', '.join(filter(None, facts))}")
+
+
+def _team(settings: Settings) -> Finding:
+    """Return a finding on the team's database, which every run needs if it is set."""
+    try:
+        from harness.calls.team.membership import team_facts  # needs the extra
+
+        found = team_facts(*team_secrets(settings))
+    except HarnessError as error:
+        return Finding("broken", "team's cache", error.message, error.remedy)
+    said = f"{found.database} answers; {found.replies:,} replies of the team {found.team}"
+    return Finding("ok", "team's cache", said)
 
 
 def _data(name: str, root: Path) -> Finding:

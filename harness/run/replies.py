@@ -32,13 +32,19 @@ def open_cache(settings: Settings, notice: Report = lambda _: None) -> ReplyCach
     with contextlib.suppress(OSError):  # opening the cache reports why
         make_folder(settings.cache_dir)
     restore = partial(recorded_replies, settings.runs_dir)
-    path, url, key = replies_path(settings), settings.cache_url, settings.cache_key
-    if url is None:
+    path = replies_path(settings)
+    if settings.cache_url is None:
         return ReplyCache(path, notice=notice, restore=restore)
     from harness.calls.team.reply_cache import TeamReplyCache  # needs the extra
 
-    secret = key.get_secret_value() if key else None
-    return TeamReplyCache(path, url.get_secret_value(), secret, notice=notice, restore=restore)
+    return TeamReplyCache(path, *team_secrets(settings), notice=notice, restore=restore)
+
+
+def team_secrets(settings: Settings) -> tuple[str, str | None]:
+    """Return the URL of the team's database, which must be set, and the key of its replies."""
+    assert settings.cache_url is not None
+    key = settings.cache_key
+    return settings.cache_url.get_secret_value(), key.get_secret_value() if key else None
 
 
 def recorded_replies(runs_dir: Path) -> Iterator[tuple[bytes, bytes, str, str, float]]:

@@ -10,10 +10,6 @@ start of the server, since owners cannot renew leases while the server is down.
 
 from __future__ import annotations
 
-import base64
-import binascii
-import hmac
-import os
 import socket
 import threading
 import time
@@ -28,8 +24,8 @@ from uuid import UUID, uuid4
 from harness.calls.database import LOCKED_S, PaymentRow, ReplyRow
 from harness.calls.signals import Report
 from harness.calls.team.database import Cursor, TeamDatabase, TeamUnreachable
-from harness.errors import ConfigError, StoreFailed
-from harness.extras import import_extra
+from harness.calls.team.membership import Cipher, join
+from harness.errors import StoreFailed
 
 LEASE_S = 60.0
 """Seconds after which the calls of a killed process, or of one that is cut off, may be made by
@@ -92,47 +88,6 @@ WHERE team = current_user AND key = ANY(%s)
 _BOOKED = """
 SELECT entry, key, usd FROM harness.payments WHERE team = current_user AND run = %s
 """
-_JOIN = "INSERT INTO harness.teams (key_check) VALUES (%s) ON CONFLICT DO NOTHING"
-_KEY_CHECK = "SELECT key_check, team FROM harness.teams WHERE team = current_user"
-
-
-class Cipher:
-    """Encrypts replies with AES-256-GCM, each bound to its call's key.
-
-    Args:
-        key: 32 bytes in Base64.
-
-    Raises:
-        ConfigError: If the key is malformed.
-    """
-
-    def __init__(self, key: str) -> None:
-        try:
-            secret = base64.b64decode(key, validate=True)
-        except (binascii.Error, ValueError):
-            secret = b""
-        if len(secret) != 32:
-            raise ConfigError(
-                "HARNESS_CACHE_KEY is not a key: 32 bytes in Base64.",
-                "To make one for the team: openssl rand -base64 32",
-            )
-        aead = import_extra("cryptography.hazmat.primitives.ciphers.aead", "team")
-        self._aead: Any = aead.AESGCM(secret)
-        self.check = hmac.digest(secret, b"harness team cache", "sha256")
-        """Identifies the key without revealing it."""
-
-    def encrypt(self, row: ReplyRow) -> ReplyRow:
-        """Return a row with its reply encrypted."""
-        nonce = os.urandom(12)
-        return row[0], nonce + self._aead.encrypt(nonce, row[1], row[0]), *row[2:]
-
-    def decrypt(self, row: ReplyRow) -> ReplyRow:
-        """Return a row with its reply decrypted. A damaged one becomes empty, thus unreadable."""
-        invalid = import_extra("cryptography.exceptions", "team").InvalidTag
-        try:
-            return row[0], self._aead.decrypt(row[1][:12], row[1][12:], row[0]), *row[2:]
-        except (invalid, ValueError):
-            return row[0], b"", *row[2:]
 
 
 class Unsent(NamedTuple):
@@ -199,25 +154,9 @@ class TeamReplies:
         self._claimed: set[bytes] = set()  # or to be claimed
         self._released: set[bytes] = set()
         self._renewed = self._down_since = self._ends_at = 0.0
-        database.transact(self._join, LOCKED_S)
+        database.transact(lambda cursor: join(cursor, database.name, cipher), LOCKED_S)
         self._thread = threading.Thread(target=self._work, name="team", daemon=True)
         self._thread.start()
-
-    def _join(self, cursor: Cursor) -> None:
-        """Check that this process encrypts replies as the first one of the team did."""
-        check = self._cipher.check if self._cipher else b""
-        cursor.execute(_JOIN, [check])
-        found = cursor.execute(_KEY_CHECK).fetchone()
-        assert found is not None
-        if found[0] != check:
-            kept = "with another key" if check else "with a key"
-            encrypted = f"are encrypted {kept}" if found[0] else "are not encrypted"
-            raise StoreFailed(
-                f"The replies of the team {found[1]} in {self.name} {encrypted}.",
-                "Set HARNESS_CACHE_KEY to the team's key."
-                if found[0]
-                else "Unset HARNESS_CACHE_KEY, or use another role or database.",
-            )
 
     async def find(self, key: bytes) -> ReplyRow | None:
         """Return the saved reply to a call, or None.

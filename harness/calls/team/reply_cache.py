@@ -14,7 +14,8 @@ import msgspec
 from harness.calls.database import LOCKED_S, PaymentRow, ReplyRow, Restore, Statement, Write
 from harness.calls.reply_cache import PATIENCE_S, ReplyCache
 from harness.calls.team.database import TeamDatabase
-from harness.calls.team.replies import LEASE_S, Cipher, TeamReplies, Unsent
+from harness.calls.team.membership import Cipher
+from harness.calls.team.replies import LEASE_S, TeamReplies, Unsent
 from harness.records import Reply, encodable
 
 _TABLE = "CREATE TABLE IF NOT EXISTS unsent (id BLOB PRIMARY KEY, payment BLOB) WITHOUT ROWID"

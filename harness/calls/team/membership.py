@@ -1,0 +1,114 @@
+"""Joining a team: whether and with which key its replies are encrypted, and what it has saved."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import os
+from contextlib import closing
+from typing import Any, NamedTuple
+
+from harness.calls.database import ReplyRow
+from harness.calls.team.database import Cursor, TeamDatabase
+from harness.errors import ConfigError, StoreFailed
+from harness.extras import import_extra
+
+_JOIN = "INSERT INTO harness.teams (key_check) VALUES (%s) ON CONFLICT DO NOTHING"
+_KEY_CHECK = "SELECT team, key_check FROM harness.teams WHERE team = current_user"
+_FACTS = """
+SELECT current_user,
+    (SELECT count(*) FROM harness.replies WHERE team = current_user),
+    (SELECT count(DISTINCT run) FROM harness.payments WHERE team = current_user),
+    (SELECT coalesce(sum(usd), 0) FROM harness.payments WHERE team = current_user)
+"""
+
+
+class Cipher:
+    """Encrypts replies with AES-256-GCM, each bound to its call's key.
+
+    Args:
+        key: 32 bytes in Base64.
+
+    Raises:
+        ConfigError: If the key is malformed.
+    """
+
+    def __init__(self, key: str) -> None:
+        try:
+            secret = base64.b64decode(key, validate=True)
+        except (binascii.Error, ValueError):
+            secret = b""
+        if len(secret) != 32:
+            raise ConfigError(
+                "HARNESS_CACHE_KEY is not a key: 32 bytes in Base64.",
+                "To make one for the team: openssl rand -base64 32",
+            )
+        aead = import_extra("cryptography.hazmat.primitives.ciphers.aead", "team")
+        self._aead: Any = aead.AESGCM(secret)
+        self.check = hmac.digest(secret, b"harness team cache", "sha256")
+        """Identifies the key without revealing it."""
+
+    def encrypt(self, row: ReplyRow) -> ReplyRow:
+        """Return a row with its reply encrypted."""
+        nonce = os.urandom(12)
+        return row[0], nonce + self._aead.encrypt(nonce, row[1], row[0]), *row[2:]
+
+    def decrypt(self, row: ReplyRow) -> ReplyRow:
+        """Return a row with its reply decrypted. A damaged one becomes empty, thus unreadable."""
+        invalid = import_extra("cryptography.exceptions", "team").InvalidTag
+        try:
+            return row[0], self._aead.decrypt(row[1][:12], row[1][12:], row[0]), *row[2:]
+        except (invalid, ValueError):
+            return row[0], b"", *row[2:]
+
+
+def join(cursor: Cursor, database: str, cipher: Cipher | None) -> None:
+    """Check that this process encrypts replies as the first process of its team did.
+
+    Raises:
+        StoreFailed: If it does not. The message names the ``database``.
+    """
+    check = cipher.check if cipher else b""
+    cursor.execute(_JOIN, [check])
+    found = cursor.execute(_KEY_CHECK).fetchone()
+    assert found is not None
+    team, expected = found
+    if expected == check:
+        return
+    remedy = "Set HARNESS_CACHE_KEY to the team's key."
+    if not expected:
+        state = "not encrypted"
+        remedy = "Unset HARNESS_CACHE_KEY, or use another role or database."
+    else:
+        state = "encrypted with another key" if check else "encrypted with a key"
+    raise StoreFailed(f"The replies of the team {team} in {database} are {state}.", remedy)
+
+
+class TeamFacts(NamedTuple):
+    """What a team has saved in its database. ``usd`` is what its ``runs`` with a budget paid."""
+
+    database: str
+    team: str
+    replies: int
+    runs: int
+    usd: float
+
+
+def team_facts(url: str, key: str | None) -> TeamFacts:
+    """Return what the team of a database's URL has saved there.
+
+    ``key`` encrypts its replies (None: they are not encrypted).
+
+    Raises:
+        ConfigError: If the URL or the key is malformed.
+        StoreFailed: If the database does not answer at once, or the key is not the team's.
+    """
+    cipher = None if key is None else Cipher(key)
+    with closing(TeamDatabase(url)) as database:
+
+        def work(cursor: Cursor) -> Any:
+            join(cursor, database.name, cipher)
+            return cursor.execute(_FACTS).fetchone()
+
+        return TeamFacts(database.name, *database.transact(work, 0))
