@@ -21,10 +21,11 @@ from harness.analysis.breakdown import group_codes
 from harness.analysis.constraints import LONGEST, ScoreDetails, table_line
 from harness.analysis.inputs import Label
 from harness.errors import ConfigError
-from harness.store.columns import NOT_JUDGED, AttemptTable, Rows, TableBuilder, name_digest
+from harness.store.columns import NOT_JUDGED, AttemptTable, TableBuilder, name_digest
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import decoded
 from harness.store.judgements import JUDGEMENT, JudgementOutcome, read_register, text_hash
+from harness.store.rows import Rows
 from harness.store.run_folder import JUDGEMENTS
 
 BY_RULE = "rule"  # `decided_by` of a criterion for which the judge was not called

@@ -7,6 +7,7 @@ import mmap
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from itertools import groupby
 from math import nan
@@ -18,6 +19,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.errors import DataInvalid
 from harness.records import OUTCOMES, Usage
 from harness.store.columns import (
     LARGEST,
@@ -25,7 +27,6 @@ from harness.store.columns import (
     Bools,
     InstanceTable,
     Ints,
-    Rows,
     ScoreKinds,
     TableBuilder,
     TableLine,
@@ -33,7 +34,11 @@ from harness.store.columns import (
 from harness.store.files import replacing
 from harness.store.json_lines import UNREADABLE, LineKind, decoded, reading
 from harness.store.judgement_index import judged_key
+from harness.store.rows import Rows
+from harness.workers import Workers, cores
 
+LARGE = 1 << 26  # bytes of new lines from which on all cores read them: a second's work
+PART = 1 << 23  # bytes that a process reads at a time
 TAIL_BYTES = 1 << 16  # at the end of a file; their hash shows whether the file was rewritten
 
 ATTEMPT = LineKind("an attempt", "Remove the line and run again: its attempt is then repeated.")
@@ -80,13 +85,13 @@ class _LinesState(msgspec.Struct):
     number: int
     groupings: list[bytes]  # of the builder
     kinds: list[ScoreKinds]
-    rows: list[int]  # bytes of each table of numbers
+    rows: list[int]  # of each table of numbers
     arrays: list[_Array]  # of the attempts that count
     counted_groupings: list[dict[str, str]]
     version: int
 
 
-_VERSION = 4
+_VERSION = 5
 _ALIGNED = 8  # bytes, at a multiple of which every saved array begins
 _COLUMNS = ("instance", "sample", "round", "outcome", "passed")
 _OF_INSTANCES = ("digest", "cluster", "grouping")
@@ -155,9 +160,17 @@ class AttemptLines:
         Raises:
             DataInvalid: If a line is invalid or has an unknown schema version.
         """
-        begun, before, shape = self.size, self.number, _BY_KIND[self._kind][0]
-        for number, offset, line in decoded(self.path, shape, ATTEMPT, begun, before):
-            if most is not None and offset - begun > most:
+        begun = self.size
+        if most is None:
+            with reading(self.path):
+                size = self.path.stat().st_size if self.path.exists() else 0
+            if size - begun > LARGE:
+                self._read_in_processes(size)
+        start, before = self.size, self.number
+        for number, offset, line in decoded(
+            self.path, _BY_KIND[self._kind][0], ATTEMPT, start, before
+        ):
+            if most is not None and offset - start > most:
                 self.size, self._counted = offset, None
                 return True
             try:
@@ -167,12 +180,28 @@ class AttemptLines:
                 raise ATTEMPT.invalid(self.path, number, error) from None
             self.number = number
         if self.number > before:
-            self._counted = None
             last = int(self.rows.last("offset"))
             with reading(self.path), self.path.open("rb") as file:
                 file.seek(last)
                 self.size = last + len(file.readline())
+        if self.size > begun:
+            self._counted = None
         return self.size > begun
+
+    def _read_in_processes(self, size: int) -> None:
+        """Read the lines of a large file on all cores, up to a damaged one."""
+        work = partial(_read_part, self.path, self._kind)
+        with Workers(cores()) as workers:
+            for part in workers.in_order(work, _parts(self.path, self.size, size)):
+                if part is None:
+                    return
+                try:
+                    self.builder.extend(part.builder)
+                except OverflowError:
+                    return
+                self.rows.extend({name: part.rows.column(name) for name in part.rows.fields})
+                self.number += part.number
+                self.size = part.size
 
     def counted(self, *, keep: bool = True) -> CountedAttempts:
         """Return the attempts that count among the lines read so far.
@@ -186,11 +215,12 @@ class AttemptLines:
         if not keep:
             self.size = self.number = 0
             self.builder, self.rows = TableBuilder(), Rows(**rows.fields)
-        table, number_of = builder.table()
+        table, number_of = builder.table(keep=keep)
         del builder
         counting, answers = _resolve(table, number_of)
         table, number_of = table.take(counting), number_of[counting]
-        columns = {name: rows.column(name)[number_of] for name in rows.fields}
+        column = rows.column if keep else rows.taken
+        columns = {name: column(name)[number_of] for name in rows.fields}
         found = CountedAttempts(table, answers, columns)
         if keep:
             self._counted = found
@@ -207,7 +237,7 @@ class AttemptLines:
             number=self.number,
             groupings=self.builder.groupings,
             kinds=self.builder.kinds,
-            rows=[sum(map(len, rows.parts)) for rows in self._every_rows()],
+            rows=[rows.n for rows in self._every_rows()],
             arrays=[_Array(name, one.dtype.str, one.nbytes) for name, one in arrays.items()],
             counted_groupings=[dict(groups) for groups in counted.table.instances.groupings],
             version=_VERSION,
@@ -216,7 +246,7 @@ class AttemptLines:
         with replacing(path) as temporary, temporary.open("wb") as file:
             file.write(len(head).to_bytes(4) + head)
             for rows in self._every_rows():
-                file.writelines(rows.parts)  # not joined, which would double their memory
+                file.writelines(rows.parts)
             for values in arrays.values():
                 file.write(bytes(-file.tell() % _ALIGNED))
                 file.write(np.ascontiguousarray(values).data)
@@ -249,8 +279,8 @@ class AttemptLines:
                     return mapped[at - size : at]
 
                 lines.builder = TableBuilder(state.groupings, state.kinds)
-                for rows, size in zip(lines._every_rows(), state.rows, strict=True):
-                    rows.restore(take(size))
+                for rows, n in zip(lines._every_rows(), state.rows, strict=True):
+                    rows.restore(n, take)
                 arrays = {}
                 for one in state.arrays:
                     take(-at % _ALIGNED)
@@ -266,6 +296,29 @@ class AttemptLines:
         with self.path.open("rb") as file:
             file.seek(max(0, self.size - TAIL_BYTES))
             return blake2b(file.read(min(self.size, TAIL_BYTES))).digest()
+
+
+def _parts(path: Path, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Divide whole lines between two byte offsets into parts, given by their own offsets."""
+    with reading(path), path.open("rb") as file:
+        while start < end:
+            file.seek(start + PART)
+            file.readline()
+            yield start, file.tell()
+            start = file.tell()
+
+
+def _read_part(
+    path: Path, kind: Literal["", "judged", "followed"], part: tuple[int, int]
+) -> AttemptLines | None:
+    """Read the lines between two byte offsets. Return None if a line is damaged."""
+    start, end = part
+    lines = AttemptLines(path, kind)
+    lines.size = start
+    with contextlib.suppress(DataInvalid):
+        lines.read_on(end - start - 1)  # a line at ``end`` belongs to the next part
+        return lines
+    return None
 
 
 def _more(line: TableLine) -> Iterator[float]:
@@ -292,6 +345,8 @@ def _resolve(table: AttemptTable, number: Ints) -> tuple[Bools, Ints]:
     counting, answers = np.ones(len(table), np.bool_), answered.astype(np.int32)
     sample = np.cumsum(table.sample_starts(), dtype=np.int32)
     again = (np.diff(sample) == 0) & (np.diff(table.round) == 0)
+    if not again.any():
+        return counting, answers
     # Few samples have a rewritten round; the rest of this function deals only with these.
     rows = np.flatnonzero(np.isin(sample, sample[1:][again]))
     columns = (column[rows].tolist() for column in (sample, table.round, number, answered))

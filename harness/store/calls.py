@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from harness.config.prices import Price
 from harness.records import CONSTRAINT_REFUSED, Outcome, Rewriting, Usage
 from harness.store.attempt_lines import ATTEMPT
-from harness.store.columns import LARGEST, AttemptTable, LineName, Rows, changes
+from harness.store.columns import LARGEST, AttemptTable, LineName, changes
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import LineKind, decoded
 from harness.store.judgements import JUDGEMENT, JudgeCall, Judgement
+from harness.store.rows import Rows
 from harness.store.run_folder import JUDGEMENTS, JUDGES, REFERENCES, read_prices
 
 _TOKENS: tuple[str, ...] = Usage.__struct_fields__

@@ -5,8 +5,7 @@ Each attempt takes tens of bytes, because texts are left out and names become 64
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.records import OUTCOMES, Outcome
+from harness.store.rows import Rows
 
 Ints = NDArray[np.int32]
 Bools = NDArray[np.bool_]
@@ -26,8 +26,8 @@ Values = NDArray[np.float64] | NDArray[np.int8]
 Value = bool | float | None  # a score's value in an attempt's line; None if missing
 
 NOT_JUDGED = -1  # a missing verdict, which is not a failure
-BLOCK_BYTES = 1 << 14  # per block of rows: few enough to fit into gaps of fragmented memory
 MOST_SCORES = 200  # maximum number of score names in a run: each has a column as long as the run
+_TOO_MANY = f"more than {MOST_SCORES} score names"
 
 _OUTCOME_CODE = {outcome: code for code, outcome in enumerate(OUTCOMES)}
 
@@ -150,51 +150,6 @@ def rows_by(codes: NDArray[np.integer], n: int) -> Iterator[tuple[int, Ints]]:
             yield number, rows
 
 
-class Rows:
-    """A growing table of numbers. ``fields`` maps columns to format characters of `struct`."""
-
-    def __init__(self, **fields: str) -> None:
-        packing = struct.Struct("=" + "".join(fields.values()))
-        self.fields = fields
-        self._dtype = np.dtype([(name, "=" + code) for name, code in fields.items()])
-        self._pack: Callable[..., bytes] = packing.pack
-        self._full: list[bytearray | memoryview] = []
-        self._block = bytearray()
-        self.n = 0  # rows
-
-    def restore(self, saved: memoryview) -> None:
-        """Add rows from the joined bytes of `parts`, without copying them."""
-        if len(saved):
-            self._full.append(saved)
-            self.n += len(saved) // self._dtype.itemsize
-
-    def append(self, *row: float) -> None:
-        """Append a row.
-
-        Raises:
-            struct.error: If a number does not fit into its column.
-        """
-        self._block += self._pack(*row)
-        self.n += 1
-        if len(self._block) >= BLOCK_BYTES:
-            self._full.append(self._block)
-            self._block = bytearray()
-
-    @property
-    def parts(self) -> Sequence[bytearray | memoryview]:
-        """The packed bytes of all rows, in order. `restore` takes them."""
-        return [*self._full, self._block]
-
-    def last(self, name: str) -> float:
-        """Return the last value of a column. There must be at least one row."""
-        block = next(block for block in reversed(self.parts) if len(block))
-        return float(np.frombuffer(block, self._dtype)[name][-1])
-
-    def column(self, name: str) -> NDArray[Any]:
-        """Return a copy of the named column, as an (n,) array."""
-        return np.concatenate([np.frombuffer(part, self._dtype)[name] for part in self.parts])
-
-
 LARGEST = 1e100  # maximum absolute score or cost: the sum of a million squares must not overflow
 
 
@@ -279,38 +234,59 @@ class TableBuilder:
         )
         self._scores.add({name: score.value for name, score in line.scores.items()})
 
-    def table(self) -> tuple[AttemptTable, Ints]:
+    def extend(self, other: TableBuilder) -> None:
+        """Add the lines of another builder, which follow those of this one.
+
+        Raises:
+            OverflowError: If there would be too many distinct score names. Nothing is then added.
+        """
+        self._scores.extend(other._scores)
+        known = self._groupings
+        number = [known.setdefault(text, len(known)) for text in other.groupings]
+        columns = {name: other._rows.column(name) for name in other._rows.fields}
+        columns["grouping"] = np.array(number, np.int32)[columns["grouping"]]
+        self._rows.extend(columns)
+
+    def table(self, *, keep: bool = True) -> tuple[AttemptTable, Ints]:
         """Return the table of all lines, and for each row the number of its line (from 0).
 
         Rows are sorted by instance, sample and round, and instances by digest. Attempts finish in a
         different order in every run, but the same attempts must give the same figures to the last
-        bit.
+        bit. If ``keep`` is false, the lines are removed from the builder, column by column.
         """
-        digest = self._rows.column("digest")
-        sample, round_ = self._rows.column("sample"), self._rows.column("round")
+        column = self._rows.column if keep else self._rows.taken
+        digest, sample, round_ = (column(name) for name in ("digest", "sample", "round"))
         # The sort is stable: lines of one key keep the order of the file.
         lines = np.lexsort((round_, sample, digest)).astype(np.int32)
-        digest, sample, round_ = digest[lines], sample[lines], round_[lines]
+        digest = digest[lines]
         new = changes(digest)
+        digest = digest[new]
+        instances = self._instances(digest, lines[new], column)
+        sample, round_ = sample[lines], round_[lines]
         table = AttemptTable(
             np.cumsum(new, dtype=np.int32) - np.int32(1),
             sample,
             round_,
-            self._rows.column("outcome")[lines],
-            self._rows.column("passed")[lines],
-            self._scores.columns(lines),
-            self._instances(digest[new], lines[new]),
+            column("outcome")[lines],
+            column("passed")[lines],
+            self._scores.columns(lines, keep=keep),
+            instances,
         )
         return table, lines
 
-    def _instances(self, digest: NDArray[np.int64], first: Ints) -> InstanceTable:
-        clusters = self._rows.column("cluster")[first]
+    def _instances(
+        self,
+        digest: NDArray[np.int64],
+        first: Ints,
+        column: Callable[[str], NDArray[Any]],
+    ) -> InstanceTable:
+        clusters = column("cluster")[first]
         order = np.argsort(clusters).astype(np.int32)
         cluster = np.empty_like(order)
         cluster[order] = np.cumsum(changes(clusters[order]), dtype=np.int32) - np.int32(1)
         del clusters, order
         # Numbered in the order of the instances, since the file's order varies.
-        old = self._rows.column("grouping")[first]
+        old = column("grouping")[first]
         seen, at = np.unique(old, return_index=True)
         seen = seen[np.argsort(at)]
         number = np.zeros(len(self._groupings), dtype=np.int32)
@@ -353,7 +329,7 @@ class ScoreColumns:
             first, has_numbers = self._names.get(name, (place, number))
             self._names[name] = min(first, place), has_numbers or number
         if len(self._names) > MOST_SCORES:
-            raise OverflowError(f"more than {MOST_SCORES} score names")
+            raise OverflowError(_TOO_MANY)
         codes = {str(place): "d" if number else "b" for place, (_, number) in enumerate(kinds)}
         found = self._tables[kinds] = len(self._tables), Rows(**codes)
         return found
@@ -375,8 +351,25 @@ class ScoreColumns:
         self._table_of.append(table)
         return self._table_of.n - 1
 
-    def columns(self, lines: Ints) -> dict[str, Values]:
-        """Return the scores of the lines with the given numbers, by name. Line -1 has no scores."""
+    def extend(self, other: ScoreColumns) -> None:
+        """Add the lines of other columns, which follow those of these.
+
+        Raises:
+            OverflowError: If there would be too many distinct score names. Nothing is then added.
+        """
+        if len(self._names.keys() | other._names.keys()) > MOST_SCORES:
+            raise OverflowError(_TOO_MANY)
+        number = np.zeros(len(other._tables), np.int16)
+        for kinds, (place, rows) in other._tables.items():
+            number[place], own = self._tables.get(kinds) or self._add_table(kinds)
+            own.extend({name: rows.column(name) for name in rows.fields})
+        self._table_of.extend({"table": number[other._table_of.column("table")]})
+
+    def columns(self, lines: Ints, *, keep: bool = True) -> dict[str, Values]:
+        """Return the scores of the lines with the given numbers, by name. Line -1 has no scores.
+
+        If ``keep`` is false, the scores are removed.
+        """
         values: dict[str, Values] = {}
         # In the same order, whichever line came first.
         for name, (_, numbers) in sorted(self._names.items(), key=lambda one: (one[1][0], one[0])):
@@ -384,13 +377,15 @@ class ScoreColumns:
             values[name] = np.full(self._table_of.n + 1, *unset)
         table_of = self._table_of.column("table")
         for kinds, (table, rows) in self._tables.items():
-            here = np.flatnonzero(table_of == table)
+            here = np.append(table_of == table, False)
             for place, (name, number) in enumerate(kinds):
-                column = rows.column(str(place))
+                column = rows.column(str(place)) if keep else rows.taken(str(place))
                 if self._names[name][1] and not number:
                     column = np.where(column == NOT_JUDGED, np.nan, column)
                 values[name][here] = column
-        return {name: column[lines] for name, column in values.items()}
+        for name in values:
+            values[name] = values[name][lines]
+        return values
 
 
 def changes(values: NDArray[Any]) -> Bools:

@@ -24,12 +24,12 @@ from harness.store.columns import (
     AttemptTable,
     Bools,
     LineName,
-    Rows,
     ScoreColumns,
     ScoreValue,
     Values,
 )
 from harness.store.json_lines import decoded, decoded_at
+from harness.store.rows import Rows
 from harness.store.run_folder import JUDGEMENTS
 
 S = TypeVar("S")

@@ -1,0 +1,101 @@
+"""A file that is large enough for all cores: the same index as one process makes of it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from harness.errors import DataInvalid
+from harness.records import OUTCOMES, SCHEMA_VERSION, Attempt, Score
+from harness.store.attempt_lines import LARGE, PART, AttemptLines
+from harness.store.columns import MOST_SCORES
+from harness.store.json_lines import encode
+
+LONG = "x" * 40_000  # so that few lines make a large file
+LINES = 1 + LARGE // len(LONG)
+
+
+def attempts() -> Iterator[Attempt]:
+    """Attempts of all outcomes, with scores of several kinds, some of them written again."""
+    for number in range(LINES):
+        scores = {"rule": Score(number % 3 == 0)}
+        if number % 5 == 0:
+            scores = {"rule": Score(None), f"extra{number // 400}": Score(number / 7)}
+        yield Attempt(
+            SCHEMA_VERSION,
+            f"instance {number * 37 % 500 if number % 11 else number}",
+            number // 500,
+            1 + number % 2,
+            {"topic": f"t{number // 300}"},
+            f"c{number % 90}",
+            {},
+            OUTCOMES[number % len(OUTCOMES)],
+            0.0,
+            float(number),
+            text=LONG if number != 800 else LONG * (PART // len(LONG) * 2),
+            passed=(None, True, False)[number % 3],
+            scores=scores,
+        )
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A large file, whose last line is incomplete."""
+    path = tmp_path_factory.mktemp("large") / "attempts.jsonl"
+    with path.open("wb") as file:
+        for one in attempts():
+            file.write(encode(one) + b"\n")
+        file.write(b'{"v":1,"instance":')
+    assert path.stat().st_size > LARGE + 2 * PART
+    return path
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_the_index_is_that_of_one_process(path: Path, *, keep: bool) -> None:
+    here, parts = AttemptLines(path, "followed"), AttemptLines(path, "followed")
+    here.read_on(most=path.stat().st_size)
+    assert parts.read_on()
+    assert (parts.size, parts.number) == (here.size, here.number)
+    assert here.number == LINES
+    assert not parts.read_on()
+    one, other = here.counted(), parts.counted(keep=keep)
+    assert other.table.instances.groupings == one.table.instances.groupings
+    expected, found = one.arrays(), other.arrays()
+    assert list(found) == list(expected)
+    for name, values in expected.items():
+        np.testing.assert_array_equal(found[name], values, name)
+        assert found[name].dtype == values.dtype
+    assert len(one.table) < LINES, "some lines were written again"
+
+
+def test_lines_that_follow_are_added(path: Path, tmp_path: Path) -> None:
+    grown = tmp_path / "attempts.jsonl"
+    whole = path.read_bytes()
+    grown.write_bytes(whole[: whole.rindex(b"\n") + 1])
+    lines = AttemptLines(grown, "")
+    lines.read_on()
+    with grown.open("ab") as file:
+        file.write(encode(next(attempts())) + b"\n")
+    assert lines.read_on()
+    assert (lines.number, lines.size) == (LINES + 1, grown.stat().st_size)
+
+
+def test_a_damaged_line_is_named_by_its_number(path: Path, tmp_path: Path) -> None:
+    damaged = tmp_path / "attempts.jsonl"
+    lines = path.read_bytes().split(b"\n")
+    lines[1_200] = lines[1_200].replace(b'"sample":', b'"sampel":')
+    damaged.write_bytes(b"\n".join(lines))
+    with pytest.raises(DataInvalid, match=r"line 1201: not an attempt \(.*`sample`"):
+        AttemptLines(damaged, "").read_on()
+
+
+def test_too_many_score_names_are_refused_at_their_line(path: Path, tmp_path: Path) -> None:
+    many = tmp_path / "attempts.jsonl"
+    lines = path.read_bytes().split(b"\n")
+    scores = {f"s{n}": Score(True) for n in range(MOST_SCORES)}
+    lines[1_300] = encode(replace(next(attempts()), scores=scores))
+    many.write_bytes(b"\n".join(lines))
+    with pytest.raises(DataInvalid, match=r"line 1301: .*more than 200 score names"):
+        AttemptLines(many, "").read_on()
