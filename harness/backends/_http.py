@@ -287,6 +287,10 @@ class HttpClient:
         """Return the error for a failure in a batch or stream, given an HTTP status and a body."""
         return _responses.from_status(status, {}, body, replace(self._asked, model=model))
 
+    def load(self) -> None:
+        """Import what sending needs, which takes up to half a second."""
+        self.http  # noqa: B018
+
     async def aclose(self) -> None:
         if "http" in self.__dict__:
             await self.http.aclose()
@@ -300,6 +304,7 @@ class HttpBackend(ABC):
 
     cacheable = True
     path = ""
+    ready = False
 
     def __init__(self, client: HttpClient, features: frozenset[str]) -> None:
         self.client = client
@@ -323,6 +328,11 @@ class HttpBackend(ABC):
     def path_for(self, request: Request) -> str:
         """Return the path to post a request to."""
         return self.path
+
+    async def start(self, on_status: Callable[[str], None]) -> None:
+        """Get ready to send, so that rate limits count the first calls when they are sent."""
+        self.client.load()
+        self.ready = True
 
     async def generate(self, request: Request) -> Reply:
         content = await self.client.post(self.path_for(request), self.body(request), request.model)

@@ -21,6 +21,8 @@ from harness.backends._model_files import Hashes, files_identity, model_identity
 from harness.errors import ConfigError
 from harness.ports import CONSTRAINTS, LOGPROBS, OWN_DRAWS, PARAMETERS, PROMPT_LOGPROBS
 
+LOADING = "starting; loading a large model takes minutes"
+
 
 class _Arguments(msgspec.Struct, frozen=True):
     given: Mapping[str, str]

@@ -23,7 +23,7 @@ from pydantic import Field
 from harness.backends._deadly_prompts import DeadlyPrompts, Turns
 from harness.backends._model_files import Hashes
 from harness.backends._processes import OwnedServers, errors_in, tail
-from harness.backends._vllm import Protocol, VLLMModel, depth, features
+from harness.backends._vllm import LOADING, Protocol, VLLMModel, depth, features
 from harness.backends._vllm_in_process import InProcessEngine
 from harness.errors import FatalCallError, HarnessError, TransientError
 from harness.records import Reply, Request
@@ -172,6 +172,7 @@ class VLLMEngineBackend:
         if importlib.util.find_spec("vllm") is None:
             remedy = "pip install 'harness-instruct[vllm]', or use vllm_server (docs/vllm.md)."
             raise FatalCallError("vLLM is not installed in this environment.", remedy)
+        on_status(LOADING)
         failed, renew = self._thread, self._servers.renew
         found = await asyncio.to_thread(renew, self._lease, failed, self._launch)
         try:

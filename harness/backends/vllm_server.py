@@ -25,7 +25,7 @@ from harness.backends import _processes
 from harness.backends._deadly_prompts import DeadlyPrompts, Turns
 from harness.backends._http import REPLY_MB, past_proxies
 from harness.backends._model_files import Hashes
-from harness.backends._vllm import Protocol, VLLMModel, depth, features, flags
+from harness.backends._vllm import LOADING, Protocol, VLLMModel, depth, features, flags
 from harness.backends.openai import OpenAIBackend
 from harness.backends.openai_completions import OpenAICompletionsBackend
 from harness.errors import ConfigError, FatalCallError, TransientError
@@ -151,6 +151,7 @@ class VLLMServerBackend:
         Raises:
             FatalCallError: If the server does not start, serves another model, or rejects the key.
         """
+        on_status(LOADING)
         if self._lease is None:
             await serves(self.endpoint, self._model, self._key)
             self.ready = True

@@ -268,7 +268,6 @@ class Startup:
             self._going.cancel()
 
     async def _start(self) -> None:
-        self.status("starting; loading a large model takes minutes")
         try:
             await self.backend.start(self.status)
         finally:
