@@ -14,8 +14,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from harness.calls.rate_limits import LOCKED_S, RateLimits, Reservation, Used
 from harness.calls.signals import Ask, CircuitOpen, Load, NotSent, Report, Stop, Stopping
@@ -177,6 +178,11 @@ class ConcurrencyLimiter:
         elif waiting:
             reason = f"limits.concurrency ({self._most})"
         return Load(self.in_flight, waiting, self._failed, self._rate_limited, reason)
+
+    def next_requests(self) -> Iterator[Request]:
+        """Return the waiting requests that could be sent now if there were no rate limits."""
+        free = max(0, min(self.limit.now, self._room()) - self.in_flight)
+        return (ticket.request for ticket in islice(self._waiting, free))
 
     async def __call__(self, request: Request) -> Reply:
         """Send the request when its turn comes, and return its reply.

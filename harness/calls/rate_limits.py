@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
-from math import ceil, sqrt
+from math import sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from weakref import WeakSet, finalize
@@ -21,15 +21,15 @@ from weakref import WeakSet, finalize
 import msgspec
 
 from harness.calls.signals import Report
+from harness.calls.sliding_window import WINDOW_S, Amounts, SlidingWindow, Unit, Uses
 from harness.records import Allowance, Request, Usage
 
 if TYPE_CHECKING:
     from harness.calls.concurrency import ConcurrencyLimiter
+    from harness.calls.team.rates import TeamRates
 
 if sys.platform != "win32":
     import fcntl
-
-Unit = Literal["requests", "tokens", "input_tokens", "output_tokens"]
 
 LIMIT_KEYS: Mapping[Unit, str] = {
     "requests": "rpm",
@@ -39,19 +39,12 @@ LIMIT_KEYS: Mapping[Unit, str] = {
 }
 """For each unit, its key in the section ``limits`` of a run file."""
 
-Amounts = dict[Unit, float]
-
 Used = Literal["all", "request", "nothing"]
 """What counts as a call's use if its usage was not reported.
 
 It is the whole reservation, only one request, or nothing.
 """
 
-WINDOW_S = 60.0
-COUNTED_WITHIN_S = 2.0  # seconds within which a provider has certainly counted a call that was sent
-PER_S = 2  # expiry times per second: uses within half a second expire together, to save memory
-ROUNDING = ROUNDING_S = 1e-6
-BURST_S = 5.0  # after a pause, as much may be used at once as the limit allows in this many seconds
 LOCKED_S = 0.01  # seconds until the next try if another process is admitting calls
 LEARNED = 20  # number of ended calls after which the moving means are trusted
 MEMORY = 200
@@ -63,6 +56,15 @@ BOUND_MESSAGE = 20  # assumed tokens of a message in addition to its text
 BOUND_TIMES = 3
 """Until the mean is trusted, the expected output is this many times the longest answer so far."""
 BOUND_OUTPUT = 1000  # assumed output tokens if the run file sets no maximum
+
+
+class Demand(NamedTuple):
+    """The limits that a process shares, and what it would use of them now, by unit."""
+
+    limits: Amounts  # units a minute
+    heads: Amounts  # used by the largest of the calls that are next
+    queued: Amounts  # used by all calls that could be sent now
+    margins: Amounts  # may be used by the unanswered calls beyond their reservations
 
 
 class Reservation(NamedTuple):
@@ -92,6 +94,7 @@ class RateLimits:
         stated: The user's limits (units per minute). If the provider's limit is lower, it applies.
         share: File in which the processes of this machine count their use of the user's limits.
             None: each process counts only its own.
+        team: Shares the user's limits with the processes of a team instead.
         clock: Returns the current time in seconds.
 
     Attributes:
@@ -105,9 +108,13 @@ class RateLimits:
         stated: Mapping[Unit, int],
         *,
         share: Path | None = None,
+        team: TeamRates | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._clock, self._share = clock, share
+        self._clock, self._share, self._team = clock, share, team
+        if team is not None:
+            self._clock = team.clock
+            team.demand, team.serve = self._demand, self._serve
         self._file: SharedFile | None = None
         self._reported: dict[Unit, int] = {}
         self._lower: dict[Unit, str] = {}
@@ -133,6 +140,8 @@ class RateLimits:
     def _limit(self, unit: Unit) -> None:
         known = [figures[unit] for figures in (self._stated, self._reported) if unit in figures]
         if known:
+            if self._team is not None and unit in self._stated:
+                self._windows[unit] = self._team.windows[unit]
             self._windows.setdefault(unit, SlidingWindow(min(known))).limit = min(known)
         else:
             self._windows.pop(unit, None)
@@ -179,7 +188,7 @@ class RateLimits:
             wait = window.wait(amounts[unit], margins[unit], now)
             if wait > longest:
                 longest = wait
-                self.reason = f"the limit of {_a_minute(window.limit, unit)}"
+                self.reason = window.reason or f"the limit of {_a_minute(window.limit, unit)}"
         return longest
 
     def take(self, request: Request) -> Reservation | None:
@@ -221,8 +230,29 @@ class RateLimits:
                 settle = self._windows[unit].settle
                 self._change(unit, partial(settle, expected, actual[unit], reservation.sent, now))
         if len(self.limiters) > 1:
-            for limiter in list(self.limiters):
-                limiter.serve()
+            self._serve()
+
+    def _serve(self) -> None:
+        for limiter in list(self.limiters):
+            limiter.serve()
+
+    def _demand(self) -> Demand:
+        heads = dict.fromkeys(self._stated, 0.0)
+        queued = dict(heads)
+        for limiter in list(self.limiters):
+            for place, request in enumerate(limiter.next_requests()):
+                amounts = _amounts(*self._estimate.of(request))
+                for unit in queued:
+                    queued[unit] += amounts[unit]
+                    if place == 0:
+                        heads[unit] = max(heads[unit], amounts[unit])
+        limits = {unit: self._windows[unit].limit for unit in self._stated}
+        return Demand(limits, heads, queued, self._margins())
+
+    async def aclose(self) -> None:
+        """Return to the team what this process was granted and has not used."""
+        if self._team is not None:
+            await self._team.aclose()
 
     def observe(self, allowances: Iterable[Allowance]) -> None:
         """Apply what the provider reports: its limits, and how much of each remains.
@@ -244,101 +274,15 @@ class RateLimits:
             window = self._windows[one.unit]
             if one.remaining is None:
                 continue
-            by_others = one.limit - one.remaining - window.used(now) - margins[one.unit]
+            used = one.limit - one.remaining - margins[one.unit]
             reset_s = WINDOW_S if one.reset_s is None else min(one.reset_s, WINDOW_S)
-            self._change(one.unit, partial(window.add, by_others, now + reset_s))
+            self._change(one.unit, partial(window.observe, used, now, now + reset_s))
         if lower != self._lower:
             self._lower = lower
             self.report(f"the provider's headers allow {', '.join(lower.values())}")
 
     def _margins(self) -> Amounts:
         return _amounts(*self._estimate.margins(self._open), requests=0)
-
-
-class SlidingWindow:
-    """The recorded use of one limit in the last 60 seconds, never below the provider's count.
-
-    The provider counts a call at an unknown moment between request and answer. Its use therefore
-    stays in the window from the request until 60 seconds after the answer. An answer that takes
-    longer than 2 seconds counts as arriving after 2 seconds: by then the provider has counted the
-    call, and a longer stay would halve the rate of a model that thinks for a minute.
-
-    Use is also spread over time: a provider may enforce 600 per minute as 10 per second.
-    """
-
-    def __init__(self, limit: float) -> None:
-        self.limit = limit
-        self.load(0.0, 0.0, {})
-
-    def load(self, level: float, level_at: float, uses: dict[int, float]) -> None:
-        """Replace the recorded use with values returned by `saved`."""
-        self._uses = uses  # amounts by the half-second in which they leave the window
-        self._sum, self._pruned_at = 0.0, -1
-        self._level, self._level_at = level, level_at
-        """Units used recently, draining at the limit's rate (a leaky bucket)."""
-
-    def saved(self) -> tuple[float, float, dict[int, float]]:
-        """Return the recorded use, as arguments for `load`."""
-        return self._level, self._level_at, self._uses
-
-    def used(self, now: float) -> float:
-        """Return the units used in the window, including those reserved for unanswered calls."""
-        gone = int(now * PER_S)
-        if gone != self._pruned_at:  # entries too far ahead predate a clock reset
-            last = gone + (WINDOW_S + COUNTED_WITHIN_S + 1) * PER_S
-            self._uses = {at: used for at, used in self._uses.items() if gone < at <= last}
-            self._sum, self._pruned_at = sum(self._uses.values()), gone
-        return self._sum
-
-    def wait(self, amount: float, margin: float, now: float) -> float:
-        """Return the minimum number of seconds until an amount may be used. 0 means now.
-
-        ``margin`` is the number of units that unanswered calls may use beyond their reservations.
-        If the amount alone exceeds the limit, it is allowed once the window is empty. The provider
-        may then refuse it.
-        """
-        used = self.used(now)
-        if used + margin + amount > self.limit and self._uses:
-            # An answer may free part of a reservation earlier: the caller asks again then.
-            return max(min(self._uses) / PER_S - now, 0.001)
-        ahead_s = self._drained(now) * WINDOW_S / self.limit - BURST_S
-        return ahead_s if ahead_s > ROUNDING_S else 0.0
-
-    def take(self, amount: float, now: float) -> None:
-        """Reserve the amount that a call, sent at the time ``now``, is expected to use."""
-        self.add(amount, now + COUNTED_WITHIN_S + WINDOW_S)
-        self._level = self._drained(now) + amount
-
-    def settle(self, expected: float, actual: float, sent: float, now: float) -> None:
-        """Replace the expected use of a call with its actual use.
-
-        ``sent`` is when the call was sent, and ``now`` the current time (both in seconds).
-        """
-        reserved = ceil((sent + COUNTED_WITHIN_S + WINDOW_S) * PER_S)
-        if reserved in self._uses:
-            self._sum -= expected
-            self._uses[reserved] -= expected
-            if self._uses[reserved] < ROUNDING:
-                del self._uses[reserved]
-        self.add(actual, min(now, sent + COUNTED_WITHIN_S) + WINDOW_S)
-        self._level = max(0.0, self._drained(now) + actual - expected)
-
-    def add(self, amount: float, until: float) -> None:
-        """Add an amount used by any process, which leaves the window at ``until`` (seconds)."""
-        at = ceil(until * PER_S)
-        if amount > 0 and at > self._pruned_at:
-            self._uses[at] = self._uses.get(at, 0.0) + amount
-            self._sum += amount
-
-    def _drained(self, now: float) -> float:
-        gone = (now - self._level_at) * self.limit / WINDOW_S
-        reset = now < self._level_at - WINDOW_S  # the clock was reset by a reboot
-        self._level, self._level_at = 0.0 if reset else max(0.0, self._level - gone), now
-        return self._level
-
-
-Uses = dict[Unit, tuple[float, float, dict[int, float]]]
-"""The recorded use of a model's limits: for each unit, what `SlidingWindow.saved` returns."""
 
 
 class SharedFile:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from msgspec import UNSET
@@ -14,7 +16,8 @@ from harness.backends._model_files import Hashes
 from harness.backends._processes import OwnedServers
 from harness.calls.budget import reply_cost
 from harness.calls.prompt_cache import SharedBeginnings
-from harness.calls.rate_limits import LIMIT_KEYS, RateLimits, Unit
+from harness.calls.rate_limits import LIMIT_KEYS, RateLimits
+from harness.calls.sliding_window import Unit
 from harness.config.prices import FREE, Price, load_prices
 from harness.config.run_file import RunFile, Shard
 from harness.config.sections import LimitsSection, ModelSection, SecondModelSection
@@ -33,6 +36,9 @@ from harness.records import (
     content_hash,
 )
 from harness.run.turns import answers_by_id
+
+if TYPE_CHECKING:
+    from harness.calls.team.database import TeamDatabase
 
 # Decoding parameters that a judge, paraphraser or builder stage can do without.
 OPTIONAL = ("temperature", "max_tokens")
@@ -55,18 +61,47 @@ class Resources:
         self.secret = secret
         self.prices = load_prices(settings.prices)
         self.servers = OwnedServers(settings.vllm_words())
-        self._rate_limits: dict[tuple[str, ...], RateLimits] = {}
+        self._rate_limits: dict[str, RateLimits] = {}
 
-    def rate_limits(self, backend: str, endpoint: str, model: str, shard: str = "") -> RateLimits:
+    @cached_property
+    def team(self) -> TeamDatabase | None:
+        """The team's database, or None if ``HARNESS_CACHE_URL`` is not set."""
+        if self.settings.cache_url is None:
+            return None
+        from harness.calls.team.database import TeamDatabase
+
+        return TeamDatabase(self.settings.cache_url.get_secret_value())
+
+    def rate_limits(
+        self,
+        backend: str,
+        endpoint: str,
+        model: str,
+        shard: str = "",
+        provider_keys: Sequence[str] = (),
+    ) -> RateLimits:
         """Return the rate limits of a model. Repeated calls return the same object.
 
-        A shard, which has a part of the limits, does not share them with the shards beside it.
+        A shard, which has a part of the limits, does not share them with the shards beside it. In a
+        team, all processes with the same provider keys share them. The database sees only a hash.
         """
-        key = (backend, endpoint, model, *([shard] if shard else []))
-        if key not in self._rate_limits:
-            share = self.settings.cache_dir / "rates" / content_hash(key)
-            self._rate_limits[key] = RateLimits({}, share=share)
-        return self._rate_limits[key]
+        if self.team is None:
+            id_ = content_hash((backend, endpoint, model, *([shard] if shard else [])))
+        else:  # servers at a loopback address are those of one machine
+            from harness.backends._http import past_proxies
+
+            host = platform.node() if past_proxies(endpoint) else ""
+            id_ = content_hash((backend, endpoint, model, host, *provider_keys))
+        if id_ not in self._rate_limits:
+            self._rate_limits[id_] = self._new_rate_limits(id_)
+        return self._rate_limits[id_]
+
+    def _new_rate_limits(self, id_: str) -> RateLimits:
+        if self.team is None:
+            return RateLimits({}, share=self.settings.cache_dir / "rates" / id_)
+        from harness.calls.team.rates import TeamRates
+
+        return RateLimits({}, team=TeamRates(self.team, id_))
 
     def __enter__(self) -> Self:
         self.servers.__enter__()
@@ -74,6 +109,8 @@ class Resources:
 
     def __exit__(self, *error: object) -> None:
         self.servers.__exit__(*error)
+        if self.team is not None:
+            self.team.close()
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +221,11 @@ class ModelBuilder:
         own = {"path": data.own(path)} if path and isinstance(path, str) else {}
 
         beginnings = SharedBeginnings()
+        keys: list[str] = []
+
+        def secret(variable: str) -> str:
+            keys.append(resources.secret(variable))
+            return keys[-1]
 
         def observe(found: tuple[Allowance, ...]) -> None:
             rates.observe(found)
@@ -192,7 +234,7 @@ class ModelBuilder:
         reference = self.task.reference if self.task else None
         with keys_of(where):
             supplied: dict[str, Any] = {
-                "secret": resources.secret,
+                "secret": secret,
                 "read": lambda name: read_jsonl(data.file(name)),
                 "gold": answers_by_id(self.task, self.instances, reference),
                 "wrong": answers_by_id(self.task, self.instances, wrong_answer),
@@ -216,7 +258,7 @@ class ModelBuilder:
 
                 backend = placed(section.backend, options, section.placement, supplied)
         shard = str(self.shard or "")
-        rates = resources.rate_limits(section.backend, backend.endpoint, section.name, shard)
+        rates = resources.rate_limits(section.backend, backend.endpoint, section.name, shard, keys)
         stated = "concurrency" in limits.model_fields_set
         if isinstance(backend, PreferredConcurrency) and not stated:
             limits = limits.model_copy(update={"concurrency": backend.preferred_concurrency})
@@ -230,7 +272,7 @@ class ModelBuilder:
         return model
 
     def _limits(self, section: ModelSection) -> LimitsSection:
-        """Return a model's limits. A shard has an equal part of the rate limits.
+        """Return a model's limits. Without a team, a shard has an equal part of the rate limits.
 
         A second model has the run's limits, without rate limits, unless its section sets its own.
         """
@@ -240,7 +282,7 @@ class ModelBuilder:
             changes: dict[str, Any] = dict.fromkeys(LIMIT_KEYS.values(), None)
             changes |= {name: getattr(own, name) for name in own.model_fields_set}
             limits = limits.model_copy(update=changes)
-        if self.shard is None:
+        if self.shard is None or self.resources.team is not None:
             return limits
         stated = {key: whole for key in LIMIT_KEYS.values() if (whole := getattr(limits, key))}
         for key, whole in stated.items():

@@ -91,6 +91,7 @@ async def open_session(
             stack.enter_context(folder.hold())
         for model in {id(model): model for model in models}.values():
             stack.push_async_callback(model.backend.aclose)
+            stack.push_async_callback(model.rates.aclose)
             model.rates.report = status(f"{model.section.name}, rate limit")
         if any(model.backend.cacheable for model in models):
             replies = stack.enter_context(open_cache(settings, status("cache")))

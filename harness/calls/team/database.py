@@ -83,6 +83,19 @@ MIGRATIONS = (
     + own_rows("payments", "SELECT, INSERT")
     + own_rows("owners", "SELECT, INSERT, UPDATE")
     + own_rows("claims", "SELECT, INSERT, UPDATE"),
+    """
+    CREATE TABLE harness.rates (
+        team name NOT NULL DEFAULT current_user, model text, state bytea NOT NULL,
+        PRIMARY KEY (team, model)
+    );
+    CREATE TABLE harness.budgets (
+        team name NOT NULL DEFAULT current_user, budget text, session uuid, run text NOT NULL,
+        usd double precision NOT NULL, spent double precision NOT NULL,
+        expires timestamptz NOT NULL, PRIMARY KEY (team, budget, session)
+    );
+    """
+    + own_rows("rates", "SELECT, INSERT, UPDATE")
+    + own_rows("budgets", "SELECT, INSERT, UPDATE"),
 )
 """Scripts that each bring the tables from one version to the next. The first makes version 1."""
 

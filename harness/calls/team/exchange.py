@@ -1,0 +1,127 @@
+"""A background task that exchanges a process's use of something with the team's database."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from harness.calls.signals import Report
+from harness.calls.team.database import Cursor, TeamDatabase
+from harness.errors import StoreFailed
+
+RETRY_S = 1.0  # seconds between attempts while the database is away
+CLOSE_S = 5.0  # seconds that the last exchange may take
+SLOWDOWN = 4  # a pause is this many times as long as the exchange took, if that is longer
+
+T = TypeVar("T")
+
+
+class Exchanger(ABC, Generic[T]):
+    """A background task that exchanges data with the database when it is asked, and now and then.
+
+    It runs while there is something to exchange. Its transactions run in a thread, so the event
+    loop never waits for the database.
+
+    Attributes:
+        trouble: Why the database does not answer, or "".
+        report: Called with ``trouble`` when it changes.
+    """
+
+    shares: str
+    """What is shared, for messages."""
+    longest_s: float
+    """Maximum number of seconds between exchanges."""
+
+    def __init__(self, database: TeamDatabase) -> None:
+        self._database = database
+        self._task: asyncio.Task[None] | None = None
+        self._asked = self._closing = False
+        self.trouble = ""
+        self.report: Report = lambda _: None
+
+    @abstractmethod
+    def prepared(self, *, last: bool) -> Callable[[Cursor], T]:
+        """Return the next exchange, as work for a transaction. It may be executed repeatedly.
+
+        ``last`` says that the session ends.
+        """
+
+    @abstractmethod
+    def apply(self, result: T) -> float:
+        """Apply the result of an exchange. Return the minimum number of seconds until the next."""
+
+    @property
+    @abstractmethod
+    def active(self) -> bool:
+        """Whether there is anything to exchange."""
+
+    def ask(self) -> None:
+        """Ask for an exchange soon."""
+        self._asked = True
+        self.ensure_working()
+        self._wake.set()
+
+    def ensure_working(self) -> None:
+        """Start the task if it is not running."""
+        if self._task is None:
+            self._wake = asyncio.Event()
+            self._task = asyncio.create_task(self._work())
+
+    async def aclose(self) -> None:
+        """Exchange a last time, and end the task."""
+        if self._task is not None:
+            self._closing = True
+            self._wake.set()
+            await asyncio.wait([self._task], timeout=CLOSE_S)
+            self._closing = False
+
+    async def _work(self) -> None:
+        try:
+            while self._asked or self.active:
+                self._asked, last = False, self._closing
+                result = await self._transacted(self.prepared(last=last))
+                if result is None:
+                    return
+                pause_s = self.apply(result)
+                if last:
+                    return
+                await self._sleep(max(pause_s, min(SLOWDOWN * self._took_s, self.longest_s)))
+                if not self._asked:
+                    await self._sleep(self.longest_s, until_asked=True)
+        finally:
+            self._task = None
+
+    async def _transacted(self, work: Callable[[Cursor], T]) -> T | None:
+        """Return the result of a transaction, or None if the session ends before it succeeds."""
+        while True:
+            began = time.monotonic()
+            try:
+                result = await asyncio.to_thread(self._database.transact, work, 0.0)
+                self._took_s = time.monotonic() - began
+                self._set_trouble("")
+                return result
+            except StoreFailed as error:
+                self._set_trouble(f"{self.shares}: {error.message.rstrip('.')}")
+            if self._closing:
+                return None
+            await self._sleep(RETRY_S)
+
+    def _set_trouble(self, trouble: str) -> None:
+        if trouble != self.trouble:
+            self.trouble = trouble
+            self.report(trouble)
+
+    async def _sleep(self, seconds: float, *, until_asked: bool = False) -> None:
+        """Sleep until the session ends, or until the task is asked for an exchange."""
+        end = time.monotonic() + seconds
+        while not self._closing and not (until_asked and self._asked):
+            self._wake.clear()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(end - time.monotonic()):
+                    await self._wake.wait()
+                    continue
+            return
