@@ -10,6 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -17,6 +18,9 @@ from harness.calls.signals import Ask, Report, Stop, Stopping
 from harness.config.prices import FREE, Price
 from harness.errors import ConfigError, FailureKind, FatalCallError, TransientError
 from harness.records import REFUSALS, DecodingConstraint, Reply, Request, Usage
+
+if TYPE_CHECKING:
+    from harness.calls.team.budgets import TeamBudget
 
 MAYBE_BILLED: frozenset[FailureKind] = frozenset(
     {"timed_out", "malformed", "connection_lost", "interrupted"}
@@ -27,6 +31,16 @@ MESSAGE_TOKENS = 32  # upper bound on the tokens that a chat template adds to a 
 FORMS = frozenset({"functions", "response_format", "tools"})  # extra parameters
 FORM_TOKENS = 600  # upper bound on the tokens that a provider adds to tools or a schema
 ROUNDING = 1e-9  # tolerance in US dollars: sums of prices are not exact
+WAITING = "waiting for calls in flight, which may cost less than is reserved for them"
+
+
+class Need(NamedTuple):
+    """What a run with a shared budget needs: bounds on its cost over all sessions (US dollars)."""
+
+    spent: float
+    reserved: float  # with its calls in flight
+    first: float  # with the next waiting call, too
+    all: float  # with all waiting calls
 
 
 Record = Callable[[float, float], Awaitable[None]]
@@ -50,6 +64,7 @@ class Budget:
         unsure: The part of ``spent`` for calls without an answer, which may have been billed.
         shared: The part of ``spent`` that is the other runs' cost.
         record: Saves the reservations, or None to keep them in memory only.
+        team: The run's part of a budget that the runs of a team share.
         status: Receives the budget's status messages.
     """
 
@@ -62,13 +77,14 @@ class Budget:
         unsure: float = 0.0,
         shared: float = 0.0,
         record: Record | None = None,
+        team: TeamBudget | None = None,
         status: Report = lambda _: None,
     ) -> None:
         self.usd, self.spent, self.unsure = usd, spent, unsure
         self.wanted = 0.0
         self.broken: FatalCallError | None = None
         self._shared = shared
-        self._record, self._status = record, status
+        self._record, self._team, self._status = record, team, status
         self._reserved = 0.0
         self._held: dict[str, float] = {}
         """Reservations of calls in batches by key. The cache records them with the batches."""
@@ -79,6 +95,8 @@ class Budget:
         self._stop = stop
         self._waiting: deque[tuple[float, asyncio.Future[None]]] = deque()
         stop.on_stop(self._dismiss)
+        if team is not None:
+            team.need, team.answered = self._need, self._answered
 
     @property
     def ended(self) -> bool:
@@ -139,9 +157,8 @@ class Budget:
         """Wait until a call's maximum cost fits, and reserve it."""
         turn = asyncio.get_running_loop().create_future()
         self._waiting.append((most, turn))
-        if len(self._waiting) == 1:
-            reserved = "which may cost less than is reserved for them"
-            self._status(f"waiting for calls in flight, {reserved}")
+        if len(self._waiting) == 1 and self._team is None:
+            self._status(WAITING)
         self._serve()
         try:
             await turn
@@ -188,7 +205,22 @@ class Budget:
         self._serve()
 
     def _fits(self, most: float) -> bool:
-        return self.spent + self._reserved + self._held_usd + most <= self.usd + ROUNDING
+        cap = self.usd if self._team is None else self._team.granted + self._shared
+        return self.spent + self._reserved + self._held_usd + most <= cap + ROUNDING
+
+    def _need(self) -> Need:
+        waiting = [most for most, turn in self._waiting if not turn.done()]
+        own = self._own
+        return Need(
+            max(0.0, self.spent - self._shared), own, own + sum(waiting[:1]), own + sum(waiting)
+        )
+
+    def _answered(self, by_others: float) -> None:
+        self.spent += by_others - self._shared
+        self._shared = by_others
+        self._serve()
+        if self._waiting:
+            self._status(WAITING)
 
     def _serve(self) -> None:
         while self._waiting:
@@ -199,6 +231,8 @@ class Budget:
                 self._waiting.popleft()
                 self._reserved += most
                 turn.set_result(None)
+            elif self._team is not None and self._team.asked():
+                return  # the answer serves again
             elif self._reserved + self._held_usd > ROUNDING:
                 return  # a call in flight may cost less than it has reserved
             else:

@@ -89,9 +89,9 @@ class RunFile(Section):
 
     @property
     def budget_usd(self) -> float | None:
-        """The run's budget in US dollars: for a shard, an equal part of the budget."""
+        """The run's budget in US dollars: for a shard, an equal part of a budget of its own."""
         usd, part = self.budget.usd, self.part
-        return usd if usd is None or part is None else usd / part.of
+        return usd if usd is None or part is None or self.budget.shared else usd / part.of
 
     def in_batches(self, *, detach: bool = False) -> RunFile:
         """Return a copy of the run file that sets ``limits.batch``, with the given ``detach``."""

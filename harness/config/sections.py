@@ -249,6 +249,13 @@ class BudgetSection(Section):
     """Section ``budget``: a hard cap on the total cost of all models and variants."""
 
     usd: float | None = Field(default=None, gt=0, strict=True)  # US dollars; None: no cap
+    shared: str | None = Field(default=None, min_length=1)  # name of a budget that a team shares
+
+    @model_validator(mode="after")
+    def _shared_has_a_cap(self) -> BudgetSection:
+        if self.shared is not None and self.usd is None:
+            raise ValueError("budget.shared needs budget.usd")
+        return self
 
 
 class CheckSection(Section):

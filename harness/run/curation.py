@@ -145,8 +145,10 @@ async def curate(
     """
     with locked_stages(stages_folder(job.out), job.out) as stages:
         name = stages.result("name", key_of(), str, lambda: uuid4().hex)
-        models, usd = list(job.models.values()), job.curation.budget.usd
-        async with open_session(models, job.settings, name, usd=usd) as session:
+        models, budget = list(job.models.values()), job.curation.budget
+        async with open_session(
+            models, job.settings, name, usd=budget.usd, shared=budget.shared
+        ) as session:
             asking = StageCalls(job.models, session, job.curation.seed, listener)
             try:
                 built = await build(

@@ -269,6 +269,7 @@ async def _execute(job: Job, listener: Listener | None) -> Result:
             folder.run_id(),
             folder=folder,
             usd=run.budget_usd,
+            shared=run.budget.shared,
             sharing=[RunFolder(runs, name) for name in job.variant.runs if name != folder.name],
         ) as session,
         uploaded(job.remote, folder, session),

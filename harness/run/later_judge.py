@@ -53,6 +53,7 @@ class LaterJudge:
     data: HeldInstances
     settings: Settings
     usd: float | None = None  # cap on the run's total cost, including earlier payments
+    shared: str | None = None  # name of the budget that a team shares
     references: bool = False  # judge the reference answers instead of the run's answers
 
     @property
@@ -170,10 +171,11 @@ def prepare_judge(
             f"The judge {judge.name!r} is simulated, and the run {folder.name!r} is not.",
             "Simulated scores must not mix with real answers: give the judge a model.",
         )
+    shared = run.budget.shared if usd is None else None
     usd = run.budget_usd if usd is None else usd
     if usd is not None:
         check_prices([judge.model], resources)
-    return LaterJudge(folder, Judges(task, [judge]), data, settings, usd, references)
+    return LaterJudge(folder, Judges(task, [judge]), data, settings, usd, shared, references)
 
 
 def prepare_panel(
@@ -234,7 +236,7 @@ async def judge_later(
     folder, place = job.folder, job.folder
     models = [judge.model for judge in job.judges.models]
     async with open_session(
-        models, job.settings, folder.run_id(), folder=folder, usd=job.usd
+        models, job.settings, folder.run_id(), folder=folder, usd=job.usd, shared=job.shared
     ) as session:
         try:
             # New judgements also affect the panels that include the judge.

@@ -20,11 +20,13 @@ from harness.calls.database import SESSION
 from harness.calls.reply_cache import Payment, ReplyCache
 from harness.calls.signals import Notices, Stop
 from harness.config.settings import Settings
-from harness.errors import StoreFailed
+from harness.errors import ConfigError, StoreFailed
 from harness.run.call_stack import BoundModel, call_stack
 from harness.run.models import Model, apply_limits
 from harness.run.replies import open_cache
 from harness.store.run_folder import RunFolder, Spending
+
+OPENING_S = 15.0  # seconds that a session waits for the team's database
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +74,17 @@ async def open_session(
     folder: RunFolder | None = None,
     usd: float | None = None,
     sharing: Sequence[RunFolder] = (),
+    shared: str | None = None,
 ) -> AsyncIterator[Session]:
     """Lock a run, and yield a session with its cache and budget.
 
     On exit, the cache, the budget and the models' backends are closed, and the lock is released.
     Payments are recorded under ``run_id``, and the models' prices in ``folder``. ``folder`` is None
     if the caller holds a lock of its own. ``usd`` is the budget in US dollars (None: no cap), which
-    runs in ``sharing`` share.
+    runs in ``sharing`` share. ``shared`` names a budget that a team shares instead.
 
     Raises:
+        ConfigError: If ``shared`` is given, but no team's database is set.
         RunConflict: If another process is working on the run.
         StoreFailed: If the run's folder or the cache cannot be read or written.
     """
@@ -99,7 +103,10 @@ async def open_session(
             used = None if folder is None else partial(_used_calls, folder)
             session = replace(session, replies=replies, unused=Unused(replies, run_id, used))
             if usd is not None:
-                budget = await _open_budget(session, replies, usd, folder, sharing)
+                if shared is None:
+                    budget = await _open_budget(session, replies, usd, folder, sharing)
+                else:
+                    budget = await _join_budget(session, replies, usd, shared, settings, stack)
                 session = replace(session, budget=budget)
                 stack.push_async_callback(_close, budget)
         if folder is not None:
@@ -149,6 +156,44 @@ async def _open_budget(
     )
     for call in batched_calls(replies, "run = ?", run_id):
         budget.hold(call.key, call.usd)
+    return budget
+
+
+async def _join_budget(
+    session: Session,
+    replies: ReplyCache,
+    usd: float,
+    name: str,
+    settings: Settings,
+    stack: contextlib.AsyncExitStack,
+) -> Budget:
+    """Build a session's budget from one that a team shares. ``stack`` gives back what is left."""
+    if settings.cache_url is None:
+        problem = "budget.shared is set, but HARNESS_CACHE_URL is not."
+        raise ConfigError(problem, "Set it to the URL of the team's database (docs/team.md).")
+    from harness.calls.team.budgets import TeamBudget
+    from harness.calls.team.database import TeamDatabase
+
+    database = TeamDatabase(settings.cache_url.get_secret_value())
+    stack.callback(database.close)
+    team = TeamBudget(database, name, session.run_id, usd)
+    spent = await asyncio.to_thread(database.transact, team.open, OPENING_S)
+    in_batches = list(batched_calls(replies, "run = ?", session.run_id))
+    held = fsum(call.usd for call in in_batches)
+    budget = Budget(
+        usd,
+        max(0.0, spent.by_run - held) + spent.by_others,
+        session.stop,
+        unsure=max(0.0, spent.unsure - held),
+        shared=spent.by_others,
+        team=team,
+        status=session.notices.status("budget"),
+    )
+    for call in in_batches:
+        budget.hold(call.key, call.usd)
+    team.report = session.notices.status("")
+    team.ensure_working()
+    stack.push_async_callback(team.aclose)
     return budget
 
 
