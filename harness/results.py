@@ -67,7 +67,9 @@ class RunResult:
         return measure(self.folder)
 
     def attempts(self) -> list[Attempt]:
-        """Return all attempts, grouped by instance, and ordered by sample and round.
+        """Return all attempts, ordered by instance, sample and round.
+
+        Instances are in the order of your rows, or else of their ids (numbers by value).
 
         Raises:
             DataMissing: If there are none.
@@ -83,7 +85,8 @@ class RunResult:
         return [rounds[-1] for rounds in self._rounds()]
 
     def _rounds(self) -> Iterator[list[Attempt]]:
-        return exported_run(self.folder).samples(Attempt)
+        run = replace(exported_run(self.folder), rows=row_fields(self.folder))
+        return run.samples(Attempt)
 
     def to_frame(self, *, attempts: bool = False) -> Any:
         """Return a data frame with a row per sample. Its columns are those of ``harness export``.

@@ -85,6 +85,17 @@ def test_a_frame_has_the_fields_of_rows_whose_check_is_a_function() -> None:
     assert list(run.to_frame()["field_level"]) == [1, 2]
 
 
+def test_samples_are_in_the_order_of_the_rows_not_of_their_completion() -> None:
+    names = ["c", "b", "a"]
+    rows = [{"id": name, "prompt": f"Say {name}.", "target": "x"} for name in names]
+    task = {"rows": rows, "checks": "exact_match"}
+    run = harness.run({"task": task, "model": "simulated/0"}, name="own", progress=False)
+    lines = run.folder.attempts.read_bytes().splitlines(keepends=True)
+    run.folder.attempts.write_bytes(lines[1] + lines[2] + lines[0])
+    assert [one.instance for one in run.samples()] == names
+    assert list(run.to_frame()["instance"]) == names
+
+
 def test_a_rate_of_one_is_shown_with_its_interval_and_no_error_of_zero() -> None:
     task = {"rows": [{"q": f"Say {n}.", "target": str(n)} for n in range(20)], "prompt": "{{ q }}"}
     file = {"task": {**task, "checks": "exact_match"}, "model": "simulated/1"}

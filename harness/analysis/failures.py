@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+import numpy as np
 from msgspec import Struct
+from numpy.typing import NDArray
 
 from harness.analysis.constraints import LONGEST, ScoreDetails, constraint_kind
 from harness.records import OUTCOMES, Outcome
@@ -93,11 +95,11 @@ def reasons(scores: Mapping[str, ScoreDetails]) -> str:
     return "; ".join(score.reason for score in scores.values() if score.reason)
 
 
-def read_failed(index: AttemptIndex) -> list[FailedAttempt]:
-    """Return a run's failed attempts, grouped by instance in the order of first occurrence."""
+def read_failed(index: AttemptIndex, first: Iterable[str] = ()) -> list[FailedAttempt]:
+    """Return a run's failed attempts in the order of `AttemptIndex.listed`, given ``first``."""
     return [
         FailedAttempt(one.instance, one.sample, one.round, one.outcome, one.reason, one.text)
-        for _, one in _read(index)
+        for _, one in _read(index, index.listed(first))
     ]
 
 
@@ -108,7 +110,7 @@ def read_failures(index: AttemptIndex) -> Failures:
     names: dict[int, tuple[str, int, int]] = {}
     told: dict[int, Sequence[str]] = {}
     places: dict[str, int] = {}
-    for row, one in _read(index):
+    for row, one in _read(index, index.in_order()):
         own = [*_reasons(one, index)] or [(UNKNOWN, UNKNOWN, "")]
         for kind, line, _ in own:
             lines[kind] = _common(lines.get(kind, line), line)
@@ -169,8 +171,8 @@ def merged(runs: Sequence[Failures]) -> list[Failures]:
     return found
 
 
-def _read(index: AttemptIndex) -> Iterator[tuple[int, FailedLine]]:
-    order, table = index.in_order(), index.attempts.turns or index.attempts
+def _read(index: AttemptIndex, order: NDArray[np.intp]) -> Iterator[tuple[int, FailedLine]]:
+    table = index.attempts.turns or index.attempts
     failed = (table.passed == 0) | (table.outcome == OUTCOMES.index("error"))
     rows = order[failed[order]]
     yield from zip(rows.tolist(), index.read(FailedLine, rows), strict=True)

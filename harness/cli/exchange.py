@@ -68,8 +68,8 @@ def export(
     fields = dict(_field(text) for text in field or ())
     _check(form, file, attempts, fields, len(folders))
     exported = [exported_run(folder) for folder in folders]
-    if form in (*TABLES, *TRACKERS):
-        exported = [replace(run, rows=row_fields(run.folder, say)) for run in exported]
+    warn = [say] if form in (*TABLES, *TRACKERS) else []  # others use the order of the rows only
+    exported = [replace(run, rows=row_fields(run.folder, *warn)) for run in exported]
     if form in TRACKERS:
         _log(form, exported, file, attempts)
         return

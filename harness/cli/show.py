@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Literal
 
@@ -76,11 +76,12 @@ def show(
         problem = f"That is shown for one run, not for {len(folders)}."
         raise ConfigError(problem, f"Name one: {', '.join(one.name for one in folders)}.")
     folder = folders[0]
-    own = {}
-    if form == "csv":
-        own = {id_: row for one in folders for id_, row in row_fields(one, say).items()}
+    own: dict[str, Mapping[str, object]] = {}
+    if side_by_side or failed:
+        warn = [say] if form == "csv" else []  # others use the order of the rows only
+        own = {id_: row for one in folders for id_, row in row_fields(one, *warn).items()}
     if side_by_side:
-        found = {one.name: _last_answers(one) for one in folders}
+        found = {one.name: _last_answers(one, own) for one in folders}
         show_document(answers_document(found, failed=failed, own=own), form)
     elif instance is not None:
         attempts = read_instance(folder.attempts, instance)
@@ -113,15 +114,16 @@ def show(
         show_document(replace(run_document(metrics), data=metrics), form)
 
 
-def _last_answers(folder: RunFolder) -> list[AnswerLine]:
+def _last_answers(folder: RunFolder, own: Rows) -> list[AnswerLine]:
     index = AttemptIndex(folder.attempts)
-    return list(index.read(AnswerLine, index.last_rounds()))
+    order = index.listed(own)
+    return list(index.read(AnswerLine, order[index.attempts.is_last_round()[order]]))
 
 
 def _failed(folder: RunFolder, own: Rows) -> TableDocument:
     index = AttemptIndex(folder.attempts)
     turns = index.attempts.turns is not None
-    return failed_document(read_failed(index), len(index), folder.name, own, turns=turns)
+    return failed_document(read_failed(index, own), len(index), folder.name, own, turns=turns)
 
 
 def _several(folders: Sequence[RunFolder]) -> TableDocument:

@@ -62,8 +62,11 @@ class ExportedRun:
         return measure(self.folder)
 
     def samples(self, shape: type[Line]) -> Iterator[list[Line]]:
-        """Yield the attempts of each sample, in order of their rounds, decoded as ``shape``."""
-        attempts = self.index.read(shape)
+        """Yield the attempts of each sample, in order of their rounds, decoded as ``shape``.
+
+        Samples are in the order of ``rows``, or else of their instances' ids.
+        """
+        attempts = self.index.read(shape, self.index.listed(self.rows))
         for _, rounds in groupby(attempts, lambda attempt: (attempt.instance, attempt.sample)):
             yield list(rounds)
 

@@ -59,9 +59,9 @@ class RecordedTask:
 
 
 def row_fields(
-    folder: RunFolder, warn: Callable[[str], object]
+    folder: RunFolder, warn: Callable[[str], object] = lambda _: None
 ) -> Mapping[str, Mapping[str, object]]:
-    """Return the fields of the user's rows, by instance, if their file is unchanged.
+    """Return the fields of the user's rows, by instance in their order, if they are unchanged.
 
     If they cannot be read, ``warn`` is called with the reason.
     """

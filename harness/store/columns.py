@@ -5,6 +5,7 @@ Each attempt takes tens of bytes, because texts are left out and names become 64
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -37,6 +38,12 @@ def name_digest(name: str) -> int:
     """Hash the name of an instance or cluster to 64 bits. The hash is the same in every process."""
     digest = blake2b(name.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)
+
+
+def natural(name: str) -> list[tuple[int, int, str]]:
+    """Return a sort key for names that orders the numbers in them by value."""
+    parts = re.findall(r"[0-9]{1,18}|[^0-9]+", name)
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ superseded answer. The index takes tens of bytes of memory per attempt. Texts ar
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from harness.records import OUTCOMES, Attempt, Outcome, Usage
 from harness.store.attempt_lines import ATTEMPT, CALLS, AttemptLines
-from harness.store.columns import NOT_JUDGED, AttemptTable, LineName, name_digest
+from harness.store.columns import NOT_JUDGED, AttemptTable, LineName, name_digest, natural
 from harness.store.conversations import of_conversations
 from harness.store.json_lines import decoded, decoded_at, reading
 from harness.store.judgement_index import NONE, JudgementIndex, judgements_at
@@ -186,6 +186,23 @@ class AttemptIndex:
         first = np.full(len(self.attempts.instances.digest), np.iinfo(np.int64).max)
         np.minimum.at(first, self.attempts.instance, self.offset)
         return np.argsort(first[self.attempts.instance], kind="stable")
+
+    def listed(self, first: Iterable[str] = ()) -> NDArray[np.intp]:
+        """Return all row numbers, sorted by the instance's name, sample and round, for lists.
+
+        Numbers in names are sorted by value. The instances named in ``first`` precede all others,
+        in the order given.
+        """
+        names, digests = read_names(self.path), self.attempts.instances.digest.tolist()
+        place = {name: number for number, name in enumerate(first)}
+
+        def key(digest: int) -> tuple[object, ...]:
+            name = names[digest]
+            return place.get(name, len(place)), natural(name), name
+
+        rank = {digest: number for number, digest in enumerate(sorted(digests, key=key))}
+        ranks = np.array([rank[digest] for digest in digests], np.int64)
+        return np.argsort(ranks[self.attempts.instance], kind="stable")
 
     def last_rounds(self, round_: int | None = None) -> NDArray[np.intp]:
         """Return the row of each sample's last round up to ``round_``, sorted like `in_order`."""

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import pty
+import re
 import shutil
 import subprocess
 from importlib.util import find_spec
@@ -198,6 +199,13 @@ def test_the_fields_of_the_users_rows_are_columns(tmp_path: Path) -> None:
     assert [(row["instance"], row["sample"], row["field_level"]) for row in told] == [
         *(("a", "0", "1"), ("a", "1", "1"), ("b", "0", "2.5"), ("b", "1", "2.5")),
     ]
+    lines = (runs / "mine.two" / "attempts.jsonl").read_bytes().splitlines(keepends=True)
+    (runs / "mine.two" / "attempts.jsonl").write_bytes(b"".join(reversed(lines)))
+    for listing in ("--side-by-side", "--failed --format csv", "--side-by-side --format csv"):
+        shown = done(runs, "show", "mine.two", *listing.split())
+        assert re.findall("Say [ab]", shown) == sorted(re.findall("Say [ab]", shown))
+    exported = done(runs, "export", "mine.two", "--output", "-")
+    assert [row["instance"] for row in csv.DictReader(io.StringIO(exported))] == list("aabb")
     assert told[2]["prompt"] == told[2]["field_q"] == "Say b\nor c."
     assert told[0]["answer_mine.one"] == "a"
     assert (told[0]["passed_mine.one"], told[1]["passed_mine.one"]) == ("True", "")

@@ -410,3 +410,15 @@ def test_a_line_tells_all_that_an_attempt_does() -> None:
     told = set(AttemptLine.__struct_fields__)
     assert told | own | left_out == set(Attempt.__struct_fields__)
     assert not told & (own | left_out)
+
+
+def test_lists_are_in_the_order_of_given_names_and_else_of_numbers(file: Path) -> None:
+    names = ["n10", "b", "n9", "a"]
+    index = AttemptIndex(write(file, *(attempt(name, 1 - n) for name in names for n in range(2))))
+
+    def listed(*first: str) -> list[tuple[str, int]]:
+        found = index.read(AttemptLine, index.listed(first))
+        return [(one.instance, one.sample) for one in found]
+
+    assert listed() == [(name, n) for name in ("a", "b", "n9", "n10") for n in range(2)]
+    assert listed("n9", "unknown", "b")[::2] == [("n9", 0), ("b", 0), ("a", 0), ("n10", 0)]

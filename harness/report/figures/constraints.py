@@ -10,9 +10,10 @@ from math import ceil, copysign, floor, log10
 from harness.analysis.constraints import MAX_REASONS, ConstraintKind
 from harness.analysis.run_comparison import RunComparison
 from harness.report.figure import Figure
-from harness.report.figures.names import counted, natural, number, shown, slug
+from harness.report.figures.names import counted, number, shown, slug
 from harness.report.figures.plot import Plan, Point, Runs, Sheet, alt, dots, specification
 from harness.report.figures.rates import compared_rounds, most
+from harness.store.columns import natural
 
 MOST_KINDS = 6  # maximum number of kinds whose misses are drawn
 BINS = 30  # maximum bins of a histogram, plus one for the outliers at each end

@@ -19,7 +19,6 @@ from harness.report.figures.names import (
     NUMBER,
     counted,
     interval,
-    natural,
     number,
     on_axis,
     shown,
@@ -29,6 +28,7 @@ from harness.report.figures.plot import Runs, Sheet, alt
 from harness.report.figures.rates import by_label, largest
 from harness.report.table import ShownUnit
 from harness.report.text import p_value, printable
+from harness.store.columns import natural
 
 MOST_COLUMNS = 20  # maximum columns that stay readable on a small screen
 MOST_OF_SECOND = 12  # maximum groups of the second label

@@ -52,12 +52,6 @@ def distinct(texts: Iterable[str], form: str = "{} ({})") -> list[str]:
     return list(found)
 
 
-def natural(name: str) -> list[tuple[int, int, str]]:
-    """Return a sort key for names that orders the numbers in them by value."""
-    parts = re.findall(r"[0-9]{1,18}|[^0-9]+", name)
-    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts]
-
-
 def slug(name: str) -> str:
     """Return a name for a file or anchor: 1 to 40 lower-case letters, digits and ``_``."""
     return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")[:40].strip("_") or "label"

@@ -17,12 +17,12 @@ from harness.errors import UserError
 from harness.report.comparison import score_name
 from harness.report.figure import Figure
 from harness.report.figures import plot
-from harness.report.figures.names import NUMBER, interval, natural, number, shown, slug
+from harness.report.figures.names import NUMBER, interval, number, shown, slug
 from harness.report.figures.plot import LAST_ROUNDS, Plan, Point, Runs, Sheet, alt
 from harness.report.runs import ReportedRun
 from harness.report.table import ShownUnit
 from harness.report.text import p_value, printable
-from harness.store.columns import AttemptTable
+from harness.store.columns import AttemptTable, natural
 
 MOST_GROUPS = 60  # maximum groups in a figure
 LEAST_OF_LINE = 3  # minimum number of groups to draw as a line

@@ -7,12 +7,12 @@ from harness.report.figures.names import (
     LONGEST,
     counted,
     in_legend,
-    natural,
     number,
     on_axis,
     shown,
     slug,
 )
+from harness.store.columns import natural
 
 NAMES = st.lists(st.text(max_size=150), max_size=5, unique=True)
 
