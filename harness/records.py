@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, NamedTuple, TypeVar, cast
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar, cast
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -124,7 +124,7 @@ class Origin(Struct, frozen=True, omit_defaults=True):
     instance: str
     sample: int
     round: int
-    turns: int = 0  # of the user, if they are scripted: rounds are then turns
+    turns: int = 0  # of the user in a conversation, at most: rounds are then turns
 
 
 class PromptCut(NamedTuple):
@@ -299,6 +299,27 @@ class Rewriting(Struct, frozen=True):
     error: str | None = None
 
 
+class UserRole(Struct, frozen=True):
+    """The user whom a model plays in a conversation."""
+
+    goal: Annotated[str, msgspec.Meta(min_length=1)]
+    persona: str = ""
+    max_turns: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 10  # of the user, with the first
+
+
+class PlayedTurn(Struct, frozen=True, omit_defaults=True):
+    """The record of a call in which a model plays the user of a conversation.
+
+    If the user goes on, the turn's text is the attempt's ``feedback``.
+    """
+
+    call_id: str
+    usage: Usage | None = None
+    cost_usd: float | None = None
+    cached: bool = False
+    ends: str | None = None  # the reply that ends the conversation, which is not sent
+
+
 class Attempt(Struct, frozen=True):
     """A line of ``attempts.jsonl``: a reply with its scores, or a failed call.
 
@@ -331,7 +352,10 @@ class Attempt(Struct, frozen=True):
     error: str | None = None  # why the call or the scoring failed
     polish: tuple[Rewriting, ...] = ()  # of the instruction (round 1) and of the feedback
     # Left out of the line if unset:
-    turns: int | UnsetType = UNSET  # of the user, if they are scripted: rounds are then turns
+    # Turns of the user in a conversation, whose rounds are turns. If a model plays the user, these
+    # are the turns so far, including the next one.
+    turns: int | UnsetType = UNSET
+    user: tuple[PlayedTurn, ...] | UnsetType = UNSET  # what the played user says next
     reasoning_state: str | UnsetType = UNSET  # of the reply, in a run with several rounds
     partial: str | UnsetType = UNSET  # of a failed call: the part of the answer that arrived
 

@@ -228,6 +228,8 @@ def _cost(folder: RunFolder, run: Variant, name: str, most: float) -> Decision:
         unknown = f"{calls.n_without_cost:,} of {calls.n:,} calls"
         said = f"The cost of {unknown} of the run {run.name!r} is unknown."
         parts = {"model": (run.metrics.model, calls.model or calls)}
+        if calls.user is not None:
+            parts["user.model"] = "the played user", calls.user
         for judge, facts in run.metrics.judges.items():
             parts[f"judges.{judge}.model"] = facts.model, calls.judges.get(judge, NO_CALLS)
         lacking = {key: model for key, (model, own) in parts.items() if own.n_without_cost}

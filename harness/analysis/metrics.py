@@ -223,7 +223,8 @@ class Metrics(Struct, frozen=True, kw_only=True):
     paid_usd: float = 0.0  # part of known_cost_usd; the rest came from the cache
     computed_usd: float = 0.0  # part of known_cost_usd; priced after the calls, by their tokens
     n_calls_without_cost: int
-    model_calls: CallFigures | None = None  # of the run's own model; null without judges
+    model_calls: CallFigures | None = None  # of the run's own model; null if it is the only one
+    user_calls: CallFigures | None = None  # of the model that plays the user; null without one
     judges: dict[str, JudgeFacts] = {}  # a call shared by two judges counts in both
     references: dict[str, ReferenceScore] = field(default={}, name="golds")
     aggregates: dict[str, dict[str, float]] = {}  # computed by the task, by part and metric

@@ -161,6 +161,7 @@ def summarise(
         **own,
         cost_per_solved_usd=cost_usd / n_solved if cost_usd is not None and n_solved else None,
         model_calls=None if calls.model is None else CallFigures(**_call_figures(calls.model)),
+        user_calls=None if calls.user is None else CallFigures(**_call_figures(calls.user)),
         judges=_judges(judges, facts.model or "", calls),
         references={} if references is None else reference_scores(attempts, references),
     )

@@ -17,7 +17,7 @@ from harness.run.job import Job
 from harness.run.models import Model
 
 if TYPE_CHECKING:
-    from harness.run.dry_run import EstimateRange
+    from harness.run.call_bounds import EstimateRange
     from harness.run.later_judge import LaterJudge
     from harness.store.judgements import JudgementOutcome
 
@@ -40,13 +40,14 @@ def confirm_cost(jobs: Sequence[Job], settings: Settings, yes: bool) -> None:
     paid = [job for job in priced if not _confirmed(job)]
     if not paid:
         return
-    from harness.run.dry_run import EstimateRange, estimate_run  # not for a free run
+    from harness.run.call_bounds import EstimateRange  # not for a free run
+    from harness.run.dry_run import estimate_run
 
     total, most, made = EstimateRange(), 0.0, set[str]()
     for job in paid:
         found = estimate_run(job, made, references=False)
         made |= found.calls | found.judged
-        calls = [found.model, *found.judges.values()]
+        calls = found.parts
         costs = [one.usd or EstimateRange() for one in calls]
         cost, cap = sum(costs, EstimateRange()), job.run.budget_usd or inf
         total = EstimateRange(
@@ -78,7 +79,8 @@ def confirm_judging(
     _say_unknown([model] if model else [])
     if model is None or model.price in (None, FREE):
         return
-    from harness.run.dry_run import EstimateRange, estimate_judge  # not needed for a free judge
+    from harness.run.call_bounds import EstimateRange  # not needed for a free judge
+    from harness.run.dry_run import estimate_judge
 
     calls, cost = estimate_judge(job, retried)
     cap = inf if job.usd is None else job.usd
@@ -89,7 +91,7 @@ def confirm_judging(
 
 
 def _asked(job: Job) -> list[Model]:
-    return [job.model, *(judge.model for judge in job.judges)]
+    return [one for one in job.models if one.where != "polish"]
 
 
 def _say_unknown(models: Sequence[Model]) -> None:

@@ -12,7 +12,8 @@ from harness.cli.confirm import cost_text
 from harness.cli.console import output, show_facts
 from harness.ports import Conversing
 from harness.report.text import inert_text, usd
-from harness.run.dry_run import DryRun, EstimateRange, batch_hours, estimate_run, estimate_waves
+from harness.run.call_bounds import EstimateRange
+from harness.run.dry_run import DryRun, batch_hours, estimate_run, estimate_waves
 from harness.run.job import Job
 from harness.run.judges import judge_warnings
 from harness.store.runs import run_name
@@ -45,9 +46,11 @@ def show_dry_runs(jobs: Sequence[Job], missing: Sequence[str], base: str) -> Non
         known = [cost for one in found if (cost := one.total_usd) is not None]
         answers = sum((one.model.calls for one in found), EstimateRange())
         judged = sum((one.judge_calls for one in found), EstimateRange())
+        played = sum((one.user.calls for one in found if one.user), EstimateRange())
+        at_most = any(one.at_most for one in found)
         rows = {
             "all": f"{len(jobs):,} runs, one after another; a shared call is paid once",
-            "calls to pay": _to_pay(answers, judged, at_most=any(one.at_most for one in found)),
+            "calls to pay": _to_pay(answers, played, judged, at_most=at_most),
             "cost": cost_text(
                 sum(known, EstimateRange()) if len(known) == len(found) else None,
                 [model for job in jobs for model in job.models],
@@ -62,13 +65,14 @@ def show_dry_runs(jobs: Sequence[Job], missing: Sequence[str], base: str) -> Non
 
 def _rows(job: Job, found: DryRun) -> dict[str, str]:
     run, where, asked = job.run, job.model.backend.endpoint, found.model
+    played = found.user.calls if found.user else EstimateRange()
     rows = {
         "task": run.task.label,
         "model": " ".join(filter(None, (run.model.name, f"({run.model.backend})", where))),
         "instances": f"{found.instances:,}",
         "samples": f"{found.samples:,}, {found.owed_samples:,} of them unfinished",
         "calls of round 1": f"{len(found.calls):,} distinct, {found.cached:,} of them cached",
-        "calls to pay": _to_pay(asked.calls, found.judge_calls, at_most=found.at_most),
+        "calls to pay": _to_pay(asked.calls, played, found.judge_calls, at_most=found.at_most),
         "input tokens": f"about {_spread(found.model.input_tokens)}".replace(
             "about unknown", "unknown"
         ),
@@ -89,6 +93,10 @@ def _rows(job: Job, found: DryRun) -> dict[str, str]:
         calls = "one more call per prompt and feedback, not counted above"
         rows["polished by"] = f"{run.polish.name}: {calls}"
     cost = cost_text(found.total_usd, job.models)
+    if job.user is not None and found.user is not None:
+        model, own = job.user.model.section, found.user
+        said = f"{model.name or model.backend}: {_spread(own.calls, at_most=True)} calls"
+        rows["played user"] = f"{said}, cost {cost_text(own.usd, [job.user.model])}"
     if job.judges:
         for judge in job.judges:
             model, own = judge.model.section, found.judges[judge.name]
@@ -104,8 +112,8 @@ def _rows(job: Job, found: DryRun) -> dict[str, str]:
             rows[f"judge {judge.name}"] = said
         for name, text in judge_warnings(job.judges, job.instances):
             rows[f"judge {name}"] = f"{text}\n{rows[f'judge {name}']}"
-        if found.total_usd and cost != "nothing":
-            cost += f", {cost_text(asked.usd)} of it for the answers"
+    if len(found.parts) > 1 and found.total_usd and cost != "nothing":
+        cost += f", {cost_text(asked.usd)} of it for the answers"
     rows["cost"] = cost
     if (waves := estimate_waves(job)) is not None:
         several, hours = "s" * (waves.high > 1), batch_hours(job)
@@ -120,11 +128,16 @@ def _rows(job: Job, found: DryRun) -> dict[str, str]:
     return rows
 
 
-def _to_pay(answers: EstimateRange, judged: EstimateRange, *, at_most: bool) -> str:
-    if not judged.high:
+def _to_pay(
+    answers: EstimateRange, played: EstimateRange, judged: EstimateRange, *, at_most: bool
+) -> str:
+    second = {"the played user": played, "judges": judged}
+    asked = {name: calls for name, calls in second.items() if calls.high}
+    if not asked:
         return _spread(answers)
-    parts = f"{_spread(answers)} for answers, {_spread(judged, at_most=at_most)} for judges"
-    return f"{_spread(answers + judged, at_most=at_most)}: {parts}"
+    parts = [f"{_spread(answers)} for answers"]
+    parts += [f"{_spread(calls, at_most=at_most)} for {name}" for name, calls in asked.items()]
+    return f"{_spread(sum(asked.values(), answers), at_most=at_most)}: {', '.join(parts)}"
 
 
 def _spread(figure: EstimateRange, *, at_most: bool = False) -> str:

@@ -66,6 +66,7 @@ def free_keys(tree: Mapping[str, Any]) -> list[str]:
     ``tree`` is a run file in the form of `by_name`.
     """
     models = {"model": tree.get("model"), "polish": tree.get("polish")}
+    models["user.model"] = (tree.get("user") or {}).get("model")
     models |= {f"judges.{name}.model": one["model"] for name, one in tree.get("judges", {}).items()}
     free = [_free_of_model(place, model) for place, model in models.items() if model]
     return [*MAY_CHANGE, *(key for keys in free for key in keys)]

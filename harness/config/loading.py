@@ -260,7 +260,7 @@ def expand(
     return runs or {"": base}
 
 
-_MODEL = re.compile(r"model|polish|judges\.[^.]+\.model")  # keys of models' sections
+_MODEL = re.compile(r"model|polish|user\.model|judges\.[^.]+\.model")  # keys of models' sections
 
 
 def refuse_secrets(tree: object, where: str) -> None:
@@ -299,8 +299,9 @@ def _changed(
 ) -> dict[str, Any]:
     tree = copy.deepcopy(raw)
     judges = tree.get("judges")
-    second = [one for one in judges if isinstance(one, dict)] if isinstance(judges, list) else []
-    for section, key in [(tree, "model"), (tree, "polish"), *((one, "model") for one in second)]:
+    second = [*(judges if isinstance(judges, list) else ()), tree.get("user")]
+    of_second = [(one, "model") for one in second if isinstance(one, dict)]
+    for section, key in [(tree, "model"), (tree, "polish"), *of_second]:
         if named and isinstance(section.get(key), str):
             section[key] = named(section[key])
     for key, value in changes:

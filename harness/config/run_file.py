@@ -26,6 +26,7 @@ from harness.config.sections import (
     RoundsSection,
     Seed,
     TaskSection,
+    UserSection,
     keys_of,
     names_a_secret,
 )
@@ -76,6 +77,7 @@ class RunFile(Section):
     judges: tuple[JudgeSection, ...] = ()  # models that score answers
     panels: tuple[PanelSection, ...] = ()  # judges that decide together
     polish: PolishSection | None = None  # a model that paraphrases prompts
+    user: UserSection | None = None  # a model that plays the user in conversations
     check: CheckSection | None = None  # bounds for harness check and pytest
     variants: dict[str, dict[str, Any]] = Field(default_factory=dict)  # changed keys by name
     matrix: dict[str, list[Any] | dict[str, Any]] = Field(

@@ -245,6 +245,16 @@ class PolishSection(SecondModelSection):
     prompt: Literal["own", "paper"] = "own"  # our prompt, or the published one
 
 
+class UserSection(Section):
+    """Section ``user``: the model that plays the user in conversations, and its prompt."""
+
+    model: SecondModelSection
+    prompt: str = "default"  # a prompt in prompts/user, or the path of a template
+    stop: Annotated[str, Field(min_length=1)] = "[END]"  # a turn with this text ends it
+    temperature: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    max_tokens: Count = 1000  # of a turn
+
+
 class BudgetSection(Section):
     """Section ``budget``: a hard cap on the total cost of all models and variants."""
 

@@ -15,6 +15,8 @@ from harness.ports.batches import Batched as Batched
 from harness.ports.batches import BatchLimits as BatchLimits
 from harness.ports.batches import BatchState as BatchState
 from harness.ports.batches import BatchUnsure as BatchUnsure
+from harness.ports.conversations import Played as Played
+from harness.ports.conversations import Scripted as Scripted
 from harness.ports.judges import Advising as Advising
 from harness.ports.judges import AnswersOf as AnswersOf
 from harness.ports.judges import ByCriteria as ByCriteria
@@ -404,21 +406,6 @@ class JudgeRouting(Protocol[D]):
 
 
 @runtime_checkable
-class Scripted(Protocol[D]):
-    """A task with conversations in which the user's turns are known before the model's answers."""
-
-    def turns(self, instance: Instance[D]) -> int:
-        """Return the number of the user's turns: 1, or more for a scripted conversation."""
-
-    def at_turn(self, instance: Instance[D], answers: Sequence[str]) -> Instance[D]:
-        """Return an instance as of the turn that follows ``answers``, one for each earlier turn.
-
-        Its messages are the conversation so far, ending with the user's turn, and its scores,
-        criteria and reference are those of the turn's answer. Without answers, it is ``instance``.
-        """
-
-
-@runtime_checkable
 class PromptChecked(Protocol):
     """A task that can check whether its prompts ask for the format that its parser reads."""
 
@@ -431,7 +418,7 @@ CAPABILITIES: Mapping[str, tuple[Any, ...]] = {
         *(Task, ScoresNoAnswer, ScoresRefusedConstraint, Measured, Paraphrasable, LeakAware),
         *(Fallible, Constraining, Targeted, Parsed, Extracting, Judged, JudgeRouting, Scripted),
         *(PromptChecked, Claiming, Pictured, Explained, Tabled, Described, Requesting, Aggregating),
-        Rowed,
+        *(Rowed, Played),
     ),
     "backends": (
         *(Backend, Startable, PreferredConcurrency, CachesPrompts, Resumable, KeyedByRequest),

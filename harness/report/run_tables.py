@@ -294,7 +294,9 @@ def cost_facts(metrics: Metrics) -> Iterator[tuple[str, str]]:
         yield "tokens out", f"{usage.output_tokens:,} ({reasoning}){missing}"
     yield "cost", _sum_of_money(metrics)
     if metrics.model_calls is not None:
-        shares = {"  the model": metrics.model_calls}
+        shares: dict[str, CallFigures] = {"  the model": metrics.model_calls}
+        if metrics.user_calls is not None:
+            shares["  the played user"] = metrics.user_calls
         # A panel makes no calls of its own; its judges do.
         asking = {name: one for name, one in metrics.judges.items() if one.n_calls or one.model}
         shares |= {f"  judge {name}": judge for name, judge in asking.items()}

@@ -77,13 +77,18 @@ def _attempt(attempt: Attempt) -> Iterator[RenderableType]:
     for judgement in getattr(attempt, "judgements", ()):
         yield from _judgement(judgement)
     if attempt.feedback is not None:
-        yield from _block("user" if attempt.turns else "feedback", attempt.feedback)
+        title = "user (played)" if attempt.user else "user" if attempt.turns else "feedback"
+        yield from _block(title, attempt.feedback)
+    for turn in attempt.user or ():
+        if turn.ends is not None:
+            yield from _block("user (played), who ends the conversation", turn.ends)
     yield Text(_facts(attempt), style="dim")
 
 
 def _place(attempt: Attempt) -> str:
     if attempt.turns:
-        return f"turn {attempt.round} of {attempt.turns}"
+        known = attempt.turns if attempt.round == attempt.turns or not attempt.user else None
+        return f"turn {attempt.round}" + (f" of {known}" if known else "")
     return f"round {attempt.round}"
 
 

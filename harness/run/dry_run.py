@@ -7,19 +7,27 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from harness.analysis.rescoring import first_reason
 from harness.calls.database import LOCKED_S
 from harness.calls.keys import backend_key
-from harness.calls.prompt_cache import SharedBeginnings
-from harness.ports import Batched, CachesPrompts, Targeted
-from harness.records import Instance, Message, Question, Reply, Request, Usage, messages_hash
+from harness.ports import Batched, Targeted
+from harness.records import (
+    Instance,
+    Message,
+    Origin,
+    Question,
+    Reply,
+    Request,
+    messages_hash,
+)
 from harness.run.assessment import assess, judged_outcomes, reply_outcome
+from harness.run.call_bounds import CHARACTERS_PER_TOKEN, CallBounds, CallEstimate, EstimateRange
 from harness.run.job import Job
 from harness.run.plan import RunPlan
 from harness.run.replies import open_cache, replies_path
-from harness.run.turns import as_of, script_of, turns_of
+from harness.run.turns import as_of, most_turns, script_of, turns_of, user_role
 
 if TYPE_CHECKING:
     from harness.config.settings import Settings
@@ -28,32 +36,6 @@ if TYPE_CHECKING:
     from harness.run.models import Model
     from harness.store.judgements import JudgementOutcome
 
-CHARACTERS_PER_TOKEN = (6.0, 2.5)  # the usual range, from plain English to code
-FEEDBACK_TOKENS = 150  # tokens of one feedback message, generously estimated
-
-
-@dataclass(frozen=True, slots=True)
-class EstimateRange:
-    """Lower and upper bounds of an estimate. ``high`` may be infinite."""
-
-    low: float = 0.0
-    high: float = 0.0
-
-    def __add__(self, other: EstimateRange) -> EstimateRange:
-        return EstimateRange(self.low + other.low, self.high + other.high)
-
-
-class CallEstimate(NamedTuple):
-    """The number, tokens and cost (US dollars) of calls to make."""
-
-    calls: EstimateRange
-    input_tokens: EstimateRange
-    output_tokens: EstimateRange
-    usd: EstimateRange | None  # None: the price is unknown
-    saved_usd: EstimateRange  # by the provider's prompt cache; only `usd.low` is reduced by it
-    cached: int = 0  # further calls, of a judge, whose replies are cached
-    at_most: bool = False  # whether prompts depend on future answers, so that some may be cached
-
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
@@ -61,7 +43,8 @@ class DryRun:
 
     The lower bounds assume that every first answer passes. The upper bounds assume that every
     feedback round is needed and that no feedback call is shared or cached. Both assume that all
-    turns of scripted conversations are asked.
+    turns of scripted conversations are asked. A played user ends a conversation after its next
+    answer (lower bound), or never before its maximum number of turns (upper bound).
     """
 
     instances: int
@@ -75,6 +58,12 @@ class DryRun:
     first: tuple[Message, ...] | None  # an example of the prompts; None if no sample is left
     judges: Mapping[str, CallEstimate] = field(default_factory=dict)
     judged: frozenset[str] = frozenset()  # ids of the judges' calls that are known
+    user: CallEstimate | None = None  # the calls of the model that plays the user
+
+    @property
+    def parts(self) -> list[CallEstimate]:
+        """The estimates of the run's model, the played user (if any) and the judges."""
+        return [self.model, *([] if self.user is None else [self.user]), *self.judges.values()]
 
     @property
     def judge_calls(self) -> EstimateRange:
@@ -84,99 +73,19 @@ class DryRun:
     @property
     def at_most(self) -> bool:
         """Whether the number of calls is an upper bound, as some depend on future answers."""
-        return any(one.at_most for one in self.judges.values())
+        return any(one.at_most for one in self.parts)
 
     @property
     def total_usd(self) -> EstimateRange | None:
-        """The cost (US dollars) of the run's model and judges, or None if a price is unknown."""
-        parts = [one.usd for one in (self.model, *self.judges.values())]
+        """The cost (US dollars) of the run's models, or None if a price is unknown."""
+        parts = [one.usd for one in self.parts]
         known = [part for part in parts if part is not None]
         return sum(known, EstimateRange()) if len(known) == len(parts) else None
 
     @property
     def total_saved_usd(self) -> EstimateRange:
-        """The US dollars that providers' prompt caches save for the run's model and its judges."""
-        estimates = (self.model, *self.judges.values())
-        return sum((one.saved_usd for one in estimates), EstimateRange())
-
-
-class _Calls:
-    """Running totals for a model's calls: bounds on their number, tokens and cost."""
-
-    def __init__(self, model: Model | None) -> None:
-        price = model.usual_price if model else None
-        self._price = price.cost if price else None
-        backend = model.backend if model else None
-        caching = isinstance(backend, CachesPrompts) and backend.prompt_caching
-        self._beginnings = SharedBeginnings() if caching else None
-        self.calls = self.read = self.written = self.usd = self.saved = EstimateRange()
-        self.cached, self.at_most = 0, False
-
-    def estimate(self) -> CallEstimate:
-        usd = self.usd if self._price or not self.calls.high else None
-        return CallEstimate(
-            self.calls, self.read, self.written, usd, self.saved, self.cached, self.at_most
-        )
-
-    def add(
-        self,
-        messages: Sequence[Message],
-        max_tokens: int | None,
-        *,
-        certain: bool,
-        before: int = 0,
-        further: float = 0,
-        answer: int = 1,
-        joint: bool = False,
-    ) -> None:
-        """Add a call to the bounds. A call that is not ``certain`` only raises the upper bounds.
-
-        ``messages`` is the prompt of round 1, which ``before`` earlier rounds and at most
-        ``further`` tokens lengthen. The reply has ``answer`` to ``max_tokens`` tokens (None: no
-        limit). A ``joint`` call may be combined with the previous one, which has the same prompt.
-        """
-        characters = sum(len(message.content) for message in messages)
-        fewest, most = (characters / each for each in CHARACTERS_PER_TOKEN)
-        longest = inf if max_tokens is None else max_tokens
-        most += further
-        if before:
-            most += before * (FEEDBACK_TOKENS + longest)
-        fewest = 0 if joint else fewest
-        self.calls += EstimateRange(certain and not joint, 1)
-        self.read += EstimateRange(fewest * certain, most)
-        self.written += EstimateRange(answer * certain, longest)
-        if (price := self._price) is not None:
-            low = price(Usage(round(fewest), answer)) if certain else 0.0
-            if max(most, longest) < inf:
-                high = price(Usage(round(most), round(longest)))
-            else:
-                high = inf if price(Usage(10**6, 10**6)) else 0.0
-            saved = self._saved(messages) if certain and not joint else EstimateRange()
-            self.usd += EstimateRange(max(0.0, low - saved.low), high)
-            self.saved += saved
-
-    def _saved(self, messages: Sequence[Message]) -> EstimateRange:
-        """Return how much a call saves (US dollars) by reading its beginning from the cache."""
-        if self._beginnings is None or self._price is None:
-            return EstimateRange()
-        new = self._beginnings(messages) is None
-        found = self._beginnings.add(messages)
-        if found is None or found.cut is None or new:
-            return EstimateRange()
-        place, at = found.cut
-        kept = sum(len(message.content) for message in messages[:place]) + at
-        tokens = [round(kept / each) for each in CHARACTERS_PER_TOKEN]
-        return EstimateRange(*(self._price(Usage(n)) - self._price(Usage(n, 0, n)) for n in tokens))
-
-    def add_questions(
-        self, questions: Sequence[Question], *, certain: bool, further: float
-    ) -> None:
-        """Add a judge's calls for a future answer. The arguments are as in `add`."""
-        self.at_most |= bool(questions)
-        for asked in questions:
-            longest = asked.decoding.max_tokens
-            for _ in range(asked.samples):
-                self.add(asked.messages, longest, certain=certain, further=further)
+        """The US dollars that providers' prompt caches save for the run's models."""
+        return sum((one.saved_usd for one in self.parts), EstimateRange())
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,13 +94,13 @@ class _JudgeCalls:
 
     judge: JudgeModel
     cached: Callable[[str], bool]
-    total: _Calls
+    total: CallBounds
     key: Callable[[Request], str]
 
     @classmethod
     def of(cls, judge: JudgeModel, cached: Callable[[str], bool]) -> Self:
         """Return totals without any calls. ``cached`` takes the id of a call."""
-        return cls(judge, cached, _Calls(judge.model), request_key(judge.model))
+        return cls(judge, cached, CallBounds(judge.model), request_key(judge.model))
 
     def add(self, requests: Iterable[Request], seen: set[str]) -> None:
         """Add requests about a known answer, except those with ids in ``seen``, which grows."""
@@ -226,6 +135,7 @@ def estimate_run(job: Job, before: Collection[str] = (), *, references: bool = T
             return job.model.backend.cacheable and (name in before or reply(name) is not None)
 
         found = count_work(plan, key, cached, job.model, references=references)
+        found = replace(found, user=_user_calls(job, plan))
         if not job.judges:
             return found
         judges = [
@@ -248,7 +158,7 @@ def estimate_waves(job: Job) -> EstimateRange | None:
         return None
     each, rounds, turns = batched + judged, job.run.rounds, 1
     if script_of(job.task) is not None:
-        turns = max((turns_of(job.task, one) for one in job.instances), default=1)
+        turns = max((most_turns(job.task, one) for one in job.instances), default=1)
     fewest = turns if rounds.stop_on_pass else max(turns, rounds.max)
     return EstimateRange(each * fewest, each * max(turns, rounds.max))
 
@@ -354,7 +264,7 @@ def count_work(
     samples, owed_samples = plan.count()
     calls: set[str] = set()
     n_cached, first, with_shots = 0, None, False
-    total, rounds, longest = _Calls(model), plan.run.rounds, plan.run.decoding.max_tokens
+    total, rounds, longest = CallBounds(model), plan.run.rounds, plan.run.decoding.max_tokens
     last, drawn = None, 0  # an instance, and how many of its samples the calls so far draw
     per_call = model.limits.samples_per_call if model else 1
     for owed in plan.owed():
@@ -382,8 +292,10 @@ def count_work(
             total.add(messages, longest, certain=certain, before=number - 1)
         for number in range(max(2, owed.round), owed.turns + 1):
             said = plan.task.messages(as_of(plan.task, owed.instance, [""] * (number - 1)), ())
-            further = (number - 1) * (inf if longest is None else longest)
-            total.add(said, longest, certain=True, further=further)
+            played = plan.run.user if user_role(plan.task, owed.instance) else None
+            each = (inf if longest is None else longest) + (played.max_tokens if played else 0)
+            certain = played is None or number == owed.round
+            total.add(said, longest, certain=certain, further=(number - 1) * each)
     n_references, failed = _check_references(plan) if references else (0, {})
     return DryRun(
         instances=samples // plan.run.samples,
@@ -396,6 +308,23 @@ def count_work(
         failed_references=failed,
         first=first,
     )
+
+
+def _user_calls(job: Job, plan: RunPlan) -> CallEstimate | None:
+    """Return bounds on the calls of the model that plays the user: one after each answer."""
+    if (user := job.user) is None:
+        return None
+    total, own = CallBounds(user.model), user.section.max_tokens
+    total.at_most = True
+    answer = inf if job.run.decoding.max_tokens is None else job.run.decoding.max_tokens
+    for owed in plan.owed():
+        if (role := user_role(plan.task, owed.instance)) is not None:
+            origin, opening = Origin(owed.instance.id, 0, 1), plan.opening(owed.instance).messages
+            sent = user.request(role, opening, origin).messages
+            for n in range(owed.round, owed.turns):
+                further, certain = n * answer + (n - 1) * own, n == owed.round
+                total.add(sent, own, certain=certain, further=further)
+    return total.estimate()
 
 
 @contextlib.contextmanager
@@ -418,7 +347,7 @@ def _check_references(plan: RunPlan) -> tuple[int, dict[str, str]]:
     answer = task.expected_answer if isinstance(task, Targeted) else task.reference
     for instance in plan.instances:
         given: list[str] = []
-        for turn in range(turns := plan.turns(instance)):
+        for turn in range(turns := turns_of(task, instance)):
             asked = as_of(task, instance, given)
             reference = answer(asked)
             given.append(reference or "")

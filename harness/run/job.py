@@ -19,7 +19,7 @@ from harness.config.settings import Settings
 from harness.errors import ConfigError, DataInvalid, DataMissing, HarnessError
 from harness.plugins import kind
 from harness.ports import Fingerprinted, Measured, Observer, Task
-from harness.records import Attempt, Instance, ObservedRun, Outcome
+from harness.records import Attempt, Instance, ObservedRun, Outcome, content_hash
 from harness.run import models
 from harness.run.checks import check_changes, check_splitter, check_supported
 from harness.run.heartbeat import Heartbeat
@@ -33,6 +33,7 @@ from harness.run.resolving import build_task, resolved
 from harness.run.run_files import with_own_rows
 from harness.run.samples import Samples
 from harness.run.session import Session, open_session
+from harness.run.turns import user_role
 from harness.store.aggregates import write_aggregates
 from harness.store.files import write_whole
 from harness.store.json_lines import JsonLinesWriter
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from harness.run.judges import JudgeModel  # not imported for a run without judges
     from harness.run.judging import Judging
     from harness.run.paraphrase import Paraphraser
+    from harness.run.played_user import PlayedUser, UserModel
     from harness.run.shots import Shots
     from harness.store.remote import RemoteRuns  # needs the extra
 
@@ -70,6 +72,7 @@ class Job:
     model: models.Model
     settings: Settings
     paraphraser: models.Model | None = None  # rewrites instructions and feedback (``polish``)
+    user: UserModel | None = None  # plays the user in conversations
     judges: tuple[JudgeModel, ...] = ()
     shots: Shots | None = None
     retried: frozenset[Outcome] = frozenset({"error"})  # outcomes of attempts to retry
@@ -81,8 +84,9 @@ class Job:
 
     @property
     def models(self) -> list[models.Model]:
-        """All models of the run: its own, the paraphraser and the judges' models."""
+        """All models of the run: its own, the paraphraser, the user and the judges' models."""
         second = [self.paraphraser] if self.paraphraser else []
+        second += [self.user.model] if self.user else []
         return [self.model, *second, *(judge.model for judge in self.judges)]
 
     @property
@@ -105,6 +109,12 @@ class Job:
             found |= self.model.backend.fingerprint()
         if self.shots:
             found["shots_sha256"] = self.shots.fingerprint()
+        if self.user is not None:
+            found["user_prompt_sha256"] = self.user.prompt.sha256
+            if isinstance(backend := self.user.model.backend, Fingerprinted):
+                found |= {f"user_{key}": value for key, value in backend.fingerprint().items()}
+            roles = {one.id: user_role(self.task, one) for one in self.data}
+            found["users_hash"] = content_hash(roles)
         for judge in self.judges:
             hashes = judge.fingerprint.items()
             found |= {f"judge_{judge.name}_{key}": value for key, value in hashes}
@@ -186,8 +196,13 @@ def prepare(
     model = builder.build(run.model)
     check_supported(run, model, task)
     paraphraser = builder.build(run.polish, "polish") if run.polish else None
+    user = None
     judges: tuple[JudgeModel, ...] = ()
     shots = None
+    if run.user:
+        from harness.run.played_user import build_user
+
+        user = build_user(run.user, builder, run.seed)
     if run.judges:
         from harness.run.judges import build_judges
 
@@ -199,6 +214,7 @@ def prepare(
     job = Job(
         *(run, folder, task, data, model, settings),
         paraphraser=paraphraser,
+        user=user,
         judges=judges,
         shots=shots,
         retried=frozenset({"error", *retried}),
@@ -330,6 +346,7 @@ async def _work(
     tally = Tally(rounds=job.run.rounds.max, budget=session.budget)
     judging: Judging | None = None
     paraphraser: Paraphraser | None = None
+    user: PlayedUser | None = None
     with contextlib.ExitStack() as stack:
         writer = stack.enter_context(JsonLinesWriter(job.folder.attempts))
         if job.judges:
@@ -346,7 +363,7 @@ async def _work(
             tally.paid_before = read_calls(job.folder.attempts).paid_usd
             if not (judging and judging.decides):
                 tally.record_earlier(plan.index)
-        asked = [job.model, *(judge.model for judge in job.judges)]
+        asked = [one for one in job.models if one.where != "polish"]
         workers = models.worker_count(asked, work.owed)
         manifest.plan(work.total, work.owed + work.later)
         if job.paraphraser is not None and job.run.polish is not None:
@@ -354,6 +371,10 @@ async def _work(
 
             second = session.bind(job.paraphraser)
             paraphraser = Paraphraser(job.task, second, job.run.polish.prompt)
+        if job.user is not None:
+            from harness.run.played_user import PlayedUser
+
+            user = PlayedUser(job.task, job.user, session.bind(job.user.model))
 
         def record(attempt: Attempt, passed: bool | None, before: Verdicts) -> None:
             writer.append(attempt)
@@ -375,7 +396,7 @@ async def _work(
                 report = session.notices.status("scoring")
                 long = LongAnswers(job.task, job.run, job.settings, report)
                 stack.callback(long.close)
-                samples = Samples(plan, model, record, stop, judging, paraphraser, long)
+                samples = Samples(plan, model, record, stop, judging, paraphraser, long, user)
 
                 async def finish(sample: OwedSample) -> None:
                     tally.finish_sample(await samples.work(sample))

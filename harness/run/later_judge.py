@@ -31,7 +31,7 @@ from harness.run.plan import HeldInstances
 from harness.run.progress import Ending, Listener, Tally
 from harness.run.resolving import build_task, resolved_judge
 from harness.run.session import open_session
-from harness.run.turns import answered, turns_of
+from harness.run.turns import answered, most_turns
 from harness.store.files import write_whole
 from harness.store.index import AttemptIndex
 from harness.store.json_lines import JsonLinesWriter
@@ -290,7 +290,7 @@ def _references(job: LaterJudge, judge: JudgeModel) -> Iterator[tuple[Instance[A
     for instance in job.data:
         unit = units.get(instance.id)
         task = job.judges.task
-        if unit is None or turns_of(task, instance) > 1 or not judge.scores(instance):
+        if unit is None or most_turns(task, instance) > 1 or not judge.scores(instance):
             continue
         text = task.reference(instance)
         if text and text.strip() and judge.judge.questions(instance, text):

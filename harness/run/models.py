@@ -324,6 +324,8 @@ def build_models(run: RunFile, builder: ModelBuilder) -> None:
     builder.build(run.model)
     if run.polish:
         builder.build(run.polish, "polish")
+    if run.user:
+        builder.build(run.user.model, "user.model")
     for judge in run.judges:
         builder.build(judge.model, f"judges.{judge.as_}.model")
 

@@ -23,7 +23,7 @@ from harness.ports import OWN_DRAWS, Constraining, Requesting, Task
 from harness.records import Instance, Message, Origin, Outcome, Request, messages_hash
 from harness.run.assessment import UNANSWERED
 from harness.run.progress import NO_VERDICTS, Verdicts
-from harness.run.turns import turns_of
+from harness.run.turns import most_turns, user_role
 
 if TYPE_CHECKING:
     from harness.run.shots import Shots  # not imported for a zero-shot run
@@ -150,7 +150,7 @@ class OwedSample(NamedTuple):
     sample: int
     round: int
     redraw: int = 0  # number of earlier answers to that round, which are not reused
-    turns: int = 1  # of the user; if there are several, the rounds are these turns
+    turns: int = 1  # of the user, at most; if there are several, the rounds are these turns
 
 
 class Opening(NamedTuple):
@@ -235,18 +235,21 @@ class RunPlan:
         return total, owed
 
     def turns(self, instance: Instance[Any]) -> int:
-        """Return the number of the user's turns in an instance: 1 unless they are scripted.
+        """Return the number of the user's turns in an instance, or their maximum if played.
 
         Raises:
-            ConfigError: If they are, and the run has a setting that does not fit.
+            ConfigError: If there are several, and the run has a setting that does not fit.
         """
-        found = turns_of(self.task, instance)
+        found = most_turns(self.task, instance)
         if found > 1:
             self._refuse_turns(instance)
         return found
 
     def _refuse_turns(self, instance: Instance[Any]) -> None:
         run, of = self.run, f"{instance.id!r:.60} is a conversation of several turns"
+        if run.user is None and user_role(self.task, instance) is not None:
+            problem = f"{instance.id!r:.60} has a user that a model plays, and there is no model."
+            raise ConfigError(problem, "Add user: {model: …} to the run file (docs/jsonl.md).")
         if run.rounds.max > 1:
             problem = f"{of}, and rounds.max asks for feedback: they cannot be combined."
             raise ConfigError(problem, "Set rounds.max to 1, or give each row one turn.")

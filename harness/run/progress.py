@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from harness.calls.budget import Budget
 from harness.calls.signals import Notices, Stop
-from harness.records import Attempt, Rewriting, Usage
+from harness.records import Attempt, PlayedTurn, Rewriting, Usage
 
 if TYPE_CHECKING:
     from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
@@ -113,7 +113,8 @@ class Tally:
             self.last_error = attempt.error
             known = attempt.error in self.errors or len(self.errors) < MAX_ERROR_KINDS
             self.errors[attempt.error if known else "other errors"] += 1
-        calls: tuple[Attempt | Rewriting, ...] = (attempt, *attempt.polish)
+        calls: tuple[Attempt | Rewriting | PlayedTurn, ...]
+        calls = (attempt, *attempt.polish, *(attempt.user or ()))
         for call in calls:
             if call.cached or call.call_id is not None:
                 self.count_call(call.usage, call.cost_usd, cached=call.cached)

@@ -38,7 +38,7 @@ from harness.run.assessment import Assessment, feedback
 from harness.run.long_answers import LongAnswers
 from harness.run.plan import Opening
 from harness.run.resolving import build_task
-from harness.run.turns import RecordedRounds, answered, turns_of, user_turn
+from harness.run.turns import RecordedRounds, answered, turns_of, user_role, user_turn
 from harness.store.attempt_lines import ATTEMPT
 from harness.store.files import replacing
 from harness.store.index import AttemptIndex
@@ -334,7 +334,7 @@ def _sample(
 ) -> list[Attempt]:
     """Return a sample's attempts with new scores, up to the first whose feedback would change."""
     found: list[Attempt] = []
-    turns = turns_of(job.task, instance)
+    turns, played = turns_of(job.task, instance), user_role(job.task, instance) is not None
     for number, (attempt, scored) in enumerate(zip(rounds, scores, strict=True), start=1):
         now = replace(
             attempt,
@@ -343,8 +343,11 @@ def _sample(
             passed=scored.passed,
             scores=scored.scores,
             error=scored.error,
-            turns=turns if turns > 1 else UNSET,
+            turns=attempt.turns if played else turns if turns > 1 else UNSET,
         )
+        if played:
+            found.append(now)
+            continue
         if attempt.turns or now.turns:
             answers = [one.text or "" for one in rounds[:number]]
             following = user_turn(job.task, instance, answers) if number < turns else None

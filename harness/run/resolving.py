@@ -112,6 +112,7 @@ def resolved(run: RunFile) -> RunFile:
             "task": run.task.with_options(task(run.task.options), shots=shots),
             "model": _resolved(run.model),
             "polish": _resolved(run.polish) if run.polish else None,
+            "user": run.user and run.user.model_copy(update={"model": _resolved(run.user.model)}),
             "judges": tuple(map(resolved_judge, run.judges)),
         }
     )

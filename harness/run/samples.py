@@ -23,6 +23,7 @@ from harness.records import (
     Instance,
     Message,
     Origin,
+    PlayedTurn,
     Reply,
     Request,
     Rewriting,
@@ -37,16 +38,26 @@ from harness.run.assessment import (
     assess,
     feedback,
     refuses_constraint,
+    reply_outcome,
 )
 from harness.run.call_stack import BoundModel
 from harness.run.long_answers import LONG, LongAnswers
 from harness.run.plan import OwedSample, RunPlan
 from harness.run.progress import Verdicts
-from harness.run.turns import as_of, turn_verdicts, user_turn, verdict_on_all
+from harness.run.turns import (
+    as_of,
+    at_played_turn,
+    continued,
+    turn_verdicts,
+    user_role,
+    user_turn,
+    verdict_on_all,
+)
 
 if TYPE_CHECKING:
     from harness.run.judging import Judging  # not imported for a run without judges
     from harness.run.paraphrase import Paraphraser
+    from harness.run.played_user import PlayedUser
 
 Messages = tuple[Message, ...]
 Rewritings = tuple[Rewriting, ...]
@@ -64,6 +75,7 @@ class Samples:
     judging: Judging | None = None  # None: the rules alone decide
     paraphraser: Paraphraser | None = None  # None: send the user's turns unchanged
     long_answers: LongAnswers | None = None  # None: score long answers in this process too
+    user: PlayedUser | None = None  # None: no model plays the user
 
     async def work(self, owed: OwedSample) -> int:
         """Run a sample's missing rounds, and return how many were recorded.
@@ -81,6 +93,7 @@ class Samples:
         if not messages:
             return 0
         before, scripted = self.plan.verdicts(owed), owed.turns > 1
+        played = self.user is not None and user_role(task, instance) is not None
         last, answers = max(owed.turns, rounds.max), [one.text or "" for one in done]
         said = self.plan.turn_verdicts(owed) if scripted else []
         for number in range(owed.round, last + 1):
@@ -101,12 +114,15 @@ class Samples:
                 started_at=time.time(),
                 ended_at=0.0,
                 polish=rewritings,
-                turns=owed.turns if scripted else UNSET,
+                turns=number + 1 if played else owed.turns if scripted else UNSET,
             )
             try:
                 call = await self.bound.call(request)
             except ReplyUnsaved as error:
-                found = await self._assess(asked, error.call.reply)
+                if played:  # what the user would say is unknown
+                    found = Assessment("error", None, {}, "The reply could not be saved.")
+                else:
+                    found = await self._assess(asked, error.call.reply)
                 self.record(self._answered(begun, error.call, found), None, before)
                 raise
             except FatalCallError:
@@ -120,20 +136,32 @@ class Samples:
                     self.record(failed, None, before)
                     break
                 call = refusal
+            turn: str | None = None  # the user's next turn; without one, the sample ends
+            if played:
+                said_next = await self._said_next(instance, messages, call, request.origin)
+                turn, record, problem = said_next
+                over = turn is None and not problem
+                user = UNSET if record is None else (record,)
+                begun = replace(begun, feedback=turn, turns=number + (not over), user=user)
+                if problem:
+                    failed_too = Assessment("error", None, {}, problem)
+                    self.record(self._answered(begun, call, failed_too), None, before)
+                    break
+                asked = at_played_turn(task, instance, messages, last=over)
             found = await self._assess(asked, call.reply)
             attempt = self._answered(begun, call, found)
             answers.append(call.reply.text)
-            turn: str | None = None  # the user's next turn; without one, the sample ends
             verdict = AnswerVerdict(
                 None if self.judging else attempt.passed, pending=self.judging is not None
             )
             ended = number == last or (scripted and found.outcome in UNANSWERED)
+            ended |= played and turn is None
             try:
                 if self.judging is not None:
                     verdict = await self.judging.judge(asked, attempt)
                 passed = verdict.passed is True and rounds.stop_on_pass
                 if not ended and scripted:
-                    turn = user_turn(task, instance, answers)
+                    turn = turn or user_turn(task, instance, answers)
                 elif not (ended or passed or found.unscored):
                     turn = await self._feedback(instance, call.reply, found, verdict)
                 if turn is not None:
@@ -150,7 +178,8 @@ class Samples:
                 before = before._replace(latest=decided)
             if turn is None:
                 break
-            messages, rewritings = _continued(messages, call.reply, turn), ()
+            state = call.reply.reasoning_state
+            messages, rewritings = continued(messages, call.reply.text, turn, state), ()
         return number - owed.round + 1
 
     def _recorded(self, owed: OwedSample) -> list[Attempt]:
@@ -193,7 +222,7 @@ class Samples:
                 origin = Origin(instance.id, owed.sample, attempt.round)
                 turn, more = await self._rewritten(turn, "feedback", instance, origin)
                 rewritings = (*rewritings, *more)
-            messages = _continued(messages, reply, turn)
+            messages = continued(messages, text, turn, reply.reasoning_state)
         return messages, rewritings
 
     async def _assess(self, instance: Instance[Any], reply: Reply) -> Assessment:
@@ -221,6 +250,16 @@ class Samples:
             return text, ()
         rewritten, rewriting = await self.paraphraser.rewrite(text, kind, instance, origin)
         return rewritten, (rewriting,)
+
+    async def _said_next(
+        self, instance: Instance[Any], messages: Messages, call: Call, origin: Origin
+    ) -> tuple[str | None, PlayedTurn | None, str]:
+        """Return what the played user says after an answer (see `PlayedUser.next_turn`)."""
+        assert self.user is not None
+        if origin.round == origin.turns or reply_outcome(call.reply) in UNANSWERED:
+            return None, None, ""
+        said = (*messages, Message("assistant", call.reply.text))
+        return await self.user.next_turn(instance, said, origin)
 
     def _refusal(self, error: CallError, request: Request, begun: Attempt) -> Call | None:
         """Return a call that records a refused constraint, if the task measures these."""
@@ -270,9 +309,3 @@ def _as_recorded(request: Request, prompt: str) -> dict[str, Any]:
         kept["window"] = request.window
     # Later rounds' messages follow from those of round 1, the answers and the feedback.
     return kept | ({"messages": request.messages} if number == 1 else {"follows": number - 1})
-
-
-def _continued(messages: Messages, reply: Reply, turn: str) -> Messages:
-    text, state = reply.text, reply.reasoning_state
-    answer = (Message("assistant", text, state),) if text.strip() else ()
-    return (*messages, *answer, Message("user", turn))

@@ -1,7 +1,7 @@
-"""Scripted conversations: the user's turns are known, and each answer has checks of its own.
+"""Conversations: the user's turns are written or played, and each answer has checks of its own.
 
 A run's rounds are then turns. They are asked whatever the verdicts are, until an answer is empty
-or refused.
+or refused, or until a played user ends the conversation.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any, Protocol, cast
 
-from harness.ports import Scripted, Task
-from harness.records import Attempt, Instance, Score
+from msgspec import convert
+
+from harness.ports import Played, Scripted, Task
+from harness.records import Attempt, Instance, Message, Score, UserRole
 from harness.run.assessment import AnswerVerdict
 
 
@@ -22,9 +24,17 @@ class RecordedRounds(Protocol):
         """Return a sample's attempts in the rounds before ``before``."""
 
 
+Messages = tuple[Message, ...]
+
+
 @cache
 def _scripts(task: type[Any]) -> bool:
     return issubclass(task, Scripted)  # takes 10 microseconds
+
+
+@cache
+def _plays(task: type[Any]) -> bool:
+    return issubclass(task, Played)
 
 
 def script_of(task: Task[Any]) -> Scripted[Any] | None:
@@ -36,6 +46,27 @@ def turns_of(task: Task[Any], instance: Instance[Any]) -> int:
     """Return the number of the user's turns in an instance: 1 unless they are scripted."""
     script = script_of(task)
     return 1 if script is None else script.turns(instance)
+
+
+def user_role(task: Task[Any], instance: Instance[Any]) -> UserRole | None:
+    """Return the user that a model plays in an instance, or None if no model plays the user."""
+    if not _plays(type(task)):
+        return None
+    role = cast("Played[Any]", task).user_role(instance)
+    return None if role is None or role.max_turns == 1 else role
+
+
+def most_turns(task: Task[Any], instance: Instance[Any]) -> int:
+    """Return the highest possible number of the user's turns in an instance."""
+    role = user_role(task, instance)
+    return turns_of(task, instance) if role is None else role.max_turns
+
+
+def at_played_turn(
+    task: Task[Any], instance: Instance[Any], messages: Messages, last: bool
+) -> Instance[Any]:
+    """Return an instance with a played user as of a turn (see `Played.at_played_turn`)."""
+    return cast("Played[Any]", task).at_played_turn(instance, messages, last)
 
 
 def as_of(task: Task[Any], instance: Instance[Any], answers: Sequence[str]) -> Instance[Any]:
@@ -50,15 +81,30 @@ def answered(
     task: Task[Any], instance: Instance[Any], attempt: Attempt, recorded: RecordedRounds
 ) -> Instance[Any]:
     """Return an instance as of the turn that a recorded attempt answers."""
-    if attempt.round == 1 or turns_of(task, instance) == 1:
+    role = user_role(task, instance)
+    if role is None and (attempt.round == 1 or turns_of(task, instance) == 1):
         return instance
     before = recorded.rounds(attempt.instance, attempt.sample, before=attempt.round)
+    if role is not None:
+        messages = convert((before or [attempt])[0].request["messages"], Messages)
+        for one in before:
+            messages = continued(messages, one.text or "", one.feedback or "")
+        return at_played_turn(task, instance, messages, last=attempt.turns == attempt.round)
     return as_of(task, instance, [one.text or "" for one in before])
 
 
 def user_turn(task: Task[Any], instance: Instance[Any], answers: Sequence[str]) -> str:
     """Return the user's turn after ``answers`` in a scripted conversation."""
     return task.messages(as_of(task, instance, answers), ())[-1].content
+
+
+def continued(messages: Messages, answer: str, turn: str, state: str | None = None) -> Messages:
+    """Return a conversation with an answer, unless it is empty, and the user's next turn.
+
+    ``state`` is the reasoning state of the answer's reply.
+    """
+    said = (Message("assistant", answer, state),) if answer.strip() else ()
+    return (*messages, *said, Message("user", turn))
 
 
 def turn_verdicts(attempt: Attempt, found: AnswerVerdict) -> list[bool | None]:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.config.prices import Price
-from harness.records import CONSTRAINT_REFUSED, Outcome, Rewriting, Usage
+from harness.records import CONSTRAINT_REFUSED, Outcome, PlayedTurn, Rewriting, Usage
 from harness.store.attempt_lines import ATTEMPT
 from harness.store.columns import LARGEST, AttemptTable, LineName, changes
 from harness.store.index import AttemptIndex
@@ -42,8 +42,9 @@ class CallTotals:
     # The part of known_cost_usd that was computed, for calls recorded before their price was known.
     computed_usd: float = 0.0
     n_without_cost: int = 0
-    # Calls of the run's model and of the paraphrasing model; None for a run without judges.
+    # Calls of the run's model and of the paraphrasing model; None if no other model was called.
     model: CallTotals | None = None
+    user: CallTotals | None = None  # calls of the model that plays the user, if there is one
     judges: Mapping[str, CallTotals] = field(default_factory=dict)  # a shared call counts for each
 
 
@@ -109,14 +110,16 @@ class _Called(LineName, gc=False):
     cost_usd: float | None = None
     cached: bool = False
     polish: tuple[Rewriting, ...] = ()
+    user: tuple[PlayedTurn, ...] = ()
     judge: str = ""
 
     def each_call(self) -> Iterator[tuple[str, RecordedCall]]:
-        calls: tuple[_Called | Rewriting, ...] = (self, *self.polish)
+        calls: tuple[_Called | Rewriting | PlayedTurn, ...] = (self, *self.polish, *self.user)
         return ((call.call_id, call) for call in calls if call.call_id is not None)
 
 
-RecordedCall = _Called | Rewriting | JudgeCall  # by the model, the paraphrasing model or a judge
+# By the model, the paraphrasing model, the model that plays the user, or a judge.
+RecordedCall = _Called | Rewriting | PlayedTurn | JudgeCall
 
 
 def _computed(call: RecordedCall, price: Price) -> float:
@@ -131,18 +134,29 @@ def read_calls(path: Path) -> CallTotals:
     If a call has no recorded cost, the cost is computed from its tokens, provided that the run's
     folder records the model's price.
     """
-    judged, prices = path.with_name(JUDGES).exists(), read_prices(path.parent)
-    total, each = CallCounter(), {"": CallCounter()}
+    judged = path.with_name(JUDGES).exists()
+    found = _totals(path, by_model=judged)
+    return found if judged or found.user is None else _totals(path, by_model=True)
+
+
+def _totals(path: Path, *, by_model: bool) -> CallTotals:
+    prices, total, user = read_prices(path.parent), CallCounter(), CallCounter()
+    each, played = {"": CallCounter()}, False
     for judge, name, call in _recorded(path):
-        own = f"judges.{judge}.model" if judge else "model"
-        price = prices.get("polish" if isinstance(call, Rewriting) else own)
+        key = f"judges.{judge}.model" if judge else "model"
+        if isinstance(call, PlayedTurn):
+            price, played = prices.get("user.model"), True
+            user.add(name, call, price)
+        else:
+            price = prices.get("polish" if isinstance(call, Rewriting) else key)
+            if by_model:  # otherwise not, to save memory
+                each.setdefault(judge, CallCounter()).add(name, call, price)
         total.add(name, call, price)
-        if judged:
-            each.setdefault(judge, CallCounter()).add(name, call, price)
-    if not judged:
-        return total.totals()
+    found = replace(total.totals(), user=user.totals() if played else None)
+    if not by_model:
+        return found
     totals = {judge: own.totals() for judge, own in each.items()}
-    return replace(total.totals(), model=totals.pop(""), judges=totals)
+    return replace(found, model=totals.pop(""), judges=totals)
 
 
 def read_payments(path: Path) -> dict[bytes, float]:

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.records import OUTCOMES, Attempt, Outcome, Usage
+from harness.records import OUTCOMES, Attempt, Outcome, PlayedTurn, Usage
 from harness.store.attempt_lines import ATTEMPT, CALLS, AttemptLines
 from harness.store.columns import NOT_JUDGED, AttemptTable, LineName, name_digest, natural
 from harness.store.conversations import of_conversations
@@ -51,6 +51,7 @@ class AttemptLine(msgspec.Struct, kw_only=True, gc=False):
     cached: bool = False
     error: str | None = None
     turns: int | None = None
+    user: tuple[PlayedTurn, ...] = ()
 
 
 class AttemptIndex:
@@ -154,14 +155,16 @@ class AttemptIndex:
         """Return the number of the first round of a sample that must be run, or None if none must.
 
         A sample has at most ``rounds`` rounds and, with ``stop_on_pass``, none after a round that
-        has passed. There is none after a ``final`` outcome either. Rounds with one of the
-        ``retried`` outcomes must be run again.
+        has passed. There is none after a ``final`` outcome or the last turn of a conversation
+        either. Rounds with one of the ``retried`` outcomes must be run again.
         """
         for number in range(1, rounds + 1):
             row = self._row(instance, sample, number)
             if row is None or (outcome := OUTCOMES[self.attempts.outcome[row]]) in retried:
                 return number
-            if outcome in final or (stop_on_pass and self.attempts.passed[row] == 1):
+            if outcome in final or self._turns[row] == number:
+                return None
+            if stop_on_pass and self.attempts.passed[row] == 1:
                 return None
         return None
 

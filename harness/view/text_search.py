@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from stringzilla import utf8_uncased_search
 
-from harness.records import Message
+from harness.records import Message, PlayedTurn
 
 BLOCK_BYTES = 1 << 20
 
@@ -35,6 +35,7 @@ class _Searched(msgspec.Struct, gc=False):
     reasoning: str | None = None
     feedback: str | None = None
     error: str | None = None
+    user: tuple[PlayedTurn, ...] = ()
     scores: dict[str, _Said] = {}
 
     def texts(self) -> str:
@@ -44,7 +45,8 @@ class _Searched(msgspec.Struct, gc=False):
         and earlier turns, such as few-shot examples, are not covered.
         """
         own = self.request.messages[1 - 2 * self.round :]  # the question, and the rounds before
-        found = (self.instance, self.text, self.reasoning, self.feedback, self.error)
+        said = (turn.ends for turn in self.user)
+        found = (self.instance, self.text, self.reasoning, self.feedback, self.error, *said)
         more = (message.content for message in own)
         reasons = (score.reason for score in self.scores.values())
         return "\n".join(text for text in (*found, *more, *reasons) if text).casefold()

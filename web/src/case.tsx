@@ -323,6 +323,7 @@ function AttemptView({ index, attempt, title, side, round, find, asked, compared
   const said = outcome === "ok" ? verdict : `${outcome}, ${verdict}`;
   const kind = kindOf(attempt.verdict);
   const { text, reasoning, error, feedback, extracted, scores = [], judges = [] } = attempt;
+  const byModel = attempt.played ? ", played by a model" : "";
   const unparseable = outcome === "unparseable";
   const ofReason = reasonOf(reason);
   const inOrder = [...scores.filter(ofReason), ...scores.filter((score) => !ofReason(score))];
@@ -356,7 +357,7 @@ function AttemptView({ index, attempt, title, side, round, find, asked, compared
           {attempt.extraction && <p class="note">Found by <T t={full(attempt.extraction)} /></p>}
         </Part>
       )}
-      {repliesTo && <Part title={attempt.turns ? "The user's turn" : `Prompt of this round: feedback on round ${round - 1}`}><Block text={repliesTo} find={find} /></Part>}
+      {repliesTo && <Part title={attempt.turns ? `The user's turn${byModel}` : `Prompt of this round: feedback on round ${round - 1}`}><Block text={repliesTo} find={find} /></Part>}
       {scores.length > 0 && (
         <Part title="Scores">
           <ul class="scores">
@@ -365,7 +366,8 @@ function AttemptView({ index, attempt, title, side, round, find, asked, compared
         </Part>
       )}
       {judges.map((judge) => <JudgeView key={judge.name} judge={judge} said={index.runs[attempt.run]?.judges?.[judge.name]} find={find} />)}
-      {feedback && ends && <Part title={attempt.turns ? "The user's next turn" : "Feedback"}><Block text={feedback} find={find} /></Part>}
+      {feedback && ends && <Part title={attempt.turns ? `The user's next turn${byModel}` : "Feedback"}><Block text={feedback} find={find} /></Part>}
+      {attempt.ends && <Part title={`The user ends the conversation${byModel}`}><Block text={attempt.ends} find={find} /></Part>}
       <Part><Facts attempt={attempt} recorded={recorded} /></Part>
       {line ? <Part><Recorded line={line} /></Part> : attempt.request && <Part><Folded title="Request, without the prompt" text={attempt.request} /></Part>}
     </article>

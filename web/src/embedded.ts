@@ -175,8 +175,8 @@ class Archive {
       const attempt = entry.attempts[row - from]!;
       if (row === from || run[row] !== run[row - 1] || sample[row] !== sample[row - 1]) prompt = undefined;
       prompt = attempt.prompt ?? prompt;
-      const { text, reasoning, feedback, error, scores = [] } = attempt;
-      const own = lower([text, reasoning, feedback, error, ...scores.flatMap((score) => [score.reason, score.details])]);
+      const { text, reasoning, feedback, ends, error, scores = [] } = attempt;
+      const own = lower([text, reasoning, feedback, ends, error, ...scores.flatMap((score) => [score.reason, score.details])]);
       const texts = prompt === undefined ? own : [...own, ...prompts[prompt]!];
       if (!words.every((word) => texts.some((each) => each.includes(word)))) continue;
       hits[row] = 1;

@@ -157,7 +157,10 @@ export interface Score {
 }
 
 export interface AttemptText {
-  turns?: number; // of the user, if they are scripted: rounds are then turns
+  turns?: number; // of the user, in a conversation: rounds are then turns
+  /** Whether a model wrote what the user says next, or with which it ends the conversation. */
+  played?: boolean;
+  ends?: Cut;
   text?: Cut;
   reasoning?: Cut;
   feedback?: Cut;

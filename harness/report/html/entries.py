@@ -112,6 +112,8 @@ def _packed(line: TextLine, prompt: int | None) -> dict[str, object]:
         "judges": [_packed_judge(one, line.scores) for one in line.judgements] or None,
         "scores": [_packed_score(name, score) for name, score in line.scores.items()] or None,
         "turns": line.turns,
+        "played": True if line.user else None,
+        "ends": next((_text(turn.ends) for turn in line.user if turn.ends), None),
         "finish": line.finish_reason,
         "call": line.call_id,
         "usage": line.usage,

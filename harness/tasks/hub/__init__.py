@@ -35,6 +35,8 @@ class HubTask(RowsTask):
         choices: Multiple choice over the column choices: {by: letter, letter_logprob or
             choice_logprob, shuffle: a seed}. The default is {by: letter} if there are choices and
             no prompt.
+        user: The user whom a model plays after the first turn: {goal: a template, persona: a
+            template, max_turns: N}.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class HubTask(RowsTask):
         on_truncated: Literal["fail", "grade"] = "fail",
         feedback: str | None = None,
         choices: MultipleChoice | None = None,
+        user: dict[str, Any] | None = None,
         *,
         data: DataFolder,
         judges: Mapping[str, bool] | None = None,
@@ -71,6 +74,7 @@ class HubTask(RowsTask):
             on_truncated=on_truncated,
             feedback=feedback,
             choices=choices,
+            user=user,
             judges=judges,
             panels=panels,
         )

@@ -41,6 +41,8 @@ class JsonlTask(RowsTask):
         choices: Multiple choice over the rows' field choices: {by: letter, letter_logprob or
             choice_logprob, shuffle: a seed}. The default is {by: letter} if rows have choices and
             there is no prompt.
+        user: The user whom a model plays after the first turn: {goal: a template, persona: a
+            template, max_turns: N}. Rows may have their own ``user``.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class JsonlTask(RowsTask):
         on_truncated: Literal["fail", "grade"] = "fail",
         feedback: str | None = None,
         choices: MultipleChoice | None = None,
+        user: dict[str, Any] | None = None,
         *,
         data: DataFolder,
         judges: Mapping[str, bool] | None = None,
@@ -75,6 +78,7 @@ class JsonlTask(RowsTask):
             on_truncated=on_truncated,
             feedback=feedback,
             choices=choices,
+            user=user,
             judges=judges,
             panels=panels,
             adapt=ADAPT.get((preset or "").removesuffix("_json")),

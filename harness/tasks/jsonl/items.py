@@ -1,4 +1,4 @@
-"""Reads turns, targets, groups and criteria for judges from rows, and defines the presets.
+"""Reads targets, groups and criteria for judges from rows, and defines the presets.
 
 A row is judged by the judges named in its checks (``- judge: NAME``; a panel's name stands for all
 of its judges), and by judges that no check of any row names. A judge that is named in a check is
@@ -23,8 +23,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from harness.errors import ConfigError, DataInvalid, nearest, raised_as
-from harness.records import DecodingConstraint, Message, encodable
-from harness.scoring.checks import FROM_ROW, JUDGE, Check, field_of, from_row
+from harness.records import DecodingConstraint, Message, UserRole, encodable
+from harness.scoring.checks import JUDGE, Check, field_of, from_row
 from harness.scoring.extraction import Extraction
 from harness.scoring.patterns import numbers
 from harness.tasks._rows import Row
@@ -35,14 +35,11 @@ ByJudge: TypeAlias = Mapping[str, tuple[str, ...]]  # maps judges to the criteri
 CRITERIA = "criteria"  # name of a row's field, and of an option of a judge's check
 
 
-# Fields of a row with several turns that belong to the last one.
-OF_LAST = ("checks", CRITERIA, "gold", *FROM_ROW)
-
-
 class JsonlItem(Struct, frozen=True):
     """A row with its messages, its rules, and criteria by the judges that its checks name.
 
-    In a conversation, these are of one turn, and ``later`` has the items of the turns after it.
+    In a conversation, these are of one turn, and ``later`` has the items of the turns after it. If
+    a model plays the user, they are of the last turn, and ``before`` has the item of those before.
     """
 
     row: Row
@@ -51,6 +48,8 @@ class JsonlItem(Struct, frozen=True):
     judges: ByJudge = {}
     options: Options | None = None  # of multiple choice
     later: tuple[JsonlItem, ...] = ()
+    role: UserRole | None = None  # of the user whom a model plays
+    before: JsonlItem | None = None
 
     def after(self, answers: Sequence[str]) -> JsonlItem:
         """Return the item of the turn after ``answers``, with the conversation so far.
@@ -66,55 +65,10 @@ class JsonlItem(Struct, frozen=True):
         return item
 
 
-def chained(turns: Sequence[JsonlItem]) -> JsonlItem:
-    """Return the first of a conversation's items, with those of the turns after it."""
-    *before, item = turns
-    for turn in reversed(before):
-        item = replace(turn, later=(item, *item.later))
-    return item
-
-
-def turn_rows(row: Row) -> list[Row]:
-    """Return one row for each of a row's ``turns``, or just the row if it has none.
-
-    A turn's row has its own fields and those of the row, except for fields that belong to the last
-    turn.
-
-    Raises:
-        DataInvalid: If ``turns`` is malformed.
-    """
-    if "turns" not in row:
-        return [row]
-    turns = row["turns"]
-    if not isinstance(turns, list) or not turns:
-        raise DataInvalid("'turns' must be a list of the user's turns.", "Begin with one.")
-    if also := [key for key in ("messages", "prompt") if key in row]:
-        raise DataInvalid(f"the row has 'turns' and {also[0]!r}.", "Keep one.")
-    common = {key: value for key, value in row.items() if key != "turns"}
-    found = []
-    for number, turn in enumerate(turns, start=1):
-        own = {"content": turn} if isinstance(turn, str) else turn
-        content = own.get("content") if isinstance(own, Mapping) else None
-        if not isinstance(content, str) or not content.strip():
-            remedy = "Write a text, or a mapping with the text as its 'content'."
-            raise DataInvalid(f"'turns', {number}: the user's turn has no text.", remedy)
-        if (role := own.get("role", "user")) != "user":
-            problem = f"'turns', {number}: the role is {role!r:.40}, and all turns are the user's."
-            raise DataInvalid(problem, "The model answers each: leave its answers out.")
-        if number == len(turns):
-            if both := [key for key in OF_LAST if key in common and key in own]:
-                problem = f"'turns', {number}: the last turn and the row both have {both[0]!r}."
-                raise DataInvalid(problem, "Keep one: the row's own are those of the last turn.")
-            found.append({**common, **own})
-        else:
-            found.append({**{k: v for k, v in common.items() if k not in OF_LAST}, **own})
-    return found
-
-
 def named_checkers(row: Row) -> Iterator[str]:
-    """Yield the keys and names in the ``checks`` of a row and of its turns, even if malformed."""
+    """Yield the keys and names in the ``checks`` of a row and its turns, even if malformed."""
     turns = row.get("turns")
-    for part in (row, *(turns if isinstance(turns, list) else ())):
+    for part in (row, row.get("user"), *(turns if isinstance(turns, list) else ())):
         checks = part.get("checks") if isinstance(part, Mapping) else None
         for check in checks if isinstance(checks, list) else ():
             yield from map(str, check if isinstance(check, Mapping) else [check])
@@ -296,7 +250,7 @@ class JudgeChecks:
         if self._judges is None or self._judges.keys() - named:
             for row in self._rows():
                 turns = row.get("turns")
-                for one in (row, *(turns if isinstance(turns, list) else ())):
+                for one in (row, row.get("user"), *(turns if isinstance(turns, list) else ())):
                     raw = one.get("checks") if isinstance(one, Mapping) else None
                     for entry in raw if isinstance(raw, list) else ():
                         judge = entry.get(JUDGE) if isinstance(entry, Mapping) else None

@@ -47,16 +47,15 @@ from harness.scoring.patterns import PatternTooSlow
 from harness.scoring.prompt_faults import faults, garbled
 from harness.tasks._rows import Row, RowSource, text_id, turns_of, unique
 from harness.tasks.jsonl.choices import FIELD, MultipleChoice, Options
+from harness.tasks.jsonl.conversations import Conversations, Users, chained, turn_rows
 from harness.tasks.jsonl.items import (
     JsonlItem,
     JudgeChecks,
-    chained,
     first_of,
     groups_of,
     named_checkers,
     schema_constraint,
     target_forms,
-    turn_rows,
 )
 
 LOOKED_AT = 200  # number of instances that `prompt_errors` examines
@@ -64,7 +63,7 @@ LOOKED_AT = 200  # number of instances that `prompt_errors` examines
 One: TypeAlias = Instance[JsonlItem]
 
 
-class RowsTask:
+class RowsTask(Conversations):
     """A benchmark made from rows, with a prompt template and named checks (see `JsonlTask`)."""
 
     constraint_kind: ConstraintKind = "json_schema"
@@ -85,6 +84,7 @@ class RowsTask:
         judges: Mapping[str, bool] | None,
         panels: Mapping[str, Sequence[str]] | None,
         choices: MultipleChoice | None = None,
+        user: Mapping[str, Any] | None = None,
         adapt: Callable[[Row], Row] | None = None,
     ) -> None:
         self.on_truncated: Literal["fail", "grade"] = on_truncated
@@ -111,10 +111,11 @@ class RowsTask:
         self._prompt = None if prompt is None else Template(prompt, "task.prompt")
         self._system = None if system is None else Template(system, "task.system")
         self._feedback = None if feedback is None else Template(feedback, "task.feedback")
-        self._labels, self._adapt = groups or [], adapt
+        self._labels, self._adapt, self._users = groups or [], adapt, Users(user)
         self._kept: list[One] | None = None
         templates = [prompt, system, *([] if feedback is None else [feedback])]
-        parts = {"template": templates, "checks": [extract, checks, gold]}
+        scored = [extract, checks, gold, *([] if user is None else [user])]
+        parts = {"template": templates, "checks": scored}
         self._hashes = {
             f"{name}_sha256": hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest()
             for name, part in parts.items()
@@ -178,6 +179,12 @@ class RowsTask:
         if self._feedback is not None:  # a missing field is an error before the first call
             self._feedback.render({**row, "reasons": [""]})
         item, groups = self._item(turns, messages, options), groups_of(row, self._labels)
+        if (user := self._users.of(row)) is not None:
+            role, before = user
+            checked = checks_of(before, ()) if "checks" in before else ()
+            rules, judges = self._rules.of(checked, before), self._judges.of(checked, before)
+            earlier = JsonlItem(before, messages, rules, judges)
+            item = replace(item, role=role, before=earlier)
         return Instance(name, item, groups, None if cluster is None else str(cluster))
 
     def _item(
@@ -214,7 +221,7 @@ class RowsTask:
 
     def row_fields(self) -> Iterator[tuple[str, Row]]:
         """Yield each row's id and its fields, except those with a meaning of their own."""
-        known = {"id", "groups", "cluster", "checks", "messages", "turns"}
+        known = {"id", "groups", "cluster", "checks", "messages", "turns", "user"}
         for number, (where, row) in enumerate(self._source.rows(), start=1):
             fields = {name: value for name, value in row.items() if name not in known}
             yield encodable(text_id(row, number, f"{where}: ")), fields
@@ -266,14 +273,6 @@ class RowsTask:
         if choices is None or options is None or not choices.by_likelihood:
             return request
         return choices.request(options, request)
-
-    def turns(self, instance: One) -> int:
-        """Return the number of the user's turns in a row's ``turns``, or 1 if it has none."""
-        return 1 + len(instance.data.later)
-
-    def at_turn(self, instance: One, answers: Sequence[str]) -> One:
-        """Return a row as of the turn after ``answers``: the conversation, and its checks."""
-        return replace(instance, data=instance.data.after(answers))
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
         """Return the scores of a choice and of each rule, without values if extraction is slow.
