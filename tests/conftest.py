@@ -160,13 +160,13 @@ def pytest_unconfigure() -> None:
 
 @pytest.fixture(autouse=True)
 def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test sees the runs, the cache or the keys of the person who runs it."""
+    """No test sees the runs, the caches or the keys of the person who runs it."""
     folder = tmp_path_factory.mktemp("harness")
     for name in ("runs", "cache"):
         monkeypatch.setenv(f"HARNESS_{name.upper()}_DIR", str(folder / name))
     monkeypatch.setenv("HARNESS_FETCH", "false")
     for name in list(os.environ):
-        if name.endswith("_API_KEY"):
+        if name.endswith(("_API_KEY", "_CACHE_URL", "_CACHE_KEY")):
             monkeypatch.delenv(name)
 
 
