@@ -9,7 +9,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ import msgspec
 import pytest
 import yaml
 
+from harness.backends._processes import free_port
+from harness.backends._vllm import flags
 from tests.backends.stand_ins import alive, until
 
 ROOT = Path(__file__).parents[3]
@@ -52,14 +55,17 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a model of random weights."""
+    return made(tmp_path_factory.mktemp("tiny"))
+
+
+def made(folder: Path, *options: str) -> Path:
+    """Make a model in a folder (see tiny_model.py), and return the folder."""
     if not PYTHON.exists():
         pytest.skip("no vLLM here: scripts/test-vllm makes it and runs this")
-    folder = tmp_path_factory.mktemp("tiny")
     script = Path(__file__).with_name("tiny_model.py")
-    made = subprocess.run(
-        [PYTHON, script, folder], capture_output=True, text=True, check=False, env=quiet(folder)
-    )
-    assert made.returncode == 0, made.stderr[-3000:]
+    command = [PYTHON, script, folder, *options]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, env=quiet(folder))
+    assert ended.returncode == 0, ended.stderr[-3000:]
     return folder
 
 
@@ -177,34 +183,28 @@ def memory_mb(pids: list[int]) -> float:
     return total / 1024
 
 
-@pytest.fixture
-def server(model: Path, tmp_path: Path) -> Iterator[Callable[[], tuple[str, int]]]:
-    """Starts a server that is nobody's: its base URL and its process."""
-    from harness.backends._processes import free_port
-    from harness.backends._vllm import flags
-
-    begun: list[subprocess.Popen[bytes]] = []
-
-    def start() -> tuple[str, int]:
-        port = free_port()
-        words = f"--model {model} --served-model-name tiny --port {port}"
-        more = [*flags(ENGINE), "--disable-uvicorn-access-log"]
-        with (tmp_path / "server.log").open("w") as log:
-            process = subprocess.Popen(
-                [*ENTRY_POINT.split(), *words.split(), *more],
-                stdout=log, stderr=log, env=quiet(tmp_path), start_new_session=True,
-            )  # fmt: skip
-        begun.append(process)
+@contextmanager
+def server(
+    model: Path, folder: Path, engine: Mapping[str, Any] = ENGINE
+) -> Iterator[tuple[str, int]]:
+    """Start a server that is nobody's, with its log in a folder: its root URL and its process."""
+    port = free_port()
+    words = f"--model {model} --served-model-name tiny --port {port}"
+    more = [*flags(engine), "--disable-uvicorn-access-log"]
+    with (folder / "server.log").open("w") as log:
+        process = subprocess.Popen(
+            [*ENTRY_POINT.split(), *words.split(), *more],
+            stdout=log, stderr=log, env=quiet(folder), start_new_session=True,
+        )  # fmt: skip
+    try:
         until(lambda: answers(port) or process.poll() is not None, "the server is up", SECONDS)
-        assert process.poll() is None, (tmp_path / "server.log").read_text()[-3000:]
-        return f"http://127.0.0.1:{port}/v1", process.pid
-
-    yield start
-    for process in begun:
+        assert process.poll() is None, (folder / "server.log").read_text()[-3000:]
+        yield f"http://127.0.0.1:{port}", process.pid
+    finally:
         family = list(descendants(process.pid))
         process.terminate()
         process.wait(60)
-        until(lambda family=family: not any(map(alive, family)), "its processes are gone")  # type: ignore[misc]
+        until(lambda: not any(map(alive, family)), "its processes are gone")
 
 
 def answers(port: int) -> bool:

@@ -6,14 +6,13 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 import pytest
 import yaml
 
-from tests.backends.vllm.conftest import ROOT, descendants, memory_mb
+from tests.backends.vllm.conftest import ROOT, descendants, memory_mb, server
 
 pytestmark = [pytest.mark.timed, pytest.mark.timeout(600)]
 
@@ -22,18 +21,19 @@ LEAST_SHARE = 0.9
 
 
 def test_the_harness_does_not_slow_a_server_down(
-    server: Callable[[], tuple[str, int]], tmp_path: Path, figures: list[str]
+    model: Path, tmp_path: Path, figures: list[str]
 ) -> None:
-    url, pid = server()
     ours, bare = [], []
-    bare_run(url, tmp_path, -1)  # the first calls of a server are its slowest
-    for turn in range(TURNS):
-        ours.append(harness_run(url, tmp_path, turn))
-        bare.append(bare_run(url, tmp_path, turn))
+    with server(model, tmp_path) as (root, pid):
+        url = f"{root}/v1"
+        bare_run(url, tmp_path, -1)  # the first calls of a server are its slowest
+        for turn in range(TURNS):
+            ours.append(harness_run(url, tmp_path, turn))
+            bare.append(bare_run(url, tmp_path, turn))
+        memory = memory_mb([pid, *descendants(pid)])
     # The best turn of each: the others have met what else the machine was doing.
     rates = [max(calls for calls, _ in found) for found in (ours, bare)]
     tokens = max(tokens for _, tokens in ours)
-    memory = memory_mb([pid, *descendants(pid)])
     figures.append(
         f"{CONCURRENCY} at once, {MAX_TOKENS} tokens: harness {rates[0]:.1f} calls/s "
         f"({tokens:,.0f} tokens/s), bare client {rates[1]:.1f}: {rates[0] / rates[1]:.2f} of it "

@@ -1,6 +1,6 @@
 """Makes a Llama of random weights with a tokeniser and a chat template: nothing is downloaded.
 
-    .venv-vllm/bin/python tests/backends/vllm/tiny_model.py FOLDER [SEED]
+    .venv-vllm/bin/python tests/backends/vllm/tiny_model.py FOLDER [SPREAD]
 
 Adapters of two ranks are in its folders lora8 and lora32.
 
@@ -26,8 +26,11 @@ LAYERS, WIDTH = 2, 64
 RANKS = (8, 32)
 
 
-def make(folder: Path, seed: int = 0) -> None:
-    """Write model, tokeniser and chat template into a folder."""
+def make(folder: Path, spread: float = 0.02) -> None:
+    """Write model, tokeniser and chat template into a folder.
+
+    spread: Standard deviation of the weights. Answers depend more on the prompt if it is greater.
+    """
     import torch
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
@@ -54,7 +57,7 @@ def make(folder: Path, seed: int = 0) -> None:
         clean_up_tokenization_spaces=False,
     )
     fast.chat_template = CHAT_TEMPLATE
-    torch.manual_seed(seed)
+    torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=len(vocabulary),
         hidden_size=WIDTH,
@@ -67,6 +70,7 @@ def make(folder: Path, seed: int = 0) -> None:
         eos_token_id=vocabulary["<|end|>"],
         pad_token_id=vocabulary["<|pad|>"],
         tie_word_embeddings=False,
+        initializer_range=spread,
     )
     model = LlamaForCausalLM(config).eval()
     with torch.no_grad():
@@ -98,6 +102,6 @@ def make_adapter(folder: Path, rank: int) -> None:
 
 
 if __name__ == "__main__":
-    make(Path(sys.argv[1]), int(sys.argv[2]) if len(sys.argv) > 2 else 0)
+    make(Path(sys.argv[1]), *map(float, sys.argv[2:3]))
     for of_adapter in RANKS:
         make_adapter(Path(sys.argv[1]) / f"lora{of_adapter}", of_adapter)

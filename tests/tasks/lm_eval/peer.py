@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import jinja2
 from lm_eval import simple_evaluate
@@ -27,11 +27,24 @@ class Templated(LocalCompletionsAPI):
         )
 
 
+class Seeded(LocalCompletionsAPI):
+    """Text completions with given seeds: lm-eval has one seed for all answers to a prompt."""
+
+    seeds: ClassVar[dict[str, list[int]]] = {}
+
+    def _create_payload(self, messages: Any, **given: Any) -> dict[str, Any]:
+        payload: dict[str, Any] = super()._create_payload(messages, **given)
+        return {**payload, "seed": self.seeds[messages].pop(0)}
+
+
 def main(asked: Path, results: Path) -> None:
     given = json.loads(asked.read_text())
-    kind = Templated if given.get("template") else get_model(given["model"])
-    Templated.template = given.get("template", "")
-    model = kind(model="m", **given["model_args"])
+    kind = get_model(given["model"])
+    if "template" in given:
+        kind, Templated.template = Templated, given["template"]
+    if "seeds" in given:
+        kind, Seeded.seeds = Seeded, given["seeds"]
+    model = kind(**{"model": "m", **given["model_args"]})
     manager = TaskManager(include_path=given["include_path"], include_defaults=False)
     found = simple_evaluate(
         model, tasks=given["tasks"], task_manager=manager, bootstrap_iters=0, **given["options"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import threading
@@ -10,7 +11,10 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import sha256
+from math import inf
 from typing import Any
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -31,7 +35,7 @@ class Recorder:
         self.bodies: list[dict[str, Any]] = []
         self._seen: Counter[tuple[str, ...]] = Counter()
         self._drawn = drawn
-        self._provider = Provider(answers=self._answer, latency=latency)
+        self._provider: Any = Provider(answers=self._answer, latency=latency)
 
     def _answer(self, request: MockRequest, index: int) -> str:
         turns = tuple(turn.text for turn in request.turns)
@@ -64,6 +68,53 @@ class Recorder:
             else:
                 found += [body["prompt"]] if isinstance(body["prompt"], str) else body["prompt"]
         return sorted(found, key=str)
+
+
+class Relay(Recorder):
+    """A relay to another server, as an ASGI application.
+
+    It lets so many requests for completions pass, and holds the others back until it is released.
+    """
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self._provider = self._relayed
+        self._url = url
+        self._passing: float = inf
+        self._released = threading.Event()
+        self.held = 0
+
+    def hold(self, after: int) -> None:
+        self.bodies, self._passing, self.held = [], after, 0
+        self._released.clear()
+
+    def release(self) -> None:
+        self.bodies, self._passing = [], inf
+        self._released.set()
+
+    async def _relayed(self, scope: Any, receive: Any, send: Any) -> None:
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body, more = body + message.get("body", b""), message.get("more_body", False)
+        if scope["path"].endswith("completions"):
+            self._passing -= 1
+            if self._passing < 0:
+                self.held += 1
+                await asyncio.to_thread(self._released.wait)
+        status, content = await asyncio.to_thread(self._sent, scope["method"], scope["path"], body)
+        headers = [(b"content-type", b"application/json")]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": content})
+
+    def _sent(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
+        headers = {"content-type": "application/json"}
+        request = Request(self._url + path, body or None, headers, method=method)
+        try:
+            with urlopen(request) as found:
+                return found.status, found.read()
+        except HTTPError as error:
+            return error.code, error.read()
 
 
 class _Protocol(HttpToolsProtocol):

@@ -116,14 +116,6 @@ aggregate_metric_list:
   - {metric: acc, aggregation: mean, weight_by_size: true}
 metadata: {version: 1.0}
 """
-EQUAL = """
-group: equal
-task:
-  - task: leaf_large
-    task_alias: renamed
-aggregate_metric_list: [{metric: acc_norm, aggregation: mean, weight_by_size: false}]
-metadata: {version: 1.0}
-"""
 CODE = """
 import re
 
@@ -161,29 +153,39 @@ filter_list:
 NAMES = [*SHAPES, "weighed"]
 
 
-def document(number: int) -> dict[str, object]:
-    total = 3 * number % 23
+def document(number: int, totals: int = 23) -> dict[str, object]:
+    """A row; its sum is less than ``totals``."""
+    total = 3 * number % totals
     return {
         "question": f"What is {number} and {total - number}?",
         "answer": str(total),
-        "choices": [f"it is {total}", f"perhaps {total + 1}, or é°—{number}", "no", f"x{number}"],
+        "choices": [
+            f"it is {total}",
+            f"é°—{total + 1}, {number}",
+            f"no, {number}",
+            f"x{number}, or so",
+        ],
         "gold": number % 4,
         "passage": f"{number} and {total - number} are {total}, as naïve Zoë says on day {number}.",
     }
 
 
-def write(folder: Path, documents: int = 12) -> Path:
-    """Write the tasks and their data, and return the folder of tasks."""
+def write(folder: Path, documents: int = 12, totals: int = 23, generation: str = "") -> Path:
+    """Write the tasks and their data, and return the folder of tasks.
+
+    ``generation``: further keys of ``generation_kwargs``, in YAML.
+    """
     tasks = folder / "tasks"
     (tasks / "deeper").mkdir(parents=True)
     paths = {}
     for name, numbers in (("data", range(documents)), ("train", range(100, 107))):
         paths[name] = folder / f"{name}.json"
-        lines = [json.dumps(document(number)) + "\n" for number in numbers]
+        lines = [json.dumps(document(number, totals)) + "\n" for number in numbers]
         paths[name].write_text("".join(lines), "utf-8")
     head = HEAD.format(**paths)
     for name, text in {**SHAPES, **LEAVES, "chat": CHAT}.items():
         place = tasks / "deeper" if name.startswith("tagged") else tasks
+        text = text.replace("max_gen_toks: 32", f"max_gen_toks: 32{generation}")
         (place / f"{name}.yaml").write_text(f"task: {name}\n{head}{text}", "utf-8")
     (tasks / "weighed.yaml").write_text(GROUP)
     (tasks / "own.py").write_text(CODE)

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-import time
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-import yaml
 
 from tests.cli.command import COMMAND
 from tests.tasks.lm_eval.recorder import Recorder, serving
+from tests.tasks.lm_eval.runs import (
+    aggregates,
+    assert_equal,
+    kill,
+    lm_eval,
+    recorded,
+    run,
+    run_file,
+)
 from tests.tasks.lm_eval.shapes import NAMES, write
 
 if find_spec("lm_eval") is None:
@@ -28,7 +32,6 @@ TEMPLATE = (
     '{% if not loop.last or add_generation_prompt %}{{ "\\n" }}{% endif %}{% endfor %}'
     "{% if add_generation_prompt %}<|assistant|>{% endif %}"
 )
-OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
 
 
 class Both(NamedTuple):
@@ -39,58 +42,6 @@ class Both(NamedTuple):
     their_texts: list[str]
     our_texts: list[str]
     our_calls: int
-
-
-def environment(folder: Path) -> dict[str, str]:
-    own = {"HARNESS_RUNS_DIR": folder / "runs", "HARNESS_CACHE_DIR": folder / "cache"}
-    own |= {"HF_HOME": folder / "hf"}
-    return {**os.environ, **OFFLINE, **{key: str(path) for key, path in own.items()}}
-
-
-def run(folder: Path, *command: str | Path) -> None:
-    given = [str(part) for part in command]
-    ended = subprocess.run(
-        given, capture_output=True, text=True, check=False, env=environment(folder), cwd=folder
-    )
-    assert ended.returncode == 0, ended.stdout[-3000:] + ended.stderr[-3000:]
-
-
-def lm_eval(folder: Path, asked: dict[str, Any]) -> dict[str, Any]:
-    (folder / "asked.json").write_text(json.dumps(asked))
-    peer = Path(__file__).with_name("peer.py")
-    run(folder, sys.executable, peer, folder / "asked.json", folder / "found.json")
-    found: dict[str, Any] = json.loads((folder / "found.json").read_text())
-    return found
-
-
-def run_file(folder: Path, url: str, task: Mapping[str, Any], **more: Any) -> Path:
-    backend = more.pop("backend", "openai_completions")
-    tree = {
-        "task": {"name": "lm_eval", "include_path": "tasks", **task},
-        "model": {"backend": backend, "name": "m", "base_url": f"{url}/v1"},
-        **more,
-    }
-    (folder / "run.yaml").write_text(yaml.safe_dump(tree))
-    return folder / "run.yaml"
-
-
-def aggregates(folder: Path, name: str = "run") -> dict[str, dict[str, float]]:
-    metrics = json.loads((folder / "runs" / name / "metrics.json").read_text())
-    found: dict[str, dict[str, float]] = metrics["aggregates"]
-    return found
-
-
-def run_killed(folder: Path, file: Path, attempts: int) -> None:
-    """Run a file, kill it with SIGKILL when it has recorded so many attempts, and resume it."""
-    recorded = folder / "runs" / "run" / "attempts.jsonl"
-    command = [*COMMAND, "run", str(file)]
-    killed = subprocess.Popen(command, env=environment(folder), cwd=folder)
-    while not recorded.exists() or recorded.read_bytes().count(b"\n") < attempts:
-        assert killed.poll() is None
-        time.sleep(0.01)
-    killed.kill()
-    killed.wait()
-    run(folder, *command)
 
 
 def compared(
@@ -113,22 +64,11 @@ def compared(
         args |= given["model_args"]
         found = lm_eval(folder, {**given, "model_args": args})
     with serving(ours) as url:
-        file = run_file(folder, url, task, **more)
+        command = [*COMMAND, "run", run_file(folder, url, task, **more)]
         if killed:
-            run_killed(folder, file, killed)
-        else:
-            run(folder, *COMMAND, "run", file)
+            kill(folder, *command, when=lambda: recorded(folder) >= killed)
+        run(folder, *command)
     return Both(found, aggregates(folder), theirs.texts(), ours.texts(), len(ours.bodies))
-
-
-def assert_equal(theirs: Mapping[str, Any], ours: Mapping[str, float]) -> None:
-    expected = {
-        key: value
-        for key, value in theirs.items()
-        if key == "sample_len" or ("," in key and "_stderr" not in key)
-    }
-    assert expected.keys() == ours.keys()
-    assert ours == pytest.approx(expected, rel=0, abs=1e-9)
 
 
 SHAPES = [name for name in NAMES if name != "majority"]
@@ -186,7 +126,7 @@ def test_a_chat_with_shots_and_a_system_instruction(tmp_path: Path, multiturn: b
         tmp_path,
         {"tasks": ["chat"], "options": options, "model": "local-chat-completions"},
         {"task": "chat", **options},
-        backend="openai",
+        model={"backend": "openai"},
         killed=4,
         limits={"concurrency": 1},
     )
@@ -232,7 +172,9 @@ def test_a_killed_run_continues_to_the_same_metrics(plain: Both, tmp_path: Path)
     recorder = Recorder(latency=0.02)
     task = {"task": SHAPES, "prefix_token": END}
     with serving(recorder) as url:
-        run_killed(tmp_path, run_file(tmp_path, url, task, limits={"concurrency": 2}), 40)
+        command = [*COMMAND, "run", run_file(tmp_path, url, task, limits={"concurrency": 2})]
+        kill(tmp_path, *command, when=lambda: recorded(tmp_path) >= 40)
+        run(tmp_path, *command)
     assert set(recorder.texts()) == set(plain.our_texts)
     assert len(recorder.bodies) <= plain.our_calls + 2  # the calls in flight are made again
     assert aggregates(tmp_path) == plain.ours
