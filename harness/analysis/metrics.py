@@ -177,6 +177,13 @@ class PositionBias(Struct, frozen=True, kw_only=True):
     p_value: float | None = None
 
 
+def unanswerable(n: int, of: int | None = None) -> str:
+    """Return a sentence about n instances to which a simulated model knows no answer ("" if 0)."""
+    share = f"{n:,}" if of is None else f"{n:,} of {of:,}"
+    said = f"The simulated model knows no correct answer to {share} instances"
+    return f"{said}, which have no reference answer: its accuracy does not apply to them." * (n > 0)
+
+
 class Metrics(Struct, frozen=True, kw_only=True):
     """The contents of `metrics.json`. For an incomplete run, they cover only the samples begun.
 
@@ -195,6 +202,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
     complete: bool = True  # no sample is unfinished; a failed call counts as finished
     n_planned: int | None = None  # samples of the whole run; null if unknown
     n_owed: int | None = None  # unfinished samples; null if unknown
+    n_unanswerable: int = 0  # instances of the run to which a simulated model knows no answer
     n_instances: int
     n_samples: int
     n_attempts: int
@@ -254,6 +262,11 @@ class Metrics(Struct, frozen=True, kw_only=True):
         found += ["simulated=True"] * self.simulated
         found += [f"incomplete: {self.progress}"] * (not self.complete)
         return f"Metrics({', '.join(found)}, …)"
+
+    @property
+    def unanswerable(self) -> str:
+        """A sentence about instances to which a simulated model knows no answer ("" if none)."""
+        return unanswerable(self.n_unanswerable, self.n_instances if self.complete else None)
 
     @property
     def progress(self) -> str:

@@ -85,8 +85,13 @@ def suite(runs: Sequence[Run]) -> Suite:
         ranks=ranks,
         ranked=ranked_tasks,
         draws=draws,
-        notes=notes,
+        notes=[*notes, *filter(None, map(_unanswerable, runs))],
     )
+
+
+def _unanswerable(run: Run) -> str:
+    name, said = run[0].name, run[0].metrics.unanswerable
+    return f"{name}: {said}" if said else ""
 
 
 def _comparisons(

@@ -62,6 +62,7 @@ class RunFacts(Struct, frozen=True, kw_only=True):
     complete: bool = True
     n_planned: int | None = None
     n_owed: int | None = None
+    n_unanswerable: int = 0
     measure: str | None = None
 
 
@@ -103,6 +104,7 @@ def measure(
         complete=complete,
         n_planned=planned,
         n_owed=folder.owed(),
+        n_unanswerable=manifest.get("unanswerable", 0),
         measure=score.removeprefix(PASS_RATE) or None,
     )
     weights = weights_of(facts.task) if len(attempts.scores) > 1 else {}

@@ -8,6 +8,7 @@ from math import inf
 
 from rich.text import Text
 
+from harness.analysis.metrics import unanswerable
 from harness.cli.confirm import cost_text
 from harness.cli.console import output, show_facts
 from harness.ports import Conversing
@@ -120,6 +121,8 @@ def _rows(job: Job, found: DryRun) -> dict[str, str]:
         rows["batches"] = f"{_spread(waves)} wave{several} of up to {hours} hours, at batch prices"
     if (saved := found.total_saved_usd).high:
         rows["prompt cache"] = f"saves about {cost_text(saved)}; the lower cost includes this"
+    if n := job.unanswerable():
+        rows["simulated"] = unanswerable(n, found.instances)
     failed = found.failed_references
     passing = f"{found.references - len(failed):,} of {found.references:,} pass"
     reasons = [f"{name} ({why[:200]})" for name, why in islice(failed.items(), 5)]

@@ -255,7 +255,9 @@ def _run(job: Job, again: str, display: Display) -> tuple[Metrics, int]:
     result = attended(execute(job, partial(display.watch, name)), display, again)
     tally, metrics = result.tally, result.metrics
     _say_saved(job)
-    _say_unanswerable(job)
+    if metrics.unanswerable:
+        hint = " A row's target or gold is one (docs/jsonl.md)." * (job.run.task.name == "jsonl")
+        say(f"{name}: {metrics.unanswerable}{hint}")
     batching = job.run.limits.batch
     if result.ended == "interrupted" and batching and batching.detach and not display.interrupted:
         say(f"{name}: {tally.left:,} samples wait for batches, which may take a day.")
@@ -284,17 +286,6 @@ def _run(job: Job, again: str, display: Display) -> tuple[Metrics, int]:
     elif tally.failed_judgements:  # the run's notice reported it
         say(f"To retry the failed judgements: {again}")
     return metrics, int(bool(failed or tally.failed_judgements))
-
-
-def _say_unanswerable(job: Job) -> None:
-    """Print for how many instances a simulated model knows no answer."""
-    if not job.model.simulated:
-        return
-    known = [job.task.reference(one) is not None for one in job.instances]
-    if unknown := len(known) - sum(known):
-        said = f"The simulated model knows no correct answer to {unknown:,} of {len(known):,}"
-        hint = " A row's target or gold is one (docs/jsonl.md)." * (job.run.task.name == "jsonl")
-        say(f"{job.folder.name}: {said} instances.{hint}")
 
 
 def _say_saved(job: Job) -> None:

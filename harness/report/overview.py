@@ -341,6 +341,7 @@ def _warnings(
 ) -> list[str]:
     """Return what makes the comparison unfair, and what the figures do not show."""
     found = [f"{run.name}: {note}." for run in runs for note in notes(run.metrics)]
+    found += [f"{run.name}: {said}" for run in runs if (said := run.metrics.unanswerable)]
     if comparison is not None:
         serious = (CONFOUNDED, SCORED_DIFFERENTLY)
         serious_notes = (note for note in comparison.notes if note.startswith(serious))

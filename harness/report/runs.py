@@ -295,6 +295,9 @@ def shortened(reported: Reported) -> Reported:
     )
 
 
+_UNANSWERABLE = "The simulated model knows no correct answer to some or all instances of"
+
+
 def runs_table(runs: Mapping[str, Metrics | None]) -> Table:
     """Build a table with one row per run. The metrics of a run without results are None."""
     rows = [[name, *_run_cells(metrics)] for name, metrics in runs.items()]
@@ -315,6 +318,9 @@ def runs_table(runs: Mapping[str, Metrics | None]) -> Table:
         notes.append("In brackets: the 95% interval if all samples have the same verdict.")
     if any(metrics and metrics.computed_usd for metrics in runs.values()):
         notes.append(COMPUTED)
+    if lacking := [name for name, metrics in runs.items() if metrics and metrics.unanswerable]:
+        named = ", ".join(lacking[:3]) + f" and {len(lacking) - 3:,} more" * (len(lacking) > 3)
+        notes.append(f"{_UNANSWERABLE} {named}.")
     return table(columns, rows, notes=notes)
 
 

@@ -139,6 +139,12 @@ class Job:
             instances = run_instances(fewer, self.data)
         return RunPlan(self.task, self.run, instances, index, features, self.retried, self.shots)
 
+    def unanswerable(self) -> int:
+        """Return the number of instances to which a simulated model knows no answer."""
+        if not self.model.simulated:
+            return 0
+        return sum(self.task.reference(one) is None for one in self.instances)
+
     def work(self, plan: RunPlan) -> Work:
         """Return how much work the run is, given the plan of this session."""
         total, owed = plan.count()
@@ -365,7 +371,7 @@ async def _work(
                 tally.record_earlier(plan.index)
         asked = [one for one in job.models if one.where != "polish"]
         workers = models.worker_count(asked, work.owed)
-        manifest.plan(work.total, work.owed + work.later)
+        manifest.plan(work.total, work.owed + work.later, job.unanswerable())
         if job.paraphraser is not None and job.run.polish is not None:
             from harness.run.paraphrase import Paraphraser
 

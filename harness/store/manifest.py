@@ -95,9 +95,12 @@ class Manifest:
         self._sessions.append(session | {"retried": list(retried)} | again)
         self._write()
 
-    def plan(self, samples: int, owed: int) -> None:
-        """Record the total number of samples, and the number of unfinished samples (``owed``)."""
-        self._content |= {"samples": samples, "owed": owed}
+    def plan(self, samples: int, owed: int, unanswerable: int = 0) -> None:
+        """Record the total number of samples, and the number of unfinished samples (``owed``).
+
+        ``unanswerable`` is the number of instances to which a simulated model knows no answer.
+        """
+        self._content |= {"samples": samples, "owed": owed, "unanswerable": unanswerable}
         self._write()
 
     def left(self, owed: int) -> None:

@@ -289,7 +289,12 @@ def test_rows_that_a_simulated_model_cannot_answer_are_counted(
     checks = "[{word_count: {at_least: 3}}]"
     file.write_text(f"task: {{rows: [{rows}], checks: {checks}}}\nmodel: simulated/1\n")
     ended = harness("run", file, env=environment)
-    assert "mine: The simulated model knows no correct answer to 2 of 3 instances" in ended.stderr
+    said = "The simulated model knows no correct answer to 2 of 3 instances"
+    assert f"mine: {said}" in ended.stderr
+    for command in (("show", "mine"), ("run", file, "--dry-run")):
+        assert said in " ".join(harness(*command, env=environment).stdout.split())
+    listed = " ".join(harness("ls", env=environment).stdout.split())
+    assert "knows no correct answer to some or all instances of mine." in listed
     file.write_text(file.read_text().replace("{prompt: a}, {prompt: b}, ", ""))
     assert "knows no" not in harness("run", file, "--fresh", env=environment).stderr
 
