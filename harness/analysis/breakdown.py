@@ -30,12 +30,11 @@ def of_round(attempts: AttemptTable, number: int = 1) -> AttemptTable:
 
 def any_of_first(attempts: AttemptTable, k: int) -> AttemptTable:
     """Return each sample's first row, with the sample's best verdict in rounds 1 to k."""
-    starts = attempts.sample_starts().nonzero()[0].astype(np.int32)
-    if not len(starts):
-        return attempts
+    starts = attempts.sample_starts()
     # Verdicts are numbers, pass > failure > no verdict, so the maximum is the best one.
-    reached = np.where(attempts.round <= k, attempts.passed, np.int8(NOT_JUDGED))
-    passed = np.maximum.reduceat(reached, starts).astype(np.int8)
+    passed = np.where(attempts.round <= k, attempts.passed, np.int8(NOT_JUDGED)).astype(np.int8)
+    if not starts.all():
+        passed = np.maximum.reduceat(passed, starts.nonzero()[0])
     return replace(attempts.take(starts), passed=passed)
 
 

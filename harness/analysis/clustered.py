@@ -22,6 +22,8 @@ from harness.store.columns import changes
 
 ROUNDING = 1e-12  # Standard errors below this are rounding errors of a sum that is exactly zero
 
+_BLOCK = 1 << 16  # values at a time, because floats of all of them would take much memory
+
 # Probability outside a 95% interval, at each end, and the normal quantile of its complement.
 _TAIL = 0.025
 _Z = normal_quantile(1 - _TAIL)
@@ -138,16 +140,20 @@ def clustered_means(
     sizes, group = counts[present], group[present]
     starts = changes(group).nonzero()[0]
 
-    def totals(of_values: NDArray[Any]) -> NDArray[Any]:
-        return np.bincount(units, weights=of_values, minlength=len(counts))[present]
+    mean_of = np.zeros(len(counts))  # the mean of the unit's group
+
+    def totals(power: int) -> NDArray[Any]:
+        found = np.zeros(len(counts))
+        for start in range(0, len(values), _BLOCK):
+            unit = units[start : start + _BLOCK].astype(np.intp)
+            np.add.at(found, unit, (values[start : start + _BLOCK] - mean_of[unit]) ** power)
+        return found[present]
 
     n, n_units = np.add.reduceat(sizes, starts), np.diff(np.append(starts, len(sizes)))
-    means = np.add.reduceat(totals(values), starts) / n
-    of_unit = np.zeros(len(counts))
-    of_unit[present] = np.repeat(means, n_units)
-    residuals = values - of_unit[units]
-    clustered = _stderrs(np.add.reduceat(np.square(totals(residuals)), starts), n_units, n)
-    naive = _stderrs(np.add.reduceat(totals(np.square(residuals)), starts), n, n)
+    means = np.add.reduceat(totals(1), starts) / n
+    mean_of[present] = np.repeat(means, n_units)
+    clustered = _stderrs(np.add.reduceat(np.square(totals(1)), starts), n_units, n)
+    naive = _stderrs(np.add.reduceat(totals(2), starts), n, n)
     degrees = [units - 1.0 if units > 1 else None for units in n_units.tolist()]
     unequal = np.minimum.reduceat(sizes, starts) < np.maximum.reduceat(sizes, starts)
     for place in unequal.nonzero()[0].tolist():

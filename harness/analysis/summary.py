@@ -317,7 +317,8 @@ def _one_round(samples: AttemptTable) -> AttemptTable:
 def _rounds(attempts: AttemptTable, groups: Groups) -> list[Rounds]:
     judged = attempts.take(attempts.judged)
     follows = ~judged.sample_starts()[1:] & (np.diff(judged.round) == 1)
-    change = np.append(0, np.where(follows, np.diff(judged.passed), 0))[-len(judged) or 1 :]
+    change = np.zeros(len(judged), np.int8)
+    np.subtract(judged.passed[1:], judged.passed[:-1], out=change[1:], where=follows)
     found = [Rounds(**{name: {} for name in Rounds.__struct_fields__}) for _ in groups.names]
     for k in np.bincount(judged.round).nonzero()[0].tolist():
         any_of = groups.means(any_of_first(judged, k), PASS_RATE)

@@ -75,19 +75,20 @@ class CallCounter:
         self._rows.append(hash(name), not call.cached, cost, computed, *counts)
 
     def totals(self) -> CallTotals:
-        """Return the totals over all distinct calls."""
-        order = np.argsort(self._rows.column("name")).astype(np.int32)
-        starts = np.flatnonzero(changes(self._rows.column("name")[order])).astype(np.int32)
+        """Return the totals over all distinct calls, and forget the calls."""
+        names = self._rows.taken("name")
+        order = np.argsort(names).astype(np.int32)
+        starts = np.flatnonzero(changes(names[order])).astype(np.int32)
+        del names
 
         def largest(column: str) -> NDArray[Any]:
             # fmax ignores NaN, which stands for an unknown cost.
-            return np.fmax.reduceat(self._rows.column(column)[order], starts)
+            return np.fmax.reduceat(self._rows.taken(column)[order], starts)
 
-        counted = np.ones(len(starts), dtype=np.bool_)
-        for kind in _TOKENS:
-            counted &= largest(kind) != _UNKNOWN
+        counts = {kind: largest(kind) for kind in _TOKENS}
+        counted = np.logical_and.reduce([of != _UNKNOWN for of in counts.values()])
         n_counted = int(counted.sum())
-        tokens = (largest(kind).sum(where=counted, dtype=np.int64) for kind in _TOKENS)
+        tokens = (of.sum(where=counted, dtype=np.int64) for of in counts.values())
         recorded = largest("cost")
         cost_usd = np.where(computed := np.isnan(recorded), largest("computed"), recorded)
         priced = ~np.isnan(cost_usd)
