@@ -66,7 +66,10 @@ class VerdictChanges:
         self.gone += scored.error == GONE
         self.verdicts[verdicts] += 1
         for label, group in attempt.groups.items():
-            self.groups.setdefault(label, {}).setdefault(group, Counter())[verdicts] += 1
+            groups = self.groups.setdefault(label, {})
+            if group not in groups:
+                groups[group] = Counter()  # which takes longer than the rest
+            groups[group][verdicts] += 1
         if verdicts[0] is verdicts[1]:
             before, now = ((one.outcome, line(one.scores)) for one in (attempt, scored))
             self.otherwise += before != now
