@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from datetime import datetime
+from decimal import ROUND_HALF_UP, Decimal
 from math import floor, log10
 
 from rich.cells import cell_len
@@ -93,7 +94,7 @@ def p_value(p: float | None) -> str:
 
 def percent(part: int, whole: int, digits: int = 1) -> str:
     """Format part / whole as a percentage, or ``n/a`` if the whole is 0."""
-    return f"{part / whole:.{digits}%}" if whole else UNKNOWN
+    return percentage(part / whole, digits) if whole else UNKNOWN
 
 
 def percentage(share: float | None, digits: int = 1, sign: bool = False) -> str:
@@ -102,17 +103,18 @@ def percentage(share: float | None, digits: int = 1, sign: bool = False) -> str:
     If ``sign``, format a difference of fractions in percentage points, without a unit. A share that
     is neither 0 nor 1 is not rounded to 0% or 100%.
 
-    >>> percentage(0.996, 0), percentage(0.25, 1), percentage(-0.333, 0, sign=True)
-    ('>99%', '25.0%', '-33')
+    >>> percentage(0.996, 0), percentage(0.125, 0), percentage(-0.333, 0, sign=True)
+    ('>99%', '13%', '-33')
     """
     if share is None:
         return UNKNOWN
+    rounded = Decimal(100 * share).quantize(Decimal(10) ** -digits, ROUND_HALF_UP)  # as browsers do
     if sign:
-        return f"{100 * share:+z.{digits}f}"
+        return f"{rounded:+zf}"
     step = 10**-digits
     if 0 < share < 1 and not step / 2 <= 100 * share <= 100 - step / 2:
         return f"<{step:g}%" if share < 0.5 else f">{100 - step:.{digits}f}%"
-    return f"{100 * share:z.{digits}f}%"
+    return f"{rounded:zf}%"
 
 
 COMPUTED = "≈: computed from recorded tokens, at a price that was set after the calls."

@@ -162,7 +162,8 @@ function Bar({ overview }: { overview: Overview }) {
     box.scrollLeft += left - (box.clientWidth - place.offsetWidth) / 2;
   }, [current]);
   const sign = { auto: "◐", light: "○", dark: "●" }[theme.value];
-  const leave = () => state.value.open !== null && go(nothingOpen);
+  const leave = (id: string) =>
+    state.value.open !== null ? go(nothingOpen) : document.getElementById(id)?.scrollIntoView(); // its link may be the address already
   return (
     <header class="bar">
       <nav aria-label="Sections" ref={nav}>
@@ -170,7 +171,7 @@ function Bar({ overview }: { overview: Overview }) {
           {!embedded && <li><a href="/">All runs</a></li>}
           {links.map(([id, title]) => (
             <li key={id}>
-              <a href={linkTo(id, state.value)} aria-current={state.value.open === null && id === current ? "true" : undefined} onClick={leave}><T t={title} /></a>
+              <a href={linkTo(id, state.value)} aria-current={state.value.open === null && id === current ? "true" : undefined} onClick={() => leave(id)}><T t={title} /></a>
             </li>
           ))}
         </ul>

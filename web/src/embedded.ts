@@ -175,8 +175,12 @@ class Archive {
       const attempt = entry.attempts[row - from]!;
       if (row === from || run[row] !== run[row - 1] || sample[row] !== sample[row - 1]) prompt = undefined;
       prompt = attempt.prompt ?? prompt;
-      const { text, reasoning, feedback, ends, error, scores = [] } = attempt;
-      const own = lower([text, reasoning, feedback, ends, error, ...scores.flatMap((score) => [score.reason, score.details])]);
+      const { text, reasoning, ends, error, scores = [] } = attempt;
+      const same = (other: number) => other >= from && other < to && run[other] === run[row] && sample[other] === sample[row];
+      // A round shows the feedback that it replies to; the last one also shows its own.
+      const replied = same(row - 1) ? entry.attempts[row - 1 - from]!.feedback : undefined;
+      const feedback = same(row + 1) ? undefined : attempt.feedback;
+      const own = lower([text, reasoning, replied, feedback, ends, error, ...scores.flatMap((score) => [score.reason, score.details])]);
       const texts = prompt === undefined ? own : [...own, ...prompts[prompt]!];
       if (!words.every((word) => texts.some((each) => each.includes(word)))) continue;
       hits[row] = 1;

@@ -25,7 +25,15 @@ export const several = (number: number, one: string, more = `${one}s`) =>
 
 /** Decimals of every percentage: as many as the numbers of samples support (overview.digits). */
 export const precision = { digits: 0 };
-export const percent = (rate: number) => `${(100 * rate).toFixed(precision.digits)}%`;
+/** Like `percentage` in harness/report/text.py: 99.6% is not shown as 100%. */
+export function percent(rate: number) {
+  const { digits } = precision;
+  const step = 10 ** -digits;
+  if (rate > 0 && rate < 1 && (100 * rate < step / 2 || 100 * rate > 100 - step / 2)) {
+    return rate < 0.5 ? `<${step}%` : `>${(100 - step).toFixed(digits)}%`;
+  }
+  return `${(100 * rate).toFixed(digits)}%`;
+}
 /** A value with its unit: a fraction as a percentage, anything else with three digits. */
 export const measured = (value: number, unit: string) => (unit === "%" ? percent(value) : String(Number(value.toPrecision(3))));
 export const between = (low: number, high: number, unit: string) =>

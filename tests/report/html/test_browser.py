@@ -641,13 +641,23 @@ def test_searching_all_texts(two: Path, opened: Opened) -> None:
         ("1, SUM/3 answer", "1 sample of 1 instance"),  # in any order
         ('"sample 1, round 2"', "6 samples of 6 instances"),  # a phrase
         ("wrong round sum/3", "2 samples of 1 instance"),  # a reason
-        ("Try sum/5 again", "Nothing matches."),  # a feedback, but not of a last round
+        ("Try sum/5 again", "2 samples of 1 instance"),  # a feedback, which round 2 shows
         ("constraint", "Nothing matches."),  # no name of a field
     ):
         page.locator("#query").fill("")
         expect(found(page)).to_have_text("12 samples of 6 instances")
         page.keyboard.type(query)
         expect(found(page)).to_have_text(count)
+
+
+def test_the_tab_of_the_samples_leads_to_them_while_a_search_is_on(
+    two: Path, opened: Opened
+) -> None:
+    page = opened(two, "#attempts?q=answer")
+    expect(found(page)).to_have_text("12 samples of 6 instances")
+    page.evaluate("scrollTo(0, 0)")
+    page.get_by_label("Sections").get_by_role("link", name="Samples", exact=True).click()
+    expect(page.locator("#query")).to_be_in_viewport()
 
 
 def test_what_was_searched_is_marked(tmp_path: Path, opened: Opened) -> None:
