@@ -15,7 +15,6 @@ from harness.errors import StoreFailed
 
 RETRY_S = 1.0  # seconds between attempts while the database is away
 CLOSE_S = 5.0  # seconds that the last exchange may take
-SLOWDOWN = 4  # a pause is this many times as long as the exchange took, if that is longer
 
 T = TypeVar("T")
 
@@ -89,7 +88,8 @@ class Exchanger(ABC, Generic[T]):
                 pause_s = self.apply(result)
                 if last:
                     return
-                await self._sleep(max(pause_s, min(SLOWDOWN * self._took_s, self.longest_s)))
+                # If the database is slow or busy, this halves the load.
+                await self._sleep(max(pause_s, min(self._took_s, self.longest_s)))
                 if not self._asked:
                     await self._sleep(self.longest_s, until_asked=True)
         finally:

@@ -37,6 +37,7 @@ GRANT_S = 2.0  # seconds for which a process may use a grant
 COUNTED_S = GRANT_S + COUNTED_WITHIN_S + WINDOW_S  # seconds for which a grant counts as used
 SHARE_S = 1.0  # a grant is at most what the limit allows in this many seconds, or one call
 PAUSE_S = 0.1  # minimum number of seconds between exchanges
+AHEAD = 2.0  # times what was used since the last exchange: granted in advance
 LIMITED_S = 0.5  # the same if less was granted than asked for
 LONGEST_S = 1.0  # maximum number of seconds between exchanges, unless nothing is used
 WAITS_S = 5.0  # seconds for which a process that was granted too little counts as waiting
@@ -225,12 +226,12 @@ class TeamRates(Exchanger[tuple[Grant, float]]):
         return bool(self._changes) or any(self._granted.values())
 
     def prepared(self, *, last: bool) -> Callable[[Cursor], tuple[Grant, float]]:
-        """Return the next exchange. It asks for as much again as was used since the last one."""
+        """Return the next exchange. It also asks for calls that may come until the one after it."""
         self._number += 1
         demand = self.demand()
         if not last:
             for unit in demand.queued:
-                demand.queued[unit] += self._sent.get(unit, 0.0)
+                demand.queued[unit] += AHEAD * self._sent.get(unit, 0.0)
         if self.clock() >= self._until:
             self._left = {}
         kept = {unit: min(left, demand.queued.get(unit, 0.0)) for unit, left in self._left.items()}
