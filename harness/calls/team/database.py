@@ -29,6 +29,7 @@ Cursor: TypeAlias = "psycopg.Cursor[tuple[Any, ...]]"
 T = TypeVar("T")
 
 CONNECT_S = 5  # time limit for connecting, and for a peer that has gone silent
+REFUSED_S = 1.0  # seconds after which a refused password is an error
 NOTICE_S = 2.0  # seconds without the database before the user is notified
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0  # between attempts to connect
 MIGRATION_LOCK = 0x6861726E65737331  # id of the advisory lock that migrations hold
@@ -181,7 +182,8 @@ class TeamDatabase:
 
     def _wait(self, error: psycopg.Error, waited: float, pause: float, patience_s: float) -> None:
         """Pause before the next attempt, or raise TeamUnreachable if it would not help."""
-        refused = error.pgconn is not None and error.pgconn.used_password
+        # Its password was refused. One such answer may also come from a server that is stopping.
+        refused = error.pgconn is not None and error.pgconn.used_password and waited >= REFUSED_S
         if waited >= patience_s or refused or self._closing.wait(pause):
             raise TeamUnreachable(
                 f"The team's database {self.name} cannot be reached: {_said(error)}.",

@@ -64,18 +64,22 @@ class Cipher:
 
 
 def join(cursor: Cursor, database: str, cipher: Cipher | None) -> None:
-    """Check that this process encrypts replies as the first process of its team did.
+    """Record how this process encrypts replies if it is the team's first, else as `check_key`."""
+    cursor.execute(_JOIN, [cipher.check if cipher else b""])
+    check_key(cursor, database, cipher)
+
+
+def check_key(cursor: Cursor, database: str, cipher: Cipher | None) -> None:
+    """Check that this process encrypts replies as the first process of its team did, if any.
 
     Raises:
         StoreFailed: If it does not. The message names the ``database``.
     """
     check = cipher.check if cipher else b""
-    cursor.execute(_JOIN, [check])
     found = cursor.execute(_KEY_CHECK).fetchone()
-    assert found is not None
-    team, expected = found
-    if expected == check:
+    if found is None or found[1] == check:
         return
+    team, expected = found
     remedy = "Set HARNESS_CACHE_KEY to the team's key."
     if not expected:
         state = "not encrypted"
@@ -108,7 +112,7 @@ def team_facts(url: str, key: str | None) -> TeamFacts:
     with closing(TeamDatabase(url)) as database:
 
         def work(cursor: Cursor) -> Any:
-            join(cursor, database.name, cipher)
+            check_key(cursor, database.name, cipher)
             return cursor.execute(_FACTS).fetchone()
 
         return TeamFacts(database.name, *database.transact(work, 0))

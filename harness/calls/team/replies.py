@@ -154,6 +154,7 @@ class TeamReplies:
         self._claimed: set[bytes] = set()  # or to be claimed
         self._released: set[bytes] = set()
         self._renewed = self._down_since = self._ends_at = 0.0
+        self._noticed = False
         database.transact(lambda cursor: join(cursor, database.name, cipher), LOCKED_S)
         self._thread = threading.Thread(target=self._work, name="team", daemon=True)
         self._thread.start()
@@ -257,13 +258,14 @@ class TeamReplies:
                     self._database.transact(
                         lambda cursor: cursor.execute(_END, [self._own["owner"]]), 0
                     )
-            except StoreFailed as error:
+            except Exception as error:  # without this, the callers would wait forever
                 self._failed(error, questions, released)
                 if self._ends_at and (not self.unsent or time.monotonic() >= self._ends_at):
                     return
             else:
-                if self._down_since:
-                    self._down_since = 0.0
+                self._down_since = 0.0
+                if self._noticed:
+                    self._noticed = False
                     self._notice("")
                 if ending:
                     return
@@ -276,14 +278,17 @@ class TeamReplies:
         return self._renewed + self._renewal_s - time.monotonic()
 
     def _save(self, unsent: Mapping[bytes, Unsent], released: Iterable[bytes]) -> None:
-        """Renew the lease, save rows and release claims, in one transaction."""
+        """Save rows, release claims, and renew the lease if it is time, in one transaction."""
         # In one order, so that two processes do not wait for each other.
         replies = sorted(row.reply for row in unsent.values() if row.reply)
         payments = [(*row.payment, UUID(bytes=name)) for name, row in unsent.items() if row.payment]
         sent = [self._cipher.encrypt(row) for row in replies] if self._cipher else replies
 
+        began, renewing = time.monotonic(), self._renewal_due() <= 0
+
         def work(cursor: Cursor) -> None:
-            cursor.execute(_RENEW, self._own)
+            if renewing:
+                cursor.execute(_RENEW, self._own)
             if sent:
                 cursor.executemany(_SAVE_REPLY, sent)
             if payments:
@@ -291,9 +296,9 @@ class TeamReplies:
             if released:
                 cursor.execute(_RELEASE, {**self._own, "keys": list(released)})
 
-        began = time.monotonic()
         self._database.transact(work, 0)
-        self._renewed = began
+        if renewing:
+            self._renewed = began
         with self._changed:
             for name in unsent:
                 self.unsent.pop(name, None)
@@ -322,7 +327,7 @@ class TeamReplies:
             if one.answer.set_running_or_notify_cancel():
                 one.answer.set_result(ClaimAnswer(one.key in claimed, replies.get(one.key)))
 
-    def _failed(self, error: StoreFailed, questions: list[_Question], released: set[bytes]) -> None:
+    def _failed(self, error: Exception, questions: list[_Question], released: set[bytes]) -> None:
         """Pause while the database does not answer. Calls that have waited too long fail."""
         now = time.monotonic()
         lasting = not isinstance(error, TeamUnreachable) or bool(self._ends_at)
@@ -335,6 +340,7 @@ class TeamReplies:
         for one in late:
             if one.answer.set_running_or_notify_cancel():
                 one.answer.set_exception(error)
-        if began and now >= began + NOTICE_S:
+        if began and now >= began + NOTICE_S and not (lasting or self._noticed):
+            self._noticed = True
             self._notice(f"The team's database {self.name} does not answer; waiting.")
         time.sleep(_PAUSE_S)

@@ -128,7 +128,7 @@ def test_a_server_that_is_down_is_an_error_without_the_password(own_server: Post
     assert PASSWORD not in repr(raised.value) + str(raised.value)
 
 
-def test_a_wrong_password_is_an_error_at_once(server: Postgres, url: str) -> None:
+def test_a_wrong_password_ends_the_wait(server: Postgres, url: str) -> None:
     wrong = f"wrong-{uuid.uuid4().hex}"
     with (
         closing(TeamDatabase(url.replace(PASSWORD, wrong))) as database,

@@ -13,6 +13,7 @@ import pytest
 
 from harness.calls.reply_cache import Payment, ReplyCache
 from harness.calls.team.database import TeamUnreachable
+from harness.calls.team.membership import team_facts
 from harness.calls.team.reply_cache import TeamReplyCache
 from harness.errors import ConfigError, StoreFailed
 from harness.records import Decoding, Message, Origin, Reply, Request
@@ -330,6 +331,13 @@ def test_another_key_is_an_error_before_anything_is_paid(
     with pytest.raises(StoreFailed, match=message) as raised:
         machine(tmp_path / "b", url, key=second)
     assert "HARNESS_CACHE_KEY" in raised.value.remedy
+
+
+def test_looking_at_a_team_does_not_decide_its_key(url: str, tmp_path: Path) -> None:
+    assert team_facts(url, None).replies == 0
+    machine(tmp_path / "a", url, key=SECRET).close()
+    with pytest.raises(StoreFailed, match="are encrypted with a key"):
+        team_facts(url, None)
 
 
 @pytest.mark.parametrize("key", ["secret", "c2hvcnQ=", "ü"])
