@@ -138,11 +138,12 @@ LIKELIHOODS_REMEDY = (
 
 
 def _check_needs(run: RunFile, backend: Backend, task: Requesting[Any]) -> None:
-    name, here = run.model.backend, backend.endpoint or "offline"
+    name, here = repr(run.model.backend), backend.endpoint or "offline"
+    if preset := run.model.options.get("preset"):
+        name += f" with the preset {preset!r}"
     for feature in sorted(task.needed_features - backend.features):
-        problem = (
-            f"The task needs {feature}, which the backend {name!r} does not give (here: {here})."
-        )
+        problem = f"The task needs {feature}, which the backend {name} does not give"
+        problem += f" (here: {here})."
         raise ConfigError(problem, LIKELIHOODS_REMEDY if feature == LOGLIKELIHOODS else "")
     if LOGLIKELIHOODS in task.needed_features and run.limits.batch is not None:
         raise ConfigError("Log-likelihoods are not requested in batches.", "Remove limits.batch.")

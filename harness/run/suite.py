@@ -176,6 +176,8 @@ def evaluation(
     runs = expand(tree, "harness eval", further=changes)
     for key, value in changes.items():
         override(tree, key, value)
+    if len(models) > 1:
+        _check_model_options(runs.values(), [key for key in changes if key.startswith("model.")])
     notes = []
     for task, name in zip(tasks, names, strict=True):
         own = not isinstance(task, str) or name in OWN_DATA or "task.path" in changes
@@ -186,6 +188,19 @@ def evaluation(
                 f"{name} needs a judge for a full verdict: set {option('judge', 'BACKEND/NAME')}."
             )
     return Evaluation(tree, runs, notes)
+
+
+def _check_model_options(runs: Iterable[RunFile], keys: Sequence[str]) -> None:
+    """Raise ConfigError if one of several models lacks an option that is set for all of them."""
+    for run in runs if keys else ():
+        try:
+            kind("backends").options(run.model.backend, run.model.options)
+        except ConfigError as error:
+            raise ConfigError(
+                f"{', '.join(keys)} applies to all models. {error.message}",
+                "For options of one model, write a run file with 'matrix: {model: {NAME: {backend: "
+                "…, name: …, base_url: …}, …}}' (docs/run-files.md).",
+            ) from None
 
 
 def _check_task(name: str) -> None:

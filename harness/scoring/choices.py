@@ -6,8 +6,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from string import ascii_uppercase
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -21,13 +23,17 @@ MOST_SHOWN = 40  # characters of a target in an error message
 
 
 def choice_texts(raw: object) -> tuple[str, ...]:
-    """Return the texts of a row's options.
+    """Return the texts of a row's options, which a table (CSV) holds as JSON.
 
     Raises:
         DataInvalid: If they are not a list of 2 to 26 different texts, numbers or booleans.
     """
+    if isinstance(raw, str):
+        with suppress(ValueError):
+            raw = json.loads(raw)
     if not isinstance(raw, list) or not all(isinstance(one, str | int | float) for one in raw):
-        raise DataInvalid("'choices' must be a list of texts.", 'Write "choices": ["…", "…"].')
+        remedy = 'Write "choices": ["…", "…"], or in a table the JSON list ["…", "…"].'
+        raise DataInvalid("'choices' must be a list of texts.", remedy)
     found = tuple(map(_text, raw))
     if not 2 <= len(found) <= len(LETTERS):
         raise DataInvalid(f"'choices' has {len(found)} options; it must have 2 to {len(LETTERS)}.")

@@ -73,6 +73,10 @@ def test_a_normalised_accuracy_may_be_the_primary_metric_and_shots_are_text(fold
     ("tree", "said"),
     [
         ({"model": {"backend": "simulated"}}, "needs loglikelihoods"),
+        (
+            {"model": {"backend": "openai", "preset": "vllm", "name": "m"}},
+            "the backend 'openai' with the preset 'vllm' does not give",
+        ),
         ({"rounds": {"max": 2}}, "no further rounds"),
         ({"limits": {"batch": True}}, "not requested in batches"),
         ({"task": {"checks": ["contains"]}}, "not text"),

@@ -109,6 +109,10 @@ def test_a_run_file_that_was_changed_is_not_replaced(done: Path) -> None:
         (("quickstart", "--model", "simulated/a"), "harness run quickstart --model"),
         ((",", "--model", "simulated/a"), "Which task?"),
         (("collie", "--model", ""), "Which model?"),
+        (
+            ("collie", "--model", "simulated/a,openai/b", "-o", "model.base_url=http://h/v1"),
+            "write a run file with 'matrix: {model: {NAME: {backend:",
+        ),
     ],
 )
 def test_mistakes(arguments: tuple[str, ...], message: str, tmp_path: Path) -> None:

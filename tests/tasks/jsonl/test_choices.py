@@ -267,3 +267,21 @@ def test_the_fingerprint_depends_on_how_choices_are_asked(made: Made) -> None:
         "choices_sha256"
         not in made({"prompt": "?", "target": "x"}, checks="contains").fingerprint()
     )
+
+
+def test_a_table_holds_choices_as_json(tmp_path: Path) -> None:
+    def of(choices: str) -> JsonlTask:
+        path = tmp_path / "rows.csv"
+        path.write_text(f"question,choices,target\nThe capital of Italy?,{choices},Rome\n")
+        built: JsonlTask = kind("tasks").build(
+            "jsonl", {"path": str(path)}, data=DataFolder(tmp_path)
+        )
+        return built
+
+    task = of('"[""Paris"", ""Rome""]"')
+    [instance] = task.instances()
+    assert "\nA. Paris\nB. Rome" in prompt(task, instance)
+    assert task.reference(instance) == "B"
+    with pytest.raises(DataInvalid, match="list of texts") as raised:
+        next(of("Paris;Rome").instances())
+    assert "in a table the JSON list" in raised.value.remedy
