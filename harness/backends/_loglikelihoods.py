@@ -1,12 +1,14 @@
-"""Reads log-likelihoods of given answers from text completions that echo their prompts.
+"""Log-likelihoods of given answers, from text completions that echo their prompts.
 
 Each answer is sent after its context. The server returns the prompt's tokens, each with its
 log-probability and with the likeliest token at its position, and then one token that it generates.
+An engine in this process returns them by the tokens' ids.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from typing import Any
 
 import msgspec
@@ -72,6 +74,48 @@ def windows(
     return found
 
 
+def encoded(
+    context: str, continuation: str, encode: Callable[[str], Sequence[int]]
+) -> tuple[list[int], int]:
+    """Return the ids of a text's tokens, and how many of the last ones are the continuation's.
+
+    Trailing spaces of the context belong to the continuation, as in lm-evaluation-harness.
+
+    Raises:
+        RequestRejected: If all tokens begin in the context.
+    """
+    tokens = list(encode(context + continuation))
+    count = len(tokens) - len(encode(context.rstrip()))
+    if count < 1:
+        raise _no_token(continuation)
+    return tokens, count
+
+
+def summed(found: Sequence[tuple[float, float] | None]) -> tuple[float, bool, int]:
+    """Return a continuation's log-likelihood, whether each of its tokens is the likeliest, and n.
+
+    Args:
+        found: The log-probabilities of each of its tokens and of the likeliest token there, or
+            None for a text's first token.
+
+    Raises:
+        RequestRejected: If one is None.
+    """
+    known = [pair for pair in found if pair is not None]
+    if len(known) < len(found):
+        raise RequestRejected(
+            "The server gives no log-probability for the first token of a text without context.",
+            "Set task.prefix_token to the model's first or last token, such as '<|endoftext|>'.",
+        )
+    return sum(own for own, _ in known), all(own == best for own, best in known), len(known)
+
+
+def _no_token(continuation: str) -> RequestRejected:
+    return RequestRejected(
+        f"No token begins in the answer {continuation[:80]!r}: they all begin before it."
+    )
+
+
 def logprobs(echoes: Sequence[object]) -> str:
     """Return the log-probabilities of the tokens in each field ``logprobs``, as JSON.
 
@@ -120,17 +164,11 @@ def _sum(context: str, continuation: str, echo: _Echo) -> tuple[float, bool, int
     start = len(context.rstrip())
     first = _first(tokens, context + continuation, start)
     if first == len(tokens):
-        problem = f"No token begins in the answer {continuation[:80]!r}: they all begin before it."
-        raise RequestRejected(problem)
-    logprobs = echo.token_logprobs[first:-1]
-    if None in logprobs:
-        raise RequestRejected(
-            "The server gives no log-probability for the first token of a text without context.",
-            "Set task.prefix_token to the model's first or last token, such as '<|endoftext|>'.",
-        )
-    pairs = list(zip(logprobs, echo.top_logprobs[first:-1], strict=True))
-    greedy = all(top is not None and own == max(top.values()) for own, top in pairs)
-    return sum(own for own, _ in pairs if own is not None), greedy, len(pairs)
+        raise _no_token(continuation)
+    scored = zip(echo.token_logprobs[first:-1], echo.top_logprobs[first:-1], strict=True)
+    return summed(
+        [own if own is None else (own, max(top.values()) if top else inf) for own, top in scored]
+    )
 
 
 def _first(tokens: Sequence[str], text: str, start: int) -> int:

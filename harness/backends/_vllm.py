@@ -19,7 +19,14 @@ import msgspec
 
 from harness.backends._model_files import Hashes, files_identity, model_identity, place
 from harness.errors import ConfigError
-from harness.ports import CONSTRAINTS, LOGPROBS, OWN_DRAWS, PARAMETERS, PROMPT_LOGPROBS
+from harness.ports import (
+    CONSTRAINTS,
+    LOGLIKELIHOODS,
+    LOGPROBS,
+    OWN_DRAWS,
+    PARAMETERS,
+    PROMPT_LOGPROBS,
+)
 
 LOADING = "starting; loading a large model takes minutes"
 
@@ -89,7 +96,7 @@ Protocol = Literal["chat", "completions"]  # turns, for the model's chat templat
 def features(protocol: Protocol) -> frozenset[str]:
     """Return the features of a vLLM backend (see `harness.ports.Backend`) with this protocol."""
     taken = PARAMETERS | CONSTRAINTS | {LOGPROBS, PROMPT_LOGPROBS, OWN_DRAWS, "free"}
-    return taken | ({"conversation"} if protocol == "chat" else set())
+    return taken | {"conversation" if protocol == "chat" else LOGLIKELIHOODS}
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,11 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, NoReturn
 
+import msgspec
+
 from harness.backends import _bodies
 from harness.backends._guard import kill
+from harness.backends._loglikelihoods import encoded, summed, windows
 from harness.backends._processes import Guard
 from harness.backends._vllm import VLLMModel, flags
 from harness.config.settings import handed_down
@@ -136,14 +139,53 @@ class InProcessEngine:
         self._guard.close()
 
     async def answer(self, request: Request, name: str) -> Reply:
+        if request.loglikelihoods:
+            return await self._likelihoods(request, name)
+        options = json.dumps(template_options(request), sort_keys=True)
+        tokens = self._prompt(request.messages, options)
+        fields = sampling(request, self._defaults, self._longest - len(tokens))
+        return self._reply(await self._output(tokens, fields, name), request)
+
+    async def _likelihoods(self, request: Request, name: str) -> Reply:
+        """Score given answers, or the windows of a text, one after another.
+
+        All answers but the first find their context in the engine's prefix cache.
+        """
+        encode = self._tokenizer.encode
+        if request.window:
+            [(prefix, text)] = request.continuations
+            before, tokens = (encode(one, add_special_tokens=False) for one in (prefix, text))
+            parts = windows(before, tokens, request.window)
+        else:
+            parts = [encoded(*pair, encode) for pair in request.continuations]
+        found, usage = [], Usage()
+        for number, (prompt, count) in enumerate(parts):
+            output = await self._scored(request, prompt, count, f"{name}-{number}")
+            places = zip(prompt[-count:], output.prompt_logprobs[-count:], strict=True)
+            found.append(summed([_own_and_best(token, place) for token, place in places]))
+            usage += Usage(len(prompt), 1, output.num_cached_tokens or 0)
+        totals = [(sum(total for total, *_ in found), False)] if request.window else found
+        return Reply(msgspec.json.encode(totals).decode(), "stop", usage, self._model.name)
+
+    async def _scored(self, request: Request, prompt: Sequence[int], count: int, name: str) -> Any:
+        """Return vLLM's output with the log-probabilities of a prompt's last ``count`` tokens."""
+        fields = {"temperature": 0.0, "max_tokens": 1, "prompt_logprobs": 1}
+        fields |= request.decoding.extra
+        # For tokens in the prefix cache, vLLM returns undefined ids and log-probabilities.
+        fields |= {"detokenize": False, "skip_reading_prefix_cache": False}
+        output = await self._output(prompt, fields, name)
+        if (output.num_cached_tokens or 0) >= len(prompt) - count:
+            fields["skip_reading_prefix_cache"] = True
+            output = await self._output(prompt, fields, f"{name}-again")
+        return output
+
+    async def _output(self, tokens: Sequence[int], fields: dict[str, Any], name: str) -> Any:
+        """Return vLLM's output for a prompt, given the fields of its `SamplingParams`."""
         from vllm import SamplingParams, TokensPrompt
         from vllm.exceptions import VLLMClientError
         from vllm.sampling_params import RequestOutputKind, StructuredOutputsParams
         from vllm.v1.engine.exceptions import EngineDeadError, EngineGenerateError
 
-        options = json.dumps(template_options(request), sort_keys=True)
-        tokens = self._prompt(request.messages, options)
-        fields = sampling(request, self._defaults, self._longest - len(tokens))
         last = None
         try:
             if held := fields.get("structured_outputs"):
@@ -165,7 +207,7 @@ class InProcessEngine:
             raise RequestRejected(f"vLLM: {error}") from None
         if last is None:
             raise TransientError("The vLLM engine gave no answer.", kind="interrupted")
-        return self._reply(last, request)
+        return last
 
     def _reply(self, output: Any, request: Request) -> Reply:
         said, decoding = output.outputs[0], request.decoding
@@ -278,6 +320,13 @@ def _reasoning_parser(llm: Any, tokenizer: Any) -> Any:
 def _pairs(position: Any) -> list[tuple[str, float]]:
     """Return the tokens and log-probabilities at a position. A prompt's first position has none."""
     return [(one.decoded_token, one.logprob) for one in (position or {}).values()]
+
+
+def _own_and_best(token: int, position: Any) -> tuple[float, float] | None:
+    """Return the log-probabilities of a token and of the likeliest one at its position."""
+    if not position:
+        return None
+    return position[token].logprob, max(one.logprob for one in position.values())
 
 
 def _log_to(log: Path) -> dict[str, str]:

@@ -29,7 +29,6 @@ from harness.backends._vllm import LOADING, Protocol, VLLMModel, depth, features
 from harness.backends.openai import OpenAIBackend
 from harness.backends.openai_completions import OpenAICompletionsBackend
 from harness.errors import ConfigError, FatalCallError, TransientError
-from harness.ports import LOGLIKELIHOODS
 from harness.records import Reply, Request
 
 if TYPE_CHECKING:
@@ -96,8 +95,7 @@ class VLLMServerBackend:
             remedy = "Set model.engine.data_parallel_size, or model.base_url to a load balancer."
             raise ConfigError("model.replicas and replicas_at are no longer supported.", remedy)
         connections = _processes.open_files() // 2  # the other half is for everything else
-        echoes = {LOGLIKELIHOODS} if protocol == "completions" else set[str]()
-        self.features = features(protocol) | echoes
+        self.features = features(protocol)
         self.preferred_concurrency = min(depth({}), connections)
         self.ready = False
         self._model, self._log = model, logs / "vllm-0.log"

@@ -132,8 +132,8 @@ def _check_measure(run: RunFile, measure: str, task: Task[Any]) -> None:
 
 LIKELIHOODS_REMEDY = (
     "Use a server with prompt log-probabilities: backend openai_completions with the base_url of "
-    "vLLM, SGLang or another server with 'echo', or vllm_server with protocol: completions. Or use "
-    "a variant of the task that generates its answer."
+    "vLLM, SGLang or another server with 'echo', or vllm_server or vllm_engine with protocol: "
+    "completions. Or use a variant of the task that generates its answer."
 )
 
 

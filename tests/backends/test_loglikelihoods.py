@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from harness.backends._loglikelihoods import read, total, windows
+from harness.backends._loglikelihoods import encoded, read, total, windows
 from harness.backends.openai_completions import OpenAICompletionsBackend
 from harness.calls.budget import bounds
 from harness.calls.keys import call_key
@@ -138,6 +138,25 @@ def test_an_unclear_boundary_is_an_error(
 ) -> None:
     with pytest.raises(RequestRejected, match=said):
         read(asked(("user", context), ("assistant", answer)), [echo(tokens)])
+
+
+@pytest.mark.parametrize(
+    ("context", "answer", "expected"),
+    [
+        ("a b", " c", (["a", "b", "c"], 1)),
+        ("a b ", "c d", (["a", "b", "c", "d"], 2)),  # the space belongs to the answer
+        ("", "c", (["c"], 1)),
+        ("a b", "c d", (["a", "bc", "d"], 1)),  # a token that both share does not count
+    ],
+)
+def test_the_answers_tokens_follow_those_of_the_context(
+    context: str, answer: str, expected: tuple[list[str], int]
+) -> None:
+    words = ["a", "b", "c", "d", "bc"]
+    tokens, count = encoded(context, answer, lambda text: [*map(words.index, text.split())])
+    assert ([words[token] for token in tokens], count) == expected
+    with pytest.raises(RequestRejected, match="they all begin before it"):
+        encoded("a b", " ", lambda text: [*map(words.index, text.split())])
 
 
 def test_a_first_token_without_a_log_probability_is_an_error_with_a_remedy() -> None:

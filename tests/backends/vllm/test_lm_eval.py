@@ -16,7 +16,7 @@ import httpx2
 import msgspec
 import pytest
 
-from tests.backends.vllm.conftest import ENGINE, PYTHON, made, server
+from tests.backends.vllm.conftest import ENGINE, PYTHON, Bench, made, server
 from tests.tasks.lm_eval.recorder import Relay, serving
 from tests.tasks.lm_eval.runs import (
     aggregates,
@@ -241,3 +241,45 @@ def test_a_run_that_is_killed_and_resumed_is_the_same(
     assert len(tiny.relay.bodies) == calls - half  # nothing but the calls in flight again
     metrics = aggregates(folder)
     assert metrics == {name: expected.ours[name] for name in metrics}
+
+
+def test_an_engine_in_this_process_has_the_same_log_likelihoods_and_computes_contexts_once(
+    tiny: Server, tmp_path: Path, figures: list[str]
+) -> None:
+    tasks = ["plain_choice", "normalised_choice", "sampled_shots", "rolling"]
+    benches = []
+    for caching in (False, True):  # with a cache of replies each
+        folder = tmp_path / f"caching_{caching}"
+        folder.mkdir()
+        own = {"include_path": str(write(folder, documents=24, totals=4)), "prefix_token": END}
+        engine = {**ALONE, "enable_prefix_caching": caching}
+        benches.append(bench := Bench(folder, tiny.model, "vllm_engine"))
+        bench.run(
+            {
+                "task": {"name": "lm_eval", "task": tasks, **own},
+                "model": {**bench.model, "protocol": "completions", "engine": engine},
+                "variants": {
+                    "texts": {},
+                    "windows": {"task.task": "rolling", "task.max_length": 32},
+                    # The prefix cache now has the beginnings of texts, of which all tokens count.
+                    "long": {"task.task": "rolling", "task.max_length": 80},
+                },
+            }
+        )
+    alone, cached = benches
+    texts, windows = (both(tiny, name, tmp_path / name).theirs for name in ("text", "windows"))
+    for name in tasks:
+        assert_equal(texts[name], alone.metrics("texts")["aggregates"][name])
+    assert_equal(windows["rolling"], alone.metrics("windows")["aggregates"]["rolling"])
+    for variant in ("texts", "windows", "long"):
+        expected = pytest.approx(log_likelihoods(alone, variant), abs=1e-3)
+        assert log_likelihoods(cached, variant) == expected
+    usage = cached.metrics("texts")["usage"]
+    share = usage["cached_input_tokens"] / usage["input_tokens"]
+    figures.append(f"vllm_engine: {share:.0%} of the tokens of contexts and answers were cached")
+    assert share > 0.5
+
+
+def log_likelihoods(bench: Bench, variant: str) -> list[float]:
+    lines = sorted(bench.attempts(variant), key=lambda one: one["instance"])
+    return [total for one in lines for total, *_ in json.loads(one["text"])]
