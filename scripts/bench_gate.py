@@ -26,6 +26,7 @@ from harness.analysis.comparison import Pairs, compare
 from harness.analysis.gate import Decision, decided
 
 REPETITIONS = 10_000
+PILOTS = 1_500  # runs that are asked how many instances they need: with 200, power varies by 0.01
 MOST_FALSE, LEAST_POWER = 0.05, 0.79  # the stated 0.8, less the error of 10,000 repetitions
 SHARED = 0.5  # of the variance: between prompts
 
@@ -99,7 +100,7 @@ def main() -> None:
     ):  # fmt: skip
         make = partial(minimum, m=1) if kind == "min" else drop
         needed = []
-        while len(needed) < 200:
+        while len(needed) < PILOTS:
             [one] = make(chance, true, bound, n, k=k)
             if one.value is not None and abs(one.value - true) < 0.5 / n and one.needed:
                 needed.append(one.needed)
