@@ -84,10 +84,15 @@ def _rows(job: Job, found: DryRun) -> dict[str, str]:
         fewer = f"; fewer for {lacking:,} instances, which lack suitable ones" if lacking else ""
         rows["shots"] = f"{run.task.shots.n:,} before each prompt{fewer}"
     if run.part is not None:
-        rows["shard"] = f"{run.shard}: its part of the instances, of the budget and of rate limits"
+        parts = ["instances"]
+        parts += ["budget"] if not run.budget.shared else []
+        parts += ["rate limits"] if job.settings.cache_url is None else []
+        rows["shard"] = f"{run.shard}: its part of {', '.join(parts)}"
     if run.budget_usd is not None:
         others = len(job.variant.runs) - 1
         shared = f", shared with {others:,} other run{'s' * (others > 1)}" if others > 0 else ""
+        if run.budget.shared:
+            shared = f", shared with the team as {run.budget.shared!r}"
         ends = ": the run ends before it costs more"
         rows["budget"] = usd(run.budget_usd) + (shared or ends)
     if run.polish:

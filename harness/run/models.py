@@ -109,7 +109,7 @@ class Resources:
 
     def __exit__(self, *error: object) -> None:
         self.servers.__exit__(*error)
-        if self.team is not None:
+        if "team" in self.__dict__ and self.team is not None:
             self.team.close()
 
 

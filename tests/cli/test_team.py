@@ -146,3 +146,18 @@ def test_the_url_is_in_no_file_of_a_run(database: Postgres, tmp_path: Path) -> N
         env=os.environ | {"HARNESS_CACHE_URL": url},
     )
     assert "contains the value of HARNESS_CACHE_URL, a secret" in words(mistake(leaky))
+
+
+def test_a_shared_budget_needs_the_teams_database(tmp_path: Path, mock_server: MockServer) -> None:
+    keys = {
+        "model.base_url": mock_server.base_url,
+        "model.price": "{input: 1, output: 1}",
+        "budget": "{usd: 5, shared: spring}",
+    }
+    options = [word for key, value in keys.items() for word in ("-o", f"{key}={value}")]
+    environment = os.environ | {"HARNESS_RUNS_DIR": str(tmp_path)}
+    planned = harness(*GPT4, *options, "--shard", "1/2", "--dry-run", env=environment)
+    assert "$5.00, shared with the team as 'spring'" in words(planned.stdout)
+    refused = harness(*GPT4, *options, env=environment)
+    assert "budget.shared is set, but HARNESS_CACHE_URL is not" in words(mistake(refused))
+    assert not list(tmp_path.iterdir())

@@ -9,14 +9,17 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from harness.calls.budget import ROUNDING, Budget
 from harness.calls.signals import Stop, Stopping
 from harness.calls.team.budgets import TeamBudget
 from harness.calls.team.database import TeamDatabase
+from harness.config.sections import BudgetSection
 from harness.mock import MockServer
 from tests.calls.team.team_runs import team_run
-from tests.postgres import postgres_server
+from tests.conftest import run_file
+from tests.postgres import Postgres, postgres_server
 
 PRICE = {"input": 100.0, "output": 100.0}  # US dollars per million tokens
 
@@ -127,8 +130,14 @@ async def test_no_call_is_made_without_the_database_and_all_after_its_restart() 
                 await team.aclose()
 
 
-def spend(folder: Path, url: str, usd: float, count: int, kills: int) -> float:
-    """The cost at the provider of processes that spend a budget; some are killed and restarted."""
+def spend(
+    folder: Path, server: Postgres, usd: float, count: int, kills: int = 0, restarts: int = 0
+) -> float:
+    """The cost at the provider of processes that spend a budget.
+
+    In the meantime, some are killed and started again, and so is the database.
+    """
+    (url,) = server.database("acme")
     with MockServer(latency=0.1) as mock, contextlib.ExitStack() as stack:
         model = {"backend": "openai", "name": "m", "base_url": mock.base_url, "price": PRICE}
         budget = {"usd": usd, "shared": "team"}
@@ -146,21 +155,32 @@ def spend(folder: Path, url: str, usd: float, count: int, kills: int) -> float:
             running[number].kill()
             running[number].wait()
             running[number] = start(number)
+            if kill < restarts:
+                server.stop()
+                server.start()
         for process in running:
             assert process.wait(timeout=300) == 3
         tokens = mock.stats().prompt_tokens + mock.stats().completion_tokens
     return tokens * PRICE["input"] / 1e6
 
 
-def test_processes_spend_a_budget_and_no_more(tmp_path: Path, url: str) -> None:
-    assert 0.9 <= spend(tmp_path, url, usd=1.0, count=3, kills=0) <= 1.0
+def test_processes_spend_a_budget_and_no_more(tmp_path: Path, server: Postgres) -> None:
+    assert 0.9 <= spend(tmp_path, server, usd=1.0, count=3) <= 1.0
+
+
+def test_a_shared_budget_needs_a_database_and_a_cap() -> None:
+    with pytest.raises(ValidationError, match=r"budget\.shared needs budget\.usd"):
+        BudgetSection(shared="team")
+    assert run_file(budget={"usd": 3, "shared": "team"}, shard="1/3").budget_usd == 3
 
 
 @pytest.mark.exhaustive
 def test_killed_processes_do_not_exceed_a_budget(
-    tmp_path: Path, url: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cost = spend(tmp_path, url, usd=5.0, count=6, kills=12)
+    with postgres_server() as server:
+        cost = spend(tmp_path, server, usd=5.0, count=6, kills=12, restarts=3)
     with capsys.disabled():
-        print(f"\n6 processes, 12 kill -9, a budget of $5: cost ${cost:.4f}")
+        said = "6 processes, 12 kill -9, 3 restarts of the database, a budget of $5"
+        print(f"\n{said}: cost ${cost:.4f}")
     assert 2.0 <= cost <= 5.0
