@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import typer
 
 from harness.analysis.gate import Gate, Outcome, check_runs, worst
-from harness.cli.console import Runs, show
+from harness.cli.console import Runs, say, show
 from harness.config.run_file import RunFile
 from harness.config.sections import CheckSection
 from harness.config.settings import Settings
@@ -75,7 +75,11 @@ def check(
         sys.stdout.write(junit(gates))
     else:
         show(gate_document(gates), form)
-    raise typer.Exit(CODES[worst({gate.result for gate in gates})])
+    code = CODES[worst({gate.result for gate in gates})]
+    if code == CODES["too few to tell"]:
+        counts = "--too-few pass counts this as passed (0), --too-few fail as failed (4)."
+        say(f"Exit code {code}: {counts}")
+    raise typer.Exit(code)
 
 
 def bounds(option: str, given: Iterable[str] | None) -> dict[str, float]:

@@ -42,6 +42,7 @@ def test_the_exit_code_is_the_decision(runs: Path, asked: list[str], code: int, 
     assert ended.returncode == code, ended.stderr
     assert f": {said}" in ended.stdout
     assert "SIMULATED" in ended.stdout
+    assert ("--too-few pass counts this as passed" in ended.stderr) == (code == 5)
 
 
 def test_a_failed_gate_names_the_command_that_lists_the_failures(runs: Path) -> None:
