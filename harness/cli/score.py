@@ -59,7 +59,7 @@ def score(
     task = build_task(config, settings)
     manifest, fingerprint = folder.read_manifest(), dict(task.fingerprint())
     before: Mapping[str, str] = manifest.get("fingerprint", {})
-    check_splitter(fingerprint, simulated=bool(manifest.get("simulated")))
+    check_splitter(fingerprint, settings.cache_dir, simulated=bool(manifest.get("simulated")))
     changed_inputs = [
         key for key, now in sorted(fingerprint.items()) if before.get(key, now) != now
     ]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import cache
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -29,6 +29,7 @@ from harness.run.models import Model
 from harness.run.resolving import resolved
 from harness.run.turns import as_of, turns_of
 from harness.scoring.checks import JUDGE
+from harness.store.files import make_folder
 from harness.store.json_lines import lines
 from harness.store.run_folder import SCORES, Differences
 
@@ -95,16 +96,19 @@ def check_supported(run: RunFile, model: Model, task: Task[Any]) -> None:
         raise ConfigError(problem, "Set decoding.max_tokens.")
 
 
-def check_splitter(fingerprint: Mapping[str, str], *, simulated: bool) -> None:
-    """Warn if real answers to published data are scored without NLTK's sentence parameters."""
-    published = fingerprint.get("dataset") != "builtin"
-    if published and not simulated and OWN_ABBREVIATIONS in fingerprint.get("splitter", ""):
-        warn_of_splitter()
+def check_splitter(fingerprint: Mapping[str, str], folder: Path, *, simulated: bool) -> None:
+    """Warn if real answers to published data are scored without NLTK's sentence parameters.
 
-
-@cache
-def warn_of_splitter() -> None:
-    """Warn, once per process, that NLTK's sentence parameters are missing."""
+    A file in ``folder`` remembers the warning, so that later runs do not repeat it.
+    """
+    published, reported = fingerprint.get("dataset") != "builtin", folder / "splitter_reported"
+    if not published or simulated or OWN_ABBREVIATIONS not in fingerprint.get("splitter", ""):
+        return
+    if reported.exists():
+        return
+    with suppress(OSError):
+        make_folder(folder)
+        reported.touch()
     logger.warning(
         "NLTK's sentence parameters are missing, so a few verdicts differ from the published "
         "ones. To install them: harness data fetch punkt"

@@ -314,7 +314,7 @@ async def _execute(job: Job, listener: Listener | None) -> Result:
                 variant=job.variant.name,
                 run_id=session.run_id,
             )
-            check_splitter(job.fingerprint, simulated=manifest.simulated)
+            check_splitter(job.fingerprint, job.settings.cache_dir, simulated=manifest.simulated)
             manifest.begin(sorted(job.retried), rescored._asdict() if rescored else {})
             observation = Observation(job.observers, session.notices)
             try:
