@@ -29,7 +29,7 @@ from harness.report.table import (
     facts,
     table,
 )
-from harness.report.text import interval, is_zero, number, p_value, usd, with_error
+from harness.report.text import interval, is_zero, number, p_value, task_shown, usd, with_error
 
 SIGNIFICANT = 0.05
 MOST_GROUPS = 50  # maximum groups of a label to show; metrics.json has all of them
@@ -126,7 +126,8 @@ def position_note(found: PositionBias) -> str:
 def headed(document: TableDocument, metrics: Metrics) -> TableDocument:
     """Return a document with a run's title (run, task, model) and marks (SIMULATED, INCOMPLETE)."""
     marks = ["SIMULATED"] * metrics.simulated + ["INCOMPLETE"] * (not metrics.complete)
-    title = "  ".join(name for name in (metrics.run, metrics.task, metrics.model) if name)
+    names = metrics.run, task_shown(metrics.task), metrics.model
+    title = "  ".join(name for name in names if name)
     return replace(document, title=title, marks=marks)
 
 

@@ -36,7 +36,7 @@ from harness.ports import Effect, Explained, Pictured
 from harness.report.judges import REFERENCE_COLUMNS, reference_cells
 from harness.report.run_tables import PARTIAL
 from harness.report.table import Cell, Column, ShownUnit, Table, TableDocument, table
-from harness.report.text import COMPUTED, interval, is_zero, usd, with_error
+from harness.report.text import COMPUTED, interval, is_zero, task_shown, usd, with_error
 from harness.store.calls import CallTotals, answers, read_latencies, sample_seconds
 from harness.store.columns import AttemptTable
 from harness.store.index import AttemptIndex
@@ -350,7 +350,7 @@ def _run_cells(metrics: Metrics | None) -> list[object]:
     if metrics.simulated:  # if there is no room for both, the mark matters more than the model
         model = Cell(f"SIMULATED {metrics.model or ''}".strip(), style="bold yellow")
     return [
-        metrics.task,
+        task_shown(metrics.task),
         model,
         found.n if metrics.complete else Cell(metrics.progress, style="yellow"),
         f"{metrics.measure or ''} {with_error(found.mean, found.stderr)}{equal}".strip(),

@@ -17,6 +17,11 @@ UNKNOWN = "n/a"
 _LONGEST_NAME = 120
 
 
+def task_shown(task: str) -> str:
+    """Return a task's name for tables: that of a Python file without its folders."""
+    return re.sub(r"^.*[/\\](?=[^/\\]*\.py(:|$))", "", task)
+
+
 def printable(text: str, kept: str = "") -> str:
     """Return text with all unprintable characters escaped, except those in ``kept``."""
     if text.isprintable():

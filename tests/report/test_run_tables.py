@@ -373,3 +373,11 @@ def test_headings_are_folded_only_if_the_table_does_not_fit(width: int, folded: 
     assert (lines[0].split() != " ".join(columns).split()) is folded
     assert row(lines, "two") == "two -0.250 12"
     assert max(map(len, lines)) <= width
+
+
+def test_a_task_in_a_python_file_is_shown_without_its_folders() -> None:
+    found = metrics(task="/home/me/tasks/river.py:big")
+    assert rendered(run_document(found))[0] == "gpt4_collie  river.py:big  gpt-4"
+    shown = "\n".join(rendered(runs_table({"run": found}), 120))
+    assert " river.py:big " in shown
+    assert "/home" not in shown
