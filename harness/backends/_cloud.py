@@ -76,7 +76,7 @@ class TokenClient(HttpClient):
             if not self.valid():
                 token = await asyncio.to_thread(self.new_token)
                 self._asked = replace(self._asked, key=token, key_variable=None)
-                self._key = token if len(token) >= LEAST_KEY else ""
+                self._keys = (token,) if len(token) >= LEAST_KEY else ()
         return await super().authentication()
 
     @abstractmethod

@@ -6,6 +6,7 @@ A backend for another provider is an `HttpBackend` of about twenty lines (docs/p
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
@@ -43,6 +44,14 @@ FindCut = Callable[[Sequence[Message]], PromptCut | None]
 encode = msgspec.json.Encoder().encode
 
 
+def _secrets(headers: Mapping[str, str]) -> Iterator[str]:
+    """Yield the keys and tokens in headers, without a scheme such as ``Bearer``."""
+    for name, value in headers.items():
+        secret = value.rpartition(" ")[2]
+        if len(secret) >= LEAST_KEY and re.search("auth|key|token|secret", name, re.IGNORECASE):
+            yield secret
+
+
 class HttpClient:
     """An HTTP client for the server at ``url``.
 
@@ -55,7 +64,8 @@ class HttpClient:
             characters, in answers.
         key_header: The header that carries the key (default: it is sent as a bearer token).
         key_variable: The environment variable that holds the key, for error messages.
-        headers: Additional headers to send.
+        headers: Additional headers to send. The values of those that carry a key or token are
+            masked like ``key``.
         concurrency: Maximum number of connections.
         timeout_s: A call's time limit in seconds, which the caller enforces. Connecting may take
             half of it, but at most 10 s.
@@ -84,8 +94,9 @@ class HttpClient:
         self.url = _checked(url)
         self.headers = dict(headers or {})
         self._timeout_s, self._concurrency, self._reply_mb = timeout_s, concurrency, reply_mb
-        self._asked = _responses.CallContext(self.url, "", key_variable, key)
-        self._key = key if len(key) >= LEAST_KEY else ""
+        secrets = tuple(_secrets(self.headers))
+        self._asked = _responses.CallContext(self.url, "", key_variable, key, secrets)
+        self._keys = (key, *secrets) if len(key) >= LEAST_KEY else secrets
         self._key_header = key_header
         self._on_allowances = on_allowances
         self._clock = clock
@@ -258,9 +269,9 @@ class HttpClient:
 
     def without_key(self, content: bytes) -> bytes:
         """Return a body in which the API key is masked."""
-        if not self._key:
-            return content
-        return content.replace(self._key.encode(), _responses.MASK.encode())
+        for key in self._keys:
+            content = content.replace(key.encode(), _responses.MASK.encode())
+        return content
 
     def masked(self, reply: Reply) -> Reply:
         """Return a reply in which the API key is masked.
@@ -272,10 +283,13 @@ class HttpClient:
             return structs.replace(self.masked(structs.replace(reply, others={})), others=others)
         texts = {"text": reply.text, "reasoning": reply.reasoning, "model": reply.model}
         texts["reasoning_state"] = reply.reasoning_state
-        if not self._key or not any(text and self._key in text for text in texts.values()):
-            return reply
-        masked = {k: text and text.replace(self._key, _responses.MASK) for k, text in texts.items()}
-        return structs.replace(reply, **masked)
+        for key in self._keys:
+            if any(text and key in text for text in texts.values()):
+                texts = {
+                    k: text and text.replace(key, _responses.MASK) for k, text in texts.items()
+                }
+                reply = structs.replace(reply, **texts)
+        return reply
 
     def malformed(self, content: bytes, error: Exception) -> CallError:
         """Return the error for a malformed body, whose beginning the error's message quotes."""

@@ -116,10 +116,12 @@ class CallContext:
     model: str = ""
     key_variable: str | None = None  # None if no key was sent
     key: str = ""  # removed from every message, since servers tend to quote it
+    secrets: tuple[str, ...] = ()  # of other headers, removed as well
     url_hint: str = ""  # what to change in model.base_url if the server does not know the path
 
     def without_key(self, text: str) -> str:
-        text = text.replace(self.key, MASK) if self.key else text  # before cutting
+        for secret in filter(None, (self.key, *self.secrets)):  # before cutting
+            text = text.replace(secret, MASK)
         return " ".join(text.split())[:500]
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import openai
 import pytest
 
-from harness.backends._http import past_proxies
+from harness.backends._http import HttpClient, past_proxies
 from harness.backends._sdk_client import SDKClient
 from harness.errors import FailureKind, FatalCallError
 from harness.records import Allowance
@@ -155,3 +155,15 @@ async def test_a_proxy_is_not_asked_for_what_is_on_this_machine(
         await client.post()
         await client.sdk.aclose()
     assert len(received) == 1
+
+
+@pytest.mark.parametrize("header", ["x-api-key", "Authorization"])
+async def test_a_key_in_a_header_is_masked(header: str) -> None:
+    value = "Bearer secret-in-header" if header == "Authorization" else "secret-in-header"
+    with answering('{"text": "It is secret-in-header."}') as (url, _):
+        client = HttpClient(url, headers={header: value, "x-version": "text"})
+        assert await client.post("/", {}) == b'{"text": "It is [key]."}'
+        malformed = client.malformed(b"secret-in-header", ValueError("no"))
+        await client.aclose()
+    assert "secret-in-header" not in str(malformed)
+    assert "[key]" in str(malformed)
