@@ -4,7 +4,8 @@
 - `run_folder`: paths, the lock, and whether a run may continue
 - `manifest`: what produced the results
 - `json_lines`, `files`: appending lines, and atomic writes
-- `index`, on `attempt_lines` and `columns`: which attempts count, and where a sample continues
+- `index`, on `attempt_lines`, `columns` and `rows`: which attempts count, and where a sample
+  continues
 - `judgements`, `judgement_index`: judges' scores, and which of them count
 - `references`: reference answers scored by judges
 - `calls`: what a run's calls cost

@@ -14,7 +14,7 @@ from io import StringIO
 from itertools import chain
 from pathlib import Path
 from statistics import mean, median, stdev
-from typing import Annotated, Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeVar
 
 import msgspec
 import yaml
@@ -24,8 +24,13 @@ from harness.datasets.folder import cannot_read, not_utf8, read_jsonl, sha256
 from harness.errors import DataInvalid, nearest
 from harness.records import Message, encodable
 
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
 MAX_DEPTH = 100
 MOST_KEPT = 1 << 24  # bytes of a file whose rows are kept in memory
+MOST_IDS = 100_000  # ids that are kept as text
 TABLES = {".csv": ",", ".tsv": "\t"}
 _TABLE = "Write the names of the columns in the first line, and one item in each line below it."
 _LIST = "Write a list of mappings, one per item."
@@ -154,16 +159,45 @@ def read_all(path: Path, item: Callable[[Row, str], T]) -> Iterator[T]:
 def unique(found: Iterable[tuple[str, T]]) -> Iterator[T]:
     """Yield the items of (location, item) pairs.
 
+    Of many items, the ids are kept as hashes. If two items far apart have the same id, up to
+    `MOST_IDS` items after the second one are yielded before the error is raised.
+
     Raises:
         DataInvalid: If two items have the same id.
     """
-    seen: set[str] = set()
+    last: dict[str, str] = {}  # the location of each of the last ids
+    before: list[NDArray[np.int64]] = []  # sorted hashes of those before them, the most first
     for where, item in found:
-        if item.id in seen:
-            said = f"{where}: the id {item.id!r:.80} occurs twice."
-            raise DataInvalid(said, "Give every item a unique id.")
-        seen.add(item.id)
+        if item.id in last:
+            raise _occurs_twice(where, item.id)
+        last[item.id] = where
         yield item
+        if len(last) == MOST_IDS:
+            _add_ids(before, last)
+            last.clear()
+    if before:
+        _add_ids(before, last)
+
+
+def _add_ids(before: list[NDArray[np.int64]], last: Mapping[str, str]) -> None:
+    import numpy as np  # takes 0.2 s
+
+    from harness.store.columns import name_digest
+
+    added = np.array([name_digest(name) for name in last], np.int64)
+    for known in before:
+        place = np.minimum(np.searchsorted(known, added), len(known) - 1)
+        for number in np.flatnonzero(known[place] == added)[:1].tolist():
+            name, where = list(last.items())[number]
+            raise _occurs_twice(where, name)
+    while before and len(before[-1]) <= len(added):
+        added = np.concatenate([before.pop(), added])
+    before.append(np.sort(added))
+
+
+def _occurs_twice(where: str, name: str) -> DataInvalid:
+    said = f"{where}: the id {name!r:.80} occurs twice."
+    return DataInvalid(said, "Give every item a unique id.")
 
 
 def text_id(row: Row, default: int | str, where: str) -> str:

@@ -1,5 +1,6 @@
 """A file that is large enough for all cores: the same index as one process makes of it."""
 
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from harness.errors import DataInvalid
 from harness.records import OUTCOMES, SCHEMA_VERSION, Attempt, Score
 from harness.store.attempt_lines import LARGE, PART, AttemptLines
 from harness.store.columns import MOST_SCORES
+from harness.store.index import AttemptIndex
 from harness.store.json_lines import encode
 
 LONG = "x" * 40_000  # so that few lines make a large file
@@ -99,3 +101,25 @@ def test_too_many_score_names_are_refused_at_their_line(path: Path, tmp_path: Pa
     many.write_bytes(b"\n".join(lines))
     with pytest.raises(DataInvalid, match=r"line 1301: .*more than 200 score names"):
         AttemptLines(many, "").read_on()
+
+
+@pytest.mark.exhaustive
+def test_an_index_takes_a_bounded_memory_for_each_attempt(tmp_path: Path) -> None:
+    n, path = 300_000, tmp_path / "attempts.jsonl"
+    one = replace(next(attempts()), text="x" * 200)
+    with path.open("wb") as file:
+        for number in range(n):
+            file.write(
+                encode(replace(one, instance=f"i{number % 30_000}", sample=number // 30_000))
+            )
+            file.write(b"\n")
+    assert path.stat().st_size > LARGE
+    tracemalloc.start()
+    try:
+        index = AttemptIndex(path)
+        kept, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(index) == n
+    assert kept < 45 * n
+    assert peak < 75 * n

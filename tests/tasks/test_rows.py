@@ -1,11 +1,15 @@
 import gzip
 import json
+import tracemalloc
+from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from harness.errors import DataInvalid, DataMissing
-from harness.tasks._rows import rows
+from harness.tasks._rows import MOST_IDS, rows, unique
 
 ROWS = [{"id": "1", "question": "a, b?", "target": "x"}, {"id": "2", "question": "ü", "target": ""}]
 LINES = "".join(f"{json.dumps(row)}\n" for row in ROWS)
@@ -122,3 +126,29 @@ def test_in_yaml_yes_no_and_dates_are_answers(tmp_path: Path) -> None:
         "on": "a",
         "target": ["yes", "No", "off", "y", True, False, None, 1, "2024-02-29"],
     }
+
+
+class Named(NamedTuple):
+    id: str
+
+
+def named(*more: str) -> Iterator[tuple[str, Named]]:
+    names = (f"item {number}" for number in range(2 * MOST_IDS + 10))
+    return ((f"place {place}", Named(name)) for place, name in enumerate(chain(names, more)))
+
+
+def test_many_ids_are_unique_and_take_little_memory() -> None:
+    tracemalloc.start()
+    try:
+        assert sum(1 for _ in unique(named())) == 2 * MOST_IDS + 10
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 300 * MOST_IDS, "the ids of two such lots would take more"
+
+
+@pytest.mark.parametrize("number", [0, MOST_IDS, 2 * MOST_IDS - 1, 2 * MOST_IDS + 9])
+def test_an_id_that_occurred_long_before_is_found(number: int) -> None:
+    name = f"item {number}"
+    with pytest.raises(DataInvalid, match=f"place {2 * MOST_IDS + 10}: the id '{name}' occurs"):
+        list(unique(named(name)))
