@@ -4,59 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import logging
 import pickle
 import threading
 from dataclasses import dataclass
 from typing import Any
 
 import harness
+from harness.backends._cluster import connect
 from harness.backends._copy_actor import BackendActor, CopySpec
 from harness.config.sections import PlacementSection
-from harness.config.settings import handed_down
-from harness.errors import FatalCallError
 from harness.extras import import_extra
 
 END_S = 20.0  # seconds that the copies get to close their backends
 OPEN_CALLS = 100  # maximum concurrent calls of a copy's methods, over all of its clients
-REACH = (
-    "Check placement.address or RAY_ADDRESS, and that this machine has the cluster's versions of "
-    "Ray and Python (harness doctor --cluster)."
-)
-
 _lives = itertools.count()  # numbers of copies, unique within this process
-_connecting = threading.Lock()
-
-
-def connect(address: str | None) -> Any:
-    """Connect this process to a Ray cluster, and return the module ``ray``.
-
-    Without an address, Ray takes ``RAY_ADDRESS``, then a cluster that runs on this machine, and
-    otherwise starts one here, which ends with this process. A process has one cluster: if it is
-    already connected, nothing changes.
-
-    Raises:
-        ExtraMissing: If Ray is not installed.
-        FatalCallError: If the cluster cannot be reached.
-    """
-    # Ray would send usage statistics and, under `uv run`, upload the working folder with its .env.
-    quiet = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"}
-    with _connecting, handed_down(**quiet):
-        ray = import_extra("ray", "ray")
-        if ray.is_initialized():
-            return ray
-        try:
-            ray.init(
-                address,
-                namespace="harness",
-                include_dashboard=False,
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-            )
-        except Exception as error:  # whatever Ray raises for a cluster that it cannot reach
-            said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-            raise FatalCallError(f"Ray cannot be reached ({said}).", REACH) from None
-    return ray
 
 
 @dataclass(eq=False, frozen=True)

@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -28,9 +29,10 @@ from harness.backends.openai import PRESETS
 from harness.calls.database import NETWORK_FILE_SYSTEMS, file_system
 from harness.cli.console import JsonFormat, show_listing
 from harness.cli.listings import key_state
+from harness.config.loading import load
 from harness.config.settings import Settings, cloud_credentials, secret, visible_gpus
 from harness.datasets.fetch import CATALOGUE, in_nltk_folder, summary
-from harness.errors import HarnessError
+from harness.errors import ConfigError, FatalCallError, HarnessError
 from harness.extras import install_command
 from harness.report.listings import CheckupFinding as Finding
 from harness.report.listings import State, checkup
@@ -42,12 +44,23 @@ DRIVER_SECONDS = 5.0  # time limit for nvidia-smi
 START = "Start one to use it."
 
 
-def doctor(no_network: bool = False, form: JsonFormat = "table") -> None:
-    """Check installation, keys, servers, data and folders.
+def doctor(
+    file: Annotated[Path | None, typer.Argument()] = None,
+    cluster: bool = False,
+    no_network: bool = False,
+    form: JsonFormat = "table",
+) -> None:
+    """Check installation, keys, servers, data and folders, or a Ray cluster.
 
     Args:
+        file: With --cluster: a run file, to check whether its placed models fit.
+        cluster: Check a Ray cluster instead: RAY_ADDRESS, or the run file's placement.address.
         no_network: Do not contact any server.
     """
+    if cluster:
+        _show({"Cluster": [*_cluster(file)]}, form)
+    elif file is not None:
+        raise ConfigError("A run file is checked only against a cluster.", "Add --cluster.")
     settings = Settings()
     variables = {preset.key for preset in PRESETS.values() if preset.key} | {anthropic.KEY}
     keys = {key: key_state(key) for key in sorted(variables)}
@@ -70,9 +83,49 @@ def doctor(no_network: bool = False, form: JsonFormat = "table") -> None:
         sections["Endpoints"] = [one for one in answers if one.remedy != START]
         if absent:
             sections["Endpoints"].append(Finding("lack", "not running", absent, START))
+    _show(sections, form)
+
+
+def _show(sections: Mapping[str, Sequence[Finding]], form: JsonFormat) -> NoReturn:
     show_listing(checkup(sections), sections, form)
     broken = any(one.state == "broken" for findings in sections.values() for one in findings)
     raise typer.Exit(1 if broken else 0)
+
+
+def _cluster(file: Path | None) -> Iterator[Finding]:
+    from harness.backends._cluster import room, survey, versions
+
+    runs = [] if file is None else load(file).values()
+    sections = [one for run in runs for one in (run.model, *(j.model for j in run.judges))]
+    placed = {one.name or one.backend: one.placement for one in sections if one.placement}
+    address = next((one.address for one in placed.values() if one.address), None)
+    try:
+        machines = survey(address)
+    except FatalCallError as error:
+        yield Finding("broken", "Ray", error.message, error.remedy)
+        return
+    own = versions()
+    totals = [sum(one.resources.get(name, 0) for one in machines) for name in ("CPU", "GPU")]
+    said = ", ".join(f"{name} {version}" for name, version in own.items())
+    yield Finding("ok", "here", said)
+    yield Finding("ok", f"{len(machines)} nodes", f"{totals[0]:g} CPUs and {totals[1]:g} GPUs")
+    for one in machines:
+        amounts = {name: one.resources.get(name, 0) for name in ("CPU", "GPU")}
+        said = ", ".join(f"{amount:g} {name}s" for name, amount in amounts.items())
+        if one.versions == own:
+            yield Finding("ok", one.host, said)
+            continue
+        wrong = "no answer" if one.versions is None else "no harness, or a broken one"
+        if one.versions:
+            wrong = ", ".join(f"{name} {version}" for name, version in one.versions.items())
+        remedy = "Install the same versions on all machines of the cluster."
+        yield Finding("broken", one.host, f"{said}: {wrong}", remedy)
+    for label, placement in placed.items():
+        copies = min(room(machines, placement), placement.replicas)
+        said = f"room for {copies} of {placement.replicas} copies"
+        remedy = "The others wait for machines that join. See model.placement (docs/cluster.md)."
+        fits = copies == placement.replicas
+        yield Finding("ok" if fits else "lack", label, said, "" if fits else remedy)
 
 
 def _packages() -> Iterator[Finding]:

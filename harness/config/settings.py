@@ -92,6 +92,11 @@ def visible_gpus() -> tuple[str, ...] | None:
     return () if parts[0] in ("", "-1") else tuple(part for part in parts if part)
 
 
+def ray_address() -> str | None:
+    """Return the address of a Ray cluster in ``RAY_ADDRESS``, or None if it is not set."""
+    return os.environ.get("RAY_ADDRESS") or None  # Ray reads no .env
+
+
 def nltk_folders() -> list[Path]:
     """Return the folders in which NLTK looks for data, without importing NLTK, which is slow."""
     named = [Path(name) for name in os.environ.get("NLTK_DATA", "").split(":") if name]

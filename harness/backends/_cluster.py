@@ -1,0 +1,133 @@
+"""Connects to a Ray cluster, and surveys its machines."""
+
+from __future__ import annotations
+
+import logging
+import platform
+import socket
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+import harness
+from harness.config.sections import PlacementSection
+from harness.config.settings import handed_down, ray_address
+from harness.errors import FatalCallError
+from harness.extras import import_extra
+
+REACH_S = 10.0  # time limit of a connection to the cluster
+SURVEY_S = 60.0  # time limit of the machines' answers: Ray first starts a process on each
+REACH = (
+    "Check placement.address or RAY_ADDRESS, and that this machine has the cluster's versions of "
+    "Ray and Python (harness doctor --cluster)."
+)
+
+_connecting = threading.Lock()
+
+
+def connect(address: str | None) -> Any:
+    """Connect this process to a Ray cluster, and return the module ``ray``.
+
+    Without an address, Ray takes ``RAY_ADDRESS``, then a cluster that runs on this machine, and
+    otherwise starts one here, which ends with this process. A process has one cluster: if it is
+    already connected, nothing changes.
+
+    Raises:
+        ExtraMissing: If Ray is not installed.
+        FatalCallError: If the cluster cannot be reached.
+    """
+    # Ray would send usage statistics and, under `uv run`, upload the working folder with its .env.
+    quiet = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"}
+    with _connecting, handed_down(**quiet):
+        ray = import_extra("ray", "ray")
+        if ray.is_initialized():
+            return ray
+        address = address or ray_address()
+        _check_reachable(address)
+        try:
+            ray.init(
+                address,
+                namespace="harness",
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+            )
+        except Exception as error:  # whatever Ray raises for a cluster that it cannot reach
+            said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            raise FatalCallError(f"Ray cannot be reached ({said}).", REACH) from None
+    return ray
+
+
+def _check_reachable(address: str | None) -> None:
+    """Raise FatalCallError if nothing listens at an address: Ray itself would try for minutes."""
+    parts = urlsplit(address if address and "://" in address else f"//{address or ''}")
+    try:
+        if parts.hostname and parts.port:
+            socket.create_connection((parts.hostname, parts.port), REACH_S).close()
+    except (OSError, ValueError) as error:
+        raise FatalCallError(f"There is no Ray cluster at {address} ({error}).", REACH) from None
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine of a cluster: what it offers in all, and its versions (None: no answer)."""
+
+    host: str
+    resources: Mapping[str, float]
+    versions: Mapping[str, str] | None
+
+
+def survey(address: str | None) -> list[Machine]:
+    """Return the machines of a cluster. Each is asked for its versions.
+
+    Raises:
+        ExtraMissing: If Ray is not installed.
+        FatalCallError: If the cluster cannot be reached.
+    """
+    ray = connect(address)
+    affinity = import_extra("ray.util.scheduling_strategies", "ray").NodeAffinitySchedulingStrategy
+    nodes = [node for node in ray.nodes() if node["Alive"]]
+    asked = [
+        ray.remote(versions)
+        .options(num_cpus=0, scheduling_strategy=affinity(node["NodeID"], soft=False))
+        .remote()
+        for node in nodes
+    ]
+    answered = ray.wait(asked, num_returns=len(asked), timeout=SURVEY_S)[0] if asked else []
+    machines = []
+    for node, reference in zip(nodes, asked, strict=True):
+        found = None
+        if reference in answered:
+            try:
+                found = ray.get(reference)
+            except ray.exceptions.RayError:  # the harness is not installed there
+                found = {}
+        machines.append(Machine(node["NodeManagerHostname"], node["Resources"], found))
+    return machines
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of the harness, Ray and Python in this process."""
+    ray = import_extra("ray", "ray")
+    return {
+        "harness": harness.__version__,
+        "Ray": ray.__version__,
+        "Python": platform.python_version(),
+    }
+
+
+def room(machines: Sequence[Machine], placement: PlacementSection) -> int:
+    """Return how many copies of a model the machines have room for if nothing else uses them."""
+    need = {"CPU": placement.cpus, "GPU": placement.gpus, **placement.resources}
+    if placement.memory_gb is not None:
+        need["memory"] = placement.memory_gb * 1e9
+    need = {name: amount for name, amount in need.items() if amount}
+    if not need:
+        return placement.replicas
+    parts = sum(
+        int(min(one.resources.get(name, 0) // amount for name, amount in need.items()))
+        for one in machines
+    )
+    return parts // placement.bundles

@@ -1,0 +1,64 @@
+"""Runs in processes of their own, on a cluster or without."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+TIMES = ("started_at", "ended_at", "latency_s", "cached")
+
+
+class PlacedRun:
+    """A run of 40 instances in a folder. Without a cluster's address, Ray is not found."""
+
+    def __init__(self, folder: Path, address: str = "") -> None:
+        folder.mkdir(exist_ok=True)
+        self.folder, self._address = folder, address
+        self._attempts = folder / "runs" / "run" / "attempts.jsonl"
+
+    @contextlib.contextmanager
+    def started(self, model: dict[str, Any], **given: Any) -> Iterator[subprocess.Popen[bytes]]:
+        """The process of `harness run`, which is killed if the block fails."""
+        file = self.folder / "run.yaml"
+        asked = {"task": {"name": "collie"}, "limit": 40, "model": model, **given}
+        file.write_text(yaml.safe_dump(asked))
+        dirs = {f"HARNESS_{one.upper()}_DIR": str(self.folder / one) for one in ("runs", "cache")}
+        env = {**os.environ, **dirs, "RAY_ADDRESS": self._address}
+        command = [sys.executable, "-m", "harness", "run", str(file)]
+        with (self.folder / "output").open("ab") as output:
+            process = subprocess.Popen(  # noqa: S603
+                command, stdout=output, stderr=output, cwd=self.folder, env=env
+            )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+    def output(self) -> str:
+        """What the run has printed."""
+        return (self.folder / "output").read_text()
+
+    def written(self) -> int:
+        """The number of recorded attempts."""
+        path = self._attempts
+        return path.read_bytes().count(b"\n") if path.exists() else 0
+
+    def attempts(self) -> dict[tuple[str, int, int], dict[str, Any]]:
+        """The recorded attempts, without what depends on time. None is recorded twice."""
+        lines = [msgspec.json.decode(line) for line in self._attempts.read_bytes().splitlines()]
+        found = {}
+        for line in lines:
+            found[line["instance"], line["sample"], line["round"]] = line
+            for key in TIMES:
+                line.pop(key, None)
+        assert len(found) == len(lines)
+        return found
