@@ -75,6 +75,7 @@ def required(path: Path) -> Pins:
     ("file", "extras", "groups"),
     [
         ("run.txt", ["report"], ["build"]),
+        ("ray.txt", ["ray"], []),
         (
             "test.txt",
             ["report", "build", "jsonschemabench", "google", "aws", "azure", "team"],

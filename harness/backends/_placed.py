@@ -126,6 +126,7 @@ class PlacedBackend:
             if alone:
                 await self._reserve(copy)
             try:
+                self._prompts.suspects(request)  # it may have been abandoned meanwhile
                 answered = await copy.ask(request, self._answers(request))
             finally:
                 if alone:

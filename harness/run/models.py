@@ -251,15 +251,17 @@ class ModelBuilder:
             }
             options = {**section.options, **own}
             backend: Backend
+            stated = "concurrency" in limits.model_fields_set
             if section.placement is None:
                 backend = kind("backends").build(section.backend, options, **supplied)
             else:
                 from harness.backends._placed import placed  # not imported for most runs
 
+                if stated:  # each copy takes its share
+                    supplied["concurrency"] = -(-limits.concurrency // section.placement.replicas)
                 backend = placed(section.backend, options, section.placement, supplied)
         shard = str(self.shard or "")
         rates = resources.rate_limits(section.backend, backend.endpoint, section.name, shard, keys)
-        stated = "concurrency" in limits.model_fields_set
         if isinstance(backend, PreferredConcurrency) and not stated:
             limits = limits.model_copy(update={"concurrency": backend.preferred_concurrency})
         limits = _supported_limits(section, limits, backend, where)

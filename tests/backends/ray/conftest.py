@@ -32,6 +32,11 @@ class RayCluster:
     def address(self) -> str:
         return str(self._cluster.address)
 
+    @property
+    def logs(self) -> Path:
+        """The folder in which all nodes log."""
+        return Path(self._cluster.head_node.get_session_dir_path())
+
     def add(self, cpus: int) -> Any:
         """Add a node, and return it."""
         self.nodes.append(self._cluster.add_node(num_cpus=cpus, **NODE))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -10,9 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
-import yaml
-
+COMMAND = (sys.executable, "-m", "harness")
 TIMES = ("started_at", "ended_at", "latency_s", "cached")
 
 
@@ -27,21 +26,36 @@ class PlacedRun:
     @contextlib.contextmanager
     def started(self, model: dict[str, Any], **given: Any) -> Iterator[subprocess.Popen[bytes]]:
         """The process of `harness run`, which is killed if the block fails."""
-        file = self.folder / "run.yaml"
         asked = {"task": {"name": "collie"}, "limit": 40, "model": model, **given}
-        file.write_text(yaml.safe_dump(asked))
-        dirs = {f"HARNESS_{one.upper()}_DIR": str(self.folder / one) for one in ("runs", "cache")}
-        env = {**os.environ, **dirs, "RAY_ADDRESS": self._address}
-        command = [sys.executable, "-m", "harness", "run", str(file)]
+        (self.folder / "run.yaml").write_text(json.dumps(asked))
         with (self.folder / "output").open("ab") as output:
-            process = subprocess.Popen(  # noqa: S603
-                command, stdout=output, stderr=output, cwd=self.folder, env=env
+            process = subprocess.Popen(
+                [*COMMAND, "run", "run.yaml"],
+                stdout=output,
+                stderr=output,
+                cwd=self.folder,
+                env=self._environment(),
             )
         try:
             yield process
         finally:
             process.kill()
             process.wait()
+
+    def harness(self, *arguments: str) -> str:
+        """What another command of the harness prints in the run's folder."""
+        ended = subprocess.run(
+            [*COMMAND, *arguments],
+            stdout=subprocess.PIPE,
+            check=False,
+            cwd=self.folder,
+            env=self._environment(),
+        )
+        return ended.stdout.decode()
+
+    def _environment(self) -> dict[str, str]:
+        dirs = {f"HARNESS_{one.upper()}_DIR": str(self.folder / one) for one in ("runs", "cache")}
+        return {**os.environ, **dirs, "RAY_ADDRESS": self._address}
 
     def output(self) -> str:
         """What the run has printed."""
@@ -54,11 +68,19 @@ class PlacedRun:
 
     def attempts(self) -> dict[tuple[str, int, int], dict[str, Any]]:
         """The recorded attempts, without what depends on time. None is recorded twice."""
-        lines = [msgspec.json.decode(line) for line in self._attempts.read_bytes().splitlines()]
-        found = {}
-        for line in lines:
-            found[line["instance"], line["sample"], line["round"]] = line
-            for key in TIMES:
-                line.pop(key, None)
-        assert len(found) == len(lines)
-        return found
+        return _lines(self._attempts)
+
+    def judgements(self) -> dict[tuple[str, int, int], dict[str, Any]]:
+        """The recorded judgements of the run's judge, likewise."""
+        return _lines(self._attempts.with_name("judgements.jsonl"))
+
+
+def _lines(path: Path) -> dict[tuple[str, int, int], dict[str, Any]]:
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    found = {}
+    for line in lines:
+        found[line["instance"], line["sample"], line["round"]] = line
+        for key in TIMES:
+            line.pop(key, None)
+    assert len(found) == len(lines)
+    return found

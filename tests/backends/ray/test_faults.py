@@ -22,7 +22,7 @@ def test_a_run_with_faults_has_the_attempts_of_an_undisturbed_one(
     given = {"samples": samples, "limits": {"concurrency": samples}}
     run = PlacedRun(tmp_path / "placed", cluster.address)
     total = 40 * samples
-    placement = {"engine": "ray", "replicas": 4, "cpus": 2, "hang_s": 3}
+    placement = {"engine": "ray", "replicas": 4, "cpus": 2, "hang_s": 10}
     with run.started({**model, "placement": placement}, **given) as process:
         first, doomed = cluster.nodes[0], cluster.nodes[1]
         until(lambda: run.written() > total * 0.1, "answers")
