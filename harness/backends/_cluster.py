@@ -7,6 +7,7 @@ import platform
 import socket
 import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -47,6 +48,22 @@ def connect(address: str | None) -> Any:
         address = address or ray_address()
         _check_reachable(address)
         try:
+            _init(ray, address)
+        except Exception as error:  # whatever Ray raises for a cluster that it cannot reach
+            said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+            raise FatalCallError(f"Ray cannot be reached ({said}).", REACH) from None
+    return ray
+
+
+def _init(ray: Any, address: str | None) -> None:
+    """Call ``ray.init`` in a thread that lives as long as this process.
+
+    A cluster that Ray starts on this machine is killed when the thread that started it ends.
+    """
+    connected: Future[None] = Future()
+
+    def live() -> None:
+        try:
             ray.init(
                 address,
                 namespace="harness",
@@ -54,10 +71,14 @@ def connect(address: str | None) -> Any:
                 log_to_driver=False,
                 logging_level=logging.ERROR,
             )
-        except Exception as error:  # whatever Ray raises for a cluster that it cannot reach
-            said = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-            raise FatalCallError(f"Ray cannot be reached ({said}).", REACH) from None
-    return ray
+        except BaseException as error:
+            connected.set_exception(error)
+        else:
+            connected.set_result(None)
+            threading.Event().wait()
+
+    threading.Thread(target=live, name="ray", daemon=True).start()
+    connected.result()
 
 
 def _check_reachable(address: str | None) -> None:

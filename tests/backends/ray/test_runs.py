@@ -141,6 +141,15 @@ def test_a_model_and_its_judge_share_the_cluster(cluster: RayCluster, tmp_path: 
     assert runs[0].judgements() == runs[1].judgements()
 
 
+def test_variants_share_copies_on_a_cluster_that_ray_starts_here(tmp_path: Path) -> None:
+    run = PlacedRun(tmp_path / "run")
+    model = SIMULATED | {"placement": PLACEMENT | {"cpus": 0.5, "address": "local"}}
+    with run.started(model, variants={"one": {}, "two": {"seed": 1}}) as process:
+        assert process.wait() == 0, run.output()
+    for name in ("run.one", "run.two"):
+        assert len((run.folder / "runs" / name / "attempts.jsonl").read_bytes().splitlines()) == 40
+
+
 def test_doctor_shows_the_nodes_and_whether_a_model_fits(
     cluster: RayCluster, tmp_path: Path
 ) -> None:
