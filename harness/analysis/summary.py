@@ -159,7 +159,7 @@ def summarise(
         },
         **_figures(attempts, facts.measure or "", weights)[()],
         n_solved=n_solved,
-        turns={} if attempts.turns is None else dict(_turns(attempts.turns)),
+        turns={} if attempts.turns is None else dict(_turns(attempts.turns, weights)),
         **own,
         cost_per_solved_usd=cost_usd / n_solved if cost_usd is not None and n_solved else None,
         model_calls=None if calls.model is None else CallFigures(**_call_figures(calls.model)),
@@ -189,11 +189,11 @@ def _judges(
     return found
 
 
-def _turns(attempts: AttemptTable) -> Iterator[tuple[int, TurnRate]]:
+def _turns(attempts: AttemptTable, weights: Mapping[str, str]) -> Iterator[tuple[int, TurnRate]]:
     """Yield the number of each turn, and the figures of its answers."""
     for number in np.unique(attempts.round).tolist():
         answers = of_round(attempts, number)
-        found = _figures(answers, "", {})[()]
+        found = _figures(answers, "", weights)[()]
         rate, scores = found["overall"], found["scores"]
         yield number, TurnRate(n_answers=len(answers), **asdict(rate), scores=scores)
 

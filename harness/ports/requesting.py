@@ -36,6 +36,8 @@ class GivenAnswer(NamedTuple):
     instance: str
     sample: int  # from 0
     text: str
+    turn: int = 1  # of the user, in a conversation
+    scores: Mapping[str, float] = {}  # by the task, without missing values
 
 
 Aggregates = Mapping[str, Mapping[str, float]]
@@ -47,4 +49,8 @@ class Aggregating(Protocol):
     """A task with metrics that are not means over answers, such as a corpus's perplexity."""
 
     def aggregate_answers(self, answers: Iterable[GivenAnswer]) -> Aggregates:
-        """Return the metrics of a run's round-1 answers. ``answers`` omits missing answers."""
+        """Return the metrics of a run's answers, in order of sample and turn.
+
+        These are the answers of round 1, or those to all turns of conversations. Missing answers
+        are omitted.
+        """

@@ -1,4 +1,4 @@
-"""Metrics that a task computes from all round-1 answers of a run, in ``aggregates.json``.
+"""Metrics that a task computes from all answers of a run, in ``aggregates.json``.
 
 They are saved because only a session of the run has the task: later readers may lack its packages
 or data.
@@ -26,12 +26,20 @@ class _Saved(msgspec.Struct):
 class _Line(msgspec.Struct):
     instance: str
     sample: int
+    round: int
     text: str | None = None
+    turns: int = 0
+    scores: dict[str, _Score] = {}
+
+
+class _Score(msgspec.Struct):
+    value: bool | float | None = None
 
 
 def write_aggregates(attempts: Path, task: Task[object]) -> None:
-    """Compute a task's metrics of the round-1 answers in an attempts file, and save them beside it.
+    """Compute a task's metrics of the answers in an attempts file, and save them beside it.
 
+    These are the answers of round 1, and those to later turns of conversations.
     Nothing is written if the task has no such metrics (see `harness.ports.Aggregating`).
     """
     if not isinstance(task, Aggregating):
@@ -40,15 +48,19 @@ def write_aggregates(attempts: Path, task: Task[object]) -> None:
 
     index = AttemptIndex(attempts, judges=False)
     order = index.in_order()
-    lines = index.read(_Line, order[index.attempts.round[order] == 1])
-    results = task.aggregate_answers(_answers(lines))
+    if index.attempts.turns is None:
+        order = order[index.attempts.round[order] == 1]
+    results = task.aggregate_answers(_answers(index.read(_Line, order)))
     saved = {"attempts_bytes": attempts.stat().st_size, "results": results}
     content = msgspec.json.format(msgspec.json.encode(saved), indent=2)
     write_whole(attempts.with_name(FILE), content + b"\n")
 
 
 def _answers(lines: Iterator[_Line]) -> Iterator[GivenAnswer]:
-    return (GivenAnswer(o.instance, o.sample, o.text) for o in lines if o.text is not None)
+    for one in lines:
+        if one.text is not None and (one.round == 1 or one.turns):
+            found = {n: float(s.value) for n, s in one.scores.items() if s.value is not None}
+            yield GivenAnswer(one.instance, one.sample, one.text, one.round, found)
 
 
 def read_aggregates(attempts: Path) -> Aggregates:

@@ -60,11 +60,16 @@ BLANK = "the answer is blank"
 
 
 class VerifiableInstruction(Struct, frozen=True):
-    """An instruction's id and arguments, and whether its verdicts are official or corrected."""
+    """An instruction's id and arguments, and whether its verdicts are official or corrected.
+
+    If it is ``multilingual``, words, sentences and quotes are those of the text's language, as in
+    Multi-IF.
+    """
 
     id: str
     arguments: Mapping[str, Any]
     verdicts: Verdicts = "official"
+    multilingual: bool = False
 
     @property
     def family(self) -> str:
@@ -82,9 +87,10 @@ class VerifiableInstruction(Struct, frozen=True):
         if not text.strip():
             return BLANK
         check = CHECKS[self.id]
-        corrected = self.verdicts == "corrected" and has_corrected_verdicts(check)
+        wanted = {"corrected": self.verdicts == "corrected", "multilingual": self.multilingual}
+        own = {name: True for name, on in wanted.items() if on and _accepts(check, name)}
         try:
-            check(text, **self.arguments, **({"corrected": True} if corrected else {}))
+            check(text, **self.arguments, **own)
         except NotFollowed as error:
             return str(error)
         return ""
@@ -100,9 +106,8 @@ class Verdict(Struct, frozen=True):
 
 
 @cache
-def has_corrected_verdicts(check: Check) -> bool:
-    """Return whether a check has corrected verdicts that differ from the official ones."""
-    return "corrected" in inspect.signature(check).parameters
+def _accepts(check: Check, name: str) -> bool:
+    return name in inspect.signature(check).parameters
 
 
 def parameters(check: Check) -> list[inspect.Parameter]:
@@ -112,12 +117,15 @@ def parameters(check: Check) -> list[inspect.Parameter]:
 
 
 def instruction(
-    name: str, arguments: Mapping[str, Any], verdicts: Verdicts = "official"
+    name: str,
+    arguments: Mapping[str, Any],
+    verdicts: Verdicts = "official",
+    multilingual: bool = False,
 ) -> VerifiableInstruction:
     """Build an instruction from its id, such as ``keywords:existence``, and its arguments.
 
     ``verdicts`` selects the official check or the corrected one. Instructions without a corrected
-    check always use the official one.
+    check always use the official one. For ``multilingual``, see `VerifiableInstruction`.
 
     Raises:
         DataInvalid: If the id is unknown, or an argument is unknown or invalid.
@@ -138,7 +146,7 @@ def instruction(
         checked = msgspec.convert(given, wanted)
     except msgspec.ValidationError as error:
         raise DataInvalid(f"{name}: {error}.") from None
-    return VerifiableInstruction(name, msgspec.structs.asdict(checked), verdicts)
+    return VerifiableInstruction(name, msgspec.structs.asdict(checked), verdicts, multilingual)
 
 
 @cache

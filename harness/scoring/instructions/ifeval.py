@@ -35,6 +35,19 @@ ANSWERS = ("My answer is yes.", "My answer is no.", "My answer is maybe.")
 DIVIDER = "******"
 FENCES = ("```json", "```Json", "```JSON", "```")  # prefixes that are removed from JSON, once each
 
+QUOTES = ('""', "\N{LEFT DOUBLE QUOTATION MARK}\N{RIGHT DOUBLE QUOTATION MARK}", "「」")
+CHINESE_OR_JAPANESE = ("zh-cn", "zh-tw", "ja")  # langdetect's codes
+
+# As in Multi-IF's published code: in Chinese and Japanese, each ideograph, kana or Hangul syllable
+# is a word, and so is each run of other characters without these symbols.
+_CHARACTER = re.compile("[\u4e00-\u9fff\u3400-\u4dbf\u3040-\u30ff\uac00-\ud7af]")
+_NO_WORDS = str.maketrans(
+    "",
+    "",
+    "\\.!?_,{}<>:;$%^&*()+\"'`~@#[]-/．—！，。？、￥…（）：；《》“”»〔〕「」",  # noqa: RUF001 (full-width forms)
+)
+_SENTENCE = re.compile(r"[^!?.。！？．]+")  # noqa: RUF001
+_AFTER_HINDI_SENTENCE = re.compile(r"(?<=[।!?])")
 _STARS = re.compile(r"\s?\*\*\*\s?")
 _RULE = re.compile(r"^[ \t]*\*\*\*[ \t]*$", re.MULTILINE)
 _ENDS_FIRST_WORD = re.compile(r"[.,?!'\"]")
@@ -44,6 +57,11 @@ _HIGHLIGHT = re.compile(r"(?<!\*)(\*{1,3})(?![\s*])[^*\n]*(?<!\s)\1(?!\*)")
 _BULLET = re.compile(r"^[^\S\n]*(?:\*(?!\*)|-(?!-))(?=.*\w)", re.MULTILINE)
 _STAR = re.compile(r"^\*[^*].*$", re.MULTILINE)
 _POSTSCRIPTS = {"P.P.S": re.compile(r"p\.\s?p\.\s?s"), "P.S.": re.compile(r"p\.\s?s\.")}
+
+
+def _language(text: str) -> str:
+    """Return langdetect's code for the language of a text, or "en" if it has no letters."""
+    return identified(text) or "en"
 
 
 def _keyword(keyword: str, corrected: bool, within: str = "{}") -> Any:
@@ -102,20 +120,43 @@ def capital_words(text: str, capital_frequency: int, capital_relation: Relation)
 
 
 @ifeval("length_constraints:number_words")
-def number_words(text: str, num_words: int, relation: Relation, *, corrected: bool = False) -> None:
+def number_words(
+    text: str,
+    num_words: int,
+    relation: Relation,
+    *,
+    corrected: bool = False,
+    multilingual: bool = False,
+) -> None:
     """Check for "at least" or "less than" ``num_words`` words.
 
-    ``3.5`` counts as two words; in the corrected check, as one.
+    ``3.5`` counts as two words; in the corrected check, as one. In the multilingual check, each
+    character of Chinese and Japanese text is a word.
     """
     # Corrected, ``don't`` and words with combining marks are one word, too.
     count = word_count.words(text) if corrected else len(words(text))
+    if multilingual and _language(text) in CHINESE_OR_JAPANESE:
+        kept = text.translate(_NO_WORDS)
+        count = len(_CHARACTER.findall(kept)) + len(_CHARACTER.sub(" ", kept).split())
     require_relation(count, relation, num_words, "words")
 
 
 @ifeval("length_constraints:number_sentences")
-def number_sentences(text: str, num_sentences: int, relation: Relation) -> None:
-    """Check for "at least" or "less than" ``num_sentences`` sentences; ``1. One`` has two."""
-    require_relation(len(sentences(text)), relation, num_sentences, "sentences")
+def number_sentences(
+    text: str, num_sentences: int, relation: Relation, *, multilingual: bool = False
+) -> None:
+    """Check for "at least" or "less than" ``num_sentences`` sentences; ``1. One`` has two.
+
+    In the multilingual check, the punctuation of Chinese, Japanese and Hindi texts ends sentences.
+    """
+    language = _language(text) if multilingual else ""
+    if language == "hi":
+        count = sum(bool(part.strip()) for part in _AFTER_HINDI_SENTENCE.split(text))
+    elif language in CHINESE_OR_JAPANESE:
+        count = sum(len(_SENTENCE.findall(line.strip())) for line in text.splitlines())
+    else:
+        count = len(sentences(text))
+    require_relation(count, relation, num_sentences, "sentences")
 
 
 @ifeval("length_constraints:number_paragraphs")
@@ -187,13 +228,15 @@ def end_phrase(text: str, end_phrase: str, *, corrected: bool = False) -> None:
 
 
 @ifeval("startend:quotation")
-def quotation(text: str, *, corrected: bool = False) -> None:
+def quotation(text: str, *, corrected: bool = False, multilingual: bool = False) -> None:
     """Check that the whole text is in double quotes.
 
-    The quotes must be straight; in the corrected check, they may be curly.
+    The quotes must be straight; in the corrected check, they may be curly, and in the multilingual
+    check curly or corner brackets.
     """
     text = (text.translate(CURLY_TO_STRAIGHT) if corrected else text).strip()
-    quoted = len(text) > 1 and text[0] == text[-1] == '"'
+    pairs = QUOTES if multilingual else QUOTES[:1]
+    quoted = len(text) > 1 and text[0] + text[-1] in pairs
     require(quoted, "not in double quotation marks")
 
 

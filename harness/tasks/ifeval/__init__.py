@@ -87,14 +87,16 @@ class IFEvalTask:
             ConfigError, DataMissing: If an instruction needs a library or data that is missing.
         """
         found = {
-            "dataset": self.dataset,
-            "dataset_sha256": sha256(self.path),
+            **self._data_fingerprint(),
             "verdicts": self._verdicts,
             "instructions": verifiable.VERSION,
             "splitter": splitter().name,
         }
         ids = {one.id for instance in self.instances() for one in instance.data.instructions}
         return found | verifiable.versions(ids)
+
+    def _data_fingerprint(self) -> Mapping[str, str]:
+        return {"dataset": self.dataset, "dataset_sha256": sha256(self.path)}
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
         """Return the row's conversation. ``shots`` are not used."""
@@ -185,11 +187,11 @@ class _Row(Struct):
     wrong: str | None = None
 
 
-def read_item(raw: Row, where: str, verdicts: Verdicts) -> IFEvalItem:
+def read_item(raw: Row, where: str, verdicts: Verdicts, multilingual: bool = False) -> IFEvalItem:
     """Return the item of a row in the published format.
 
-    ``verdicts`` says which version of the checks its instructions use. Error messages begin with
-    ``where``.
+    ``verdicts`` and ``multilingual`` say which version of the checks its instructions use. Error
+    messages begin with ``where``.
 
     Raises:
         DataInvalid: If the row is malformed or names an unknown instruction.
@@ -203,7 +205,9 @@ def read_item(raw: Row, where: str, verdicts: Verdicts) -> IFEvalItem:
             said = f"{len(row.kwargs)} kwargs for {len(row.instruction_id_list)} instructions."
             raise DataInvalid(said, "Write {} for an instruction without arguments.")
         pairs = zip(row.instruction_id_list, row.kwargs, strict=True)
-        found = tuple(verifiable.instruction(name, own, verdicts) for name, own in pairs)
+        found = tuple(
+            verifiable.instruction(name, own, verdicts, multilingual) for name, own in pairs
+        )
     return IFEvalItem(str(row.key), messages, found, row.reference, row.wrong)
 
 
