@@ -95,11 +95,14 @@ class Decoding:
 
     def given(self) -> dict[str, Any]:
         """Return the fields that are set and not False, by name. A constraint becomes a dict."""
-        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        found: dict[str, Any] = {}
+        for name in self.__dataclass_fields__:  # several times per call
+            value = getattr(self, name)
+            if value or (value == 0 and value is not False):
+                found[name] = value
         if isinstance(self.constraint, DecodingConstraint):
-            fields["constraint"] = self.constraint.given()
-        unset: tuple[Any, ...] = (None, (), {})
-        return {key: v for key, v in fields.items() if v not in unset and v is not False}
+            found["constraint"] = self.constraint.given()
+        return found
 
 
 class Instance(Struct, Generic[D], frozen=True):

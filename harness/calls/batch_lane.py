@@ -117,18 +117,19 @@ class BatchLane:
             Stopping: If the run stops while the call is waiting.
             CallError: If the call fails.
         """
-        key, tries, live = self.key(request), 0, not self.batching
+        tries, live = 0, not self.batching
         while True:
             if self._broken is not None:
                 raise self._broken
-            if (empty := self._empty.pop(key, None)) is not None:
+            if self._empty and (empty := self._empty.pop(self.key(request), None)) is not None:
                 return empty
-            tag = self._ledger.tag(key)
-            if live and tag is None:
-                try:
+            if live:  # the layer of claims looks for the call's batch
+                with contextlib.suppress(InBatch):
                     return await self.ask(request)
-                except InBatch:
-                    continue
+            key = self.key(request)
+            tag = self._ledger.tag(key)
+            if live and tag is None:  # the batch has just ended
+                continue
             outcome = await self._wait(key, request, tag)
             if isinstance(outcome, Reply):
                 if not outcome.is_answer:

@@ -63,6 +63,8 @@ class Timed:
             text, reasoning = encodable(reply.text), reply.reasoning and encodable(reply.reasoning)
             return replace(reply, text=text, reasoning=reasoning, latency_s=latency_s)
 
+        if not reply.others:
+            return finished(reply)
         others = {number: finished(other) for number, other in reply.others.items()}
         return replace(finished(reply), others=others)
 

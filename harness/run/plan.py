@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import heapq
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -184,6 +184,11 @@ class RunPlan:
     features: Collection[str] = frozenset({"seed", "conversation"})
     retried: Collection[Outcome] = frozenset({"error"})
     shots: Shots | None = None
+    adapting: Requesting[Any] | None = field(init=False)  # the task, if it adapts its requests
+
+    def __post_init__(self) -> None:
+        adapting = self.task if isinstance(self.task, Requesting) else None  # 10 microseconds
+        object.__setattr__(self, "adapting", adapting)
 
     def opening(self, instance: Instance[Any]) -> Opening:
         """Return the messages of an instance's round 1, and its cluster.
@@ -297,10 +302,14 @@ class RunPlan:
             )
         origin = Origin(instance.id, sample, number, owed.turns if owed.turns > 1 else 0)
         request = Request(self.run.model.name, messages, decoding, sample, origin, seed, redraw)
-        if not isinstance(self.task, Requesting):
+        if self.adapting is None:
             return request
-        request = self.task.adapted_request(instance, request)
-        names = {"temperature", "top_p", "max_tokens"} - set(self.features)
-        unknown: dict[str, Any] = dict.fromkeys(names)
-        stop = request.decoding.stop if "stop" in self.features else ()
-        return structs.replace(request, decoding=replace(request.decoding, stop=stop, **unknown))
+        request = self.adapting.adapted_request(instance, request)
+        dropped: dict[str, Any] = {
+            name: () if name == "stop" else None
+            for name in ("temperature", "top_p", "max_tokens", "stop")
+            if name not in self.features
+        }
+        if not dropped:
+            return request
+        return structs.replace(request, decoding=replace(request.decoding, **dropped))
