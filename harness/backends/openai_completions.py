@@ -134,12 +134,11 @@ class OpenAICompletionsBackend(OpenAIBackend):
     def _shared(self, request: Request) -> dict[str, Any]:
         """Return what prompts that are sent together must share: the body without the prompt.
 
-        The seed is left out if the temperature is 0: it changes nothing, but differs by prompt.
+        The run's seed is left out if the temperature is 0: it changes nothing, but differs by
+        prompt.
         """
-        shared = self.parameters(request)
-        if request.decoding.temperature == 0 and self.preset.seed:
-            shared.pop(self.preset.seed, None)
-        return shared
+        greedy = request.decoding.temperature == 0
+        return self.parameters(structs.replace(request, seed=None) if greedy else request)
 
     async def _together(self, requests: Sequence[Request]) -> list[Reply | CallError]:
         """Send several prompts with one request, and return the outcome of each.

@@ -70,16 +70,19 @@ async def test_calls_in_flight_share_requests_and_each_gets_its_answer() -> None
     assert sum((one.usage for one in found), Usage()) == Usage(read, written)
 
 
-async def test_the_request_has_the_prompts_and_no_seed() -> None:
+async def test_the_request_has_the_prompts_and_only_a_seed_that_they_share() -> None:
     choices = [{"text": f"{n}", "index": n, "finish_reason": "stop"} for n in (1, 0)]
     with answering(json.dumps({"choices": choices})) as (url, received):
         found = await answers(url, asks(7), asks(8))
-    assert json.loads(received[0].partition(b"\r\n\r\n")[2]) == {
+        await answers(url, *(asks(number, extra={"seed": 5}) for number in (7, 8)))
+    expected = {
         "model": "m",
         "prompt": ["Number 7?", "Number 8?"],
         "temperature": 0.0,
         "max_tokens": 16,
     }
+    sent = [json.loads(one.partition(b"\r\n\r\n")[2]) for one in received]
+    assert sent == [expected, expected | {"seed": 5}]
     assert texts(found) == ["0", "1"]
     assert found[0].usage is None
 
