@@ -67,7 +67,7 @@ class Exchanger(ABC, Generic[T]):
     def ensure_working(self) -> None:
         """Start the task if it is not running."""
         if self._task is None:
-            self._wake = asyncio.Event()
+            self._closing, self._wake = False, asyncio.Event()
             self._task = asyncio.create_task(self._work())
 
     async def aclose(self) -> None:
@@ -76,7 +76,6 @@ class Exchanger(ABC, Generic[T]):
             self._closing = True
             self._wake.set()
             await asyncio.wait([self._task], timeout=CLOSE_S)
-            self._closing = False
 
     async def _work(self) -> None:
         try:
