@@ -76,7 +76,8 @@ class Copies:
                 [one.opened for one in self._copies], num_returns=len(self._copies), timeout=0
             )[0]
             closing = [one.actor.aclose.remote() for one in self._copies if one.opened in started]
-            self.ray.wait(closing, num_returns=len(closing), timeout=END_S) if closing else None
+            if closing:
+                self.ray.wait(closing, num_returns=len(closing), timeout=END_S)
             for copy in self._copies:
                 self.kill(copy)
 

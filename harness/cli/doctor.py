@@ -96,7 +96,8 @@ def _cluster(file: Path | None) -> Iterator[Finding]:
     from harness.backends._cluster import room, survey, versions
 
     runs = [] if file is None else load(file).values()
-    sections = [one for run in runs for one in (run.model, *(j.model for j in run.judges))]
+    models = [(run.model, run.polish, run.user, *(j.model for j in run.judges)) for run in runs]
+    sections = [one for several in models for one in several if one is not None]
     placed = {one.name or one.backend: one.placement for one in sections if one.placement}
     address = next((one.address for one in placed.values() if one.address), None)
     try:
