@@ -29,7 +29,8 @@ from harness.records import DecodingConstraint, Message, Reply, Request, Usage
 
 STEP_S = 0.05  # between checks for new child processes; a kill -9 may leave the newest ones running
 PROMPTS_KEPT = 4096  # tokenised prompts to cache: an instance's samples follow each other
-TEMPLATE = "chat_template_kwargs"  # key in ``decoding.extra``, as in vLLM's HTTP protocol
+# Keys in ``decoding.extra``, as in vLLM's HTTP protocol, that do not concern sampling.
+TEMPLATE, SPECIAL_TOKENS = "chat_template_kwargs", "add_special_tokens"
 
 # Held while loading: engines loaded at the same time would mix their logs, and count each other's
 # memory as their own.
@@ -142,7 +143,7 @@ class InProcessEngine:
         if request.loglikelihoods:
             return await self._likelihoods(request, name)
         options = json.dumps(template_options(request), sort_keys=True)
-        tokens = self._prompt(request.messages, options)
+        tokens = self._prompt(request.messages, options, self._special(request))
         fields = sampling(request, self._defaults, self._longest - len(tokens))
         return self._reply(await self._output(tokens, fields, name), request)
 
@@ -151,11 +152,12 @@ class InProcessEngine:
 
         All answers but the first find their context in the engine's prefix cache.
         """
-        encode = self._tokenizer.encode
+        special = self._special(request)
+        encode = functools.partial(self._tokenizer.encode, add_special_tokens=special)
         if request.window:
             [(prefix, text)] = request.continuations
-            before, tokens = (encode(one, add_special_tokens=False) for one in (prefix, text))
-            parts = windows(before, tokens, request.window)
+            plain = functools.partial(encode, add_special_tokens=False)
+            parts = windows(plain(prefix), plain(text), request.window)
         else:
             parts = [encoded(*pair, encode) for pair in request.continuations]
         found, usage = [], Usage()
@@ -170,7 +172,7 @@ class InProcessEngine:
     async def _scored(self, request: Request, prompt: Sequence[int], count: int, name: str) -> Any:
         """Return vLLM's output with the log-probabilities of a prompt's last ``count`` tokens."""
         fields = {"temperature": 0.0, "max_tokens": 1, "prompt_logprobs": 1}
-        fields |= request.decoding.extra
+        fields |= _of_sampling(request.decoding.extra)
         # For tokens in the prefix cache, vLLM returns undefined ids and log-probabilities.
         fields |= {"detokenize": False, "skip_reading_prefix_cache": False}
         output = await self._output(prompt, fields, name)
@@ -229,10 +231,17 @@ class InProcessEngine:
             text, reason, usage, name, reasoning=thought, logprobs=logprobs, prompt_logprobs=prompt
         )
 
-    def _tokenised(self, messages: Sequence[Message], options: str) -> tuple[int, ...]:
+    def _special(self, request: Request) -> bool:
+        """Return whether the tokenizer adds tokens such as that of a text's beginning."""
+        usual = self._model.protocol == "completions"  # a chat template has its own
+        return bool(request.decoding.extra.get(SPECIAL_TOKENS, usual))
+
+    def _tokenised(
+        self, messages: Sequence[Message], options: str, special: bool
+    ) -> tuple[int, ...]:
         if self._model.protocol == "completions":
             text = "\n\n".join(message.content for message in messages)
-            return tuple(self._tokenizer.encode(text))
+            return tuple(self._tokenizer.encode(text, add_special_tokens=special))
         turns = [{"role": message.role, "content": message.content} for message in messages]
         more = json.loads(options)
         if self._template is not None:
@@ -245,7 +254,7 @@ class InProcessEngine:
             problem = f"The model's chat template refuses this conversation: {error}"
             remedy = "Set model.protocol to completions (a base model), or engine.chat_template."
             raise RequestRejected(problem, remedy) from None
-        return tuple(self._tokenizer.encode(text, add_special_tokens=False))
+        return tuple(self._tokenizer.encode(text, add_special_tokens=special))
 
 
 def sampling(request: Request, defaults: Mapping[str, Any], room: int) -> dict[str, Any]:
@@ -275,10 +284,14 @@ def sampling(request: Request, defaults: Mapping[str, Any], room: int) -> dict[s
         "prompt_logprobs": 0 if decoding.prompt_logprobs else None,
     }
     fields = dict(defaults) | {name: value for name, value in given.items() if value is not None}
-    fields |= {name: value for name, value in decoding.extra.items() if name != TEMPLATE}
+    fields |= _of_sampling(decoding.extra)
     if isinstance(decoding.constraint, DecodingConstraint):
         fields["structured_outputs"] = _bodies.vllm_constraint(decoding.constraint)
     return fields
+
+
+def _of_sampling(extra: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: value for k, value in extra.items() if k not in (TEMPLATE, SPECIAL_TOKENS)}
 
 
 def template_options(request: Request) -> dict[str, Any]:

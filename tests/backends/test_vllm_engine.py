@@ -189,8 +189,9 @@ async def test_a_prompt_that_kills_the_engine_is_given_up_and_the_others_are_ans
 
 
 def test_a_request_as_sampling_parameters() -> None:
+    of_prompt = {"chat_template_kwargs": {"enable_thinking": False}, "add_special_tokens": False}
     decoding = Decoding(
-        0.5, 20, 0.9, ("x",), {"top_k": 5, "chat_template_kwargs": {"enable_thinking": False}},
+        0.5, 20, 0.9, ("x",), {"top_k": 5, **of_prompt},
         DecodingConstraint(choices=("a", "b")), 3, True,
     )  # fmt: skip
     asked = request(decoding, 7)
