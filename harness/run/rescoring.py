@@ -143,13 +143,13 @@ class Rescorer:
         attempts: Path,
         judged: Collection[Outcome],
     ) -> None:
-        self._setup = run, settings.data_dir, attempts, judged
+        self._setup = pickle.dumps((run, settings.data_dir, attempts, judged))
         self._task, self._attempts, self._judged = task, attempts, judged
         self._unscored: list[str] = []
         self._long_answers = LongAnswers(task, run, settings, self._unscored.append)
 
     def __reduce__(self) -> tuple[Callable[[bytes], Rescorer], tuple[bytes]]:
-        return _rescorer, (pickle.dumps(self._setup),)
+        return _rescorer, (self._setup,)
 
     def close(self) -> None:
         """End the process that scores long answers, if there is one."""

@@ -276,7 +276,7 @@ class AttemptIndex:
         found = np.full((len(rows), len(names)), NONE, np.intp)
         if self.judgements is None:
             return found
-        judged = self.judgements.judged(self.attempts)[rows]
+        judged = self.judgements.judged(self.attempts, rows)
         for place, name in enumerate(names):
             found[judged, place] = self.judgements.match(name, self._keys[rows[judged]])
         return self.judgements.offsets(found)

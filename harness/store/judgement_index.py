@@ -1,6 +1,6 @@
 """An index over a run's `judgements.jsonl`, by judge, attempt and judged text.
 
-For each judge and text, the last judgement counts. The index takes about 30 bytes per judgement,
+For each judge and text, the last judgement counts. The index takes about 40 bytes per judgement,
 plus the values of scores. Texts and reasons are read on demand.
 """
 
@@ -104,12 +104,14 @@ class JudgementIndex:
         columns: Iterator[NDArray[Any]] = (np.append(v, v.dtype.type(NONE)) for v in values)
         self._key, self._offset, self._line, self._verdict, self._outcome, judge = columns
         self._of = {name: np.flatnonzero(judge == code) for name, code in codes.items()}
+        self._keys_of = {name: self._key[own] for name, own in self._of.items()}
 
     def match(self, judge: str, keys: NDArray[np.int64]) -> NDArray[np.intp]:
         """Return the row of a judge's last judgement for each `judged_key` (`NONE`: missing)."""
         own = self._of.get(judge, _NO_ROWS)
-        at = np.searchsorted(self._key[own], keys, side="right") - 1
-        found = np.append(own, NONE)[at]
+        if not len(own):
+            return np.full(len(keys), NONE, np.intp)
+        found = own[np.searchsorted(self._keys_of[judge], keys, side="right") - 1]
         return np.where(self._key[found] == keys, found, NONE)
 
     def offsets(self, rows: NDArray[np.intp]) -> NDArray[np.int64]:
@@ -195,10 +197,10 @@ class JudgementIndex:
             owed[row] = shared[counts]
         return owed
 
-    def judged(self, table: AttemptTable) -> Bools:
-        """Return an (n,) mask of the attempts whose outcome is one that judges score."""
+    def judged(self, table: AttemptTable, rows: NDArray[np.intp] | None = None) -> Bools:
+        """Return a mask of the attempts, or of those in ``rows``, whose outcome judges score."""
         codes = np.array([OUTCOMES.index(outcome) for outcome in self.register.judged], np.int8)
-        return np.isin(table.outcome, codes)
+        return np.isin(table.outcome if rows is None else table.outcome[rows], codes)
 
     def _ended(
         self, rows: NDArray[np.intp], outcomes: Collection[judgements.JudgementOutcome]
