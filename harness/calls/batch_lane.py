@@ -168,14 +168,18 @@ class BatchLane:
             self._elsewhere[key] = waiting
             return
         try:
-            # Another process may have paid since the first look-up.
-            if (reply := await replies.find(key, self.stop.sleep)) is not None:
-                raise PaidElsewhere(reply)
             if (tag := self._ledger.tag(key)) is not None:
                 waiting.tag = tag
                 self._attached[key] = waiting
                 replies.release(key)
                 return
+            if replies.shared is not None and not await replies.shared.claim_shared(key):
+                self._elsewhere[key] = waiting
+                replies.release(key)
+                return
+            # Another process may have paid since the first look-up.
+            if (reply := await replies.find(key, self.stop.sleep)) is not None:
+                raise PaidElsewhere(reply)
             await self.jobs.reserve(key, waiting.request)
         except BaseException:
             replies.release(key)

@@ -81,8 +81,7 @@ class Settled:
 class BatchLedger:
     """The ledger of one model's batches at one endpoint.
 
-    A method that changes it does so in one transaction, and returns a future that completes after
-    the commit.
+    A method that changes it does so in one transaction. Awaiting it waits for the commit.
     """
 
     def __init__(self, replies: ReplyCache, backend: str, endpoint: str, model: str) -> None:
@@ -126,9 +125,9 @@ class BatchLedger:
         rows = self.replies.read(query, [encodable(run), bytes.fromhex(key)])
         return float(rows[0][0]) if rows else 0.0
 
-    def intend(
+    async def intend(
         self, tag: str, calls: Sequence[BatchedCall], size: int, run: str, section: bytes
-    ) -> asyncio.Future[None]:
+    ) -> None:
         """Record a batch before it is created, with those of its calls that are in no other batch.
 
         ``size`` is the batch's size in bytes, ``run`` the id of the run that creates it, and
@@ -140,7 +139,9 @@ class BatchLedger:
             "requests, bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (tag, *about),
         )
-        return self.replies.write(Write((), (), [begin, *map(_insert, calls)]))
+        await self.replies.write(Write((), (), [begin, *map(_insert, calls)]))
+        if self.replies.shared is not None:
+            await self.replies.shared.hold_claims(tag, [call.key for call in calls])
 
     def created(self, tag: str, batch: str) -> asyncio.Future[None]:
         """Record the provider's id of a batch, and that the batch is in progress."""
@@ -152,15 +153,18 @@ class BatchLedger:
         said = "UPDATE batches SET done = ?, failed = ? WHERE tag = ?"
         return self.replies.write(Write((), (), [(said, (done, failed, tag))]))
 
-    def settle(self, settled: Iterable[Settled]) -> asyncio.Future[None]:
+    async def settle(self, settled: Iterable[Settled]) -> None:
         """Commit the outcomes of calls: the replies, and what the run has paid for them.
 
         The payment for an empty reply is recorded, but the reply is not cached.
         """
         replies, payments = [], []
         statements: list[Statement] = []
+        failed: dict[str, list[str]] = {}  # keys by tag
         for one in settled:
             call, reply = one.call, one.reply
+            if reply is None or not reply.is_answer:
+                failed.setdefault(call.tag, []).append(call.key)
             statements.append(("DELETE FROM batch_calls WHERE key = ?", [bytes.fromhex(call.key)]))
             if reply is None:
                 continue
@@ -171,14 +175,22 @@ class BatchLedger:
                 statements.append((paid, [one.usd, call.tag]))
                 if call.usd:
                     payments.append(payment_row(call.key, Payment(call.run, one.usd)))
-        return self.replies.write(Write(replies, payments, statements))
+        await self.replies.write(Write(replies, payments, statements))
+        for tag, keys in failed.items():
+            await self._free(tag, keys)
 
-    def end(self, tag: str, status: str) -> asyncio.Future[None]:
+    async def end(self, tag: str, status: str) -> None:
         """Record that a batch has ended, and drop its calls without an outcome."""
+        keys = sorted(self.keys(tag))
         said = "UPDATE batches SET ended = ?, status = ? WHERE tag = ?"
         calls = "DELETE FROM batch_calls WHERE tag = ?"
         ending: list[Statement] = [(calls, [tag]), (said, [time.time(), status, tag])]
-        return self.replies.write(Write((), (), ending))
+        await self.replies.write(Write((), (), ending))
+        await self._free(tag, keys)
+
+    async def _free(self, tag: str, keys: Sequence[str]) -> None:
+        if self.replies.shared is not None and keys:
+            await self.replies.shared.free_claims(tag, keys)
 
     def mark(self, tag: str, status: str) -> asyncio.Future[None]:
         """Record the status of a batch that has not ended."""

@@ -15,7 +15,7 @@ import errno
 import os
 import sys
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -153,6 +153,12 @@ class Shared(Protocol):
         Return False if another machine has claimed the call.
         """
 
+    async def hold_claims(self, tag: str, keys: Sequence[str]) -> None:
+        """Keep this process's claims on the calls of a batch, even when the process has ended."""
+
+    async def free_claims(self, tag: str, keys: Sequence[str]) -> None:
+        """Release the claims on calls of a batch, from any process."""
+
 
 class PaidElsewhere(NotSent):
     """Another process has paid for this call, or is paying for it (``reply`` is then None)."""
@@ -211,6 +217,9 @@ class ClaimedCalls:
         if not self.replies.claim(key):
             raise PaidElsewhere
         self._held.add(key)
+        if self.in_batch(key):
+            self.release(key)
+            raise InBatch
         shared = self.replies.shared
         if shared is not None and not await shared.claim_shared(key):
             self.release(key)
@@ -218,9 +227,6 @@ class ClaimedCalls:
         # Another process may have paid since the first look-up.
         if (reply := await self.replies.find(key, self.sleep)) is not None:
             raise PaidElsewhere(reply)
-        if self.in_batch(key):
-            self.release(key)
-            raise InBatch
 
     def hand_over(self, key: str) -> None:
         """Keep a call's claim until the commit of its reply, which releases the claim."""
@@ -237,7 +243,7 @@ class ClaimedCalls:
             return False
         try:
             shared = self.replies.shared
-            claimed = shared is None or await shared.claim_shared(key)
+            claimed = shared is None or self.in_batch(key) or await shared.claim_shared(key)
         except BaseException:
             self.replies.release(key)
             raise

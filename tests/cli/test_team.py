@@ -13,7 +13,8 @@ import pytest
 from harness.mock import MockServer
 from harness.records import Reply
 from tests.cli.command import Begun, begun, harness, mistake
-from tests.cli.test_run import GPT4, attempts, timeless
+from tests.cli.test_batches import command
+from tests.cli.test_run import GPT4, attempts, timeless, wait_until
 from tests.cli.test_tasks import words
 from tests.postgres import PASSWORD, Postgres, postgres_server
 
@@ -104,6 +105,33 @@ def test_a_team_pays_once_in_spite_of_kill_9_and_restarts_of_the_database(
     )
     assert repeated <= kills * CONCURRENCY
     assert payers.keys() == {attempt["call_id"] for attempt in found[0].values()}
+
+
+@pytest.mark.parametrize("other", ["{poll_s: 0.1}", "null"], ids=["in_batches", "live"])
+def test_the_calls_of_a_batch_are_not_made_by_another_machine(
+    other: str, database: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "a-key-for-openai")
+    (url,) = database.database("acme")
+    with MockServer(batch_latency=3) as server:
+        submitting = [*command(server, samples=1), "--detach"][len(GPT4) :]
+        submitted = start(tmp_path / "first", url, *submitting)
+        submitted.communicate()
+        assert submitted.returncode == 4
+        waiting = start(
+            tmp_path / "second", url, *command(server, batch=other, samples=1)[len(GPT4) :]
+        )
+        alive = "SELECT count(*) FROM harness.owners WHERE expires > now()"
+        wait_until(lambda: database.execute(alive, url.rpartition("/")[2]) == [(1,)])
+        time.sleep(2)  # it has looked for all calls by now
+        assert waiting.poll() is None
+        collecting = start(tmp_path / "first", url, *submitting[:-1])
+        for process in (collecting, waiting):
+            said = process.communicate()
+            assert process.returncode == 0, said
+        assert server.stats().batches == 1
+        assert {count.requests for count in server.bodies().values()} == {1}
+        assert server.stats().answered == 130
 
 
 def test_the_shared_cache_is_named_and_checked(

@@ -10,11 +10,11 @@ start of the server, since owners cannot renew leases while the server is down.
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 import time
-from asyncio import wrap_future
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import chain
@@ -30,6 +30,8 @@ from harness.errors import StoreFailed
 LEASE_S = 60.0
 """Seconds after which the calls of a killed process, or of one that is cut off, may be made by
 others."""
+HELD = "7 days"
+"""How long the calls of a batch stay claimed if nobody collects its replies."""
 RENEWALS = 6  # renewals of an owner's lease within its length
 NOTICE_S = 2.0  # seconds without the database before the user is notified
 _PAUSE_S = 0.2  # between attempts to reach it
@@ -58,13 +60,18 @@ ON CONFLICT (team, key) DO UPDATE
 SET owner = excluded.owner, machine = excluded.machine, expires = excluded.expires WHERE {_FREE}
 RETURNING c.key
 """  # noqa: S608 (constants)
-_RELEASE = """
+_OWN = """
 WITH own AS (
     SELECT key FROM harness.claims
     WHERE team = current_user AND owner = %(owner)s AND key = ANY(%(keys)s) ORDER BY key FOR UPDATE
 )
-UPDATE harness.claims AS c SET owner = NULL FROM own WHERE c.team = current_user AND c.key = own.key
+UPDATE harness.claims AS c SET {change} FROM own WHERE c.team = current_user AND c.key = own.key
 """
+_RELEASE = _OWN.format(change="owner = NULL")
+_HOLD = _OWN.format(
+    change="owner = %(holder)s, machine = %(holder)s, "
+    "expires = clock_timestamp() + %(held)s::interval"
+)
 _RENEW = """
 INSERT INTO harness.owners (owner, host, expires)
 VALUES (%(owner)s, %(host)s, clock_timestamp() + %(lease)s::interval)
@@ -183,7 +190,7 @@ class TeamReplies:
             if question.claim:
                 self._claimed.add(question.key)
             self._changed.notify_all()
-        return await wrap_future(question.answer)
+        return await asyncio.wrap_future(question.answer)
 
     def release(self, key: bytes) -> None:
         """Release this process's claim on a call, if it holds one. Thread-safe."""
@@ -197,6 +204,37 @@ class TeamReplies:
                     one.answer.cancel()
             self._questions = [one for one in self._questions if not one.answer.cancelled()]
             self._changed.notify_all()
+
+    async def hold(self, keys: list[bytes], holder: UUID) -> None:
+        """Hand this process's claims on calls over to a batch, for `HELD`.
+
+        Raises:
+            TeamUnreachable: If the database does not answer in time.
+        """
+        values = {**self._own, "keys": keys, "holder": holder, "held": HELD}
+        await self._transact(lambda cursor: cursor.execute(_HOLD, values))
+        with self._changed:
+            self._claimed.difference_update(keys)
+
+    async def free(self, keys: list[bytes], holder: UUID) -> None:
+        """Release a batch's claims on calls.
+
+        Raises:
+            TeamUnreachable: If the database does not answer in time.
+        """
+        values = {"keys": keys, "owner": holder}
+        await self._transact(lambda cursor: cursor.execute(_RELEASE, values))
+
+    async def _transact(self, work: Callable[[Cursor], object]) -> None:
+        end = time.monotonic() + self._patience_s
+        while True:
+            try:
+                await asyncio.to_thread(self._database.transact, work, 0)
+                return
+            except TeamUnreachable:
+                if time.monotonic() >= end:
+                    raise
+            await asyncio.sleep(_PAUSE_S)
 
     def save(self, rows: Mapping[bytes, Unsent]) -> None:
         """Save rows, each under a unique id. Return when they are saved, or cannot be at present.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import sqlite3
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from uuid import UUID, uuid4, uuid5
 
@@ -18,6 +18,8 @@ from harness.calls.team.membership import Cipher
 from harness.calls.team.replies import LEASE_S, TeamReplies, Unsent
 from harness.records import Reply, encodable
 
+_MACHINES = UUID("6f0e1b5c-8f43-4f3c-9f0e-0f7a1f6b1d52")
+_BATCHES = UUID("0c7e3f2a-5b1d-4c66-a3a5-94d1f2b86e07")
 _TABLE = "CREATE TABLE IF NOT EXISTS unsent (id BLOB PRIMARY KEY, payment BLOB) WITHOUT ROWID"
 # The id of a reply is its key. Payments have random ids.
 _UNSENT = """
@@ -124,6 +126,22 @@ class TeamReplyCache(ReplyCache):
             await self._add(row)
         return claimed or (row is not None and await self.find(key) is not None)
 
+    async def hold_claims(self, tag: str, keys: Sequence[str]) -> None:
+        """Keep this process's claims on the calls of a batch, even when the process has ended.
+
+        Raises:
+            StoreFailed: If the database does not answer in time.
+        """
+        await self._team.hold([bytes.fromhex(key) for key in keys], uuid5(_BATCHES, tag))
+
+    async def free_claims(self, tag: str, keys: Sequence[str]) -> None:
+        """Release the claims on calls of a batch, from any process.
+
+        Raises:
+            StoreFailed: As for `hold_claims`.
+        """
+        await self._team.free([bytes.fromhex(key) for key in keys], uuid5(_BATCHES, tag))
+
     async def _add(self, row: ReplyRow) -> None:
         self._fetched.add(row[0])
         await self.write(Write([row]))
@@ -161,9 +179,6 @@ class TeamReplyCache(ReplyCache):
         super().close()
         self._team.close()
         self._change([(_FORGET, (name,)) for name in self._kept - self._team.unsent.keys()])
-
-
-_MACHINES = UUID("6f0e1b5c-8f43-4f3c-9f0e-0f7a1f6b1d52")
 
 
 def _machine(folder: Path) -> UUID:

@@ -333,6 +333,22 @@ def test_another_key_is_an_error_before_anything_is_paid(
     assert "HARNESS_CACHE_KEY" in raised.value.remedy
 
 
+async def test_calls_of_a_batch_stay_claimed_until_it_ends(url: str, tmp_path: Path) -> None:
+    async with asyncio.timeout(60):
+        with machine(tmp_path / "b", url, lease_s=0.2) as b:
+            with machine(tmp_path / "a", url, lease_s=0.2) as a:
+                assert await a.claim_shared(KEY)
+                await a.hold_claims("tag", [KEY])
+                a.release(KEY)
+            await asyncio.sleep(0.5)  # longer than the lease
+            assert not await b.claim_shared(KEY)
+            with machine(tmp_path / "a", url, lease_s=0.2) as a:
+                await a.free_claims("another", [KEY])
+                assert not await b.claim_shared(KEY)
+                await a.free_claims("tag", [KEY])
+            assert await b.claim_shared(KEY)
+
+
 def test_looking_at_a_team_does_not_decide_its_key(url: str, tmp_path: Path) -> None:
     assert team_facts(url, None).replies == 0
     machine(tmp_path / "a", url, key=SECRET).close()
