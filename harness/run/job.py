@@ -13,18 +13,17 @@ from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import harness
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataInvalid, DataMissing, HarnessError
 from harness.plugins import kind
 from harness.ports import Fingerprinted, Measured, Observer, Task
-from harness.records import Attempt, Instance, ObservedRun, Outcome, content_hash
+from harness.records import Attempt, Instance, Outcome, content_hash
 from harness.run import models
 from harness.run.checks import check_changes, check_splitter, check_supported
 from harness.run.heartbeat import Heartbeat
 from harness.run.long_answers import LongAnswers
-from harness.run.observing import Observation, build_observers
+from harness.run.observing import Observation, build_observers, observed_run
 from harness.run.plan import HeldInstances, OwedSample, RunPlan, Work, run_instances
 from harness.run.pool import rare_collections, work_off
 from harness.run.progress import Ending, Listener, Tally, Verdicts
@@ -390,7 +389,7 @@ async def _work(
         try:
             watching = listener(tally, stop, session.notices) if listener else None
             with watching or contextlib.nullcontext(), Heartbeat(job.folder, tally, session):
-                observation.run_begun(_observed(job, manifest))
+                observation.run_begun(observed_run(job, manifest))
                 for source, note in notes.items():
                     session.notices.status(source)(note)
                 if judging is not None:
@@ -416,21 +415,6 @@ async def _work(
             f"{tally.last_error.rstrip('.')}. Run again to repeat them."
         )
     return "finished" if not tally.left else session.ended, tally
-
-
-def _observed(job: Job, manifest: Manifest) -> ObservedRun:
-    section = job.run.model
-    return ObservedRun(
-        id=manifest.run_id,
-        name=job.folder.name,
-        task=job.run.task.name,
-        backend=section.backend,
-        model=section.name,
-        endpoint=job.model.backend.endpoint,
-        simulated=manifest.simulated,
-        version=harness.__version__,
-        config=job.run.model_dump(mode="json"),
-    )
 
 
 def _problem(error: BaseException) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+import harness
 from harness.calls.signals import Notices
 from harness.config.settings import Settings
 from harness.plugins import kind
@@ -15,6 +16,8 @@ from harness.records import Attempt, ObservedRun
 
 if TYPE_CHECKING:
     from harness.analysis.metrics import Metrics  # not needed before the first call
+    from harness.run.job import Job
+    from harness.store.manifest import Manifest
 
 
 def build_observers(settings: Settings) -> dict[str, Observer]:
@@ -26,6 +29,22 @@ def build_observers(settings: Settings) -> dict[str, Observer]:
     names = dict.fromkeys(name.strip() for name in settings.observers.split(","))
     content = settings.observe_content
     return {name: kind("observers").build(name, {}, content=content) for name in names if name}
+
+
+def observed_run(job: Job, manifest: Manifest) -> ObservedRun:
+    """Return the facts about a run that its observers receive."""
+    section = job.run.model
+    return ObservedRun(
+        id=manifest.run_id,
+        name=job.folder.name,
+        task=job.run.task.name,
+        backend=section.backend,
+        model=section.name,
+        endpoint=job.model.backend.endpoint,
+        simulated=manifest.simulated,
+        version=harness.__version__,
+        config=job.run.model_dump(mode="json"),
+    )
 
 
 class Observation:
