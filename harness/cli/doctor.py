@@ -29,7 +29,6 @@ from harness.backends.openai import PRESETS
 from harness.calls.database import NETWORK_FILE_SYSTEMS, file_system
 from harness.cli.console import JsonFormat, show_listing
 from harness.cli.listings import key_state
-from harness.config.loading import load
 from harness.config.settings import Settings, cloud_credentials, secret, visible_gpus
 from harness.datasets.fetch import CATALOGUE, in_nltk_folder, summary
 from harness.errors import ConfigError, FatalCallError, HarnessError
@@ -94,9 +93,10 @@ def _show(sections: Mapping[str, Sequence[Finding]], form: JsonFormat) -> NoRetu
 
 def _cluster(file: Path | None) -> Iterator[Finding]:
     from harness.backends._cluster import room, survey, versions
+    from harness.config.loading import load  # only for this check
 
     runs = [] if file is None else load(file).values()
-    models = [(run.model, run.polish, run.user, *(j.model for j in run.judges)) for run in runs]
+    models = [(run.model, run.polish, *(j.model for j in run.judges)) for run in runs]
     sections = [one for several in models for one in several if one is not None]
     placed = {one.name or one.backend: one.placement for one in sections if one.placement}
     address = next((one.address for one in placed.values() if one.address), None)

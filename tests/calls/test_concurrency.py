@@ -58,6 +58,21 @@ async def test_it_is_reached_though_no_call_is_answered_yet() -> None:
     assert backend.most_in_flight == 20
 
 
+async def test_calls_wait_for_room_and_go_on_when_there_is_more() -> None:
+    backend, stop, room = Scripted(delay=0.001), Stop(), [0]
+    rates, most = RateLimits({}), 40
+    ask = ConcurrencyLimiter(
+        Timed(backend, 10), stop, most=most, rates=rates, room=lambda: room[0], start=most
+    )
+    calls = [asyncio.create_task(ask(REQUEST)) for _ in range(30)]
+    await asyncio.sleep(0.01)
+    assert backend.most_in_flight == 0
+    assert ask.load.limited_by == "copies of the model"
+    room[0] = 3
+    await asyncio.gather(*calls)
+    assert backend.most_in_flight == 3
+
+
 async def test_fewer_are_in_flight_where_the_provider_protests() -> None:
     backend = Scripted(lambda _: TransientError("slow down", kind="rate_limited"), delay=0.001)
     ask = lane(backend, 64)

@@ -16,6 +16,14 @@ def test_a_run_continues_as_itself() -> None:
     assert conflicts(run(), run()) == []
 
 
+def test_a_run_continues_on_a_cluster_and_back() -> None:
+    placement = {"engine": "ray", "replicas": 4}
+    placed = run(model=BASE["model"] | {"placement": placement})
+    more = run(model=BASE["model"] | {"placement": placement | {"replicas": 8, "gpus": 1}})
+    for before, now in ((run(), placed), (placed, more), (more, run())):
+        assert conflicts(before, now) == []
+
+
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
