@@ -161,14 +161,24 @@ def override(tree: dict[str, Any], key: str, value: Any) -> None:
             raise ConfigError(problem, "Check the key's path.")
         at = below
     if isinstance(at, list):
+        named = _named(at)
+        if last not in named:
+            problem = f"{shown(key)!r} names no element of the list {shown('.'.join(sections))!r}."
+            forms = [shown(f"{'.'.join(sections)}.{name}.{last}") for name in named]
+            remedy = f"Name the element: {', '.join(forms)}." if forms else "The list is empty."
+            raise ConfigError(problem, remedy)
         problem = f"{shown(key)!r} cannot be set as a whole: it is an element of a list."
         raise ConfigError(problem, "Set its keys one by one.")
     at[last] = value
 
 
-def _element(elements: list[Any], name: str) -> Any:
+def _named(elements: list[Any]) -> dict[str, Any]:
     sections = [one for one in elements if isinstance(one, dict)]
-    named = {str(own): one for one in sections if (own := one.get("as") or one.get("name"))}
+    return {str(own): one for one in sections if (own := one.get("as") or one.get("name"))}
+
+
+def _element(elements: list[Any], name: str) -> Any:
+    named = _named(elements)
     if name not in named:
         remedy = nearest(name, named) or "Elements are found by their 'as' or 'name'."
         raise ConfigError(f"The list has no element {shown(name)!r}.", remedy)

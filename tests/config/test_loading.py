@@ -386,6 +386,9 @@ def test_an_element_of_a_list_is_named_by_its_name() -> None:
     assert "second" in str(caught.value.remedy)
     with pytest.raises(ConfigError, match="is an element of a list"):
         override(tree, "judges.second", {})
+    with pytest.raises(ConfigError, match="names no element of the list 'judges'") as caught:
+        override(tree, "judges.votes", 5)
+    assert "judges.yes_no.votes, judges.second.votes" in str(caught.value.remedy)
 
 
 # Variants
