@@ -49,7 +49,7 @@ class PlugInCheck:
         self.found: dict[str, str] = {}
         self._slow: set[str] = set()
         self._types: dict[str, Any] = {}
-        self._names: dict[str, list[str]] = {}
+        self._names: dict[tuple[str, str], list[str]] = {}
         self._decided: dict[tuple[str, str, str], bool] = {}
         with contextlib.suppress(ValueError):  # no signature, as of an extension module
             for option in inspect.signature(type(plugin)).parameters.values():
@@ -174,7 +174,8 @@ class PlugInCheck:
                 if self._decided.setdefault(key, decided) != decided:
                     return "but this score has a verdict for one of True and False only."
         if member in ("score", "parse"):
-            names = self._names.setdefault(instance.id, sorted(scores))
+            turn = instance.id, repr(instance.data)  # turns of a conversation share the id
+            names = self._names.setdefault(turn, sorted(scores))
             if names != sorted(scores):
                 return f"with {sorted(scores)}, but {names} for another text: use Score(None)."
         if not scores and "criteria" not in self._types and member != "score_of_no_answer":

@@ -21,6 +21,7 @@ from harness.analysis.rescoring import first_reason
 from harness.errors import ConfigError, Unparseable, UserError
 from harness.records import Instance, Origin, Reply, Request, Score, encodable, verdict
 from harness.testing.plugin_check import HOSTILE_TEXTS, WRONG, PlugInCheck, misfit
+from harness.testing.turns import later_turns
 
 
 def check_task(
@@ -70,22 +71,24 @@ def check_task(
         check.optional("leaks", instance, instance)
         if check.optional("criteria", instance) in ([], ()):
             without.append(instance)
-    references = [_scoring(check, instance, secrets.get(instance.id)) for instance in instances]
-    _failing_targets(check, instances, references)
+    turns = [*instances, *(turn for one in instances for turn in later_turns(check, one))]
+    references = [_scoring(check, instance, secrets.get(instance.id)) for instance in turns]
+    _failing_targets(check, turns, references)
     known = answers or {}
     _known_answers(check, {one.id: one for one in instances}, known)
     for name in (one.id for one in without if _scored(check, one, WRONG) == {}):
         check.add("criteria", f"is empty for {name!r}, and so is score: nothing decides.")
     verdicts = [value for known_of_one in known.values() for value in known_of_one.values()]
-    if instances and False not in verdicts and all(_passes(check, i, WRONG) for i in instances):
+    if instances and False not in verdicts and all(_passes(check, i, WRONG) for i in turns):
         check.add("score", f"lets the wrong answer {WRONG!r} pass for every instance.")
     if not check.found.keys() & {"instances", "messages", "fingerprint"}:
         _elsewhere(check, _of_task, task, limit)
-    if len({*references} - {None}) > 1 and all(prompt == prompts[0] for prompt in prompts):
+    first = {*references[: len(instances)]} - {None}
+    if len(first) > 1 and all(prompt == prompts[0] for prompt in prompts):
         problem = "returns the same prompt for every instance, but the references differ."
         check.add("messages", problem)
     judged = isinstance(task, ports.Judged) or True in verdicts
-    if instances and references == [None] * len(references) and not judged:
+    if instances and references == [None] * len(turns) and not judged:
         problem = "returns None for every instance: give an answer that passes in answers=."
         check.add("reference", problem)
     if other is not None and other().fingerprint() == fingerprint:

@@ -1,0 +1,70 @@
+"""Checks of conversations: the instances as of their later turns, given correct answers so far."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from harness import ports
+from harness.records import Instance, Message
+from harness.testing.plugin_check import WRONG, PlugInCheck
+
+NEXT = "What else?"  # of a played user
+
+
+def later_turns(check: PlugInCheck, instance: Instance[Any]) -> Iterator[Instance[Any]]:
+    """Yield an instance as of each turn after the first, and check the turns' conversations.
+
+    The answers to earlier turns are their references or, without one, a wrong answer.
+    """
+    task, where = check.plugin, f" for {instance.id!r}"
+    opening = check.call("messages", instance, ()) or ()
+    if isinstance(task, ports.Played) and check.call("user_role", instance) is not None:
+        answer = Message("assistant", check.call("reference", instance) or WRONG)
+        said = (*opening, answer, Message("user", NEXT))
+        for last in (False, True):
+            asked = _asked(check, "at_played_turn", instance, said, last)
+            if asked is not None:
+                if tuple(check.call("messages", asked, ()) or ()) != said:
+                    check.add("at_played_turn", f"does not have the conversation{where}.")
+                yield asked
+    if not isinstance(task, ports.Scripted):
+        return
+    turns = check.call("turns", instance, where=where) or 1
+    if turns < 1:
+        check.add("turns", f"is {turns}{where}: every instance has at least one turn.")
+    if _asked(check, "at_turn", instance, ()) != instance:
+        check.add("at_turn", f"changes the instance without answers{where}.")
+    asked: Instance[Any] | None = instance
+    said, answers = opening, list[str]()
+    for _ in range(1, turns):
+        answers.append(check.call("reference", asked) or WRONG)
+        asked = _asked(check, "at_turn", instance, tuple(answers))
+        if asked is None:
+            return
+        now = tuple(check.call("messages", asked, ()) or ())
+        if problem := _misplaced(now, said, answers[-1]):
+            check.add("at_turn", f"{problem} after {len(answers)} answers{where}.")
+        said = now
+        yield asked
+
+
+def _asked(
+    check: PlugInCheck, member: str, instance: Instance[Any], *given: Any
+) -> Instance[Any] | None:
+    """Return an instance as of a turn, or None if the member fails or returns something else."""
+    with check.calling(member, f" for {instance.id!r}"):
+        found = getattr(check.plugin, member)(instance, *given)
+        if isinstance(found, Instance):
+            return found
+        check.add(member, f"returns {found!r:.60}, not an Instance.")
+    return None
+
+
+def _misplaced(now: Sequence[Message], before: Sequence[Message], answer: str) -> str:
+    expected = [*before, Message("assistant", answer)]
+    if list(now[: len(expected)]) != expected:
+        return "does not repeat the conversation so far, with the latest answer,"
+    if not now[len(expected) :] or now[-1].role != "user" or not now[-1].content.strip():
+        return "does not end with a non-empty turn of the user"
+    return ""
