@@ -23,11 +23,11 @@ def later_turns(check: PlugInCheck, instance: Instance[Any]) -> Iterator[Instanc
         answer = Message("assistant", check.call("reference", instance) or WRONG)
         said = (*opening, answer, Message("user", NEXT))
         for last in (False, True):
-            asked = _asked(check, "at_played_turn", instance, said, last)
-            if asked is not None:
-                if tuple(check.call("messages", asked, ()) or ()) != said:
+            turn = _asked(check, "at_played_turn", instance, said, last)
+            if turn is not None:
+                if tuple(check.call("messages", turn, ()) or ()) != said:
                     check.add("at_played_turn", f"does not have the conversation{where}.")
-                yield asked
+                yield turn
     if not isinstance(task, ports.Scripted):
         return
     turns = check.call("turns", instance, where=where) or 1

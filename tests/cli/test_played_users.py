@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -327,6 +328,19 @@ def test_what_a_hostile_user_says_is_text(run: Run, talk: Talk) -> None:
     assert nasty not in page
     assert "</script><b>" not in page
     assert data(report, "overview")["runs"]
+
+
+def test_exports_have_both_sides(run: Run, talk: Talk) -> None:
+    run.harness("run", played(run, [row("Bonn")]))
+    written = run.harness("export", "talk", "--attempts", "--format", "csv", "-o", "-")
+    rows = list(csv.DictReader(written.splitlines()))
+    assert [one["feedback"] for one in rows] == [
+        "Turn 2, where do I live?",
+        "Turn 3, where do I live?",
+        "",
+    ]
+    assert [(one["round"], one["turns"]) for one in rows] == [("1", "2"), ("2", "3"), ("3", "3")]
+    assert rows[-1]["passed"] == "true"
 
 
 def test_the_shipped_example_runs(run: Run) -> None:
