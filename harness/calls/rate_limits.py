@@ -340,8 +340,10 @@ class _Mean:
 class TokenEstimate:
     """A forecast of how many tokens a model's calls will use, based on earlier calls.
 
-    For the first `LEARNED` calls, the estimate is a generous bound. Later it is the mean of recent
-    calls, and the spread of their use determines a margin for all calls in flight.
+    For the first `LEARNED` calls, the estimate is a generous bound. Later, input is estimated from
+    a prompt's length and the mean tokens per character of recent calls, and output as their mean,
+    at most ``max_tokens``. The errors of earlier forecasts determine a margin for all calls in
+    flight.
     """
 
     def __init__(self) -> None:

@@ -134,6 +134,8 @@ def describe(
 ) -> None:
     """Describe a data set: its size, the lengths of its texts, and its criteria.
 
+    --by, --verbs, --map and --embeddings apply only to tasks with criteria, such as wildifeval.
+
     Args:
         task: A task, such as collie or wildifeval.
         option: Set an option of the task; repeatable.
@@ -151,6 +153,9 @@ def describe(
     built: Any = kind("tasks").build(task, options, data=DataFolder(Settings().data_dir))
     instances = built.instances()
     if isinstance(built, Described):
+        if by != "category" or verbs or picture or embeddings:
+            problem = f"The task {task!r} has no criteria to group, count or draw."
+            raise ConfigError(problem, "Omit --by, --verbs, --map and --embeddings.")
         show(data_document(task, list(built.describe())), form)
     elif isinstance(built, Judged):
         tasks = [(one.groups, built.criteria(one)) for one in instances]
@@ -160,7 +165,7 @@ def describe(
             texts = {one.text: one.groups.get(by, "") for _, own in tasks for one in own}
             _draw_map(task, texts, by, picture, embeddings)
     else:
-        remedy = "Use collie, concodeeval_generation, natural_instructions or wildifeval."
+        remedy = "Use a task with a description of its own or with criteria: collie, wildifeval, …"
         raise ConfigError(f"The task {task!r} cannot describe its data.", remedy)
 
 

@@ -198,10 +198,10 @@ def _draw(found: JudgeValidation, path: Path) -> None:
 def _sides(
     folders: Sequence[RunFolder], judge: str, against: str
 ) -> tuple[list[str], str | list[Label]]:
-    """Return what `validate` compares: a list of judges, and the kind of reference.
+    """Return the judges that `validate` compares, and the reference.
 
-    The judge to be validated comes first. If the reference is another judge, it comes second, and
-    the kind is ``JUDGE``. Otherwise the kind is ``RULES``, or a list of human labels.
+    The judge to be validated comes first. The reference is ``JUDGE`` (the second judge), ``RULES``,
+    or the human labels.
     """
     known = {one.name: judge_verdicts.judges_with_verdicts(one.attempts) for one in folders}
     common = [one for one in known[folders[0].name] if all(one in own for own in known.values())]

@@ -49,8 +49,8 @@ class Aggregating(Protocol):
     """A task with metrics that are not means over answers, such as a corpus's perplexity."""
 
     def aggregate_answers(self, answers: Iterable[GivenAnswer]) -> Aggregates:
-        """Return the metrics of a run's answers, in order of sample and turn.
+        """Return metrics of all of a run's answers, which come in order of sample and turn.
 
-        These are the answers of round 1, or those to all turns of conversations. Missing answers
+        They are the answers of round 1, or those to all turns of conversations. Missing answers
         are omitted.
         """

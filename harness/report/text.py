@@ -83,7 +83,10 @@ def is_zero(stderr: float | None) -> bool:
 
 
 def interval(bounds: tuple[float, float] | None, digits: int = 3, sign: bool = False) -> str:
-    """Format an interval as ``0.1-0.3`` or, with signs, ``-0.1 to 0.3``; ``n/a`` for None."""
+    """Format an interval as ``0.1-0.3``, or ``-0.1 to 0.3`` if its lower bound is negative.
+
+    With ``sign``, both bounds have a sign: ``-0.1 to +0.3``. None gives ``n/a``.
+    """
     if bounds is None:
         return UNKNOWN
     low, high = (number(bound, digits, sign) for bound in bounds)

@@ -108,7 +108,10 @@ def violating(schema: Schema, draws: Draws, by: Validator) -> Iterator[tuple[Any
 
 
 def _places(schema: Schema, holder: Any, key: Any) -> Iterator[tuple[Schema, Any, Any]]:
-    """Yield (schema, holder, key) for each subschema, which applies to ``holder[key]``."""
+    """Yield (schema, holder, key) for ``holder[key]``, and for the values in it that have a schema.
+
+    A subschema may occur several times, or not at all.
+    """
     yield schema, holder, key
     value = holder[key]
     inner: dict[Any, Any] = {}

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Exchanger(ABC, Generic[T]):
-    """A background task that exchanges data with the database when it is asked, and now and then.
+    """A background task that exchanges data with the database on request, and at intervals.
 
     It runs while there is something to exchange. Its transactions run in a thread, so the event
     loop never waits for the database.

@@ -182,7 +182,10 @@ class TeamReplyCache(ReplyCache):
 
 
 def _machine(folder: Path) -> UUID:
-    """Return an id of a folder whose file locks this machine knows, until it is started again."""
+    """Return an id that is the same for processes which see each other's file locks in a folder.
+
+    They have the same host, start of the system and folder. If that is unknown, the id is random.
+    """
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text()
         found = folder.stat()

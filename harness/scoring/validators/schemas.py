@@ -230,7 +230,7 @@ class Violation(Struct, frozen=True):
 
 
 def score(violations: Sequence[Violation]) -> Score:
-    """Return the score of a document with these violations, of which the reason lists three."""
+    """Return a document's score. The reason lists the first violations, and counts the rest."""
     if not violations:
         return Score(value=True, passed=True)
     first = [one.message for one in violations[:MOST_IN_REASON]]

@@ -386,6 +386,7 @@ def read_items(path: Path) -> Iterator[SchemaItem]:
     """Yield the schemas of a file in order. Unknown keys of a row are ignored.
 
     Raises:
+        DataMissing: If the file cannot be read.
         DataInvalid: If the file is malformed, or two schemas have the same name.
     """
     found = ((where, converted(row, _Row, where)) for where, row in rows(path))

@@ -189,7 +189,7 @@ class WildIFEvalTask:
         return {RULES: Score(value, passed, reason, {"constraints": checked})}
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
-        """Return a request to answer again. If rules failed the answer, it begins with reasons."""
+        """Return a request to answer again. If the answer breaks a rule, the reason comes first."""
         said = "Your answer does not meet all that was asked for yet. Please answer again."
         found = scores.get(RULES)
         return f"{found.reason}\n{said}" if found and found.passed is False else said
