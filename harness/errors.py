@@ -134,6 +134,8 @@ class TransientError(CallError):
 class FatalCallError(CallError, UserError):
     """A failure that all calls would share, such as a wrong key. It ends the run."""
 
+    billed = False  # whether the provider has answered, so that it may bill the call
+
 
 def nearest(name: str, valid: Iterable[str], prefix: str = "") -> str:
     """Return a hint for a mistyped name: the closest valid name or, if none is close, all of them.

@@ -183,13 +183,14 @@ class BackendActor:
         """
         box = self._boxes.setdefault(client, _Box())
         if batch != box.batch:
-            if not box.done and self._is_ready():
+            if not box.done and self._is_ready() == box.ready:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(POLL_S):
                         await box.filled.wait()
             box.filled.clear()
             box.batch, box.sent, box.done = batch, box.done, []
-        return pickle.dumps((self._is_ready(), self._failure(), box.sent), protocol=5)
+        box.ready = self._is_ready()
+        return pickle.dumps((box.ready, self._failure(), box.sent), protocol=5)
 
     async def leave(self, client: str) -> None:
         """Forget a client, and cancel its calls."""
@@ -266,6 +267,7 @@ class _Box:
         self.filled = asyncio.Event()
         self.sent: list[Answered] = []
         self.batch = -1
+        self.ready = True  # what the client was last told of the backend
 
 
 def _answer(name: str) -> Callable[..., str | None]:
@@ -282,9 +284,9 @@ def _answer(name: str) -> Callable[..., str | None]:
 
 
 def _portable(error: Exception) -> Exception:
-    """Return an exception in a form that another process can load."""
-    try:
-        pickle.loads(pickle.dumps(error))  # noqa: S301 (made here)
-    except Exception:
-        return RuntimeError(f"{type(error).__name__}: {error}")
-    return error
+    """Return an exception in a form that another process can load, which may lack its module."""
+    if type(error).__module__ in ("builtins", "harness.errors"):
+        with contextlib.suppress(Exception):
+            pickle.loads(pickle.dumps(error))  # noqa: S301 (made here)
+            return error
+    return RuntimeError(f"{type(error).__name__}: {error}")

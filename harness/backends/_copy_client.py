@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import pickle
 import time
@@ -131,6 +132,8 @@ class CopyClient:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            with contextlib.suppress(self._ray.exceptions.RayError):
+                self._copy.actor.leave.remote(self._name)  # the copy may serve a later variant
 
     def dismiss(self, *, blamed: bool) -> None:
         """Tell the calls in flight that the copy is lost, and whether one may be to blame."""

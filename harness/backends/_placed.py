@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from harness.backends._copies import Copies
 from harness.backends._copy_actor import CopySpec
-from harness.backends._copy_client import CopyClient, CopyLost, Lost
+from harness.backends._copy_client import LOGS, CopyClient, CopyLost, Lost
 from harness.backends._deadly_prompts import DeadlyPrompts
 from harness.backends._processes import OwnedServers
 from harness.config.sections import PlacementSection
@@ -198,6 +198,14 @@ class PlacedBackend:
         The slot is given up after `RESTARTS` copies in a row that have answered nothing, and at
         once if its backend cannot start while no other copy ever has.
         """
+        try:
+            await self._tend_copies(copies, slot)
+        except Exception as error:  # without this, calls would wait for the slot forever
+            said = f"{type(error).__name__}: {error}"
+            self._given_up.append(CopyLost(f"A copy of the model cannot be kept: {said}", LOGS))
+            self._update()
+
+    async def _tend_copies(self, copies: Copies, slot: int) -> None:
         in_vain = 0
         while True:
             copy = copies.current(slot)

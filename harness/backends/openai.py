@@ -224,11 +224,13 @@ class ChatReplies:
             one.index if isinstance(one.index, int) else -1: one for one in completion.choices
         }
         if len(completion.choices) != len(requests) or choices.keys() != set(range(len(requests))):
-            raise FatalCallError(
+            error = FatalCallError(
                 f"The server was sent {len(requests)} prompts, and returned "
                 f"{len(completion.choices)} choices that are not one for each.",
                 "Remove model.prompts_per_request.",
             )
+            error.billed = True
+            raise error
         usage = _bodies.counted(completion.usage, _Usage)
         found: list[Reply | CallError] = []
         for number, own in enumerate(shares(usage.record() if usage else None, requests)):

@@ -130,6 +130,8 @@ class BatchLedger:
     ) -> None:
         """Record a batch before it is created, with those of its calls that are in no other batch.
 
+        If the team's claims on its calls have been lost, it is recorded without calls.
+
         ``size`` is the batch's size in bytes, ``run`` the id of the run that creates it, and
         ``section`` the JSON of the model's section in the run file.
         """
@@ -140,8 +142,11 @@ class BatchLedger:
             (tag, *about),
         )
         await self.replies.write(Write((), (), [begin, *map(_insert, calls)]))
-        if self.replies.shared is not None:
-            await self.replies.shared.hold_claims(tag, [call.key for call in calls])
+        keys = [call.key for call in calls]
+        if self.replies.shared and not await self.replies.shared.hold_claims(tag, keys):
+            await self._free(tag, keys)
+            lost = ("DELETE FROM batch_calls WHERE tag = ?", [tag])
+            await self.replies.write(Write((), (), [lost]))
 
     def created(self, tag: str, batch: str) -> asyncio.Future[None]:
         """Record the provider's id of a batch, and that the batch is in progress."""
@@ -156,15 +161,20 @@ class BatchLedger:
     async def settle(self, settled: Iterable[Settled]) -> None:
         """Commit the outcomes of calls: the replies, and what the run has paid for them.
 
-        The payment for an empty reply is recorded, but the reply is not cached.
+        The payment for an empty reply is recorded, but the reply is not cached. The team's claims
+        on calls without an answer are released before these calls are forgotten here: a process
+        that is killed in between releases them again.
         """
         replies, payments = [], []
-        statements: list[Statement] = []
+        answered: list[Statement] = []
+        unanswered: list[Statement] = []
         failed: dict[str, list[str]] = {}  # keys by tag
         for one in settled:
             call, reply = one.call, one.reply
+            statements = answered
             if reply is None or not reply.is_answer:
                 failed.setdefault(call.tag, []).append(call.key)
+                statements = unanswered
             statements.append(("DELETE FROM batch_calls WHERE key = ?", [bytes.fromhex(call.key)]))
             if reply is None:
                 continue
@@ -175,9 +185,15 @@ class BatchLedger:
                 statements.append((paid, [one.usd, call.tag]))
                 if call.usd:
                     payments.append(payment_row(call.key, Payment(call.run, one.usd)))
-        await self.replies.write(Write(replies, payments, statements))
-        for tag, keys in failed.items():
-            await self._free(tag, keys)
+        if failed and self.replies.shared is not None:
+            own = {row[0] for row in replies}
+            first = [row for row in payments if row[1] in own]
+            await self.replies.write(Write(replies, first, answered))
+            for tag, keys in failed.items():
+                await self._free(tag, keys)
+            rest = [row for row in payments if row[1] not in own]
+            replies, payments, answered = [], rest, []
+        await self.replies.write(Write(replies, payments, [*answered, *unanswered]))
 
     async def end(self, tag: str, status: str) -> None:
         """Record that a batch has ended, and drop its calls without an outcome."""
@@ -185,8 +201,8 @@ class BatchLedger:
         said = "UPDATE batches SET ended = ?, status = ? WHERE tag = ?"
         calls = "DELETE FROM batch_calls WHERE tag = ?"
         ending: list[Statement] = [(calls, [tag]), (said, [time.time(), status, tag])]
+        await self._free(tag, keys)  # first: nobody would release the claims of forgotten calls
         await self.replies.write(Write((), (), ending))
-        await self._free(tag, keys)
 
     async def _free(self, tag: str, keys: Sequence[str]) -> None:
         if self.replies.shared is not None and keys:

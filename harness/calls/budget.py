@@ -302,8 +302,13 @@ class Budgeted:
             self.charge(most).add_done_callback(lambda f: f.cancelled() or f.exception())
             self.budget.settle(most, most, unsure=True)
             raise
-        except BaseException:
-            self.budget.settle(most, 0.0)
+        except BaseException as error:
+            billed = isinstance(error, FatalCallError) and error.billed
+            try:
+                if billed:
+                    await self.charge(most)
+            finally:
+                self.budget.settle(most, most if billed else 0.0, unsure=billed)
             raise
 
     def cost(self, request: Request, reply: Reply) -> float:

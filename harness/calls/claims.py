@@ -153,8 +153,11 @@ class Shared(Protocol):
         Return False if another machine has claimed the call.
         """
 
-    async def hold_claims(self, tag: str, keys: Sequence[str]) -> None:
-        """Keep this process's claims on the calls of a batch, even when the process has ended."""
+    async def hold_claims(self, tag: str, keys: Sequence[str]) -> bool:
+        """Keep this process's claims on the calls of a batch, even when the process has ended.
+
+        Return False if one of them has been lost: another process may make that call.
+        """
 
     async def free_claims(self, tag: str, keys: Sequence[str]) -> None:
         """Release the claims on calls of a batch, from any process."""

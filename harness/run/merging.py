@@ -21,7 +21,7 @@ from harness.store.aggregates import write_aggregates
 from harness.store.files import make_folder, write_json, write_whole
 from harness.store.json_lines import lines
 from harness.store.judgements import read_register, write_register
-from harness.store.run_folder import JUDGEMENTS, ROWS, RunFolder, read_prices
+from harness.store.run_folder import JUDGEMENTS, REFERENCES, ROWS, RunFolder, read_prices
 from harness.store.runs import all_runs, run_name, shard_base
 
 Shards = Mapping[Shard, RunFolder]
@@ -104,6 +104,10 @@ def _check(folders: Sequence[RunFolder]) -> None:
             keys.add("the task's data or checks")
         if read_register(folder.path) != register:
             keys.add("the judges")
+        if (folder.path / REFERENCES).exists():
+            problem = f"{folder.name!r} has judged reference answers ({REFERENCES}/)."
+            remedy = "Move this folder away, and judge the references of the merged run: "
+            raise RunConflict(problem, f"{remedy}the replies are in the cache.")
         if keys:
             differ = ", ".join(sorted(keys))
             problem = (
@@ -132,6 +136,7 @@ def _write(new: RunFolder, folders: Sequence[RunFolder]) -> None:
     if paid := fsum(folder.read_spending().usd for folder in folders):
         new.write_spending(uuid4().hex, paid)
     new.write_config(first.read_config().model_copy(update={"shard": None}))
+    unknown = sum(manifest.get("unanswerable") or 0 for manifest in manifests)
     sessions = [one for manifest in manifests for one in manifest.get("sessions", [])]
     write_json(
         new.manifest,
@@ -139,6 +144,7 @@ def _write(new: RunFolder, folders: Sequence[RunFolder]) -> None:
         | {
             "id": uuid4().hex,
             "merged": [folder.name for folder in folders],
+            **({"unanswerable": unknown} if unknown else {}),
             "samples": sum(manifest["samples"] for manifest in manifests),
             "owed": sum(manifest["owed"] for manifest in manifests),
             "sessions": sorted(sessions, key=lambda one: one["started_at"]),

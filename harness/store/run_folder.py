@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import platform
 import re
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -238,9 +239,15 @@ class RunFolder:
         return found
 
     def run_id(self) -> str:
-        """Return the run's id in payment records. If none is recorded, it is a hash of the path."""
-        path = str(self.path.absolute()).encode(errors="surrogateescape")
-        id_: str = self.read_manifest().get("id") or blake2b(path, digest_size=16).hexdigest()
+        """Return the run's id in payment records.
+
+        If none is recorded yet, it is a hash of the machine's name and the path: in a team, the
+        runs of two machines may have the same path. Runs of version 0.1.0 have one of the path.
+        """
+        manifest, path = self.read_manifest(), str(self.path.absolute())
+        where = path if manifest else f"{platform.node()} {path}"
+        hashed = blake2b(where.encode(errors="surrogateescape"), digest_size=16).hexdigest()
+        id_: str = manifest.get("id") or hashed
         return id_
 
     def read_spending(self) -> Spending:

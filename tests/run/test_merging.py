@@ -74,7 +74,7 @@ async def test_a_merged_run_is_the_run_that_was_never_split(tmp_path: Path) -> N
     for file in ("attempts.jsonl", "judgements.jsonl"):
         assert read(found, file) == read(whole, file)
     metrics = [json.loads(one.metrics.read_bytes()) for one in (found, whole)]
-    for name in ("overall", "rounds", "outcomes", "n_attempts", "n_clusters", "complete"):
+    for name in ("overall", "n_unanswerable", "rounds", "outcomes", "n_attempts", "n_clusters", "complete"):
         assert metrics[0][name] == metrics[1][name]
     assert metrics[0]["run"] == "run"
     before = found.attempts.read_bytes()
@@ -109,6 +109,14 @@ async def test_an_unfinished_shard_is_not_merged(tmp_path: Path) -> None:
     with pytest.raises(RunConflict, match="'run-2of2' is unfinished"):
         merged(tmp_path)
     assert [one.name for one in all_runs(tmp_path)] == ["run-1of2", "run-2of2"]
+
+
+async def test_judged_references_of_a_shard_are_not_dropped(tmp_path: Path) -> None:
+    for number in range(2):
+        await run(tmp_path, f"{number + 1}/2")
+    (tmp_path / "run-2of2" / "gold").mkdir()
+    with pytest.raises(RunConflict, match="'run-2of2' has judged reference answers"):
+        merged(tmp_path)
 
 
 def test_shards_share_the_rate_limits_and_the_budget(tmp_path: Path) -> None:

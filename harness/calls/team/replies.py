@@ -72,6 +72,10 @@ _HOLD = _OWN.format(
     change="owner = %(holder)s, machine = %(holder)s, "
     "expires = clock_timestamp() + %(held)s::interval"
 )
+_HELD_BY = """
+SELECT count(*) FROM harness.claims
+WHERE team = current_user AND owner = %(holder)s AND key = ANY(%(keys)s)
+"""
 _RENEW = """
 INSERT INTO harness.owners (owner, host, expires)
 VALUES (%(owner)s, %(host)s, clock_timestamp() + %(lease)s::interval)
@@ -205,16 +209,27 @@ class TeamReplies:
             self._questions = [one for one in self._questions if not one.answer.cancelled()]
             self._changed.notify_all()
 
-    async def hold(self, keys: list[bytes], holder: UUID) -> None:
+    async def hold(self, keys: list[bytes], holder: UUID) -> bool:
         """Hand this process's claims on calls over to a batch, for `HELD`.
+
+        Return whether the batch now has all of them.
 
         Raises:
             TeamUnreachable: If the database does not answer in time.
         """
         values = {**self._own, "keys": keys, "holder": holder, "held": HELD}
-        await self._transact(lambda cursor: cursor.execute(_HOLD, values))
+        held = 0
+
+        def work(cursor: Cursor) -> None:
+            nonlocal held
+            cursor.execute(_HOLD, values)
+            row = cursor.execute(_HELD_BY, values).fetchone()
+            held = int(row[0]) if row else 0
+
+        await self._transact(work)
         with self._changed:
             self._claimed.difference_update(keys)
+        return held == len(set(keys))
 
     async def free(self, keys: list[bytes], holder: UUID) -> None:
         """Release a batch's claims on calls.

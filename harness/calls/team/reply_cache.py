@@ -126,13 +126,15 @@ class TeamReplyCache(ReplyCache):
             await self._add(row)
         return claimed or (row is not None and await self.find(key) is not None)
 
-    async def hold_claims(self, tag: str, keys: Sequence[str]) -> None:
+    async def hold_claims(self, tag: str, keys: Sequence[str]) -> bool:
         """Keep this process's claims on the calls of a batch, even when the process has ended.
+
+        Return False if one of them has been lost while the database could not be reached.
 
         Raises:
             StoreFailed: If the database does not answer in time.
         """
-        await self._team.hold([bytes.fromhex(key) for key in keys], uuid5(_BATCHES, tag))
+        return await self._team.hold([bytes.fromhex(key) for key in keys], uuid5(_BATCHES, tag))
 
     async def free_claims(self, tag: str, keys: Sequence[str]) -> None:
         """Release the claims on calls of a batch, from any process.
