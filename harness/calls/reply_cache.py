@@ -413,9 +413,6 @@ _CHECKSUM = b"\xa3crc\xc4\x04"
 """The bytes that precede the 4-byte checksum in a stored reply: its key and its length."""
 
 
-assert len(Reply.__struct_fields__) + 2 < 16, "MessagePack's small maps hold no more fields"
-
-
 def _sealed(key: bytes, reply: Reply, run: str) -> bytes:
     """Encode a reply with its payer and a checksum: two fields that earlier versions ignore."""
     plain = encoded(reply)

@@ -61,19 +61,19 @@ def rm(runs: Runs, yes: bool = False) -> None:
     say("The cache keeps their paid replies: the same run file runs again without paying for them.")
 
 
-def sync(runs: Annotated[list[str] | None, typer.Argument(metavar="[RUN]...")] = None) -> None:
+def sync(names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...")] = None) -> None:
     """Get runs from the object store that HARNESS_RUNS_URL names, and copy runs to it.
 
     A run that has grown on both sides is kept under a dated name, and replaced by its copy.
 
     Args:
-        runs: The runs' names (default: all runs on the object store).
+        names: The runs' names (default: all runs on the object store).
     """
     settings = Settings()
     remote = remote_runs(settings)
     if remote is None:
         raise UserError("HARNESS_RUNS_URL is not set.", "Set it to a URL such as s3://BUCKET/runs.")
-    for name in runs or remote.names():
+    for name in names or remote.names():
         folder = RunFolder(settings.runs_dir, name)
         if said := remote.pull(folder):
             say(said)

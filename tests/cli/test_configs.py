@@ -63,7 +63,8 @@ def test_a_config_runs(
     for variant in content.get("variants", {"": {}}):
         folder = runs / run_name(path.stem, variant)
         found = msgspec.json.decode((folder / "metrics.json").read_bytes())
-        assert found["n_instances"] == len(content["task"].get("rows", range(13)))
+        most = 5 if content["task"]["name"] == "multi_if" else 13  # its built-in set is smaller
+        assert found["n_instances"] == len(content["task"].get("rows", range(most)))
         assert found["overall"]["n"] > 0
         if content.get("judges"):
             judged = (folder / "judgements.jsonl").read_text().splitlines()

@@ -74,7 +74,15 @@ async def test_a_merged_run_is_the_run_that_was_never_split(tmp_path: Path) -> N
     for file in ("attempts.jsonl", "judgements.jsonl"):
         assert read(found, file) == read(whole, file)
     metrics = [json.loads(one.metrics.read_bytes()) for one in (found, whole)]
-    for name in ("overall", "n_unanswerable", "rounds", "outcomes", "n_attempts", "n_clusters", "complete"):
+    for name in (
+        "overall",
+        "n_unanswerable",
+        "rounds",
+        "outcomes",
+        "n_attempts",
+        "n_clusters",
+        "complete",
+    ):
         assert metrics[0][name] == metrics[1][name]
     assert metrics[0]["run"] == "run"
     before = found.attempts.read_bytes()

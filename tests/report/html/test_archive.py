@@ -50,6 +50,7 @@ def test_every_field_of_an_attempt_is_on_the_page_or_left_out_on_purpose(tmp_pat
     full = attempt("a", reasoning="so", feedback="again", error="no", cached=True, turns=2)
     index, ((entry,),) = packed([reported_run(tmp_path, "r", [full])])
     shown = {*entry["attempts"][0], *index["rows"], "groups"}
+    shown.add("user")  # as "played" and "ends"
     left_out = {"cluster", "started_at", "ended_at"}
     for name in AttemptLine.__struct_fields__:
         short = name.partition("_")[0]  # latency_s is the latency
