@@ -4,6 +4,7 @@ Skipped without inspect-ai; scripts/test-exchange installs it.
 """
 
 import json
+import os
 import tempfile
 import zipfile
 from pathlib import Path
@@ -19,9 +20,11 @@ from harness.exchange.exported_run import exported_run
 from harness.exchange.imported_run import write_run
 from harness.exchange.inspect_export import write_inspect
 from harness.exchange.inspect_import import read_inspect
+from harness.mock import MockServer
 from harness.records import Attempt, Score
 from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder
+from tests.cli.command import harness
 from tests.columns import read_columns
 from tests.exchange.made import attempt, attempts, whole_run
 
@@ -371,3 +374,30 @@ def test_a_header_that_names_more_samples_than_there_can_be(tmp_path: Path) -> N
     spec = SPEC | {"dataset": {"sample_ids": list(range(20_000))}, "config": {"epochs": 5_000}}
     with pytest.raises(DataInvalid, match="names 20,000 samples of 5,000 epochs but holds 1"):
         imported(log(tmp_path / "many.json", sample(0), eval=spec))
+
+
+def test_a_scripted_conversation_is_a_log_with_every_turn(tmp_path: Path) -> None:
+    turns: list[Any] = ["One.", {"content": "Two.", "checks": ["exact_match"], "target": "x"}, "3."]
+    rows = tmp_path / "rows.jsonl"
+    row = {"id": "talk", "turns": turns, "checks": ["exact_match"]}
+    rows.write_text(json.dumps(row | {"target": "Heard: 3."}))
+    file = tmp_path / "talk.yaml"
+    log = tmp_path / "talk.eval"
+    with MockServer(answers=lambda ask, _: f"Heard: {ask.prompt}") as server:
+        model = {"backend": "openai", "name": "m", "base_url": server.base_url}
+        file.write_text(json.dumps({"task": {"name": "jsonl", "path": str(rows)}, "model": model}))
+        for command in ("run", file), ("export", "talk", "--output", log):
+            ended = harness(*command)
+            assert ended.returncode == 0, ended.stderr
+    (sample,) = inspect_log.read_eval_log(log).samples
+    assert [(turn.role, turn.text) for turn in sample.messages] == [
+        *[("user", "One."), ("assistant", "Heard: One."), ("user", "Two.")],
+        *[("assistant", "Heard: Two."), ("user", "3."), ("assistant", "Heard: 3.")],
+    ]
+    assert sample.output.completion == "Heard: 3."
+    values = {name: score.value for name, score in sample.scores.items()}
+    assert values == {"exact_match": "C", "passed": "I"}  # the second turn failed its check
+    assert harness("import", log, "--name", "back").returncode == 0
+    runs = Path(os.environ["HARNESS_RUNS_DIR"])
+    found = [stored(RunFolder(runs, name)) for name in ("talk", "back")]
+    assert found[0] == found[1]
