@@ -151,10 +151,7 @@ def nearest(name: str, valid: Iterable[str], prefix: str = "") -> str:
 
 @contextlib.contextmanager
 def keys_of(where: str) -> Iterator[None]:
-    """In a ``with`` block, make errors name a model's keys as below ``where`` in the run file.
-
-    Backends write ``model.base_url``. For a judge, this is ``judges.NAME.model.base_url``.
-    """
+    """In a ``with`` block, name a model's keys in errors as below ``where`` in the run file."""
     try:
         yield
     except HarnessError as error:

@@ -194,11 +194,7 @@ class Kind:
         return getattr(plugin, "plugin", plugin)
 
     def origin(self, name: str) -> dict[str, str]:
-        """Return the ``package``, ``version`` and code ``sha256`` of a plug-in ("" if unknown).
-
-        For a plug-in in a Python file, ``package`` is the path of the file, and modules next to it
-        that it imports are part of the code.
-        """
+        """Return a plug-in's ``package`` (or file), ``version`` and code's ``sha256``, or ""."""
         plugin = self.load(name)
         files: Sequence[Path] = ()
         if (self.name, name) in _registered:
@@ -218,10 +214,7 @@ class Kind:
         return {"package": package, "version": release, "sha256": digest}
 
     def files(self, name: str) -> list[Path]:
-        """Return the file of a plug-in that is named by its path, and its imports from that folder.
-
-        The result is empty for any other plug-in.
-        """
+        """Return the files of a plug-in that is named by its path. Others have none."""
         registered = (self.name, name) in _registered or not name.endswith(FILE)
         return [] if registered else [*_from_file(self.name, name).changed_ns]
 

@@ -23,8 +23,6 @@ UNPROCESSED = frozenset({"pending", "running", "PROCESSING"})  # states of files
 
 
 class UploadedFile(NamedTuple):
-    """A file as a provider describes it."""
-
     id: str
     name: str  # as given when it was uploaded
     status: str
@@ -41,7 +39,6 @@ class FileBatching(HttpBackend):
         return len(self.content([("x" * 64, request)]))
 
     def content(self, entries: Sequence[tuple[str, Request]]) -> bytes:
-        """Return the content of a file with a line for each named request."""
         lines = [msgspec.json.encode(self.line(name, request)) for name, request in entries]
         return b"".join(line + b"\n" for line in lines)
 

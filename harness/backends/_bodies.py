@@ -69,7 +69,6 @@ def text_of(content: object) -> str:
 
 
 def text_or_none(value: object) -> str | None:
-    """Return a value if it is a non-empty string, otherwise None."""
     return value if isinstance(value, str) and value else None
 
 
@@ -92,10 +91,7 @@ def finish(reason: object) -> str:
 
 
 def counted(usage: object, shape: type[T]) -> T | None:
-    """Return a reply's token counts as an object of type ``shape``.
-
-    The result is None if the counts are unusable.
-    """
+    """Return a reply's token counts as a ``shape``, or None if they are unusable."""
     try:
         return msgspec.convert(usage, shape)
     except msgspec.ValidationError:
@@ -160,10 +156,7 @@ _VLLM_NAMES = {"json_schema": "json", "choices": "choice"}  # where they differ 
 
 
 def constrained(constraint: records.DecodingConstraint, dialects: Dialects) -> dict[str, Any]:
-    """Return the request-body fields for a decoding constraint.
-
-    ``dialects`` names the field that the server expects for each kind of constraint.
-    """
+    """Return the fields for a constraint: ``dialects`` has the server's field for each kind."""
     match dialects[constraint.kind]:
         case "response_format":
             return {"response_format": {"type": "json_schema", "json_schema": _named(constraint)}}
@@ -209,10 +202,7 @@ def logprobs_in(given: object) -> records.Logprobs | None:
 
 
 def prompt_logprobs_in(given: object) -> records.PromptLogprobs | None:
-    """Return a prompt's tokens and log-probabilities, as listed by vLLM.
-
-    The result is None if they are missing.
-    """
+    """Return a prompt's tokens and log-probabilities as listed by vLLM, or None if missing."""
     return tuple(map(_own, given)) if isinstance(given, list) else None
 
 
@@ -239,10 +229,7 @@ def tokens(pairs: Pairs) -> Iterator[records.TokenLogprob]:
 
 
 def _own(position: object) -> records.TokenLogprob | None:
-    """Return the prompt's own token at a position, which vLLM lists first.
-
-    The result is None if the token is missing or invalid.
-    """
+    """Return the prompt's own token, which vLLM lists first, or None if it is invalid."""
     own = next(iter(position.values()), None) if isinstance(position, dict) else None
     own = own if isinstance(own, dict) else {}
     return next(tokens([(own.get("decoded_token"), own.get("logprob"))]), None)
@@ -257,11 +244,7 @@ def _pairs(position: object) -> Pairs:
 
 
 async def json_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield the non-empty lines of a JSON Lines file, given its bytes.
-
-    Only ``\\n`` ends a line. `str.splitlines` also splits at characters that JSON strings may
-    contain.
-    """
+    """Yield the non-empty lines of a JSON Lines file. Only ``\n`` ends a line."""
     rest = b""
     async for chunk in chunks:
         *lines, rest = (rest + chunk).split(b"\n")

@@ -162,7 +162,6 @@ class AwsClient(HttpClient):
         self._lock = threading.Lock()
 
     async def request(self, path: str, content: bytes) -> HttpRequest:
-        """Return a signed request that posts a JSON body to a path."""
         headers = await asyncio.to_thread(self._signed, path, content)
         return self.http.build_request("POST", self.url + path, content=content, headers=headers)
 

@@ -130,7 +130,6 @@ def survey(address: str | None) -> list[Machine]:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the harness, Ray and Python in this process."""
     ray = import_extra("ray", "ray")
     return {
         "harness": harness.__version__,

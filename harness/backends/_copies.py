@@ -50,7 +50,6 @@ class Copies:
         self._copies = [self._start(slot) for slot in range(placement.replicas)]
 
     def current(self, slot: int) -> Copy:
-        """Return the copy in a slot, which may still be starting."""
         return self._copies[slot]
 
     def replace(self, copy: Copy) -> None:
@@ -61,7 +60,6 @@ class Copies:
                 self._copies[copy.slot] = self._start(copy.slot)
 
     def node_lives(self, node: str) -> bool:
-        """Return whether the machine with this id of Ray's is part of the cluster."""
         return any(one["NodeID"] == node and one["Alive"] for one in self.ray.nodes())
 
     def ended(self) -> bool:
@@ -69,7 +67,6 @@ class Copies:
         return not self.ray.is_initialized()
 
     def end(self) -> None:
-        """Close the copies' backends, and end the copies."""
         with self._lock, contextlib.suppress(Exception):  # the cluster may be gone
             self._over = True
             started = self.ray.wait(

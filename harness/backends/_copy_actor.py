@@ -49,10 +49,7 @@ class Submission(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """The reply to a submission, or the exception that was raised.
-
-    ``start`` counts the starts of the backend, if it died with this call in flight.
-    """
+    """A reply, or an exception with the ``start`` of the backend if it died with this call."""
 
     number: int
     reply: Reply | None
@@ -193,12 +190,10 @@ class BackendActor:
         return pickle.dumps((box.ready, self._failure(), box.sent), protocol=5)
 
     async def leave(self, client: str) -> None:
-        """Forget a client, and cancel its calls."""
         for task in self._boxes.pop(client, _Box()).tasks.values():
             task.cancel()
 
     async def aclose(self) -> None:
-        """Close the backend."""
         if self._starting is not None:
             self._starting.cancel()
         if self._backend is not None:
@@ -208,7 +203,6 @@ class BackendActor:
         return self._startable is None or self._startable.ready
 
     def _failure(self) -> HarnessError | None:
-        """Return why the backend could not be started again, or None."""
         if self._starting is None or not self._starting.done() or self._is_ready():
             return None
         error = self._starting.exception()

@@ -71,12 +71,10 @@ class CopyClient:
 
     @property
     def open(self) -> bool:
-        """Whether the copy takes calls."""
         return self.ready and not self.reserved
 
     @property
     def load(self) -> int:
-        """The number of calls in flight."""
         return len(self._calls)
 
     async def ask(self, request: Request, answers: Mapping[str, str | None]) -> Reply | Lost:

@@ -15,10 +15,7 @@ from pathlib import Path
 
 
 def kill(pids: Iterable[int]) -> None:
-    """Kill the given processes and the process groups that they lead.
-
-    On Linux, their descendants are killed too.
-    """
+    """Kill processes and the groups that they lead, and on Linux also their descendants."""
     leaders = list(pids)
     doomed, children = [*leaders], _children() if leaders else {}
     for pid in doomed:

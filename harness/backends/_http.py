@@ -166,10 +166,7 @@ class HttpClient:
 
     @contextlib.contextmanager
     def converting(self, model: str = "") -> Iterator[None]:
-        """In a ``with`` block, convert exceptions of the transport or an SDK to CallErrors.
-
-        ``model`` is the model that error messages name.
-        """
+        """Convert exceptions of the transport or an SDK to CallErrors, which name ``model``."""
         try:
             yield
         except Exception as error:
@@ -182,7 +179,6 @@ class HttpClient:
         return _responses.from_status(status, response.headers, content, asked)
 
     async def request(self, path: str, content: bytes) -> HttpRequest:
-        """Return a request that posts a JSON body to a path."""
         headers = {"content-type": "application/json", **await self.authentication()}
         url = self.url + path
         return self.http.build_request("POST", url, content=content, headers=headers)
@@ -268,7 +264,6 @@ class HttpClient:
                 break
 
     def without_key(self, content: bytes) -> bytes:
-        """Return a body in which the API key is masked."""
         for key in self._keys:
             content = content.replace(key.encode(), _responses.MASK.encode())
         return content
@@ -292,7 +287,6 @@ class HttpClient:
         return reply
 
     def malformed(self, content: bytes, error: Exception) -> CallError:
-        """Return the error for a malformed body, whose beginning the error's message quotes."""
         begin = self._asked.without_key(content[:2000].decode(errors="replace"))[:200]
         problem = f"The answer of {self.url} is malformed ({error}): {begin!r}"
         return TransientError(problem, kind="malformed")
@@ -340,7 +334,6 @@ class HttpBackend(ABC):
         """
 
     def path_for(self, request: Request) -> str:
-        """Return the path to post a request to."""
         return self.path
 
     async def start(self, on_status: Callable[[str], None]) -> None:

@@ -155,10 +155,9 @@ class _Echo(msgspec.Struct):
 
 
 def _sum(context: str, continuation: str, echo: _Echo) -> tuple[float, bool, int]:
-    """Return a continuation's summed log-probabilities, whether each token is the likeliest, and n.
+    """Return an answer's log-likelihood, whether each token is the likeliest, and n.
 
-    Tokens that begin before the end of the context, without its trailing spaces, do not count. In
-    all but rare cases, these are the tokens that lm-evaluation-harness leaves out.
+    As in lm-evaluation-harness, but for rare cases, tokens that begin in the context do not count.
     """
     tokens = echo.tokens[:-1]  # the last one is generated
     start = len(context.rstrip())

@@ -26,10 +26,7 @@ Known = dict[str, tuple[list[int], str]]
 
 
 class Hashes:
-    """The hashes of files, computed on request.
-
-    The hashes of large files are cached in the file ``memory``, unless it is None.
-    """
+    """The hashes of files. Those of large files are cached in the file ``memory``, if any."""
 
     def __init__(self, memory: Path | None = None) -> None:
         self._memory = memory
@@ -117,10 +114,7 @@ def place(name: str) -> Path | str:
 
 
 def _stat(path: Path) -> list[int]:
-    """Return a file's device, inode, size, and times of modification and status change (ns).
-
-    Programs cannot set the time of the last status change (ctime).
-    """
+    """Return a file's device, inode, size and times (ns). Programs cannot set the last, ctime."""
     found = path.stat()
     return [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
 

@@ -115,10 +115,7 @@ class OpenAIBatching(FileBatching):
     async def find_batch(
         self, tag: str, since: float, requests: int, others: Collection[str]
     ) -> str | None:
-        """Return the id of the batch with this tag, or None if there is none.
-
-        The tag is in the batch's metadata or, for Together, in the name of its file.
-        """
+        """Return the id of the batch with this tag (Together: with this file), or None."""
         named = self._rules.form != "together"
         file = None if named else await self.batch_file(tag)
         if not named and file is None:

@@ -74,11 +74,9 @@ class PlacedBackend:
         self._on_status: Callable[[str], None] = lambda _: None
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return, by name, hashes of everything that results depend on besides the options."""
         return self._inner.fingerprint() if isinstance(self._inner, Fingerprinted) else {}
 
     def key_part(self, request: Request) -> str:
-        """Return what the backend adds to a request's cache key."""
         return self._inner.key_part(request) if isinstance(self._inner, KeyedByRequest) else ""
 
     @property
@@ -88,7 +86,6 @@ class PlacedBackend:
 
     @property
     def ready(self) -> bool:
-        """Whether a copy can answer."""
         return any(one.ready for one in self._clients)
 
     async def start(self, on_status: Callable[[str], None]) -> None:

@@ -102,15 +102,11 @@ class ServerProcess:
         self._guard.close()
 
     def last_words(self) -> str:
-        """Return the last lines that this server has logged, as `tail` does."""
         return tail(self.log, self._begins)
 
 
 def tail(log: Path, begins: int = 0) -> str:
-    """Return the last 100 non-blank lines of a log file, or "" if it cannot be read.
-
-    Only the last 20,000 bytes are read, and only from the byte offset ``begins``.
-    """
+    """Return a log's last 100 non-blank lines: of its last 20,000 bytes, and after ``begins``."""
     try:
         with log.open("rb") as file:
             file.seek(max(begins, file.seek(0, os.SEEK_END) - TAIL_BYTES))
@@ -173,19 +169,14 @@ class OwnedServers(contextlib.AbstractContextManager["OwnedServers"]):
         self._lock = threading.Lock()
 
     def lease(self, name: str) -> Lease:
-        """Return a new lease on the server of this name.
-
-        The server is kept until all leases have ended, but an unused one may be stopped earlier.
-        """
+        """Return a new lease on a server, which is kept until all its leases have ended."""
         self._leases.append(lease := Lease(name))
         return lease
 
     def renew(self, lease: Lease, failed: Running | None, launch: Callable[[], R]) -> R:
         """Return the server of a lease. Blocks while it is launched.
 
-        The server is launched if it is not running, or if it is the server that the caller has seen
-        fail (``failed``). If two runs see their shared server fail, only one of them launches it
-        again.
+        It is launched if it is not running, or is still the one that the caller has seen fail.
         """
         with self._lock:
             lease.used = True
@@ -198,10 +189,7 @@ class OwnedServers(contextlib.AbstractContextManager["OwnedServers"]):
             return launched
 
     def give_up(self, lease: Lease) -> None:
-        """End a lease and, if the server has no other lease, end the server too.
-
-        Blocks until the server has ended. May be called repeatedly.
-        """
+        """End a lease and, if it is the last one, its server. Blocks. May be repeated."""
         with self._lock:
             if lease in self._leases:
                 self._leases.remove(lease)
@@ -218,10 +206,7 @@ class OwnedServers(contextlib.AbstractContextManager["OwnedServers"]):
 
 
 def open_files() -> int:
-    """Raise this process's limit on open files as far as allowed, but to at most 65,536.
-
-    Return the resulting limit, or 65,536 if it is higher.
-    """
+    """Raise the limit on open files as far as allowed, to at most 65,536, and return it."""
     if sys.platform == "win32":  # no such limit
         return MANY_FILES
     import resource

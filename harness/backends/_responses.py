@@ -135,10 +135,7 @@ def treatment_of(error: Exception) -> Treatment | Literal["by cause"] | None:
 
 
 def from_exception(error: Exception, asked: CallContext) -> CallError | None:
-    """Convert an exception of an SDK or transport to a CallError.
-
-    The result is None for any other exception.
-    """
+    """Convert an exception of an SDK or transport to a CallError, or return None."""
     treatment = treatment_of(error)
     if treatment is None:
         return None
@@ -149,11 +146,7 @@ def from_exception(error: Exception, asked: CallContext) -> CallError | None:
 
 
 def from_sdk(error: Exception, asked: CallContext) -> CallError | None:
-    """Convert an exception of an SDK's own methods, as `from_exception` does.
-
-    An SDK wraps responses with an error status, and exceptions of the HTTP transport, in its own
-    exceptions.
-    """
+    """Convert an exception of an SDK's own methods, which wraps that of the transport."""
     status, response = getattr(error, "status_code", None), getattr(error, "response", None)
     if isinstance(status, int) and status >= 400 and response is not None:
         body = getattr(error, "body", None) or str(error)
@@ -167,7 +160,6 @@ def from_sdk(error: Exception, asked: CallContext) -> CallError | None:
 def from_status(
     status: int, headers: Mapping[str, str], body: object, asked: CallContext
 ) -> CallError:
-    """Convert an HTTP error response to a CallError."""
     detail, said = _detail(body)
     more = detail.get("details")
     exact = more.get("error_code") if isinstance(more, dict) else None
@@ -204,10 +196,7 @@ def from_status(
 
 
 def from_code(code: str, message: str) -> CallError:
-    """Return the error for an error code that a server reports in a successful response.
-
-    A code that is not in `CODES` means that the request is rejected.
-    """
+    """Return the error for an error code in a successful response (by default a rejection)."""
     treatment = CODES.get(code, "rejected")
     if treatment == "filtered":
         return PromptRefused(message)
@@ -356,10 +345,7 @@ def _count(value: str | None) -> int | None:
 
 
 def _until(value: str | None, now: float) -> float | None:
-    """Return the seconds from ``now`` to a reset, or None if its value is invalid or far away.
-
-    The value is a duration, a number of seconds, or a time.
-    """
+    """Return the seconds to a reset (a duration or time), or None if it is invalid or far away."""
     seconds = duration(value or "")
     with contextlib.suppress(ValueError, OverflowError):
         if seconds is None and (time := datetime.fromisoformat(value or "")).tzinfo:
@@ -368,10 +354,7 @@ def _until(value: str | None, now: float) -> float | None:
 
 
 def duration(value: str) -> float | None:
-    """Parse a duration, and return it in seconds, or None if it is invalid.
-
-    Valid durations are, for example, ``1h2m3.5s``, ``20ms`` and ``59.7``.
-    """
+    """Return a duration such as ``1h2m3.5s`` or ``59.7`` in seconds, or None if it is invalid."""
     if len(value) > 40:
         return None
     if found := _DURATION.fullmatch(value):

@@ -60,7 +60,6 @@ def text_so_far(stream: bytes) -> str:
 
 
 def _events(stream: bytes) -> Iterator[dict[str, Any]]:
-    """Yield the complete events of a stream."""
     decoder = msgspec.json.Decoder(dict[str, Any])
     for line in stream.splitlines(keepends=True):
         if line.startswith(b"data:") and line.endswith(b"\n"):

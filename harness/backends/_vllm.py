@@ -72,7 +72,6 @@ def checked(engine: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def flags(engine: Mapping[str, Any]) -> list[str]:
-    """Return engine arguments as a list of command-line arguments."""
     words: list[str] = []
     for name, value in engine.items():
         if value is None or (value is False and name in _ARGUMENTS.bare):
@@ -94,7 +93,6 @@ Protocol = Literal["chat", "completions"]  # turns, for the model's chat templat
 
 
 def features(protocol: Protocol) -> frozenset[str]:
-    """Return the features of a vLLM backend (see `harness.ports.Backend`) with this protocol."""
     taken = PARAMETERS | CONSTRAINTS | {LOGPROBS, PROMPT_LOGPROBS, OWN_DRAWS, "free"}
     return taken | {"conversation" if protocol == "chat" else LOGLIKELIHOODS}
 
@@ -127,11 +125,7 @@ class VLLMModel:
         return str(place(self.lora)) if self.lora else ""
 
     def fingerprint(self) -> dict[str, str]:
-        """Return, by name, everything about the model that may change its answers.
-
-        These are hashes of its files (or its name on the hub), and the engine arguments, except
-        those that only affect speed.
-        """
+        """Return, by name, what may change answers: hashes of files, and engine arguments."""
         adapter = {"adapter": model_identity(self.lora, self.hashes)} if self.lora else {}
         deciding = {k: value for k, value in self.engine.items() if k not in _ARGUMENTS.speed}
         for name in deciding.keys() & _ARGUMENTS.read:

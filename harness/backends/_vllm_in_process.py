@@ -117,10 +117,7 @@ class InProcessEngine:
             raise FatalCallError(problem, remedy) from None
 
     def call_off(self) -> None:
-        """Cancel `load`, which then raises an exception. Thread-safe.
-
-        One call may come too early. Repeat it until `load` has raised.
-        """
+        """Cancel `load`. Thread-safe. Repeat it until `load` has raised an exception."""
         self._off.set()
         self._kill()
 
@@ -343,10 +340,7 @@ def _own_and_best(token: int, position: Any) -> tuple[float, float] | None:
 
 
 def _log_to(log: Path) -> dict[str, str]:
-    """Write a logging configuration that makes vLLM log to a file.
-
-    Return the environment variables that make vLLM use it.
-    """
+    """Return environment variables that make vLLM log to a file."""
     log.parent.mkdir(parents=True, exist_ok=True)
     file = {"class": "logging.FileHandler", "filename": str(log.absolute()), "formatter": "plain"}
     config = {

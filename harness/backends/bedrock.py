@@ -132,11 +132,7 @@ class BedrockBackend(HttpBackend):
         return f"/model/{quote(request.model, safe='')}/converse"
 
     def body(self, request: Request) -> Mapping[str, Any]:
-        """Return the JSON body of a Converse request.
-
-        Settings in ``decoding.extra``, such as ``additionalModelRequestFields``, become fields of
-        the body.
-        """
+        """Return a Converse request. Settings in ``decoding.extra`` become fields of it."""
         decoding = request.decoding
         config = {
             "maxTokens": decoding.max_tokens,
@@ -180,10 +176,7 @@ class BedrockBackend(HttpBackend):
 
 
 def _end(number: int, cut: PromptCut | None) -> int | None:
-    """Return where the shared beginning ends in the message with this number.
-
-    The result is -1 for the end of the message, and None if the beginning ends in another message.
-    """
+    """Return where the beginning ends in a message (-1: at its end; None: in another one)."""
     if cut is None:
         return None
     place, at = cut if cut.characters else (cut.message - 1, -1)

@@ -142,11 +142,7 @@ class GeminiBackend(GeminiBatching):
         return f"{self.path}/models/{quote(request.model, safe='')}:generateContent"
 
     def body(self, request: Request) -> Mapping[str, Any]:
-        """Return the JSON body of a request to generate content.
-
-        Settings under ``generationConfig`` in ``decoding.extra`` are combined with the harness's
-        own.
-        """
+        """Return the body of a request, combining ``generationConfig`` of ``decoding.extra``."""
         decoding = request.decoding
         config: dict[str, Any] = {
             "temperature": decoding.temperature,

@@ -36,10 +36,7 @@ from harness.records import DecodingConstraint, Reply, Request, Usage
 
 
 class _Message(msgspec.Struct):
-    """The fields that are read from a message.
-
-    They are untyped, so that a reply with an invalid field is not lost.
-    """
+    """What is read from a message, untyped, so that an invalid field does not lose the reply."""
 
     content: Any = None
     refusal: Any = None
@@ -137,10 +134,7 @@ class ProviderPreset:
         return bool(self.responses and re.fullmatch(self.responses, model))
 
     def features(self, model: str) -> frozenset[str]:
-        """Return the names of the features that are supported for a model.
-
-        A local server also has the feature ``free``: its calls cost nothing.
-        """
+        """Return the supported features. Calls of a local server are ``free``."""
         has = {"seed": self.seed, "stop": self.stop, LOGPROBS: self.logprobs}
         has[PROMPT_LOGPROBS] = self.prompt_logprobs
         refused = {name for name, supported in has.items() if not supported}
@@ -361,10 +355,7 @@ class OpenAIBackend(ChatReplies, OpenAIBatching):
         return {"messages": request.messages, **likeliest, **self.parameters(request)}
 
     def parameters(self, request: Request) -> dict[str, Any]:
-        """Return the fields of a request's body other than its messages, under the server's names.
-
-        Fields that are not set are left out.
-        """
+        """Return the fields that are set, apart from the messages, under the server's names."""
         decoding, preset = request.decoding, self.preset
         sent: dict[str, Any] = {
             # 0: only the prompt's own tokens

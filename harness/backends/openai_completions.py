@@ -80,10 +80,7 @@ class OpenAICompletionsBackend(OpenAIBackend):
         self._joint = JointPrompts(prompts_per_request, self._together, alone) if several else None
 
     def dialect(self, preset: ProviderPreset) -> ProviderPreset:
-        """Return the preset changed for the Completions API, which rejects newer parameters.
-
-        The token limit is named ``max_tokens``, and ``response_format`` is not used.
-        """
+        """Return the preset for the Completions API, which rejects newer parameters."""
         kept = {k: d for k, d in preset.constraints.items() if not d.startswith("response_format")}
         return replace(preset, max_tokens="max_tokens", constraints=kept)
 
@@ -98,10 +95,7 @@ class OpenAICompletionsBackend(OpenAIBackend):
     def answer(
         self, choices: Sequence[CompletionChoice], request: Request
     ) -> tuple[str, str, str | None]:
-        """Return the text, the finish reason and the reasoning (or None) of a completion.
-
-        Log-likelihoods are returned as a text in JSON.
-        """
+        """Return a completion's text (or log-likelihoods), finish reason, and reasoning."""
         if not request.loglikelihoods:
             return super().answer(choices, request)
         ordered = sorted(choices, key=lambda one: one.index if isinstance(one.index, int) else 0)
@@ -132,11 +126,7 @@ class OpenAICompletionsBackend(OpenAIBackend):
         return structs.replace(reply, text=found)
 
     def _shared(self, request: Request) -> dict[str, Any]:
-        """Return what prompts that are sent together must share: the body without the prompt.
-
-        The run's seed is left out if the temperature is 0: it changes nothing, but differs by
-        prompt.
-        """
+        """Return the body without the prompt and, at temperature 0, without the seed."""
         greedy = request.decoding.temperature == 0
         return self.parameters(structs.replace(request, seed=None) if greedy else request)
 

@@ -30,10 +30,7 @@ INCOMPLETE = {"max_output_tokens": "length", "content_filter": "content_filter"}
 
 
 class _Content(msgspec.Struct):
-    """A part of an output item.
-
-    Its fields are untyped, so that a reply with an invalid field is not lost.
-    """
+    """A part of an output item, untyped, so that an invalid field does not lose the reply."""
 
     type: str = ""
     text: Any = None
@@ -134,11 +131,7 @@ class OpenAIResponsesBackend(OpenAIBackend):
         return {"include": include, **body} if include else body
 
     def parameters(self, request: Request) -> dict[str, Any]:
-        """Return the fields of a request's body other than its input.
-
-        Other settings under ``text`` in ``decoding.extra``, such as the verbosity, are combined
-        with the constraint.
-        """
+        """Return the body's fields other than its input."""
         sent, constraint = super().parameters(request), request.decoding.constraint
         if isinstance(constraint, DecodingConstraint) and isinstance(sent.get("text"), Mapping):
             format_ = _bodies.constrained(constraint, self.preset.constraints)["text"]
@@ -194,10 +187,7 @@ def _items(message: Message) -> Iterable[object]:
 
 
 def _state(output: list[_Item], content: bytes) -> str | None:
-    """Return the output as JSON if its reasoning is encrypted, otherwise None.
-
-    The API has not stored the reasoning, so it does not know unencrypted items.
-    """
+    """Return the output as JSON if its reasoning is encrypted: the API stores no other."""
     encrypted = [item.encrypted_content for item in output if item.type == "reasoning"]
     return _bodies.state_in(content, (b"",), "output") if encrypted and all(encrypted) else None
 

@@ -113,10 +113,7 @@ class ReplayBackend:
 
     @cached_property
     def _stripped(self) -> dict[tuple[str, int], list[_Round]]:
-        """The recording, keyed by prompt or instance without surrounding white space, and sample.
-
-        If several keys become equal, the first row is used.
-        """
+        """The recording by key without surrounding white space. The first of equal keys counts."""
         rows = reversed(self._recorded.items())
         return {(name.strip(), sample): rounds for (name, sample), rounds in rows}
 

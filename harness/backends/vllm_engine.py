@@ -76,10 +76,7 @@ class EngineThread:
         return failed or self._engine.dead or not self._thread.is_alive()
 
     def end(self) -> None:
-        """End the engine, even while it is loading, and wait until its processes are dead.
-
-        If that takes too long, the thread is abandoned and ends with this process.
-        """
+        """End the engine, even while it loads, and wait until it is dead, but not forever."""
         until = time.monotonic() + END_S
         while not self._loaded.done() and time.monotonic() < until:
             self._engine.call_off()
@@ -94,10 +91,7 @@ class EngineThread:
             runner.run(self._live())
 
     async def _live(self) -> None:
-        """Load the engine, wait until it is no longer needed, and end it.
-
-        vLLM requires that all of this happens in one event loop.
-        """
+        """Load the engine, wait until it is not needed, and end it: all in one event loop."""
         try:
             await self._engine.load()
         except BaseException as error:

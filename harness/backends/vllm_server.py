@@ -137,10 +137,7 @@ class VLLMServerBackend:
         self._starts = 0  # since the last answer, including the start of the server that gave it
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return, by name, the hashes and engine arguments on which the model's answers depend.
-
-        They are unknown if a running server is used, so the result is then empty.
-        """
+        """Return what answers depend on, by name. Unknown, so empty, for a running server."""
         return {} if self._lease is None else self._owned.fingerprint()
 
     async def start(self, on_status: Callable[[str], None]) -> None:

@@ -395,10 +395,7 @@ def _price(batch: RecordedBatch) -> Price | None:
 
 
 def _reply(outcome: Outcome) -> Reply | None:
-    """Return an outcome as a reply, or None if it is a failure.
-
-    A refused prompt counts as an answer, as it does outside of batches.
-    """
+    """Return an outcome as a reply (a refused prompt counts as one), or None for a failure."""
     if isinstance(outcome, PromptRefused):
         return Reply(encodable(outcome.message), "content_filter", Usage(), batch=True)
     if not isinstance(outcome, Reply):

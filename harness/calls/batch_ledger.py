@@ -79,10 +79,7 @@ class Settled:
 
 
 class BatchLedger:
-    """The ledger of one model's batches at one endpoint.
-
-    A method that changes it does so in one transaction. Awaiting it waits for the commit.
-    """
+    """The ledger of a model's batches. Its changes are transactions, awaited until committed."""
 
     def __init__(self, replies: ReplyCache, backend: str, endpoint: str, model: str) -> None:
         self.replies, self.backend = replies, backend
@@ -225,10 +222,7 @@ def _insert(call: BatchedCall) -> Statement:
 
 
 def batched_calls(replies: ReplyCache, where: str, *values: Any) -> list[BatchedCall]:
-    """Return the batched calls that an SQL condition selects.
-
-    ``where`` is the condition, and ``values`` are the values of its placeholders.
-    """
+    """Return the batched calls for which an SQL condition with placeholders holds."""
     query = f"SELECT key, tag, run, usd, logprobs FROM batch_calls WHERE {where}"  # noqa: S608
     decode: Callable[[bytes], Any] = msgspec.msgpack.Decoder(tuple[int | None, bool]).decode
     rows = replies.read(query, values)
@@ -236,10 +230,6 @@ def batched_calls(replies: ReplyCache, where: str, *values: Any) -> list[Batched
 
 
 def recorded_batches(replies: ReplyCache, where: str = "", *values: Any) -> list[RecordedBatch]:
-    """Return the batches that an SQL clause selects, the oldest first.
-
-    ``where`` is a WHERE clause, or empty for all batches, and ``values`` are the values of its
-    placeholders.
-    """
+    """Return batches, the oldest first. ``where`` is a WHERE clause or empty."""
     query = f"SELECT {_COLUMNS} FROM batches {where} ORDER BY created"  # noqa: S608
     return [RecordedBatch(*row) for row in replies.read(query, values)]

@@ -242,10 +242,7 @@ class Budget:
         self._status("")
 
     def break_off(self, problem: FatalCallError) -> None:
-        """Stop the run because a call has cost more than its maximum, so the cap may be exceeded.
-
-        ``problem`` is the error to end the run with. Only the first one is kept.
-        """
+        """Stop the run because a call has cost more than its maximum. The first problem is kept."""
         self.broken = self.broken or problem
         self._stop.request()
 
@@ -312,10 +309,7 @@ class Budgeted:
             raise
 
     def cost(self, request: Request, reply: Reply) -> float:
-        """Return the cost of a reply in US dollars, or the call's maximum cost if it is unknown.
-
-        If the cost exceeds the maximum, the run is stopped.
-        """
+        """Return a reply's cost, or its maximum if unknown. If it is exceeded, the run stops."""
         usage, known, most = counted(reply), self.cost_of(reply), self.most(*bounds(request))
         cost = most if known is None else known
         if usage is not None and cost > most + ROUNDING:
@@ -337,10 +331,7 @@ class Budgeted:
 
 
 def counted(reply: Reply) -> Usage | None:
-    """Return a reply's token usage, or None if it is missing or implausible.
-
-    It is implausible if it counts no tokens although the answer has text and was not refused.
-    """
+    """Return a reply's usage, or None if it is missing, or counts no tokens for a text."""
     usage = reply.usage
     if usage is not None and not (usage.input_tokens or usage.output_tokens):
         return None if reply.text.strip() and reply.finish_reason not in REFUSALS else usage

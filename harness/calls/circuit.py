@@ -169,10 +169,7 @@ class Circuit:
         self._several = False
 
     def _opens(self, request: Request, error: TransientError) -> bool:
-        """Count a failed try, and return whether the circuit opens.
-
-        Calls that were sent with one HTTP request fail with the same exception: one failure.
-        """
+        """Count a failed try, once per exception, and return whether the circuit opens."""
         if error is self._counted_error:
             return False
         self._counted_error = error

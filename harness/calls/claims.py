@@ -47,10 +47,7 @@ IN_USE = 1 << 60  # offset of a byte that every process using the database locks
 
 
 class Claims:
-    """The claims of this process on calls.
-
-    ``trouble`` says why other processes cannot see these claims. It is None if they can.
-    """
+    """The claims of this process. ``trouble`` is why other processes cannot see them, or None."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -94,10 +91,7 @@ class Claims:
         self._lock(IN_USE, exclusive=False)
 
     def alone(self) -> bool:
-        """Return whether the caller is the only user of the database, in this and other processes.
-
-        If so, other processes are kept out until `use` is called.
-        """
+        """Return whether no other process uses the database. If so, they wait until `use`."""
         return self.users == 1 and self._lock(IN_USE, exclusive=True)
 
     def _lock(self, place: int, *, exclusive: bool) -> bool:
@@ -148,16 +142,10 @@ class Shared(Protocol):
         """Return the reply that another machine has saved, or None."""
 
     async def claim_shared(self, key: str) -> bool:
-        """Claim a call over all machines, or save its reply in this machine's cache.
-
-        Return False if another machine has claimed the call.
-        """
+        """Claim a call over all machines (False: it is taken), or save its reply here."""
 
     async def hold_claims(self, tag: str, keys: Sequence[str]) -> bool:
-        """Keep this process's claims on the calls of a batch, even when the process has ended.
-
-        Return False if one of them has been lost: another process may make that call.
-        """
+        """Keep the claims on a batch's calls after this process ends. False: one is lost."""
 
     async def free_claims(self, tag: str, keys: Sequence[str]) -> None:
         """Release the claims on calls of a batch, from any process."""

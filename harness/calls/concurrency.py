@@ -151,10 +151,7 @@ class ConcurrencyLimiter:
         rates.limiters.add(self)
 
     def admit_only(self, probing: Request) -> None:
-        """Stop admitting calls because the provider is down, except for the request ``probing``.
-
-        All other calls raise CircuitOpen, whether they are waiting or new.
-        """
+        """Raise CircuitOpen in all calls but ``probing``, waiting or new: the provider is down."""
         self._probing = probing
         self._dismiss(CircuitOpen)
 

@@ -48,10 +48,7 @@ def call_key(
 
 
 def backend_key(name: str, backend: Backend) -> Callable[..., str]:
-    """Return a function that computes `call_key` for a backend's requests.
-
-    It takes the request and, optionally, ``by_instance``.
-    """
+    """Return a function that computes `call_key` for requests to a backend."""
     if not isinstance(backend, KeyedByRequest):
         return partial(call_key, name, backend.endpoint)
 

@@ -148,10 +148,7 @@ class RateLimits:
 
     @contextlib.contextmanager
     def exclusive(self) -> Iterator[bool]:
-        """Lock the shared windows, if any, for this process within a ``with`` block.
-
-        Yield whether this succeeded: False if another process holds the lock.
-        """
+        """Lock the shared windows, if any, in a ``with`` block. Yield whether this succeeded."""
         file = self._file
         if file is None or not self._stated:
             yield True
@@ -255,11 +252,7 @@ class RateLimits:
             await self._team.aclose()
 
     def observe(self, allowances: Iterable[Allowance]) -> None:
-        """Apply what the provider reports: its limits, and how much of each remains.
-
-        If less remains than expected, the difference is counted as used by other users of the
-        account.
-        """
+        """Apply the provider's limits. If less remains than expected, others have used it."""
         now, margins, lower = self._clock(), self._margins(), dict(self._lower)
         for one in allowances:
             if one.limit is None or one.limit < 1:
@@ -370,10 +363,7 @@ class TokenEstimate:
         self._longest = max(self._longest, output)
 
     def margins(self, calls: int) -> tuple[float, float]:
-        """Return the margins for the input and output tokens of several calls.
-
-        Together, ``calls`` calls may use this many tokens more than their estimates.
-        """
+        """Return by how many tokens ``calls`` calls may exceed their estimates together."""
         spread = SIGMAS * sqrt(calls)
         return spread * sqrt(self._per_character.error), spread * sqrt(self._output.error)
 

@@ -223,11 +223,7 @@ class ReplyCache:
         return bool(rows) and bool(msgspec.msgpack.decode(rows[0][0]).get("run") == run)
 
     def claim(self, key: str) -> bool:
-        """Claim a call, so that no one else pays for it. Return False if it is already claimed.
-
-        After a successful claim, the caller must look up the reply again: it may have arrived just
-        before.
-        """
+        """Claim a call (False: it is taken). Then look it up again: it may have arrived."""
         if not self._claims.take(key):
             return False
         self._claimed.add(key)

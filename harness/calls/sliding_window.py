@@ -78,10 +78,7 @@ class SlidingWindow:
         self.spread(amount, now)
 
     def settle(self, expected: float, actual: float, sent: float, now: float) -> None:
-        """Replace the expected use of a call with its actual use.
-
-        ``sent`` is when the call was sent, and ``now`` the current time (both in seconds).
-        """
+        """Replace the expected use of a call, sent at the time ``sent``, with its actual use."""
         reserved = ceil((sent + COUNTED_WITHIN_S + WINDOW_S) * PER_S)
         if reserved in self._uses:
             self._sum -= expected

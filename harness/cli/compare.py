@@ -254,10 +254,7 @@ def _judged(
     round_: int | None,
     score: str,
 ) -> JudgedTables:
-    """Return, for each run, the verdicts on constraints of one judge.
-
-    This is the judge that ``score`` names or, if it names none, the only judge that all runs share.
-    """
+    """Return each run's verdicts on constraints by the judge ``score``, or the only shared one."""
     known = [judges_with_verdicts(folder.attempts, of_criteria=True) for folder in folders]
     common = [judge for judge in known[0] if all(judge in one for one in known)]
     if not common:

@@ -15,10 +15,7 @@ def run_names(incomplete: str) -> list[str]:
 
 
 def run_files(incomplete: str) -> list[str]:
-    """Return the paths of YAML files that start with ``incomplete``.
-
-    They are in this folder, in configs/, or in the folder that ``incomplete`` names.
-    """
+    """Return the paths of YAML files that start with ``incomplete``: here or in configs/."""
     folders = {"", "configs/", incomplete[: incomplete.rfind("/") + 1]}
     files = (f"{place}{path.name}" for place in folders for path in Path(place).glob("*.y*ml"))
     return _starting(incomplete, files)

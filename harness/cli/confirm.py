@@ -70,11 +70,7 @@ def _capped(before: float, more: float, cap: float) -> float:
 def confirm_judging(
     job: LaterJudge, retried: Collection[JudgementOutcome], settings: Settings, yes: bool
 ) -> None:
-    """Print the estimated cost of a judge added later, and ask whether to continue.
-
-    This is the cost of judging the remaining answers. The conditions for asking, and the exception,
-    are those of `confirm_cost`.
-    """
+    """Print the cost of a judge's missing calls, and ask as `confirm_cost` does."""
     model = job.model
     _say_unknown([model] if model else [])
     if model is None or model.price in (None, FREE):
@@ -133,10 +129,7 @@ def _confirmed(job: Job) -> bool:
 
 
 def cost_text(cost: EstimateRange | None, models: Iterable[Model] = ()) -> str:
-    """Format the estimated cost (US dollars) of calls. If it has no upper bound, say why.
-
-    If it is unknown (None), name the models without a price.
-    """
+    """Format calls' cost (US dollars), with why it has no upper bound, or no price."""
     if cost is None:
         lacking = f"no price for {unpriced(models)}"
         return f"unknown: {lacking} ('harness prices' says how to add one)"

@@ -21,10 +21,7 @@ from harness.store.runs import run_name
 
 
 def show_dry_runs(jobs: Sequence[Job], missing: Sequence[str], base: str) -> None:
-    """Show each run's plan and, for several runs, their sum.
-
-    ``missing`` names the secrets that are not set. ``base`` is the runs' name without the variant.
-    """
+    """Show each run's plan, the ``missing`` secrets and, for several runs, the sum."""
     found: list[DryRun] = []
     made: set[str] = set()
     prompts: list[object] = []  # already shown

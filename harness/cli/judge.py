@@ -198,20 +198,12 @@ def _draw(found: JudgeValidation, path: Path) -> None:
 def _sides(
     folders: Sequence[RunFolder], judge: str, against: str
 ) -> tuple[list[str], str | list[Label]]:
-    """Return the judges that `validate` compares, and the reference.
-
-    The judge to be validated comes first. The reference is ``JUDGE`` (the second judge), ``RULES``,
-    or the human labels.
-    """
+    """Return the judge to validate, and the reference: a judge, ``RULES`` or human labels."""
     known = {one.name: judge_verdicts.judges_with_verdicts(one.attempts) for one in folders}
     common = [one for one in known[folders[0].name] if all(one in own for own in known.values())]
 
     def chosen(option: str, name: str, other: str, question: str) -> str:
-        """Return the judge that an option names or, if it names none, the only candidate.
-
-        The candidates are the judges with verdicts in every run, except ``other``. ``question`` is
-        the error message if no judge is named and there is not exactly one candidate.
-        """
+        """Return the named judge, or the only one that judged every run (apart from ``other``)."""
         candidates = [one for one in common if one != other]
         if not name and len(candidates) != 1:
             listed = f"Judges with verdicts: {', '.join(candidates)}."

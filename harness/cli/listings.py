@@ -51,10 +51,7 @@ def ls(form: Format = "table") -> None:
 
 
 def run_metrics(folder: RunFolder) -> Metrics | None:
-    """Return a run's saved metrics with its current progress, or None if there are none.
-
-    If the metrics cannot be read, a message is printed, and the result is None, too.
-    """
+    """Return a run's metrics with its progress, or None if they are missing or unreadable."""
     try:
         metrics = from_json(folder.metrics.read_bytes(), folder.metrics)
         # The run may have grown, or been killed, since its metrics were written.

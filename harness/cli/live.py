@@ -43,10 +43,7 @@ BUSY = 0.9  # share of a core from which the CPU limits a run
 
 
 class Display:
-    """A display of the progress of ``runs``, which maps the runs' names to their titles.
-
-    If ``shown`` is false, it prints nothing, but still handles Ctrl-C.
-    """
+    """A display of the runs (titles by name). If not ``shown``, it only handles Ctrl-C."""
 
     def __init__(self, runs: Mapping[str, str], *, shown: bool = True) -> None:
         self.tallies: dict[str, Tally] = {}  # of the runs that have started
@@ -127,10 +124,7 @@ class Display:
         return shown
 
     def _erase_wrapped(self) -> None:
-        """Erase lines that the terminal added when it became narrower and wrapped what was drawn.
-
-        Rich itself erases only as many lines as it has drawn.
-        """
+        """Erase lines that a narrower terminal has wrapped. Rich erases only its own."""
         (width, lengths), now = self._drawn, max(1, messages.width)
         more = sum(max(0, -(-length // now) - 1) for length in lengths) if now < width else 0
         up = ((ControlType.ERASE_IN_LINE, 2), (ControlType.CURSOR_UP, 1))
@@ -138,10 +132,9 @@ class Display:
 
 
 def attended(work: Coroutine[Any, Any, T], display: Display, again: str) -> T:
-    """Run a session, and return its result.
+    """Run a session, and return its result. If it fails, print ``again``, which resumes it.
 
-    If the session is interrupted, or fails after a run has begun, the command ``again``, which
-    continues it, is printed. An interruption then ends the command line with the exit code 130.
+    An interruption ends the command line with the exit code 130.
     """
     try:
         from uvloop import new_event_loop
@@ -160,11 +153,7 @@ def attended(work: Coroutine[Any, Any, T], display: Display, again: str) -> T:
 
 
 def early_end(ended: Ending, budget: Budget | None, key: str, again: str) -> int:
-    """Print why a session ended early, and the command ``again`` that resumes it.
-
-    ``key`` is the setting to raise if the budget is spent. Return the exit code, which is 0 if the
-    session is complete.
-    """
+    """Print why a session ended early and how to resume it. Return its exit code."""
     if ended == "budget" and budget is not None:
         unsure = f", ${budget.unsure:,.4f} of it for failed calls that may be billed"
         spent = f"${budget.spent:,.4f} is spent{unsure if budget.unsure else ''}"
@@ -179,10 +168,7 @@ def early_end(ended: Ending, budget: Budget | None, key: str, again: str) -> int
 
 
 def say_verdictless(run: str, tally: Tally, remedy: str) -> None:
-    """Print how many of a session's judgements have no verdict, and why, if they are many.
-
-    ``remedy`` says how to judge the answers with a changed judge.
-    """
+    """Print how many judgements lack a verdict, and why, if many, with a ``remedy``."""
     for (judge, outcome), n in tally.verdictless.items():
         if n * MANY >= (of := tally.judgements[judge]):
             reason = cut(tally.reasons[judge, outcome], 200)

@@ -177,10 +177,7 @@ def _carry_out(
     how: Manner,
     begin: Callable[[], None] = lambda: None,
 ) -> None:
-    """Check the runs by variant, execute them (or show their plans), and end the command.
-
-    ``again`` is the command that resumes them. ``begin`` is called when they have been checked.
-    """
+    """Check the runs, call ``begin``, execute the runs or show their plans, and exit."""
     missing: list[str] = []
     with Resources(settings, _without(missing) if how.dry_run else secret) as resources:
         prepared = partial(prepare_all, runs, resources=resources, retried=how.retried)

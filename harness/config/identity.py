@@ -31,10 +31,7 @@ must not change, because no fingerprint shows whether the weights are the same.
 
 
 def conflicts(before: RunFile, now: RunFile) -> list[str]:
-    """Return the dotted keys that have changed but must not when a run is resumed.
-
-    A judge or panel that was added or removed is reported as a single key.
-    """
+    """Return the dotted keys that must not have changed: a judge or panel is a single one."""
     trees = [by_name(run) for run in (before, now)]
     old, new = map(flatten, trees)
     free = [key for tree in trees for key in free_keys(tree)]
@@ -61,10 +58,7 @@ def judge_conflicts(before: JudgeSection, now: JudgeSection) -> list[str]:
 
 
 def free_keys(tree: Mapping[str, Any]) -> list[str]:
-    """Return the dotted keys that may change in a resumed run.
-
-    ``tree`` is a run file in the form of `by_name`.
-    """
+    """Return the dotted keys of a run file (`by_name`) that may change in a resumed run."""
     models = {"model": tree.get("model"), "polish": tree.get("polish")}
     models["user.model"] = (tree.get("user") or {}).get("model")
     models |= {f"judges.{name}.model": one["model"] for name, one in tree.get("judges", {}).items()}

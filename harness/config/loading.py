@@ -274,10 +274,7 @@ _MODEL = re.compile(r"model|polish|user\.model|judges\.[^.]+\.model")  # keys of
 
 
 def refuse_secrets(tree: object, where: str) -> None:
-    """Raise ConfigError if nested mappings contain the value of a configured secret.
-
-    ``where`` names the mappings in the message.
-    """
+    """Raise ConfigError if mappings, named ``where``, have the value of a configured secret."""
     texts = list(_texts(tree, ""))
     secrets = configured_secrets({text for place, text in texts if place.endswith("api_key_env")})
     for place, text in texts:

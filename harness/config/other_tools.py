@@ -164,10 +164,7 @@ def option_remedy(option: str) -> str:
 
 
 def remedy(name: str, known: Mapping[str, str]) -> str:
-    """Return the remedy for a name that a pattern in ``known`` matches, or "" if none does.
-
-    ``known`` is `TASKS` or `CHECKERS`.
-    """
+    """Return the remedy for a name that a pattern in ``known`` matches, or "" if none does."""
     name = name.lower()
     return next((said for pattern, said in known.items() if re.fullmatch(pattern, name)), "")
 

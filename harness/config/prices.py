@@ -115,10 +115,7 @@ class Price(Prices):
         return prices._of(usage) / _EXACT
 
     def saved(self, usage: Usage) -> float:
-        """Return how much less a call costs because of the provider's prompt cache, in US dollars.
-
-        The result is negative if writing to the cache cost more than reading from it saved.
-        """
+        """Return what the prompt cache saved (US dollars): negative if it cost more."""
         plain = structs.replace(usage, cached_input_tokens=0, cache_write_tokens=0)
         return self.cost(plain) - self.cost(usage)
 
@@ -166,19 +163,12 @@ class PriceList:
         return entry.price if (entry := self.entry(host, model)) else None
 
     def entry(self, host: str, model: str) -> PriceEntry | None:
-        """Return the price of a model and its source, or None if the price is unknown.
-
-        A dated version of a model (``gpt-4o-2024-08-06``) has the price of the model itself, unless
-        it is listed separately.
-        """
+        """Return a model's price and source, or None. A dated version has the model's price."""
         host, undated = host.lower(), _undated(model) or model
         return self._entries.get((host, model)) or self._entries.get((host, undated))
 
     def nearest(self, host: str, model: str) -> str:
-        """Return a sentence that names the most similar model of the host with a price.
-
-        If none is similar, the sentence says whether the host has any prices.
-        """
+        """Return a sentence with the most similar priced model of the host, if any."""
         names = [entry.model for entry in self if entry.host == host.lower()]
         for close in get_close_matches(model, names, n=1):
             return f"The nearest model with a price is {close!r}."

@@ -114,10 +114,7 @@ def has_display() -> bool:
 
 @contextlib.contextmanager
 def handed_down(**variables: str) -> Iterator[None]:
-    """Set environment variables within a ``with`` block, and restore them afterwards.
-
-    Such blocks must not overlap, because they change the environment of the whole process.
-    """
+    """Set environment variables within a ``with`` block. Blocks must not overlap."""
     before = {name: os.environ.pop(name) for name in variables if name in os.environ}
     os.environ.update(variables)
     try:

@@ -49,10 +49,7 @@ class Section(BaseModel):
 
 
 def shown(key: str) -> str:
-    """Return a key as shown in messages: cut at its first colon, equals sign or space.
-
-    The text after it may be a secret value, as in ``api_key:sk-…``.
-    """
+    """Return a key without what follows a colon, equals sign or space: it may be a secret."""
     name = re.split(r"[:=\s]", key.strip(), maxsplit=1)[0]
     return name if name == key else f"{name}…"
 

@@ -105,10 +105,9 @@ class _Recording(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def recorded(answers: Mapping[str, str | Answer | Sequence[str | Answer]]) -> Answerer:
-    """Return a function that looks up a request's answer by its last user message.
+    """Return a function that looks up answers, of which a message may have several.
 
-    If a message has several answers, the request and the choice's index select one of them. If it
-    has none, the function raises NoAnswer.
+    It raises NoAnswer if a message has none.
     """
     return _lookup({p: [a] if isinstance(a, str | Answer) else list(a) for p, a in answers.items()})
 
@@ -158,10 +157,7 @@ def _lookup(answers: Mapping[_Key, Sequence[str | Answer]]) -> Answerer:
 def truncate(
     text: str, max_tokens: int | None, stop: Sequence[str] = (), reasoning: str = ""
 ) -> wire.ReplyChoice:
-    """Return a choice whose text ends before the first stop string and within ``max_tokens``.
-
-    The tokens of the reasoning count towards ``max_tokens`` first, and may leave none for the text.
-    """
+    """Cut a choice at the first stop string, and at ``max_tokens`` including its reasoning."""
     matched = None
     # Models write from left to right: the first stop string to be completed ends the text.
     found = [(at + len(s), at, s) for s in stop if s and (at := text.find(s)) >= 0]
@@ -202,11 +198,7 @@ def inline(choice: wire.ReplyChoice) -> str:
 def positions(
     text: str, distributions: Sequence[Mapping[str, float]], n: int
 ) -> tuple[wire.TokenPosition, ...]:
-    """Return the token at each position of an answer, with the ``n`` likeliest tokens there.
-
-    ``distributions`` has the log-probabilities of tokens at each position. If it is empty, each
-    word and punctuation mark of the text is a token with the probability `SURE`.
-    """
+    """Return each token of an answer (by default, its words), and the ``n`` likeliest there."""
     found, at = [], 0
     for distribution in distributions or map(_sure, _TOKEN.findall(text)):
         ranked = sorted(distribution.items(), key=lambda pair: -pair[1])

@@ -62,10 +62,7 @@ class AnthropicBatches(VendorBatches):
         return self.begin(entries, headers, {})
 
     def view(self, batch: MockBatch, headers: Headers) -> dict[str, Any]:
-        """Return a batch as a JSON object.
-
-        Until the batch has ended, all its requests are counted as ``processing``.
-        """
+        """Return a batch as JSON. Until it has ended, all requests count as ``processing``."""
         counts, ended = batch.counts, batch.ended
         host = wire.header(headers, b"host")
         results = f"http://{host}{self.root}/{batch.id}/results"

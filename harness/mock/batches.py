@@ -214,11 +214,7 @@ class VendorBatches(ABC):
     def begin(
         self, entries: list[BatchedRequest], headers: Headers, about: dict[str, Any]
     ) -> MockBatch:
-        """Create a batch, which ends when its latency has passed.
-
-        ``headers`` are those of the request, and ``about`` holds the vendor's further facts about
-        the batch.
-        """
+        """Create a batch, which ends after its latency. ``about`` has the vendor's facts."""
         number = f"{self.settings.seed}/{len(self.known)}"
         name = f"{self.prefix}_{blake2b(number.encode(), digest_size=8).hexdigest()}"
         seconds = self.settings.latency.seconds(self.settings.draw("latency"))
@@ -231,10 +227,9 @@ class VendorBatches(ABC):
         return batch
 
     def end(self, batch: MockBatch, how: Ending) -> None:
-        """Process a batch, and end it with the given status.
+        """End a batch with a status, answering its requests.
 
-        All requests are answered if the batch is completed, and the share `done_when_expired` if it
-        expires. Otherwise, the share answered is the share of the latency that has passed.
+        If it is not completed, the share `done_when_expired`, or that of the elapsed latency, is.
         """
         assert batch.timer is not None
         batch.timer.cancel()
@@ -254,11 +249,7 @@ class VendorBatches(ABC):
         self._stats.counts.batch_answered += batch.counts["succeeded"]
 
     def lines(self, batch: MockBatch, line: Callable[..., Any], kinds: Iterable[str]) -> bytes:
-        """Return the results whose outcome is one of ``kinds``, in JSON Lines.
-
-        ``line`` builds the JSON object of a result from its place, custom id, outcome and answer.
-        The fault ``duplicated`` may repeat a line.
-        """
+        """Return the results of these ``kinds`` in JSON Lines. A fault may repeat one."""
         lines = []
         for place, (custom_id, kind, answered) in enumerate(batch.outcomes):
             if kind in kinds:
@@ -323,10 +314,7 @@ def check_unique(entries: Iterable[BatchedRequest]) -> str:
 
 
 class BatchEndpoints:
-    """The endpoints of several vendors for files and batches.
-
-    ``api_key`` is the only valid key, or None to accept any key.
-    """
+    """The endpoints of vendors for files and batches. Any key is valid without ``api_key``."""
 
     def __init__(self, vendors: Iterable[VendorBatches], api_key: str | None) -> None:
         self._vendors, self._api_key = list(vendors), api_key

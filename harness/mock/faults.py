@@ -19,11 +19,7 @@ LATENCY_FORMS = "SECONDS, uniform:LOW:HIGH or lognormal:MEDIAN:SIGMA"
 
 
 def draw(seed: int, digest: str, attempt: int) -> tuple[float, float]:
-    """Return two independent pseudo-random numbers in [0, 1).
-
-    They depend only on the seed, the digest of the request's body, and how often that body has been
-    sent (``attempt``).
-    """
+    """Return two pseudo-random numbers in [0, 1), by seed, body and attempt."""
     noise = blake2b(f"{seed}:{digest}:{attempt}".encode(), digest_size=16).digest()
     # 53 bits: as many as a float holds, so that the result stays below 1.
     first, second = ((int.from_bytes(half) >> 11) / (1 << 53) for half in (noise[:8], noise[8:]))

@@ -69,10 +69,7 @@ class GeminiBatches(VendorBatches):
     def serve(
         self, method: str, path: str, given: Given, headers: Headers, body: bytes
     ) -> Served | None:
-        """Return the answer to a request about files or batches, or None for any other path.
-
-        ``given`` holds the parameters of the request's URL.
-        """
+        """Answer a request, with the URL's ``given`` parameters, or return None (another path)."""
         if method == "GET" and self.settings.happens("poll_500"):
             raise self.wire.fail(500, self.wire.failures[500])
         if created := _CREATION.search(path):
@@ -132,10 +129,7 @@ class GeminiBatches(VendorBatches):
         return self.begin(entries, headers, {"tag": asked.display_name, "model": model})
 
     def view(self, batch: MockBatch, headers: Headers) -> dict[str, Any]:
-        """Return a batch as a JSON object, a long-running operation.
-
-        When the batch has ended, the first call writes the file of its results.
-        """
+        """Return a batch as JSON. The first call after its end writes its results."""
         counts, ended, about = batch.counts, batch.ended, batch.about
         state = {"in_progress": "RUNNING", "completed": "SUCCEEDED"}.get(batch.status)
         facts: dict[str, Any] = {

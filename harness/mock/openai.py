@@ -207,11 +207,7 @@ class OpenAIChat(OpenAI):
 
 
 class OpenAICompletions(OpenAI):
-    """The wire format of ``POST /v1/completions``.
-
-    A request has one prompt or several, which are answered one by one, or only echoed with their
-    log-probabilities.
-    """
+    """The wire format of ``POST /v1/completions``, also of several prompts and of echoes."""
 
     path = "/v1/completions"
     vocabulary: ClassVar = Vocabulary()  # prompts may be numbers of its tokens

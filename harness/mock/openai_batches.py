@@ -84,10 +84,7 @@ class OpenAIBatches(VendorBatches):
     def serve(
         self, method: str, path: str, given: Given, headers: Headers, body: bytes
     ) -> Served | None:
-        """Return the answer to a request about files or batches, or None for any other path.
-
-        ``given`` holds the parameters of the request's URL.
-        """
+        """Answer a request, with the URL's ``given`` parameters, or return None (another path)."""
         match method, path.removeprefix(self.files).strip("/").split("/"):
             case "POST", [""] | ["upload"]:
                 return self._upload(headers, body, together=path.endswith("/upload"))
@@ -154,10 +151,7 @@ class OpenAIBatches(VendorBatches):
         return super().cancel(batch)
 
     def view(self, batch: MockBatch, headers: Headers) -> dict[str, Any]:
-        """Return a batch as a JSON object.
-
-        When the batch has ended, the first call writes the files of its results.
-        """
+        """Return a batch as JSON. The first call after its end writes its results."""
         about, counts = batch.about, batch.counts
         if batch.ended is not None and "files" not in about:
             kinds = (["succeeded"], ["errored", "expired"])  # cancelled ones are in neither file

@@ -75,10 +75,7 @@ class Stats:
         self.reset()
 
     def reset(self) -> None:
-        """Clear all counters except the numbers of requests in flight and of open batches.
-
-        This also restarts the draws of faults and latencies for each body.
-        """
+        """Clear all but what is in flight or open. Draws of faults and latencies restart."""
         in_flight = self.counts.in_flight
         self.counts = Snapshot(
             in_flight=in_flight, max_in_flight=in_flight, open_batches=self.counts.open_batches
@@ -99,11 +96,7 @@ class Stats:
         return body
 
     def leave(self, status: int | None = None, *, abandoned: bool = False) -> None:
-        """Count the end of a request.
-
-        ``status`` is the status that was sent, if any. ``abandoned`` is whether the client left
-        early.
-        """
+        """Count the end of a request, its status if sent, and whether the client left early."""
         self.counts.in_flight -= 1
         self.counts.abandoned += abandoned
         if status is not None:
@@ -123,10 +116,7 @@ class Stats:
 
 
 class Peak:
-    """A meter of the maximum number of requests, and of tokens, in any 60 seconds.
-
-    Only one thread may write; any thread may read.
-    """
+    """The maximum of requests and tokens in any 60 s. One thread writes; any may read."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.most = PerMinute()

@@ -73,10 +73,7 @@ class OpenTelemetry:
         span.end(ended)
 
     def run_ended(self, ended: str, metrics: Mapping[str, Any]) -> None:
-        """End the session's span with the run's totals.
-
-        All spans are then sent, unless the program has set its own provider, which sends them.
-        """
+        """End the session's span with the run's totals, and send all spans."""
         overall = metrics.get("overall", {})
         found = {
             "harness.ended": ended,

@@ -71,11 +71,10 @@ class CallBounds:
         answer: int = 1,
         joint: bool = False,
     ) -> None:
-        """Add a call to the bounds. A call that is not ``certain`` only raises the upper bounds.
+        """Add a call. One that is not ``certain`` only raises the upper bounds.
 
-        ``messages`` is the prompt of round 1, which ``before`` earlier rounds and at most
-        ``further`` tokens lengthen. The reply has ``answer`` to ``max_tokens`` tokens (None: no
-        limit). A ``joint`` call may be combined with the previous one, which has the same prompt.
+        The prompt ``messages`` grows by ``before`` rounds and ``further`` tokens. The reply has
+        ``answer`` to ``max_tokens`` tokens. A ``joint`` call may be combined with the previous one.
         """
         characters = sum(len(message.content) for message in messages)
         fewest, most = (characters / each for each in CHARACTERS_PER_TOKEN)

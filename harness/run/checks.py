@@ -97,10 +97,7 @@ def check_supported(run: RunFile, model: Model, task: Task[Any]) -> None:
 
 
 def check_splitter(fingerprint: Mapping[str, str], folder: Path, *, simulated: bool) -> None:
-    """Warn if real answers to published data are scored without NLTK's sentence parameters.
-
-    A file in ``folder`` remembers the warning, so that later runs do not repeat it.
-    """
+    """Warn, once per ``folder``, if real data are scored without NLTK's parameters."""
     published, reported = fingerprint.get("dataset") != "builtin", folder / "splitter_reported"
     if not published or simulated or OWN_ABBREVIATIONS not in fingerprint.get("splitter", ""):
         return

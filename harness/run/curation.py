@@ -123,10 +123,7 @@ def prepare_curation(
 
 
 def estimate_curation(job: CurationJob, status: Callable[[str], None]) -> list[StageEstimate]:
-    """Estimate the calls of each stage. This screens the chats but calls no model.
-
-    ``status`` receives messages about the screening.
-    """
+    """Estimate the calls of each stage. This screens the chats but calls no model."""
     with locked_stages(stages_folder(job.out), job.out) as stages:
         found = screened(job.sources, job.curation, stages, status)
     gives = {stage: "logprobs" in job.models[stage].backend.features for stage in job.models}
@@ -251,11 +248,7 @@ class StageCalls:
         return [[found[place, k] for k in range(samples)] for place in range(len(questions))]
 
     def facts(self) -> Mapping[str, Any]:
-        """Return entries for the data set's manifest.
-
-        ``simulated`` says whether any model is simulated. ``models`` and ``calls`` hold, for each
-        stage, its model and the totals of its calls.
-        """
+        """Return entries for the manifest: whether models are simulated, and stages' calls."""
         return {
             "simulated": any(model.simulated for model in self._models.values()),
             "models": {

@@ -148,10 +148,7 @@ def estimate_run(job: Job, before: Collection[str] = (), *, references: bool = T
 
 
 def estimate_waves(job: Job) -> EstimateRange | None:
-    """Return how often a run waits for batches, or None if it uses none.
-
-    In each round, it waits once for the run's model and once for the judges, if they use batches.
-    """
+    """Return how often a run waits for batches of its model and judges, or None if never."""
     batched = job.model.limits.batch is not None
     judged = any(judge.model.limits.batch is not None for judge in job.judges)
     if not (batched or judged):
@@ -200,11 +197,10 @@ def _add_judge_calls(
     key: Callable[[Request], str],
     reply: Callable[[str], Reply | None],
 ) -> frozenset[str]:
-    """Add the calls of the judges to their totals, and return the ids of those that are known.
+    """Add the judges' calls to their totals, and return the ids of those that are known.
 
-    A first answer whose reply is cached is known. For other answers, the reference answers stand
-    in, and the answers may be as long as ``max_tokens`` allows. Questions that follow from a
-    judge's replies are not counted.
+    Those about first answers in the cache are known. For others, reference answers stand in.
+    Questions that follow from a judge's replies are not counted.
     """
     from harness.run.judging import OwedJudgements
 

@@ -95,10 +95,7 @@ class Job:
 
     @cached_property
     def fingerprint(self) -> dict[str, str]:
-        """Hashes and versions, by name, of all inputs besides the run file.
-
-        Prompts and scores depend on these inputs: for example the data set, prompts and shots.
-        """
+        """Hashes and versions, by name, of all inputs of prompts and scores but the run file."""
         found = dict(self.task.fingerprint())
         own = [("tasks", self.run.task.name), ("backends", self.run.model.backend)]
         for plugins, name in [*own, *(("judges", judge.section.name) for judge in self.judges)]:
@@ -246,10 +243,7 @@ def prepare_all(
     *,
     rescore: bool = False,
 ) -> dict[str, Job]:
-    """Prepare the runs of a file, and return the jobs by variant (see `prepare`).
-
-    The runs' names begin with ``base``. If ``only`` is not empty, just this variant is prepared.
-    """
+    """Prepare the runs of a file, named ``BASE.VARIANT``, or only one. Return them by variant."""
     names = [run_name(base, variant) for variant in runs]
     prepared = partial(prepare, resources=resources, retried=retried, rescore=rescore)
     jobs: dict[str, Job] = {}

@@ -151,19 +151,13 @@ class Judges:
 
     @property
     def deciding(self) -> list[str]:
-        """The names of the judges and panels that help to decide which answers pass.
-
-        Members of a panel are left out, because the panel decides for them.
-        """
+        """The judges and panels that help to decide what passes, without panels' members."""
         members = {name for panel in self.panels for name in panel.of}
         judges = [one.name for one in self.models if one.decides and one.name not in members]
         return [*judges, *(panel.as_ for panel in self.panels)]
 
     def register(self, folder: RunFolder, *, later: bool = False) -> None:
-        """Record the judges and panels in the run's ``judges.json``.
-
-        With ``later``, judges that are not yet recorded do not help to decide which answers pass.
-        """
+        """Record judges and panels in ``judges.json``. Ones added ``later`` do not decide."""
         before = read_register(folder.path)
         known = dict(before.judges)
         deciding = {*self.deciding}
@@ -242,10 +236,7 @@ def build_judges(run: RunFile, task: Task[Any], builder: ModelBuilder) -> tuple[
 
 
 def registered_judge(judge: JudgeModel, *, decides: bool) -> RegisteredJudge:
-    """Return a judge's entry for ``judges.json``.
-
-    ``decides`` says whether its verdicts help to decide which answers pass in this run.
-    """
+    """Return a judge's entry for ``judges.json``. ``decides``: whether it decides what passes."""
     return RegisteredJudge(
         judge.section.model_dump(mode="json"),
         decides,

@@ -194,10 +194,7 @@ class Judging:
             raise self._unsaved
 
     async def caught_up(self, job: Job, plan: RunPlan, session: Session, workers: int) -> RunPlan:
-        """Judge attempts that earlier sessions left unjudged. Return the plan with their verdicts.
-
-        It is the same object if no verdict of the plan can have changed.
-        """
+        """Judge attempts left unjudged. Return the plan, renewed if a verdict can have changed."""
         for name, text in judge_warnings(job.judges, job.instances):
             session.notices.status(f"judge {name}")(text)
         await self.catch_up(job.data, workers, session.stop)

@@ -55,10 +55,7 @@ class LongAnswers:
         self._lock = Lock()
 
     def assess(self, instance: Instance[Any], reply: Reply) -> Assessment:
-        """Assess a reply.
-
-        If scoring takes too long, the assessment has no verdict, and its ``problem`` says so.
-        """
+        """Assess a reply. If it takes too long, there is no verdict, but a ``problem``."""
         try:
             return self._run(assess, instance, reply)
         except TimeoutError:
@@ -88,10 +85,7 @@ class LongAnswers:
     def _run(
         self, function: Callable[..., R], instance: Instance[Any], reply: Reply, *more: object
     ) -> R:
-        """Call a function with the task: for a long reply in the process, if possible, else here.
-
-        TimeoutError means that the process takes too long.
-        """
+        """Call a function with the task, in the process if the reply is long. May time out."""
         question = b""
         if len(reply.text) >= LONG:
             with contextlib.suppress(pickle.PicklingError, TypeError, AttributeError):

@@ -126,10 +126,7 @@ class Model:
     beginnings: SharedBeginnings = field(default_factory=SharedBeginnings)  # of its prompts
 
     def cost(self, reply: Reply) -> float | None:
-        """Return what a reply has cost in US dollars, or None if that is unknown.
-
-        The cost recorded with a cached reply counts, whatever the price is now.
-        """
+        """Return a reply's recorded cost or, without one, by the present price (None: unknown)."""
         recorded = reply.cost_usd
         return reply_cost(reply, self.price) if recorded is UNSET else recorded
 
@@ -177,11 +174,7 @@ class Model:
 
 
 def worker_count(models: Collection[Model], owed: int = 0) -> int:
-    """Return the number of concurrent workers that keeps all of these models busy.
-
-    With batches, each of the ``owed`` items gets a worker (up to a maximum), so that all their
-    first calls are submitted together.
-    """
+    """Return how many workers keep the models busy: with batches, up to one for each item."""
     asked = sum(one.limits.concurrency * one.limits.samples_per_call for one in models)
     busy = min(WORKERS_PER_SLOT * max(1, asked), MOST_WORKERS)
     batched = any(model.limits.batch for model in models)

@@ -114,11 +114,7 @@ class LimitedInstances:
 
 
 class ShardInstances:
-    """The instances of one shard.
-
-    Instances with the same prompt share their calls, so they are in the same shard. A shard keeps
-    its instances if the data set grows or the limit changes.
-    """
+    """The instances of one shard. Those with the same prompt share calls, and thus a shard."""
 
     def __init__(self, instances: Iterable[Instance[Any]], task: Task[Any], shard: Shard) -> None:
         self._instances, self._task, self._shard = instances, task, shard
@@ -219,10 +215,7 @@ class RunPlan:
         return Verdicts(*(None if one < 0 else one == 1 for one in (first, latest)))
 
     def turn_verdicts(self, owed: OwedSample) -> list[bool | None]:
-        """Return the recorded verdicts on a conversation's turns before its first missing one.
-
-        Turns that nothing gives a verdict on are left out.
-        """
+        """Return the recorded verdicts, where there are any, on a conversation's turns so far."""
         if self.index is None or (table := self.index.attempts.turns) is None:
             return []
         rows = self.index.rows_of(owed.instance.id, owed.sample)[: owed.round - 1]
@@ -282,10 +275,7 @@ class RunPlan:
     def request(
         self, owed: OwedSample, number: int, messages: tuple[Message, ...], prompt: str
     ) -> Request:
-        """Build a sample's request for round ``number``.
-
-        ``messages`` is the conversation so far, and ``prompt`` is its hash.
-        """
+        """Build a sample's request for round ``number``. ``prompt`` is the hash of messages."""
         instance, sample = owed.instance, owed.sample
         # Later rounds follow a different answer anyway.
         redraw = owed.redraw if number == owed.round else 0

@@ -78,10 +78,7 @@ class Tally:
         self._started = self.clock()
 
     def expect(self, owed: int, already: int) -> None:
-        """Set how much this session has to do, and how many samples earlier sessions have finished.
-
-        ``already`` may be negative, but the progress shown never falls below 0.
-        """
+        """Set how much this session has to do, and how much earlier ones have done (at least 0)."""
         self.owed, self.already = owed, max(-self.finished, already)
 
     def record_earlier(self, index: AttemptIndex) -> None:
@@ -94,10 +91,7 @@ class Tally:
     def record(
         self, attempt: Attempt, passed: bool | None = None, before: Verdicts = NO_VERDICTS
     ) -> None:
-        """Count an attempt and its calls.
-
-        ``passed`` is the attempt's verdict, and ``before`` holds the sample's earlier verdicts.
-        """
+        """Count an attempt, its calls and verdict. ``before`` has the sample's earlier verdicts."""
         self.attempts += 1
         self.turns = max(self.turns, attempt.turns or 1)
         self._open += 1

@@ -25,10 +25,7 @@ def replies_path(settings: Settings) -> Path:
 
 
 def open_cache(settings: Settings, notice: Report = lambda _: None) -> ReplyCache:
-    """Open the reply cache, with the team's database if the settings name one.
-
-    ``notice`` receives its warnings for the user.
-    """
+    """Open the reply cache, and the team's database if set. ``notice`` receives warnings."""
     with contextlib.suppress(OSError):  # opening the cache reports why
         make_folder(settings.cache_dir)
     restore = partial(recorded_replies, settings.runs_dir)

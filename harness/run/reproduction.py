@@ -121,10 +121,7 @@ def _jobs(
 
 
 def record(study: Study, folders: Mapping[str, RunFolder], made_at: float) -> StudyRecord:
-    """Build a study's record: comparisons with the published values, and hashes of all inputs.
-
-    ``folders`` holds the runs by their names in the study, and ``made_at`` is in epoch seconds.
-    """
+    """Build a study's record: comparisons with published values, and hashes of all inputs."""
     return StudyRecord(
         made_at=made_at,
         packages=package_versions(),

@@ -176,10 +176,7 @@ def registered(checker: Any, own: Functions | None = None) -> Any:
 
 
 def _written(rows: Sequence[Mapping[str, Any]], where: str) -> str:
-    """Write rows to a file in the cache folder, and return its path, which depends on the rows.
-
-    ``where`` is the run file that contains them, for error messages.
-    """
+    """Write rows to a cached file named by their hash. ``where`` is their run file."""
     if isinstance(rows, str):
         raise ConfigError("task.rows is not a list of rows.", f"For a file: task.path: {rows}.")
     lines = []

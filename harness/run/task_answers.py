@@ -46,11 +46,7 @@ class RecordedTask:
         return None if known is None else as_of(self._task, known, [""] * (turn - 1))
 
     def extracted(self, instance: str, text: str, turn: int = 1) -> str | None:
-        """Return the part of a reply that is scored.
-
-        The result is None if the whole reply is scored, if no such part is found, or if the
-        instance is unknown.
-        """
+        """Return the part of a reply that is scored, or None if it is all, or unknown."""
         known = self._asked(instance, turn)
         if known is None or not isinstance(self._task, Extracting):
             return None
@@ -61,10 +57,7 @@ class RecordedTask:
 def row_fields(
     folder: RunFolder, warn: Callable[[str], object] = lambda _: None
 ) -> Mapping[str, Mapping[str, object]]:
-    """Return the fields of the user's rows, by instance in their order, if they are unchanged.
-
-    If they cannot be read, ``warn`` is called with the reason.
-    """
+    """Return the fields of the user's rows by instance, or ``warn`` why they are unreadable."""
     try:
         return _row_fields(folder, Settings())
     except HarnessError as error:

@@ -99,10 +99,7 @@ def user_turn(task: Task[Any], instance: Instance[Any], answers: Sequence[str]) 
 
 
 def continued(messages: Messages, answer: str, turn: str, state: str | None = None) -> Messages:
-    """Return a conversation with an answer, unless it is empty, and the user's next turn.
-
-    ``state`` is the reasoning state of the answer's reply.
-    """
+    """Return a conversation with an answer, unless it is empty, and the user's next turn."""
     said = (Message("assistant", answer, state),) if answer.strip() else ()
     return (*messages, *said, Message("user", turn))
 
@@ -126,10 +123,7 @@ def answers_by_id(
     instances: Iterable[Instance[Any]],
     answer: Callable[[Instance[Any]], str | None] | None,
 ) -> Callable[..., str | None]:
-    """Return a function from an instance's id to an answer.
-
-    Its second argument has the answers to the earlier turns of a scripted conversation.
-    """
+    """Return a function from an instance's id, and earlier answers, to an answer."""
     found = cache(lambda: {one.id: answer(one) for one in instances} if answer else {})
     held = cache(lambda: {one.id: one for one in instances})
 

@@ -64,10 +64,7 @@ def _answers(lines: Iterator[_Line]) -> Iterator[GivenAnswer]:
 
 
 def read_aggregates(attempts: Path) -> Aggregates:
-    """Return the metrics saved for an attempts file.
-
-    The mapping is empty if they are missing or damaged, or do not cover the whole file.
-    """
+    """Return the metrics saved for an attempts file, or {} if missing, damaged or outdated."""
     with contextlib.suppress(OSError, msgspec.MsgspecError):
         saved = msgspec.json.decode(attempts.with_name(FILE).read_bytes(), type=_Saved)
         if saved.attempts_bytes == attempts.stat().st_size:

@@ -65,10 +65,7 @@ class CallCounter:
         self._rows = Rows(name="q", paid="b", **columns)
 
     def add(self, name: str, call: RecordedCall, price: Price | None = None) -> None:
-        """Add one recorded, validated call to the totals. ``name`` is the call's id.
-
-        ``price`` is the price of the call's model. It is used if the call has no recorded cost.
-        """
+        """Add a validated call. ``price`` serves if the call has no recorded cost."""
         cost = nan if call.cost_usd is None else call.cost_usd
         computed = _computed(call, price) if price and call.cost_usd is None else nan
         counts = _NOT_COUNTED if call.usage is None else msgspec.structs.astuple(call.usage)
@@ -161,10 +158,7 @@ def _totals(path: Path, *, by_model: bool) -> CallTotals:
 
 
 def read_payments(path: Path) -> dict[bytes, float]:
-    """Return the cost, in US dollars, of each call that a run paid for, by call id as bytes.
-
-    Calls of unknown cost are omitted.
-    """
+    """Return the known cost (US dollars) of each call that a run paid for, by id as bytes."""
     return {
         bytes.fromhex(name): call.cost_usd
         for _, name, call in _recorded(path, keys=True)
@@ -232,10 +226,7 @@ def read_latencies(index: AttemptIndex) -> Iterator[float]:
 
 
 def timed_calls(index: AttemptIndex) -> Iterator[tuple[int, float]]:
-    """Yield the row of each distinct call in the index, and the call's duration in seconds.
-
-    Failed calls, refused constraints, cached replies and unknown durations are skipped.
-    """
+    """Yield the row and duration (s) of each call that was sent, answered and timed."""
     seen: set[str | None] = set()
     rows = index.in_order()
     for row, line in zip(rows.tolist(), index.read(_Timed, rows), strict=True):
@@ -268,11 +259,7 @@ class _Answer(msgspec.Struct, gc=False):
 
 
 def answers(index: AttemptIndex, round_: int | None = None) -> dict[tuple[str, int, int], int]:
-    """Return a hash of the call id and text of each attempt, by instance, sample and round.
-
-    If ``round_`` is given, only its attempts are read. The hashes are comparable only within one
-    process.
-    """
+    """Return a hash of each attempt's call and text, comparable within this process."""
     rows = None if round_ is None else np.flatnonzero(index.attempts.round == round_)
     return {
         (line.instance, line.sample, line.round): hash((line.call_id, line.text))

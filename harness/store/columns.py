@@ -48,10 +48,7 @@ def natural(name: str) -> list[tuple[int, int, str]]:
 
 @dataclass(frozen=True, slots=True)
 class InstanceTable:
-    """The m instances of a run, with the data that all attempts of an instance share.
-
-    If the attempts differ, the data of the first one counts.
-    """
+    """The m instances of a run, with data that their attempts share: those of the first."""
 
     digest: NDArray[np.int64]  # (m,) `name_digest` of the names, ascending
     cluster: Ints  # (m,) number of the statistical unit, from 0
@@ -105,10 +102,7 @@ class AttemptTable:
         return changes(self.instance) | changes(self.sample)
 
     def is_last_round(self, round_: int | None = None) -> Bools:
-        """Return an (n,) mask of each sample's last round. Rounds after ``round_`` are ignored.
-
-        ``round_`` has no effect on conversations, whose rounds are the user's turns.
-        """
+        """Return an (n,) mask of samples' last rounds (up to ``round_``, unless they are turns)."""
         round_ = None if self.turns is not None else round_
         reached = np.ones(len(self), np.bool_) if round_ is None else self.round <= round_
         # The row after a sample's last one belongs to another sample or a later round.
@@ -130,10 +124,7 @@ class AttemptTable:
         return list(dict.fromkeys(label for groups in self.instances.groupings for label in groups))
 
     def by(self, label: str) -> Iterator[tuple[str, AttemptTable]]:
-        """Yield the name of each group of a label, in alphabetical order, with its attempts.
-
-        Attempts without the label are left out, as are groups without attempts.
-        """
+        """Yield each group of a label, by name, with its attempts, if any."""
         groupings = self.instances.groupings
         names = sorted({groups[label] for groups in groupings if label in groups})
         code = {name: number for number, name in enumerate(names)}
@@ -144,10 +135,7 @@ class AttemptTable:
 
 
 def rows_by(codes: NDArray[np.integer], n: int) -> Iterator[tuple[int, Ints]]:
-    """Yield the number of each non-empty group, with its rows in ascending order.
-
-    ``codes`` holds the group of each row (-1: none), and ``n`` is the number of groups.
-    """
+    """Yield the number and rows of each non-empty group. ``codes``: the rows' groups, or -1."""
     # One stable sort instead of a mask per group: labels may have thousands of groups.
     order = np.argsort(codes, kind="stable").astype(np.int32)
     ends = np.searchsorted(codes[order], np.arange(n + 1))
@@ -308,11 +296,7 @@ def _decoded(groups: bytes) -> dict[str, str]:
 
 
 class ScoreColumns:
-    """The scores of each line, as columns. A verdict takes one byte, and a number eight bytes.
-
-    Lines whose scores have the same names and types share a table. In most runs, almost all lines
-    do.
-    """
+    """The scores as columns. Lines with the same names and types share a table."""
 
     def __init__(self, kinds: Iterable[ScoreKinds] = ()) -> None:
         self._tables: dict[ScoreKinds, tuple[int, Rows]] = {}
@@ -373,10 +357,7 @@ class ScoreColumns:
         self._table_of.extend({"table": number[other._table_of.column("table")]})
 
     def columns(self, lines: Ints, *, keep: bool = True) -> dict[str, Values]:
-        """Return the scores of the lines with the given numbers, by name. Line -1 has no scores.
-
-        If ``keep`` is false, the scores are removed.
-        """
+        """Return the scores of lines (-1: none) by name, and remove them unless ``keep``."""
         values: dict[str, Values] = {}
         # In the same order, whichever line came first.
         for name, (_, numbers) in sorted(self._names.items(), key=lambda one: (one[1][0], one[0])):

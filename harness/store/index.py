@@ -169,10 +169,7 @@ class AttemptIndex:
         return None
 
     def answers(self, instance: str, sample: int, round_: int) -> int:
-        """Return how often a round was answered since the sample's earlier rounds last changed.
-
-        Failed calls do not count.
-        """
+        """Return how often a round was answered since its conversation last changed."""
         row = self._row(instance, sample, round_)
         return 0 if row is None else int(self._answers[row])
 
@@ -182,20 +179,13 @@ class AttemptIndex:
         return list(self.read(Attempt, rows, judged=False))
 
     def in_order(self) -> NDArray[np.intp]:
-        """Return all row numbers, grouped by instance, in the order of the instances' first lines.
-
-        Within an instance, rows are sorted by sample and round.
-        """
+        """Return all rows by instance (in the order of first lines), sample and round."""
         first = np.full(len(self.attempts.instances.digest), np.iinfo(np.int64).max)
         np.minimum.at(first, self.attempts.instance, self.offset)
         return np.argsort(first[self.attempts.instance], kind="stable")
 
     def listed(self, first: Iterable[str] = ()) -> NDArray[np.intp]:
-        """Return all row numbers, sorted by the instance's name, sample and round, for lists.
-
-        Numbers in names are sorted by value. The instances named in ``first`` precede all others,
-        in the order given.
-        """
+        """Return all rows by name (naturally sorted, after ``first``), sample and round."""
         names, digests = read_names(self.path), self.attempts.instances.digest.tolist()
         place = {name: number for number, name in enumerate(first)}
 
@@ -261,10 +251,7 @@ class AttemptIndex:
         decode: Callable[[bytes], S],
         judges: Sequence[str] | None = None,
     ) -> Iterator[list[S | None]]:
-        """Yield for each row a list with the latest judgement by each judge, or None where missing.
-
-        ``decode`` decodes a judgement's line. ``judges`` are the judges' names (default: all).
-        """
+        """Yield for each row the latest decoded judgement (or None) by each of the judges."""
         path = self.path.with_name(JUDGEMENTS)
         return judgements_at(path, self.said_at(rows, judges).tolist(), decode)
 
@@ -306,10 +293,7 @@ def read_names(path: Path) -> dict[int, str]:
 
 
 def read_instance(path: Path, instance: str) -> list[Attempt]:
-    """Return an instance's attempts, sorted by sample and round. The list may be empty.
-
-    Attempts whose outcome is one that the run's judges score are `JudgedAttempt`s.
-    """
+    """Return an instance's attempts by sample and round, as `JudgedAttempt` if judges score."""
     index = AttemptIndex(path)
     rows = np.array(index.rows_of(instance), np.intp)
     said = index.said(rows, msgspec.json.Decoder(Judgement).decode)

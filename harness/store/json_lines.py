@@ -52,10 +52,7 @@ class LineKind(NamedTuple):
 
 
 def lines(path: Path, offset: int = 0) -> Iterator[tuple[int, bytes]]:
-    """Yield the byte offset and the bytes of each complete line from ``offset`` on.
-
-    Nothing is yielded if the file does not exist.
-    """
+    """Yield each complete line from ``offset`` on with its offset. A missing file has none."""
     if not path.exists():
         return
     with reading(path), path.open("rb") as file:
@@ -182,10 +179,7 @@ class JsonLinesWriter:
             os.ftruncate(self._file, position)
 
     def append(self, record: msgspec.Struct) -> None:
-        """Write a record as one line, which then survives the death of the process.
-
-        A power cut may lose the line. Its reply is then taken from the cache and scored again.
-        """
+        """Write a record as a line, which survives the death of the process, but no power cut."""
         line = encode(record) + b"\n"
         start = os.fstat(self._file).st_size
         try:

@@ -62,11 +62,7 @@ class _Line(LineName, gc=False):
     scores: dict[str, _Score] = msgspec.field(default_factory=dict)
 
     def verdict(self) -> int:
-        """Return the line's verdict as a number.
-
-        It is `NOT_JUDGED` if the outcome is not ``ok`` or a score has no value, `NO_VERDICT` if
-        there are no verdicts, 1 if all of them are true, and 0 if one is false.
-        """
+        """Return a verdict as a number: `NOT_JUDGED`, `NO_VERDICT`, 1 (all true) or 0."""
         if self.outcome != "ok" or any(score.value is None for score in self.scores.values()):
             return NOT_JUDGED
         given = [score.passed for score in self.scores.values() if score.passed is not None]
@@ -74,11 +70,7 @@ class _Line(LineName, gc=False):
 
 
 class JudgementIndex:
-    """The judgements of a run's registered judges, as rows sorted by `judged_key`.
-
-    Each column ends with an additional element, which stands for a missing judgement. The row
-    number `NONE` (-1) selects it.
-    """
+    """The judgements as rows sorted by `judged_key`. Row `NONE` stands for a missing one."""
 
     def __init__(self, folder: Path) -> None:
         self.register: judgements.Register = judgements.read_register(folder)
@@ -217,11 +209,7 @@ class JudgementIndex:
 def judgements_at(
     path: Path, offsets: Sequence[Sequence[int]], decode: Callable[[bytes], S]
 ) -> Iterator[list[S | None]]:
-    """Read the judgements at n times k byte offsets (see `JudgementIndex.offsets`).
-
-    Yields:
-        n lists of k decoded judgements. A judgement is None if its offset is `NONE`.
-    """
+    """Yield n lists of k judgements at n times k byte offsets. `NONE` gives None."""
     given = (one for row in offsets for one in row if one != NONE)
     found = decoded_at(path, given, decode, judgements.JUDGEMENT)
     for row in offsets:

@@ -32,10 +32,7 @@ def package_versions() -> dict[str, str]:
 
 
 class Manifest:
-    """A run's manifest, written as sessions begin and end.
-
-    A new run gets the id ``run_id`` or, if that is empty, a random id.
-    """
+    """A run's manifest, written as sessions begin and end, with the run's id (new: random)."""
 
     def __init__(
         self,
@@ -85,21 +82,14 @@ class Manifest:
     def begin(
         self, retried: Sequence[str] = ("error",), rescored: Mapping[str, int] | None = None
     ) -> None:
-        """Record the start of a session.
-
-        ``retried`` are the outcomes of attempts that the session makes again, and ``rescored`` the
-        counts of a `harness.run.rescoring.ScoredAgain`, by name.
-        """
+        """Record a session's start, the outcomes that it retries, and counts of a rescoring."""
         session = {"started_at": self._clock(), "ended_at": None, "ended": "killed"}
         again = {"rescored": dict(rescored)} if rescored else {}
         self._sessions.append(session | {"retried": list(retried)} | again)
         self._write()
 
     def plan(self, samples: int, owed: int, unanswerable: int = 0) -> None:
-        """Record the total number of samples, and the number of unfinished samples (``owed``).
-
-        ``unanswerable`` is the number of instances to which a simulated model knows no answer.
-        """
+        """Record the samples, unfinished ones, and instances a simulation cannot answer."""
         self._content |= {"samples": samples, "owed": owed, "unanswerable": unanswerable}
         self._write()
 

@@ -171,10 +171,7 @@ class RemoteRuns:
 
 
 class Uploads:
-    """A context manager that uploads a run's folder once a minute, and at its end.
-
-    A failed upload is reported and tried again, but does not end the run.
-    """
+    """Uploads a run's folder every minute and at the end. Failures are reported and retried."""
 
     def __init__(self, runs: RemoteRuns, folder: RunFolder, report: Callable[[str], None]) -> None:
         self._runs, self._folder, self._report = runs, folder, report

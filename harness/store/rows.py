@@ -32,10 +32,7 @@ class Rows:
         self.n = 0  # rows
 
     def restore(self, n: int, take: Callable[[int], memoryview]) -> None:
-        """Begin an empty table with n saved rows (`parts`), without copying them.
-
-        ``take`` returns the next saved bytes, given their number.
-        """
+        """Begin a table with n saved rows. ``take`` returns their bytes, which are not copied."""
         self.n = n
         self._restored = {name: take(n * self._dtype[name].itemsize) for name in self.fields}
 

@@ -65,10 +65,7 @@ class Differences(NamedTuple):
     inputs: Mapping[str, tuple[str, str]]  # by name in the fingerprint
 
     def conflict(self, run: str, *, rescorable: bool = False) -> RunConflict:
-        """Return the error for a run that cannot continue.
-
-        With ``rescorable``, the error says that it can once its answers are scored again.
-        """
+        """Return why a run cannot continue, or (``rescorable``) why not before it is rescored."""
         said = f"The run {run!r} was started with different values: "
         named = [change(key, *values) for key, values in self.settings.items()]
         if not named:
@@ -272,10 +269,7 @@ class RunFolder:
         return manifest.get("owed") == 0, manifest.get("samples")
 
     def owed(self) -> int | None:
-        """Return the number of unfinished samples, or None if unknown.
-
-        It is unknown during a session, and after one that was killed.
-        """
+        """Return the number of unfinished samples, or None during a session or after a kill."""
         manifest = self.read_manifest()
         sessions = manifest.get("sessions") or [{"ended": "killed"}]
         return None if sessions[-1].get("ended") == "killed" else manifest.get("owed")

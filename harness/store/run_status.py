@@ -64,10 +64,7 @@ class RunStatus(msgspec.Struct):
     traffic: list[Moment] = []
 
     def works(self, now: float | None = None) -> bool:
-        """Return whether the session is in progress at the time ``now`` (in epoch seconds).
-
-        An ended session is not, and neither is one whose status is older than `SILENT_S`.
-        """
+        """Return whether the session was alive at ``now`` (epoch seconds)."""
         now = time.time() if now is None else now
         return not self.ended and now - self.at < SILENT_S
 
@@ -89,11 +86,7 @@ def write_status(folder: Path, status: RunStatus) -> None:
 
 
 def request_stop(folder: Path) -> bool:
-    """Ask a run's session to stop, like a single Ctrl-C. Return whether a session is in progress.
-
-    The request names the session, and no other session obeys it. It is therefore harmless if the
-    session's process has ended.
-    """
+    """Ask a session, and no other, to stop as by Ctrl-C. Return whether there is one."""
     status = read_status(folder)
     if status is None or not status.works():
         return False

@@ -201,10 +201,7 @@ def _bases(runs: Iterable[RunFolder]) -> set[str]:
 
 
 def _of_file(run: RunFolder, base: str) -> bool:
-    """Return whether a run whose name begins with ``BASE.`` may belong to the run file ``base``.
-
-    A renamed copy of a run does not, and neither does a run of a file named ``BASE.X.yaml``.
-    """
+    """Return whether a run named ``BASE.…`` may be of the file ``base``, not ``BASE.X.yaml``."""
     variant = run.read_manifest().get("variant") or ""
     if not variant:  # named by hand, or by a version that did not record variants
         return True

@@ -44,10 +44,7 @@ class Exchanger(ABC, Generic[T]):
 
     @abstractmethod
     def prepared(self, *, last: bool) -> Callable[[Cursor], T]:
-        """Return the next exchange, as work for a transaction. It may be executed repeatedly.
-
-        ``last`` says that the session ends.
-        """
+        """Return the next exchange (``last``: of the session) as repeatable work."""
 
     @abstractmethod
     def apply(self, result: T) -> float:

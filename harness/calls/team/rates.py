@@ -80,10 +80,7 @@ class Grant(NamedTuple):
 
 
 def exchange(record: SharedUse, process: str, order: Order, now: float) -> Grant:
-    """Apply an order of a process to a record, and return what is granted.
-
-    An order that was applied before returns its grant again.
-    """
+    """Apply a process's order, and return its grant. A repeated order gets its grant again."""
     (limits, heads, queued, margins), kept = order.demand, order.kept
     before = record.members.pop(process, None)
     members = {id_: one for id_, one in record.members.items() if one.until > now}

@@ -252,10 +252,7 @@ class TeamReplies:
             await asyncio.sleep(_PAUSE_S)
 
     def save(self, rows: Mapping[bytes, Unsent]) -> None:
-        """Save rows, each under a unique id. Return when they are saved, or cannot be at present.
-
-        In the second case, they are saved as soon as the database answers.
-        """
+        """Save rows under unique ids: now or, if the database does not answer, when it does."""
         with self._changed:
             self.unsent.update(rows)
             self._changed.notify_all()

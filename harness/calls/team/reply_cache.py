@@ -184,10 +184,7 @@ class TeamReplyCache(ReplyCache):
 
 
 def _machine(folder: Path) -> UUID:
-    """Return an id that is the same for processes which see each other's file locks in a folder.
-
-    They have the same host, start of the system and folder. If that is unknown, the id is random.
-    """
+    """Return an id shared by the processes that see each other's file locks in a folder."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text()
         found = folder.stat()
