@@ -1,7 +1,8 @@
-"""Process pools that return results in order and keep few work items in memory.
+"""Pools that return results in order and keep few work items in memory.
 
-The processes run this module, so they do not import the program that started them. They ignore
-Ctrl-C. They end when that program ends, even if it is killed.
+By default the work is done by processes of this machine. They run this module, so they do not
+import the program that started them. They ignore Ctrl-C. They end when that program ends, even if
+it is killed.
 """
 
 from __future__ import annotations
@@ -20,43 +21,63 @@ from functools import cached_property
 from itertools import chain, islice
 from queue import SimpleQueue
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from harness.errors import HarnessError
 
 T = TypeVar("T")
 R = TypeVar("R")
 
-PENDING = 2  # pieces submitted per process; more would only take memory
+Answer: TypeAlias = tuple[Any, Exception | None]
+"""The result of some work, or the exception that it raised."""
+
+PENDING = 2  # pieces submitted per process or core; more would only take memory
+
+
+class Pending(Protocol):
+    """A piece that is being worked on."""
+
+    def result(self) -> Any:
+        """Wait for the result and return it, or raise the error of the work."""
+
+    def cancel(self) -> object:
+        """End the work if possible."""
+
+
+class Engine(Protocol):
+    """Other processes or machines that do the work of a pool."""
+
+    @property
+    def capacity(self) -> int:
+        """The number of pieces that may be in flight now."""
+
+    def submit(self, work: Callable[[Any], Any], piece: object) -> Pending:
+        """Begin to work on a piece.
+
+        Raises:
+            PicklingError: If the piece cannot be sent. Also TypeError and AttributeError.
+        """
+
+    def close(self) -> None:
+        """End the work in flight."""
 
 
 class Workers:
     """A pool of ``jobs`` processes. If ``jobs`` is 1, the calling process does the work itself.
 
     It also does the work of the first ``alone_s`` seconds. No process is started if that suffices,
-    or for a single piece.
+    or for a single piece. With ``engine``, another engine does the work, and ``jobs`` is ignored.
     """
 
-    def __init__(self, jobs: int, alone_s: float = 0.0) -> None:
-        self._jobs, self._alone_s = jobs, alone_s
-        self._processes = [_Process() for _ in range(jobs)]
-        self._idle: SimpleQueue[_Process] = SimpleQueue()
-
-    @cached_property
-    def _threads(self) -> ThreadPoolExecutor:
-        """Threads that each wait for the answer of a process."""
-        for process in self._processes:
-            self._idle.put(process)
-        return ThreadPoolExecutor(self._jobs)
+    def __init__(self, jobs: int = 1, alone_s: float = 0.0, engine: Engine | None = None) -> None:
+        self._alone, self._alone_s = jobs == 1 and engine is None, alone_s
+        self._engine: Engine = engine or _Processes(jobs)
 
     def __enter__(self) -> Workers:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if "_threads" in vars(self):
-            for process in self._processes:
-                process.kill()
-            self._threads.shutdown(cancel_futures=True)
+        self._engine.close()
 
     def in_order(self, work: Callable[[T], R], pieces: Iterable[T]) -> Iterator[R]:
         """Yield ``work(piece)`` for each piece, in the order of the pieces.
@@ -71,31 +92,53 @@ class Workers:
         first = list(islice(pieces, 2))
         pieces = chain(first, pieces)
         alone_until = monotonic() + self._alone_s
-        alone = self._jobs == 1 or len(first) < 2
+        alone = self._alone or len(first) < 2
         for piece in pieces if alone or self._alone_s else ():
             yield work(piece)
             if not alone and monotonic() >= alone_until:
                 break
-        pending: deque[Future[R]] = deque()
+        pending: deque[Pending] = deque()
         try:
             for piece in pieces:
                 pending.append(self._submitted(work, piece))
-                if len(pending) >= self._jobs * PENDING:
+                while len(pending) >= self._engine.capacity:
                     yield pending.popleft().result()
             while pending:
                 yield pending.popleft().result()
         finally:
-            for future in pending:
-                future.cancel()
+            for one in pending:
+                one.cancel()
 
-    def _submitted(self, work: Callable[[T], R], piece: T) -> Future[R]:
+    def _submitted(self, work: Callable[[T], R], piece: T) -> Pending:
         try:
-            question = pickle.dumps((work, piece))
+            return self._engine.submit(work, piece)
         except (pickle.PicklingError, TypeError, AttributeError):
             here: Future[R] = Future()
             here.set_result(work(piece))
             return here
-        return self._threads.submit(self._answer, question)
+
+
+class _Processes:
+    """Processes of this machine, which start with the first piece."""
+
+    def __init__(self, jobs: int) -> None:
+        self._jobs = jobs
+        self._processes = [_Process() for _ in range(jobs)]
+        self._idle: SimpleQueue[_Process] = SimpleQueue()
+
+    @property
+    def capacity(self) -> int:
+        return self._jobs * PENDING
+
+    @cached_property
+    def _threads(self) -> ThreadPoolExecutor:
+        """Threads that each wait for the answer of a process."""
+        for process in self._processes:
+            self._idle.put(process)
+        return ThreadPoolExecutor(self._jobs)
+
+    def submit(self, work: Callable[[Any], Any], piece: object) -> Pending:
+        return self._threads.submit(self._answer, pickle.dumps((work, piece)))
 
     def _answer(self, question: bytes) -> Any:
         process = self._idle.get()
@@ -103,6 +146,12 @@ class Workers:
             return process.answer(question)
         finally:
             self._idle.put(process)
+
+    def close(self) -> None:
+        if "_threads" in vars(self):
+            for process in self._processes:
+                process.kill()
+            self._threads.shutdown(cancel_futures=True)
 
 
 class _Process:
@@ -135,14 +184,12 @@ class _Process:
                     raise EOFError
                 process = self._started
             _send(process.stdin, question)
-            found, error = pickle.load(process.stdout)  # type: ignore[arg-type]  # noqa: S301
+            answer = pickle.load(process.stdout)  # type: ignore[arg-type]  # noqa: S301
         except (BrokenPipeError, EOFError, pickle.UnpicklingError):
             remedy = "It may have run out of memory: use fewer --jobs, or free some memory. "
             message = "A worker process ended before its work was done."
             raise HarnessError(message, remedy + "Then run the command again.") from None
-        if error is not None:
-            raise error
-        return found
+        return result_of(answer)
 
     def kill(self) -> None:
         """End the process, if it has started, even while it is working."""
@@ -173,16 +220,30 @@ def _main() -> None:
     questions: SimpleQueue[bytes] = SimpleQueue()
     threading.Thread(target=_read, args=(questions,), daemon=True).start()
     sys.path[:] = pickle.loads(questions.get())  # noqa: S301 (from the parent process)
+
+    def worked() -> Any:
+        work, piece = pickle.loads(questions.get())  # noqa: S301 (from the parent process)
+        return work(piece)
+
     while True:
-        found: Any = None
-        error: Exception | None = None
-        try:
-            work, piece = pickle.loads(questions.get())  # noqa: S301 (from the parent process)
-            found = work(piece)
-        except Exception as raised:
-            error = _portable(raised)
-        answers.write(pickle.dumps((found, error)))
+        answers.write(pickle.dumps(answer_of(worked)))
         answers.flush()
+
+
+def answer_of(work: Callable[[], Any]) -> Answer:
+    """Return the result of a function, or the exception that it raised, to be pickled."""
+    try:
+        return work(), None
+    except Exception as raised:
+        return None, _portable(raised)
+
+
+def result_of(answer: Answer) -> Any:
+    """Return the result in an answer, or raise its exception."""
+    found, error = answer
+    if error is not None:
+        raise error
+    return found
 
 
 def _read(questions: SimpleQueue[bytes]) -> None:

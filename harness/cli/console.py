@@ -25,6 +25,7 @@ from harness.report.text import inert_text
 
 if TYPE_CHECKING:
     from harness.report.table import Table, TableDocument
+    from harness.workers import Workers
 
 T = TypeVar("T", bound=str)
 
@@ -95,6 +96,30 @@ def show_facts(facts: Mapping[str, str], style: str = "") -> None:
     output.print(table)
 
 
+def pool(engine: str, jobs: int | None, alone_s: float = 0.0) -> Workers:
+    """Return the pool that the options ``--engine`` and ``--jobs`` ask for.
+
+    ``alone_s`` is for processes of this machine, see `Workers`.
+
+    Raises:
+        ConfigError: If the options do not fit together.
+        ExtraMissing: If Ray is not installed.
+        FatalCallError: If the cluster cannot be reached.
+    """
+    from harness.workers import Workers, cores
+
+    if engine != "ray":
+        return Workers(jobs or cores(), alone_s)
+    if jobs is not None:
+        remedy = "Leave it out: all cores of the cluster are used."
+        raise ConfigError("--jobs is for the processes of this machine.", remedy)
+    from harness.backends._ray_tasks import RayTasks
+
+    tasks = RayTasks()
+    say(f"The Ray cluster has {tasks.cores:,} cores.")
+    return Workers(engine=tasks)
+
+
 RUN = "A run's name, the path of its folder or of a file in it, or its run file."
 RUNS = "Names of runs, as listed by harness ls, or paths; a run file stands for all its variants."
 _SCORE = "Score to use (default: the task's primary metric)."
@@ -110,6 +135,10 @@ Round = Annotated[int | None, typer.Option("--round", min=1, help=_ROUND)]
 Cluster = Annotated[str, typer.Option(metavar="LABEL", help=_UNIT)]
 Jobs = Annotated[
     int | None, typer.Option(help="Number of processes (default: one per core).", min=1)
+]
+Engine = Annotated[
+    Literal["processes", "ray"],
+    typer.Option("--engine", help="Use this machine's cores, or a Ray cluster's (RAY_ADDRESS)."),
 ]
 _form = typer.Option("--format", help="Output format.")
 Format = Annotated[Literal["table", "markdown", "latex", "csv", "json"], _form]

@@ -1,0 +1,154 @@
+"""Work on the machines of a Ray cluster, where each task takes one piece of it."""
+
+from __future__ import annotations
+
+import logging
+import pickle
+import platform
+from collections.abc import Callable
+from functools import lru_cache
+from time import monotonic
+from typing import Any
+
+import harness
+from harness.backends._cluster import connect
+from harness.errors import ConfigError, HarnessError
+from harness.workers import PENDING, answer_of, result_of
+
+DEATHS = 3
+"""Number of worker processes that a piece may end before it is an error."""
+LOSSES = 20
+"""Number of times that the machine of a piece may disappear before it is an error."""
+COUNT_S = 5.0
+"""Seconds until the cores of the cluster are counted again: machines join and leave."""
+
+
+class RayTasks:
+    """The cores of a Ray cluster as an engine of `harness.workers.Workers`.
+
+    The work is sent once, as it is in the calling process, with functions and classes that other
+    machines do not have. If a worker process or a machine dies, its piece is worked on again.
+
+    Args:
+        address: Of the cluster, as for `connect`.
+
+    Raises:
+        ExtraMissing: If Ray is not installed.
+        FatalCallError: If the cluster cannot be reached.
+    """
+
+    def __init__(self, address: str | None = None) -> None:
+        self._ray = connect(address)
+        self._task = self._ray.remote(_answer).options(num_cpus=1, max_retries=0)
+        self._sent: tuple[Callable[[Any], Any], Any] | None = None
+        self._cores, self._counted = 0, 0.0
+
+    @property
+    def cores(self) -> int:
+        """The number of cores of the cluster now."""
+        if not self._counted or monotonic() > self._counted + COUNT_S:
+            self._cores = int(self._ray.cluster_resources().get("CPU", 0))
+            self._counted = monotonic()
+        return self._cores
+
+    @property
+    def capacity(self) -> int:
+        """The number of pieces that may be in flight now."""
+        return max(self.cores, 1) * PENDING
+
+    def submit(self, work: Callable[[Any], Any], piece: object) -> _Submitted:
+        """Begin to work on a piece.
+
+        Raises:
+            ConfigError: If the work cannot be sent.
+            PicklingError: If the piece cannot be sent. Also TypeError and AttributeError.
+        """
+        put, question = self._ray.put, pickle.dumps(piece)
+        if self._sent is None or self._sent[0] != work:
+            try:
+                self._sent = work, put(self._ray.cloudpickle.dumps(work))
+            except (pickle.PicklingError, TypeError, AttributeError) as error:
+                problem = f"This cannot be sent to other machines ({error})."
+                remedy = "Leave out --engine ray, to use the cores of this machine."
+                raise ConfigError(problem, remedy) from None
+        return _Submitted(self._ray, self._task, (self._sent[1], put(question)))
+
+    def close(self) -> None:
+        """Do nothing: `Workers` cancels what is in flight, and the cluster stays."""
+
+
+class _Submitted:
+    """A piece that a task of the cluster works on."""
+
+    def __init__(self, ray: Any, task: Any, arguments: tuple[Any, Any]) -> None:
+        self._ray, self._task, self._arguments = ray, task, arguments
+        self._begin()
+
+    def _begin(self) -> None:
+        self._reference = self._task.remote(harness.__version__, *self._arguments)
+
+    def result(self) -> Any:
+        """Wait for the result and return it, or raise the error of the work.
+
+        Raises:
+            HarnessError: If the piece has ended several worker processes.
+        """
+        errors = self._ray.exceptions
+        deaths = losses = 0
+        while True:
+            try:
+                return result_of(pickle.loads(self._ray.get(self._reference)))  # noqa: S301
+            except (errors.WorkerCrashedError, errors.OutOfMemoryError) as error:
+                deaths, last = deaths + 1, error
+            except (
+                errors.NodeDiedError,
+                errors.ObjectLostError,
+                errors.LocalRayletDiedError,
+            ) as error:
+                losses, last = losses + 1, error
+            except errors.RayError as error:  # the harness is not installed there, for example
+                problem = f"The cluster cannot do the work ({_line(error)})."
+                remedy = "harness doctor --cluster shows what its machines have installed."
+                raise HarnessError(problem, remedy) from None
+            if deaths == DEATHS or losses == LOSSES:
+                begun = f"begun {deaths + losses} times, and each time its process ended"
+                remedy = "It may have run out of memory. Without --engine ray, it is done here."
+                raise HarnessError(f"A piece of work was {begun} ({_line(last)}).", remedy)
+            self._begin()
+
+    def cancel(self) -> None:
+        """End the task, even while it is working."""
+        self._ray.cancel(self._reference, force=True)
+
+
+def _line(error: Exception) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())[:200]
+
+
+def _answer(version: str, work: bytes, piece: bytes) -> bytes:
+    """Work on a piece in a process of the cluster."""
+
+    def worked() -> Any:
+        if version != harness.__version__:
+            problem = f"The harness is {harness.__version__} there, and {version} here."
+            raise ConfigError(problem, "Install the same version on all machines of the cluster.")
+        return _loaded(work)(pickle.loads(piece))  # noqa: S301 (from the client)
+
+    logging.getLogger("harness").setLevel(logging.ERROR)  # the client has already warned
+    answer = found, error = answer_of(worked)
+    if isinstance(error, HarnessError):
+        error.message = f"On {platform.node()}: {error.message}"
+        answer = found, error
+    return pickle.dumps(answer)
+
+
+@lru_cache(maxsize=1)
+def _loaded(work: bytes) -> Callable[[Any], Any]:
+    try:
+        found: Callable[[Any], Any] = pickle.loads(work)  # noqa: S301 (from the client)
+    except HarnessError:
+        raise
+    except Exception as error:
+        problem = f"The work cannot be loaded ({_line(error)})."
+        raise ConfigError(problem, "Install the same packages on all machines.") from None
+    return found
