@@ -91,10 +91,6 @@ def read_run(folder: RunFolder, name: str = "", *, grouped: bool = False, score:
 
     Returns:
         The variant, whose metrics have no tokens or costs, and the table.
-
-    Raises:
-        ConfigError: If ``score`` is a score of k samples, such as ``pass@4``, and no instance has k
-            samples.
     """
     attempts = read_attempts(folder.attempts)
     metrics = measure(folder, attempts, NO_CALLS, grouped=grouped, score=score)

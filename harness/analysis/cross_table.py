@@ -132,13 +132,7 @@ class FilledRun:
 def cross_table(
     runs: Sequence[comparable.Run], tables: Mapping[str, PaperTable], options: TableOptions
 ) -> CrossTable:
-    """Build the results table of runs of one or more tasks, some of which declare tables.
-
-    Raises:
-        ConfigError: If no run has attempts, an option names an unknown label, score or round, or
-            rows and columns are the same or cannot be chosen for all tasks.
-        RunConflict: If runs that would be compared have different data.
-    """
+    """Build the results table of runs of one or more tasks, some of which declare tables."""
     begun = [(variant, table) for variant, table in runs if len(table)]
     if not begun:
         raise ConfigError("None of the runs has an attempt.", "Run their run files again.")
@@ -304,11 +298,7 @@ def _fill(
 
 
 def _row_settings(runs: Sequence[FilledRun], plan: Layout) -> list[dict[str, str]]:
-    """Return, for each run, the settings or name that set it apart from runs of the same model.
-
-    Raises:
-        RunConflict: If runs with a cell in common have different data.
-    """
+    """Return, for each run, the settings or name that set it apart from runs of the same model."""
     # Cells over all columns count only if the table has no others.
     places = [
         {place for place in run.cells if place.column is not None or not plan.columns}

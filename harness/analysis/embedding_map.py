@@ -34,12 +34,6 @@ def embedding_map(texts: Sequence[str], embeddings: Path | None = None) -> NDArr
 
     ``embeddings`` is a JSONL file with an embedding of each text. If it is None, TF-IDF vectors are
     used.
-
-    Raises:
-        ConfigError: If there are too few or too many texts.
-        DataInvalid: If the file lacks a text, or is not in the required form.
-        DataMissing: If the file cannot be read.
-        ExtraMissing: If scikit-learn is not installed.
     """
     if not MIN_TEXTS <= len(texts) <= MAX_TEXTS:
         problem = f"A map needs {MIN_TEXTS} to {MAX_TEXTS:,} different texts, not {len(texts):,}."

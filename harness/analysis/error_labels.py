@@ -58,10 +58,6 @@ def draw(run: str, attempts: Path, n: int, label: str = "", seed: int = 0) -> li
     """Draw up to ``n`` failed last answers for people to label, from each group of ``label``.
 
     If ``label`` is empty, they are drawn from the whole run.
-
-    Raises:
-        ConfigError: If the run has no such label.
-        DataMissing: If the run has no verdicts, or no answer failed.
     """
     index = AttemptIndex(attempts)
     last = index.last_rounds()
@@ -102,12 +98,7 @@ def write_sheet(failures: Iterable[Failure]) -> str:
 
 
 def read_sheet(path: Path) -> list[Failure]:
-    """Return the rows of a sheet from `write_sheet`.
-
-    Raises:
-        DataInvalid: If the file is not such a sheet.
-        DataMissing: If the file cannot be read.
-    """
+    """Return the rows of a sheet from `write_sheet`."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file, strict=True)
@@ -131,11 +122,7 @@ class ErrorTally(Struct, frozen=True, kw_only=True):
 
 
 def tally(first: Sequence[Failure], second: Sequence[Failure] | None = None) -> ErrorTally:
-    """Return the counts of a sheet's labels and, given a second sheet, the agreement of both.
-
-    Raises:
-        ConfigError: If there is a second sheet, but no failure is labelled in both.
-    """
+    """Return the counts of a sheet's labels and, given a second sheet, the agreement of both."""
     labels: dict[str, Counter[str]] = defaultdict(Counter)
     for failure in first:
         if kind := _kind(failure):

@@ -140,11 +140,6 @@ def check_runs(
     Args:
         asked: Each run's folder, with its bounds and, optionally, the name of a baseline.
         find: Returns the run that a baseline's name or path stands for.
-
-    Raises:
-        ConfigError: If a score, a label or the cost of a call is unknown, or if a run has no
-            instance in common with its baseline.
-        RunConflict: If a run is unfinished, or cannot be compared with its baseline.
     """
     measured = [_measure(folder, one, find) for folder, one in asked]
     n = sum(len(decisions) for _, decisions in measured)

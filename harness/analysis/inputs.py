@@ -44,13 +44,7 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_labels(path: Path) -> list[Label]:
-    """Return the labels in a JSONL file, in order.
-
-    Raises:
-        DataInvalid: If a line is not a label, a criterion is labelled twice, or the file has no
-            labels.
-        DataMissing: If the file cannot be read.
-    """
+    """Return the labels in a JSONL file, in order."""
     found: dict[Label, int] = {}
     labels = []
     for number, label in _jsonl(path, Label, FORM):
@@ -83,13 +77,7 @@ def keep_labels(run: Path, judge: str, labels: Sequence[Label]) -> None:
 
 
 def read_model_scores(path: Path) -> dict[str, dict[str, float]]:
-    """Return the published scores in a CSV or JSONL file, by benchmark and then by model.
-
-    Raises:
-        DataInvalid: If the file is malformed, a row names no model, a model has several rows, a
-            score is not a number, or there are no scores.
-        DataMissing: If the file cannot be read.
-    """
+    """Return the published scores in a CSV or JSONL file, by benchmark and then by model."""
     found: dict[str, dict[str, float]] = {}
     seen = set[str]()
     rows = _csv(path) if path.suffix.lower() == ".csv" else _jsonl(path, dict[str, Any])

@@ -218,10 +218,6 @@ def pair_verdicts(
         reference: `JUDGE` if the reference is the judge whose verdicts are the second in each
             answer, `RULES` if it is the rule checkers' verdicts on the judge's criteria, otherwise
             people's labels.
-
-    Raises:
-        ConfigError: If a criterion has two labels, or a label of several runs does not name its
-            run.
     """
     labels = {} if isinstance(reference, str) else _by_answer(reference, list(runs))
     kinds = {"judge": "b", "reference": "b", "probability": "d", "reference_probability": "d"}

@@ -296,11 +296,7 @@ class _Version(Struct):
 
 
 def from_json(text: bytes, path: Path) -> Metrics:
-    """Decode the contents of a `metrics.json`, ignoring unknown keys.
-
-    Raises:
-        DataInvalid: If they are malformed or have another schema version. The error names ``path``.
-    """
+    """Decode the contents of a `metrics.json`, ignoring unknown keys."""
     remedy = "Run the run file again to rewrite it from the attempts."
     try:
         version = msgspec.json.decode(text, type=_Version).schema_version

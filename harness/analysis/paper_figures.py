@@ -139,9 +139,6 @@ def macro_f1(
     is a miss of its class, but no false alarm for the other. Failed calls are excluded. If a class
     does not occur in a group, the value is None: the other class's F1 alone is a different
     statistic.
-
-    Raises:
-        ConfigError: If there are more than two classes.
     """
     codes, classes = group_codes(samples.instances.groupings, (label,))
     if len(classes) > 2:

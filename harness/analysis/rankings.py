@@ -219,11 +219,6 @@ def induced_rankings(
             and not of instances.
         external: Published scores, by benchmark and then by the name of a run or model.
         round_: Use each sample's last round up to this one; None for no limit.
-
-    Raises:
-        ConfigError: If a run lacks the score, no run has reached the round, or the label has too
-            many groups.
-        RunConflict: If the runs' primary metrics cannot be compared (`common_score`).
     """
     runs, name, score = scored_runs(runs, score, round_)
     tables = [table for _, table in runs]

@@ -109,9 +109,6 @@ def verbs(text: str) -> list[str]:
     Words with an underscore are placeholders, and never count as verbs. The tagger is HanTa's for
     English (Wartena 2019, "A Probabilistic Morphology Model for German Lemmatization").
     docs/wildifeval.md compares it with NLTK's.
-
-    Raises:
-        ExtraMissing: If HanTa is not installed.
     """
     from harness.scoring import punkt  # imports NLTK
 

@@ -83,12 +83,7 @@ class Exhibit(Section):
     not_comparable: str = Field("", description="Why no cell can be compared.")
 
     def cells(self) -> Iterator[Cell]:
-        """Yield the row, column, lookup and published value (or None) of each cell.
-
-        Raises:
-            ConfigError: If a row is unknown or has too few or too many values, or a lookup is
-                invalid.
-        """
+        """Yield the row, column, lookup and published value (or None) of each cell."""
         columns = self.columns or {"value": {}}
         for row, published in self.published.items():
             values = published or [None] * len(columns)
@@ -133,11 +128,7 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 
 def read_study(path: Path) -> Study:
-    """Read a study.
-
-    Raises:
-        ConfigError: If the file cannot be read, is invalid or names an unknown run.
-    """
+    """Read a study."""
     study = validated(Study, read(path, "study", _FORM), str(path))
     for exhibit in study.exhibits:
         for _, _, lookup, _ in exhibit.cells():

@@ -60,12 +60,7 @@ class Suite(Struct, frozen=True, kw_only=True):
 
 
 def suite(runs: Sequence[Run]) -> Suite:
-    """Compare models over several tasks.
-
-    Raises:
-        ConfigError: If no run has attempts, or a run lacks its primary metric.
-        RunConflict: If runs that would be compared have different data.
-    """
+    """Compare models over several tasks."""
     table = cross_table(runs, {}, TableOptions(rows="", columns=""))
     begun = {variant.name: (variant, attempts) for variant, attempts in runs if len(attempts)}
     rows = [{begun[name][0].metrics.task: begun[name] for name in row.runs} for row in table.rows]

@@ -74,10 +74,6 @@ def write(
         tables: The rows of each JSONL file, by file name.
         facts: Other facts to record in the manifest.
         texts: The content of each other file, by file name.
-
-    Raises:
-        RunConflict: If the folder must not be replaced (see `refuse_other`).
-        StoreFailed: If the folder cannot be written.
     """
     encode = msgspec.json.Encoder().encode
     files = {name: b"".join(encode(row) + b"\n" for row in rows) for name, rows in tables.items()}
@@ -112,11 +108,6 @@ def refuse_other(out: Path, kind: str, files: Collection[str]) -> None:
             built.
         kind: The kind that such a benchmark must have.
         files: The names of the only files, besides the manifest, that it may contain.
-
-    Raises:
-        RunConflict: If the folder is none of these, or is the working directory or a folder above
-            it.
-        StoreFailed: If the folder cannot be read.
     """
     with explained(f"read {out}"):
         if Path.cwd().is_relative_to(os.path.realpath(out)):
@@ -195,10 +186,6 @@ def locked_stages(folder: Path, out: Path) -> Iterator[Stages]:
     """Lock the folder with a build's saved stages during the block, and yield the stages.
 
     The folder is created if it is missing. Messages name ``out``, the folder that the build writes.
-
-    Raises:
-        RunConflict: If another process is building, or if ``folder`` contains other files.
-        StoreFailed: If ``folder`` cannot be written.
     """
     with explained(f"save the build's stages in {folder}"):
         if folder.exists() and not (folder / MARK).is_file() and any(folder.iterdir()):

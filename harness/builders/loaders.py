@@ -61,10 +61,6 @@ class FileLoader:
         """Yield the file's name or, for a folder, the sorted relative paths of matching files.
 
         Hidden files are skipped.
-
-        Raises:
-            ConfigError: If the file pattern is invalid.
-            DataMissing: If no file matches.
         """
         if self._root.is_file():
             yield self._root.name

@@ -49,11 +49,6 @@ def write_every_eval_ever(
     Returns:
         The path of the results, the number of samples written, and the number skipped because no
         result has a value for them.
-
-    Raises:
-        ConfigError: If a field is unknown, missing or invalid.
-        DataMissing: If nothing was measured.
-        StoreFailed: If a file cannot be written.
     """
     checked_fields("eee", fields, FIELDS, [ORGANISATION])
     for name, choices in CHOICES.items():

@@ -72,11 +72,7 @@ class ExportedRun:
 
 
 def exported_run(folder: RunFolder) -> ExportedRun:
-    """Return a run to export.
-
-    Raises:
-        DataMissing: If the run has no attempts.
-    """
+    """Return a run to export."""
     index = AttemptIndex(folder.attempts)
     if not len(index.attempts):
         remedy = "Run its run file again: it resumes where it stopped."
@@ -116,11 +112,7 @@ def figures(metrics: Metrics) -> dict[str, float]:
 def checked_fields(
     form: str, fields: Mapping[str, str], known: Collection[str], required: Collection[str] = ()
 ) -> None:
-    """Check the fields that the user sets for an export format.
-
-    Raises:
-        ConfigError: If a field is unknown, or a required field is missing.
-    """
+    """Check the fields that the user sets for an export format."""
     for name in fields:
         if name not in known:
             raise ConfigError(f"{form} has no field {name!r} to set.", nearest(name, known))
@@ -311,11 +303,6 @@ def write_parquet(rows: ExportedRows, path: Path) -> None:
 
     DuckDB converts a temporary file, which takes a bounded amount of memory. On failure, an
     existing file is unchanged.
-
-    Raises:
-        ConfigError: If no file may be written at the path.
-        ExtraMissing: If DuckDB is not installed.
-        StoreFailed: If the file cannot be written.
     """
     duckdb = import_extra("duckdb", "parquet")
     with (

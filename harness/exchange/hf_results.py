@@ -24,13 +24,6 @@ def write_hf_results(run: ExportedRun, path: Path, fields: Mapping[str, str]) ->
 
     ``fields`` are those of `huggingface_hub.EvalResultEntry`, except ``value``. Two are required:
     ``dataset_id`` and ``task_id``, which identify the benchmark on the Hub.
-
-    Raises:
-        ConfigError: If a field is unknown, missing or invalid, the run's answers are simulated, or
-            no file may be written at the path.
-        DataMissing: If the primary metric was not measured.
-        ExtraMissing: If huggingface_hub is not installed.
-        StoreFailed: If the file cannot be written.
     """
     hub = import_extra("huggingface_hub", "exchange")
     known = {field.name for field in fields_of(hub.EvalResultEntry)} - set(FROM_THE_RUN)

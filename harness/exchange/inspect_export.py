@@ -40,11 +40,6 @@ def write_inspect(run: ExportedRun, path: Path) -> None:
     """Write a run as an Inspect log, which ends in ``.eval`` or ``.json``.
 
     On failure, an existing file is unchanged.
-
-    Raises:
-        ConfigError: If the path has another suffix, or no file may be written there.
-        ExtraMissing: If Inspect is not installed.
-        StoreFailed: If the file cannot be written.
     """
     if path.suffix not in SUFFIXES:
         message = f"--output {path}: an Inspect log ends with .eval or .json."

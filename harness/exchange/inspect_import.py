@@ -56,11 +56,7 @@ FINISH_REASONS = {"max_tokens": "length", "model_length": "length"}
 
 
 def is_inspect_log(path: Path) -> bool:
-    """Return whether a file begins like an Inspect log. The rest of it may be malformed.
-
-    Raises:
-        DataInvalid, DataMissing, StoreFailed: As `opened` does.
-    """
+    """Return whether a file begins like an Inspect log. The rest of it may be malformed."""
     with opened(path) as file:
         begins = file.read(1 << 16)
     if begins[:4] == b"PK\x03\x04":
@@ -116,13 +112,6 @@ def read_inspect(path: Path, task: str = "", score: str = "") -> Imported:
         path: The log.
         task: The name of the run's task (default: the log's own).
         score: The score that decides whether an answer passes (default: see `imported_run.judged`).
-
-    Raises:
-        ConfigError: If the log has no such score.
-        DataInvalid: If the log is malformed or too large.
-        DataMissing: If there is no such file.
-        ExtraMissing: If Inspect is not installed.
-        StoreFailed: If the file cannot be read.
     """
     log = _read_log(path)
     spec, samples = log.eval, _samples(path, log)

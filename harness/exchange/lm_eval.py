@@ -45,11 +45,7 @@ SAMPLE = re.compile(r"sample-(\d{1,9})")  # the filter of one of k exported samp
 
 
 def is_lm_eval(path: Path) -> bool:
-    """Return whether a file begins like lm-eval's samples. The rest of it may be malformed.
-
-    Raises:
-        DataInvalid, DataMissing, StoreFailed: As `opened` does.
-    """
+    """Return whether a file begins like lm-eval's samples. The rest of it may be malformed."""
     with opened(path) as file:
         begins = file.read(1 << 16).lstrip()
     return begins[:1] == b"{" and b'"doc_id"' in begins
@@ -62,12 +58,6 @@ def read_lm_eval(path: Path, task: str = "", score: str = "") -> Imported:
         path: The file of samples.
         task: The name of the run's task (default: from the file's name).
         score: The score that decides whether an answer passes (default: see `imported_run.judged`).
-
-    Raises:
-        ConfigError: If the file has no such score.
-        DataInvalid: If the file is malformed.
-        DataMissing: If there is no such file.
-        StoreFailed: If the file cannot be read.
     """
     named = NAME.fullmatch(path.name)
     task = task or (encodable(named[1]) if named else "imported")
@@ -290,10 +280,6 @@ def write_lm_eval(run: ExportedRun, path: Path) -> tuple[int, int]:
     Returns:
         The number of samples written, and the number skipped because they have neither a verdict
         nor a score.
-
-    Raises:
-        ConfigError: If no file may be written at the path.
-        StoreFailed: If the file cannot be written.
     """
     several = bool((run.index.attempts.sample > 0).any())
     given = run.config.decoding.given()

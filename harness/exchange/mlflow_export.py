@@ -29,9 +29,6 @@ def log_mlflow(run: ExportedRun, rows: ExportedRows, experiment: str = "") -> st
 
     Returns:
         The tracking URI, the experiment and the id of the logged run, in one sentence.
-
-    Raises:
-        ConfigError: If MLflow cannot log, or is not installed.
     """
     mlflow = import_extra("mlflow", "trackers")
     tree = run.config.model_dump(mode="json")

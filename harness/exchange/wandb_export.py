@@ -18,9 +18,6 @@ def log_wandb(run: ExportedRun, rows: ExportedRows, project: str = "") -> str:
 
     Returns:
         The URL of the logged run or, if wandb is offline, the command that uploads it.
-
-    Raises:
-        ConfigError: If wandb cannot log (for example, without a key), or is not installed.
     """
     wandb = import_extra("wandb", "trackers")
     entity, _, name = project.rpartition("/")

@@ -146,10 +146,6 @@ def report_on(
             are no reasons, constraints, panels, validations and latencies. Costs are then known
             only if the saved metrics have them.
         quick: Whether to omit groups and comparisons as well.
-
-    Raises:
-        ConfigError: If the baseline, score, round or a label is unknown.
-        RunConflict: If differences in task, data set or primary metric prevent a comparison.
     """
     variants, runs, findings = [], [], {}
     texts = texts and not quick

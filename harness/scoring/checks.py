@@ -56,9 +56,6 @@ def read_checks(raw: object, where: str, judges: Collection[str] = ()) -> list[C
         raw: The list.
         where: Its place, for messages.
         judges: The run's judges, for the message if a check is one of them.
-
-    Raises:
-        ConfigError: If the list is invalid. The message begins with ``where``.
     """
     if not isinstance(raw, list):
         raise ConfigError(f"{where} must be a list.", "Write '- exact_match', one per line.")
@@ -70,11 +67,7 @@ def read_checks(raw: object, where: str, judges: Collection[str] = ()) -> list[C
 
 
 def checks_of(row: Mapping[str, Any], shared: Sequence[Check]) -> Sequence[Check]:
-    """Return a row's checks: its own checks, or the run file's (``shared``) with the row's changes.
-
-    Raises:
-        DataInvalid: If the row's ``checks`` are invalid, name a Python file, or leave no check.
-    """
+    """Return a row's checks: its own, or the run file's (``shared``) with the row's changes."""
     raw = row.get("checks")
     if isinstance(raw, list):
         with raised_as(DataInvalid):
@@ -129,11 +122,7 @@ def is_file(checker: object) -> bool:
 
 
 def from_row(row: Mapping[str, Any], name: str, check: str) -> Any:
-    """Return the field ``name`` of a row for a check.
-
-    Raises:
-        DataInvalid: If the row has no such field, or its target is null.
-    """
+    """Return the field ``name`` of a row for a check."""
     if name not in row:
         raise DataInvalid(
             f"the check {check!r} needs the field {name!r:.60}, which the row does not have.",
@@ -225,9 +214,6 @@ class Rules:
 
     The constructor builds the checkers of the run file's checks (``shared``) unless a row supplies
     their options.
-
-    Raises:
-        ConfigError: If the options of a shared check are wrong.
     """
 
     def __init__(self, shared: Sequence[Check]) -> None:
@@ -242,11 +228,7 @@ class Rules:
                     self.checker(rule)
 
     def of(self, checks: Sequence[Check], row: Mapping[str, Any]) -> tuple[Check, ...]:
-        """Return the checks that need no judge, with the row's values filled into their options.
-
-        Raises:
-            DataInvalid: If the row lacks a field, has wrong options, or names a file to read.
-        """
+        """Return the checks that need no judge, with the row's values filled into their options."""
         found = []
         for check in checks:
             if check.checker == JUDGE:
@@ -264,11 +246,7 @@ class Rules:
         return tuple(found)
 
     def checker(self, rule: Check) -> Checker:
-        """Return the checker for a check. Checks with equal options share a checker.
-
-        Raises:
-            ConfigError: If the options are wrong.
-        """
+        """Return the checker for a check. Checks with equal options share a checker."""
         key = rule.checker, msgspec.json.encode(rule.options, order="sorted", enc_hook=repr)
         if key not in self._checkers:
             if len(self._checkers) == MOST_CACHED:

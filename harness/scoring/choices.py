@@ -23,11 +23,7 @@ MOST_SHOWN = 40  # characters of a target in an error message
 
 
 def choice_texts(raw: object) -> tuple[str, ...]:
-    """Return the texts of a row's options, which a table (CSV) holds as JSON.
-
-    Raises:
-        DataInvalid: If they are not a list of 2 to 26 different texts, numbers or booleans.
-    """
+    """Return the texts of a row's options, which a table (CSV) holds as JSON."""
     if isinstance(raw, str):
         with suppress(ValueError):
             raw = json.loads(raw)
@@ -43,12 +39,7 @@ def choice_texts(raw: object) -> tuple[str, ...]:
 
 
 def right_choice(target: object, choices: Sequence[str], kind: TargetKind | None = None) -> int:
-    """Return the index of the right option, given its index (from 0), letter or text.
-
-    Raises:
-        DataInvalid: If no option fits the target, or if it could mean two of them. With ``kind``,
-            the target has only this meaning.
-    """
+    """Return the index of the right option, given its index (from 0), letter or text."""
     if not isinstance(target, str | int):
         raise DataInvalid("'target' must be the index, the letter or the text of one of 'choices'.")
     text = _text(target)

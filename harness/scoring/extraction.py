@@ -34,11 +34,7 @@ class NoAnswerBlock(Unparseable):
 
 
 class BlockExtraction:
-    """An extraction of a named kind of block from a reply, such as ``last_fence``.
-
-    Raises:
-        ConfigError: If there is no such kind, or the name of a tag is missing.
-    """
+    """An extraction of a named kind of block from a reply, such as ``last_fence``."""
 
     expects: tuple[str, ...] = ()
 
@@ -296,11 +292,7 @@ _KEYS: Mapping[str, tuple[str, ...]] = {"regex": ("take", "ignore_case"), "numbe
 
 
 def extraction(raw: Mapping[str, Any], where: str) -> Extraction:
-    """Build an extraction from a mapping with one of the keys ``regex``, ``number`` and ``json``.
-
-    Raises:
-        ConfigError: If it is invalid. The message begins with ``where``, the option's name.
-    """
+    """Build an extraction from a mapping with one of the keys ``regex``, ``number``, ``json``."""
     kinds = [key for key in raw if key in _KEYS]
     if len(kinds) != 1:
         problem = f"has both {' and '.join(kinds[:2])}" if kinds else "does not say how to extract"

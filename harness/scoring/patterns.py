@@ -36,9 +36,6 @@ class Pattern:
     """A compiled regular expression, searched within ``timeout_s`` seconds of CPU time.
 
     Error messages begin with ``where``, such as "The option 'a'".
-
-    Raises:
-        ConfigError: If the pattern is invalid, too long, or would take too much memory.
     """
 
     def __init__(

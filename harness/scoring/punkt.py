@@ -109,9 +109,6 @@ def english(folder: Path | None = None) -> Punkt | None:
     """Return NLTK's English sentence splitter, or None if its data is not installed.
 
     NLTK's paths and ``folder`` are searched.
-
-    Raises:
-        DataInvalid: If the data cannot be read.
     """
     known = list(data.path)
     data.path += [str(folder)] if folder else []  # NLTK opens no files elsewhere
@@ -139,11 +136,7 @@ def own() -> Punkt:
 
 @cache
 def best(folder: Path | None = None) -> Punkt:
-    """Return the sentence splitter of `english` or, if NLTK's data is not installed, of `own`.
-
-    Raises:
-        DataInvalid: As in `english`.
-    """
+    """Return the sentence splitter of `english` or, if NLTK's data is not installed, of `own`."""
     return english(folder) or own()
 
 
@@ -153,10 +146,6 @@ earlier_word_tokens: Callable[[str], list[str]] = EarlierWordTokenizer().tokeniz
 
 @cache
 def earlier(folder: Path | None = None) -> Punkt:
-    """Return the same sentence splitter as `best`, but with the settings of NLTK 3.9.
-
-    Raises:
-        DataInvalid: As in `english`.
-    """
+    """Return the same sentence splitter as `best`, but with the settings of NLTK 3.9."""
     found = best(folder)
     return Punkt(found._params, f"{found.name}, as in nltk 3.9", EarlierVariables)

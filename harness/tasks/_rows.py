@@ -62,10 +62,6 @@ def rows(path: Path) -> Iterator[tuple[str, Row]]:
     """Yield (location, row) for each row of a file.
 
     The location, such as ``tasks.jsonl, item 3``, is for error messages.
-
-    Raises:
-        DataInvalid: If the file is malformed, has no rows, or nests values too deeply.
-        DataMissing: If the file cannot be read.
     """
     suffix = path.suffix.lower()
     if suffix in (".yaml", ".yml", ".json"):
@@ -124,12 +120,7 @@ class _Turn(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def turns_of(row: Row) -> tuple[Message, ...]:
-    """Return the conversation in a row's ``messages``, or its ``prompt`` as one user message.
-
-    Raises:
-        DataInvalid: If the row has neither, or ``messages`` is malformed or does not end with the
-            user's turn.
-    """
+    """Return the conversation in a row's ``messages``, or its ``prompt`` as one user message."""
     if isinstance(row.get("prompt"), str) and "messages" not in row:
         return (Message("user", row["prompt"]),)
     if "messages" not in row:
@@ -147,12 +138,7 @@ def turns_of(row: Row) -> tuple[Message, ...]:
 
 
 def read_all(path: Path, item: Callable[[Row, str], T]) -> Iterator[T]:
-    """Yield ``item(row, location)`` for each row of a file.
-
-    Raises:
-        DataInvalid: If the file is malformed or has no rows, or two items have the same id.
-        DataMissing: If the file cannot be read.
-    """
+    """Yield ``item(row, location)`` for each row of a file."""
     return unique((where, item(row, where)) for where, row in rows(path))
 
 
@@ -161,9 +147,6 @@ def unique(found: Iterable[tuple[str, T]]) -> Iterator[T]:
 
     Of many items, the ids are kept as hashes. If two items far apart have the same id, up to
     `MOST_IDS` items after the second one are yielded before the error is raised.
-
-    Raises:
-        DataInvalid: If two items have the same id.
     """
     last: dict[str, str] = {}  # the location of each of the last ids
     before: list[NDArray[np.int64]] = []  # sorted hashes of those before them, the most first
@@ -201,12 +184,7 @@ def _occurs_twice(where: str, name: str) -> DataInvalid:
 
 
 def text_id(row: Row, default: int | str, where: str) -> str:
-    """Return a row's ``id`` (or ``default``) as text.
-
-    Raises:
-        DataInvalid: If it is empty, or neither text nor an integer. The message begins with
-            ``where``.
-    """
+    """Return a row's ``id`` (or ``default``) as text."""
     name = row.get("id", default)
     if isinstance(name, bool) or not isinstance(name, str | int) or name == "":
         raise DataInvalid(f"{where}'id' must be text or an integer.")
@@ -218,9 +196,6 @@ def converted(row: Row, kind: type[S], where: str, ignored: Collection[str] | No
 
     A row may have keys that are not fields of ``kind`` if they are in ``ignored``. If ``ignored``
     is None, any such keys are accepted.
-
-    Raises:
-        DataInvalid: If a key or a value is wrong. The message begins with ``where``.
     """
     for key in row:
         if ignored is not None and key not in (*kind.__struct_fields__, *ignored):

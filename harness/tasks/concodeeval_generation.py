@@ -240,11 +240,7 @@ class ConCodeEvalGeneration(ConCodeEval):
 
     @property
     def constraint_kind(self) -> ConstraintKind:
-        """The kind of decoding constraint, which is always ``json_schema``.
-
-        Raises:
-            ConfigError: Unless the answers are samples in JSON without a code block.
-        """
+        """The kind of decoding constraint, which is always ``json_schema``."""
         if list(self.outputs) != ["json"] or self._extraction.name not in ("whole", "json"):
             raise ConfigError(
                 "decoding.constraint: a schema constrains answers to JSON, without a code block.",

@@ -87,9 +87,6 @@ class ConCodeEvalValidation(ConCodeEval):
 
         An invalid sample also has the groups ``keyword`` and ``sample_third`` and, if the keyword
         was located, ``schema_third``.
-
-        Raises:
-            DataInvalid: If the validator contradicts a sample's label.
         """
         for row, text, constraints in self.schemas:
             for found in self.benchmark.samples[row.id]:

@@ -361,9 +361,6 @@ def listen(port: int) -> socket.socket:
     """Return a socket that listens on the loopback address.
 
     If ``port`` is 0, the system chooses a free port.
-
-    Raises:
-        ConfigError: If the port cannot be used.
     """
     try:
         return socket.create_server((HOST, port))

@@ -109,10 +109,6 @@ def summary(
         status: The status of the latest session, or None if there is none.
         line_at: When the last attempt was written (epoch seconds), or None if unknown.
         revision: The revision of the list in which this entry is new.
-
-    Raises:
-        DataInvalid: If the run's metrics cannot be decoded.
-        StoreFailed: If the run's manifest cannot be read.
     """
     manifest = folder.read_manifest()
     metrics: Metrics | None = None

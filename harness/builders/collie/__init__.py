@@ -70,15 +70,6 @@ def build(
 
     Returns:
         The written data set.
-
-    Raises:
-        ConfigError: If structures and sources do not fit together, or a plug-in's options are
-            invalid.
-        DataInvalid: If no document of a source can be read, or no text fits any structure.
-        DataMissing: If a source's text is missing.
-        HarnessError: If a filter times out, or a process of the pool ends unexpectedly.
-        RunConflict: If ``out`` contains other files, or another process is building it.
-        StoreFailed: If ``out`` or the saved stages cannot be written.
     """
     structures, sources = recipe.structures, recipe.sources
     out, nltk_data = out.resolve(), data.root / "nltk_data"

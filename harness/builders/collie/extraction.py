@@ -83,9 +83,6 @@ class Segmenter:
 
         Returns:
             At most `Source.strings` strings per level, and counts. There are no candidates yet.
-
-        Raises:
-            ConfigError: If a filter or post-processor fails.
         """
         chunks = [chunk for chunk in document.text.split(self._source.delimiter) if chunk.strip()]
         paragraphs = [self._paragraph(chunk) for chunk in chunks]

@@ -87,12 +87,6 @@ def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
         given: The path of a YAML file, the path of a corpus, the name of a preset, or
             ``NAME=PATH``, where NAME is a preset or a new name for the source.
         changes: Fields of the source to replace.
-
-    Raises:
-        ConfigError: If ``given`` names nothing or a preset that needs a path, if a file names an
-            unknown preset, or if a field is invalid.
-        DataInvalid: If a file is not a YAML mapping.
-        DataMissing: If there is no such file, folder or preset, or a file cannot be read.
     """
     name, path = given.split("=", 1) if "=" in given else ("", given)
     if not path:
@@ -130,11 +124,7 @@ def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
 
 
 def parts(named: Sequence[PlugIn]) -> list[tuple[str, dict[str, Any]]]:
-    """Return each plug-in's name and options.
-
-    Raises:
-        ConfigError: If a plug-in has no name.
-    """
+    """Return each plug-in's name and options."""
     found = []
     for part in named:
         options = {"name": part} if isinstance(part, str) else dict(part)

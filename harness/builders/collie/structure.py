@@ -90,11 +90,7 @@ Options: TypeAlias = "list[Target] | tuple[Options, ...]"
 
 
 def read_rule(raw: object, where: str) -> Rule:
-    """Return the rule that parsed YAML defines. A plain target is a sweep with one value.
-
-    Raises:
-        ConfigError, DataInvalid: If it is invalid. The message begins with ``where``.
-    """
+    """Return the rule that parsed YAML defines. A plain target is a sweep with one value."""
     if not isinstance(raw, Mapping):
         return [grammar.read_targets(raw, where)]
     if "sweep" in raw:
@@ -211,11 +207,7 @@ def suspicious(target: Target) -> bool:
 
 
 def specimen(rule: Rule, base: Base, where: str) -> Target:
-    """Return an example of the targets that a rule can give.
-
-    Raises:
-        DataInvalid: If the rule does not fit the constraint. The message begins with ``where``.
-    """
+    """Return an example of the targets that a rule can give."""
     if isinstance(rule, list):
         return rule[0]
     shape = grammar.observed_shape(base, where)
@@ -273,10 +265,6 @@ def find_structures(names: list[str]) -> list[Structure]:
 
     A name is ``paper`` (all 13 structures of the paper), the name of one of the 13, a YAML file, or
     a folder of YAML files.
-
-    Raises:
-        ConfigError, DataInvalid: If a file is invalid, or two structures have the same name.
-        DataMissing: If there is no such structure, file or folder, or a file cannot be read.
     """
     found: dict[str, Structure] = {}
     for path in (path for name in names for path in _files(name)):
@@ -305,12 +293,7 @@ def _files(name: str) -> list[Path]:
 
 
 def read_yaml(path: Path) -> Any:
-    """Return the parsed content of a YAML file.
-
-    Raises:
-        DataInvalid: If the file is not YAML, or its content is too large or not valid as JSON.
-        DataMissing: If the file cannot be read.
-    """
+    """Return the parsed content of a YAML file."""
     try:
         raw = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
@@ -322,11 +305,7 @@ def read_yaml(path: Path) -> Any:
 
 
 def read_structure(raw: Any, where: str = "the structure") -> Structure:
-    """Return the structure that parsed YAML defines.
-
-    Raises:
-        ConfigError, DataInvalid: If it is invalid. The message begins with ``where``.
-    """
+    """Return the structure that parsed YAML defines."""
     grammar.refuse_excess(raw, where)
     file = validated(_File, raw, where)
     constraints = tuple(

@@ -202,11 +202,6 @@ def build(
     Returns:
         The numbers of schemas by root type, of instances by label, and of invalid instances by
         keyword; and, by label, the number of instances that the authors' code labels differently.
-
-    Raises:
-        ConfigError: If there are not enough different schemas.
-        RunConflict: If ``out`` contains anything but an unchanged earlier build.
-        StoreFailed: If ``out`` cannot be written.
     """
     folder.refuse_other(out, KIND, (SCHEMAS, VALIDATION))
     schemas = list(generate(seed, vocabulary=vocabulary, per_range=per_range))

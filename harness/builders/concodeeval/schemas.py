@@ -49,9 +49,6 @@ def generate(
     """Yield ``per_range`` schemas of each root type and value range, all distinct.
 
     The root types boolean and null have no range, and get one schema each.
-
-    Raises:
-        ConfigError: If ``attempts`` draws in a row give no new satisfiable schema.
     """
     seen: set[str] = set()
     for root, place, high in product(ROOTS, range(per_range), RANGES):

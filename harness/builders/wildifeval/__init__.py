@@ -45,13 +45,7 @@ def stages_folder(out: Path) -> Path:
 def screened(
     sources: Sequence[Path], curation: Curation, stages: Stages, status: Callable[[str], None]
 ) -> Screened:
-    """Screen the chats in some files, or return the saved result if nothing has changed.
-
-    Raises:
-        ConfigError: If the language to keep is unknown, or a classifier is not installed.
-        DataInvalid: If none of the chats can be read.
-        DataMissing: If a file cannot be read.
-    """
+    """Screen the chats in some files, or return the saved result if nothing has changed."""
     status("Reading the chats")
     hashes = [of["sha256"] for of in _source_facts(sources)]
     key = key_of(VERSION, curation.screen.model_dump(mode="json"), hashes)

@@ -166,12 +166,7 @@ NEEDED = {"message", "constraint", "tasks", "names"}
 
 
 class CurationPrompts:
-    """The prompt templates of a build. A user's file can replace any built-in template.
-
-    Raises:
-        ConfigError: If a file cannot be read, or a template is invalid, uses an unknown field or
-            lacks a required one.
-    """
+    """The prompt templates of a build. A user's file can replace any built-in template."""
 
     def __init__(self, own: Mapping[PromptName, Path]) -> None:
         self._prompts: dict[PromptName, Template] = {}

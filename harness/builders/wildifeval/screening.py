@@ -59,12 +59,7 @@ class Chat(Struct, frozen=True):
 
 
 def read_chats(paths: Sequence[Path]) -> Iterator[Chat]:
-    """Yield the chats in the files, readable or not. Repeated ids get a suffix like ``#2``.
-
-    Raises:
-        DataInvalid: If a line is too long, or a file's compression is damaged.
-        DataMissing: If a file cannot be read.
-    """
+    """Yield the chats in the files, readable or not. Repeated ids get a suffix like ``#2``."""
     seen: dict[str, int] = {}
     for path in paths:
         for number, row in json_rows(path):
@@ -162,12 +157,7 @@ class Screened(Struct):
 
 
 def screen(chats: Iterable[Chat], by: ScreenSection) -> Screened:
-    """Screen chats by language, code, toxicity and duplication, according to the settings ``by``.
-
-    Raises:
-        ConfigError: If the language to keep is unknown, or a classifier is not installed.
-        DataInvalid: If none of the chats can be read.
-    """
+    """Screen chats by language, code, toxicity and duplication, as the settings ``by`` say."""
     if by.language and by.language not in LANGUAGES:
         message = f"screen.language: {by.language!r} cannot be distinguished from others."
         raise ConfigError(message, f"Choose one of {', '.join(LANGUAGES)}, or null to keep all.")

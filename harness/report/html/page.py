@@ -45,9 +45,6 @@ def write_page(
     """Write the page. An existing file is replaced only when the new one is complete.
 
     ``on_progress`` is called with the number of attempts written so far.
-
-    Raises:
-        StoreFailed: If the file cannot be written.
     """
     remedy = "Free some space, fix the permissions, or name another file with -o."
     with (

@@ -36,9 +36,6 @@ class InstructionChecker:
         """Return a score of True or False. If False, its reason says what is wrong.
 
         The score has no value if a keyword is a pattern whose search takes too long.
-
-        Raises:
-            ConfigError, DataMissing: As in `VerifiableInstruction.check`.
         """
         try:
             [found] = judge([self._instruction], text)

@@ -70,11 +70,7 @@ def _bared(units: Iterable[str]) -> tuple[str, ...]:
 
 @cache
 def splitter(nltk_data: Path | None = None) -> Splitter:
-    """Return a splitter that uses `punkt.best`, which also searches the folder ``nltk_data``.
-
-    Raises:
-        DataInvalid: As in `punkt.english`.
-    """
+    """Return a splitter that uses `punkt.best`, which also searches the folder ``nltk_data``."""
     from harness.scoring import punkt  # the import of NLTK takes 0.4 s
 
     return Splitter(punkt.best(nltk_data), punkt.word_tokens)

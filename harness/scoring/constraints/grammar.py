@@ -160,11 +160,7 @@ def measure_name(base: Base) -> str | None:
 
 
 def read(raw: object, where: str = "the constraint") -> Specification:
-    """Parse a specification from dicts and lists.
-
-    Raises:
-        DataInvalid: If the specification is invalid. The message begins with ``where``.
-    """
+    """Parse a specification from dicts and lists."""
     refuse_excess(raw, where)
     plain = _converted(raw, _Plain, where)
     constraint = read_constraint(plain.constraint, f"{where}, constraint")
@@ -206,11 +202,7 @@ def _converted(raw: object, form: type[_Form], where: str) -> _Form:
 
 
 def read_constraint(raw: object, where: str) -> Constraint:
-    """Parse a constraint from dicts and lists, without the checks of `refuse_misfits`.
-
-    Raises:
-        DataInvalid: If it is not in the grammar. The message begins with ``where``.
-    """
+    """Parse a constraint from dicts and lists, without the checks of `refuse_misfits`."""
     if not (isinstance(raw, Mapping) and "logic" in raw):
         return _converted(raw, Base, where)
     tree = _converted(raw, _PlainTree, where)
@@ -219,11 +211,7 @@ def read_constraint(raw: object, where: str) -> Constraint:
 
 
 def read_targets(raw: object, where: str) -> Target:
-    """Return a target: a whole number, a string, or a tuple (for a list) of targets.
-
-    Raises:
-        DataInvalid: If anything else is found. The message begins with ``where``.
-    """
+    """Return a target: a whole number, a string, or a tuple (for a list) of targets."""
     if isinstance(raw, list | tuple):
         return tuple(read_targets(part, f"{where}.{n}") for n, part in enumerate(raw, 1))
     if isinstance(raw, str) or (isinstance(raw, int) and not isinstance(raw, bool)):
@@ -242,22 +230,13 @@ Shape: TypeAlias = Literal["number", "text"] | Several
 
 
 def observed_shape(base: Base, where: str) -> Shape:
-    """Return the type of the value that a base constraint compares with its target.
-
-    Raises:
-        DataInvalid: If the transformation does not fit the units.
-    """
+    """Return the type of the value that a base constraint compares with its target."""
     units = Several("text")
     return outcome(base.transformation, Several(units) if base.input_level else units, where)
 
 
 def outcome(transformation: Transformation, units: Shape, where: str) -> Shape:
-    """Return the type of a transformation's result, given the type of its input (``units``).
-
-    Raises:
-        DataInvalid: If the transformation does not apply to that type, or uses a measure that is
-            not installed.
-    """
+    """Return the type of a transformation's result, given the type of its input (``units``)."""
     if isinstance(transformation, Identity):
         return units
     if units == "number":

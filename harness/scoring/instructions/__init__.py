@@ -126,9 +126,6 @@ def instruction(
 
     ``verdicts`` selects the official check or the corrected one. Instructions without a corrected
     check always use the official one. For ``multilingual``, see `VerifiableInstruction`.
-
-    Raises:
-        DataInvalid: If the id is unknown, or an argument is unknown or invalid.
     """
     if name not in CHECKS:
         raise DataInvalid(f"there is no instruction {name!r:.80}.", nearest(name, CHECKS))
@@ -156,11 +153,7 @@ def _arguments(check: Check) -> type[Struct]:
 
 
 def versions(ids: Collection[str]) -> dict[str, str]:
-    """Return the versions of packages and hashes of data on which instructions depend, by name.
-
-    Raises:
-        DataMissing: If the data is not installed.
-    """
+    """Return the versions of packages and hashes of data on which instructions depend, by name."""
     found = {}
     for library in sorted({LIBRARIES[name] for name in LIBRARIES.keys() & ids}):
         if library == "syllapy":

@@ -81,21 +81,12 @@ def _beside(module: str, file: str) -> str:
 
 @cache
 def stopwords() -> frozenset[str]:
-    """Return NLTK's English stop words.
-
-    Raises:
-        DataMissing: If they are not installed.
-    """
+    """Return NLTK's English stop words."""
     return frozenset(_file(STOPWORDS).read_text("utf-8").split())
 
 
 def first_tag(words: list[str]) -> str:
-    """Return the Penn Treebank tag of the first word, such as ``VB`` for a verb.
-
-    Raises:
-        DataInvalid: If NLTK's tagger cannot be read.
-        DataMissing: If it is not installed.
-    """
+    """Return the Penn Treebank tag of the first word, such as ``VB`` for a verb."""
     # The tagger goes from left to right, and looks at most two words ahead.
     (_, tag), *_ = _tagger().tag(words[:3])
     return str(tag)
@@ -120,11 +111,7 @@ def _tagger() -> Any:
 
 
 def sha256(name: str) -> str:
-    """Return the SHA-256 hash of the NLTK data file ``name``, a path relative to a data folder.
-
-    Raises:
-        DataMissing: If there is no such file.
-    """
+    """Return the SHA-256 hash of the NLTK data file ``name``, a path relative to a data folder."""
     return hashlib.sha256(_file(name).read_bytes()).hexdigest()
 
 

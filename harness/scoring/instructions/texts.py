@@ -150,9 +150,6 @@ def expression(keyword: str, within: str = "{}") -> Any:
 
     ``within`` is a pattern in which the keyword replaces ``{}``. If the keyword has repetitions, a
     search has a time limit, and may raise the errors of `Pattern.search`.
-
-    Raises:
-        ConfigError: If the keyword is not a valid pattern.
     """
     pattern = within.replace("{}", keyword)
     if _QUANTIFIERS.isdisjoint(keyword):  # such a pattern takes linear time

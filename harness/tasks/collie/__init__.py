@@ -138,11 +138,7 @@ class CollieTask:
         return found
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return one user message, with shots in the form of the published one-shot prompts.
-
-        Raises:
-            ConfigError: If a shot has no example.
-        """
+        """Return one user message, with shots in the form of the published one-shot prompts."""
         shown = []
         for shot in shots:
             if shot.data.example is None:
@@ -243,12 +239,7 @@ read_items = partial(read_all, item=_item)  # yields the items of a file
 
 
 def read_words(path: Path) -> frozenset[str]:
-    """Return the words in a file (one per line), in lower case, and those in `LONG_WORDS`.
-
-    Raises:
-        DataInvalid: If the file is not UTF-8 text, or has no words.
-        DataMissing: If the file cannot be read.
-    """
+    """Return the words in a file (one per line), in lower case, and those in `LONG_WORDS`."""
     try:
         words = {line.strip().lower() for line in path.read_text(encoding="utf-8").splitlines()}
     except OSError as error:

@@ -46,12 +46,7 @@ TYPES = {dict: "dict", list: "list", str: "str", bool: "bool", int: "int", float
 def render(
     schema: Schema, representation: Representation, *, wording: Wording = "corrected"
 ) -> str:
-    """Return a schema in a representation. ``wording`` is that of the natural-language sentences.
-
-    Raises:
-        DataInvalid: If the schema contains noncharacters that the harness uses as marks or, for
-            XML, characters that XML 1.0 does not allow.
-    """
+    """Return a schema in a representation. ``wording`` is that of sentences in English."""
     return rendered(schema, representation, wording)[0]
 
 

@@ -72,12 +72,7 @@ class Benchmark(NamedTuple):
 
 
 def read_benchmark(dataset: str, data: DataFolder) -> Benchmark:
-    """Read a data set, given by its name (``builtin``, ``recorded``) or its path.
-
-    Raises:
-        DataInvalid: If a schema or sample is malformed, or a sample names an unknown schema.
-        DataMissing: If a file of the data set is missing.
-    """
+    """Read a data set, given by its name (``builtin``, ``recorded``) or its path."""
     if dataset == "recorded":
         path = data.file(RECORDED)
     else:
@@ -222,9 +217,6 @@ class ConCodeEval:
 
         ``fields`` and ``shots`` have the values of the template's fields, for the instance and for
         each shot.
-
-        Raises:
-            ConfigError: If there are shots but the prompt has no place for them.
         """
         given = {**fields, "input": NAMES[self.representation], "shots": list(shots)}
         if shots:

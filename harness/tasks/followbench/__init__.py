@@ -185,11 +185,7 @@ class _Row(Struct):
 def read_items(
     path: Path, categories: Sequence[Category] = CATEGORIES
 ) -> Iterator[FollowBenchItem]:
-    """Yield the items of some categories at levels 1 to 5, from a file or the authors' folder.
-
-    Raises:
-        DataInvalid: If a row is malformed or a level is missing.
-    """
+    """Yield the items of some categories at levels 1 to 5, from a file or the authors' folder."""
     evolutions = defaultdict[tuple[Category, int], tuple[str, ...]](tuple)
     for where, raw in _rows(path, categories):
         row = converted(raw, _Row, where)

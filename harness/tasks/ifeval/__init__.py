@@ -81,11 +81,7 @@ class IFEvalTask:
             yield Instance(item.id, item, {COUNT: str(len(item.instructions))})
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the data's name and hash, the kind of verdicts, and versions of checks and tools.
-
-        Raises:
-            ConfigError, DataMissing: If an instruction needs a library or data that is missing.
-        """
+        """Return the data's name and hash, the kind of verdicts, and versions of the checks."""
         found = {
             **self._data_fingerprint(),
             "verdicts": self._verdicts,
@@ -192,9 +188,6 @@ def read_item(raw: Row, where: str, verdicts: Verdicts, multilingual: bool = Fal
 
     ``verdicts`` and ``multilingual`` say which version of the checks its instructions use. Error
     messages begin with ``where``.
-
-    Raises:
-        DataInvalid: If the row is malformed or names an unknown instruction.
     """
     row = converted(raw, _Row, where)
     with raised_as(DataInvalid, f"{where}: "):

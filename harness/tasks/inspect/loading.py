@@ -41,13 +41,7 @@ class InspectSample(NamedTuple):
 
 
 def load(spec: str, args: dict[str, Any]) -> list[InspectSample]:
-    """Return the samples of the tasks that ``spec`` names in Inspect's notation.
-
-    Raises:
-        ConfigError: If a task cannot be loaded, or needs what the harness does not do.
-        DataMissing: If there is no such task.
-        ExtraMissing: If Inspect is not installed.
-    """
+    """Return the samples of the tasks that ``spec`` names in Inspect's notation."""
     loader = import_extra("inspect_ai._eval.loader", "inspect")
     # Inspect prints its progress.
     with calling(f"Loading {spec!r} with Inspect"), contextlib.redirect_stdout(sys.stderr):

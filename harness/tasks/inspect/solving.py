@@ -23,11 +23,7 @@ class _Asked(BaseException):  # no solver catches it
 
 
 def asked(one: InspectSample) -> tuple[Message, ...]:
-    """Return the messages for which a sample's solvers generate an answer.
-
-    Raises:
-        ConfigError: If a solver fails, or if a message is not text.
-    """
+    """Return the messages for which a sample's solvers generate an answer."""
 
     async def generate(state: Any, *args: Any, **options: Any) -> Any:
         raise _Asked(state)
@@ -104,11 +100,7 @@ def _solved(one: InspectSample, generate: Any) -> Any:
 
 
 def _result(work: Coroutine[Any, Any, Any]) -> Any:
-    """Return the result of a coroutine that waits for nothing.
-
-    Raises:
-        ConfigError: If it waits, as for a model or a sandbox.
-    """
+    """Return the result of a coroutine that waits for nothing."""
     with contextlib.suppress(RuntimeError):  # there is no event loop
         try:
             work.send(None)

@@ -71,9 +71,6 @@ class MultipleChoice:
         The fields are ``question`` (the row's ``prompt`` if it has none), ``choices`` in the order
         shown, ``options`` (one per line, after its letter), ``letters`` ("A, B or C") and
         ``target``, which is the right answer.
-
-        Raises:
-            DataInvalid: If the row has ``messages``, no options, or no target that is one of them.
         """
         for field in (FIELD, "target"):
             if field not in row:

@@ -27,9 +27,6 @@ def turn_rows(row: Row) -> list[Row]:
 
     A turn's row has its own fields and those of the row, except for fields that belong to the last
     turn.
-
-    Raises:
-        DataInvalid: If ``turns`` is malformed.
     """
     if "turns" not in row:
         return [row]
@@ -68,11 +65,7 @@ def chained(turns: Sequence[JsonlItem]) -> JsonlItem:
 
 
 class Users:
-    """The users of rows whom a model plays: the rows' own, with defaults from ``task.user``.
-
-    Raises:
-        ConfigError: If the option ``task.user`` is invalid.
-    """
+    """The users of rows whom a model plays: the rows' own, with defaults from ``task.user``."""
 
     def __init__(self, shared: Mapping[str, Any] | None) -> None:
         self._shared = dict(shared or {})
@@ -89,9 +82,6 @@ class Users:
         """Return the user of a row, and the row of the answers before the last, or None.
 
         A field ``user`` without any of the keys of a played user is a field like any other.
-
-        Raises:
-            DataInvalid: If the user is invalid or does not fit the row.
         """
         own = row.get("user")
         given = own if isinstance(own, Mapping) and own.keys() & {*_OF_USER} else {}

@@ -98,12 +98,7 @@ def first_of(value: Any) -> Any:
 
 
 def schema_constraint(checkers: Sequence[Any], instance: str) -> DecodingConstraint:
-    """Return the schema of the one checker ``json_schema`` as the decoding constraint.
-
-    Raises:
-        DataInvalid: If there is no such checker or several, or if it does not read the whole reply
-            as JSON. The message names the ``instance``.
-    """
+    """Return the schema of the one checker ``json_schema`` as the decoding constraint."""
     if len(checkers) != 1:
         n = f"{len(checkers)} checks" if checkers else "no check"
         problem = f"decoding.constraint: task: {instance!r:.60} has {n} json_schema."
@@ -123,9 +118,6 @@ def groups_of(row: Row, labels: Sequence[str]) -> dict[str, str]:
 
     These are the row's fields that ``labels`` name, and the mapping in its field ``groups``, which
     takes precedence.
-
-    Raises:
-        DataInvalid: If a field is missing, or is not text, a number or a boolean.
     """
     own = row.get("groups", {})
     if not isinstance(own, Mapping):
@@ -172,9 +164,6 @@ class JudgeChecks:
 
     ``judges`` maps each of the run's judges to whether it judges criteria, or is None if the judges
     are unknown. ``panels`` maps each panel to its judges. ``rows`` returns all rows of the file.
-
-    Raises:
-        ConfigError: If a check in ``shared`` is invalid or names an unknown judge.
     """
 
     def __init__(
@@ -191,11 +180,7 @@ class JudgeChecks:
                 self._refuse(check)
 
     def of(self, checks: Sequence[Check], row: Row) -> ByJudge:
-        """Return the criteria of each judge that a row's checks name, by judge.
-
-        Raises:
-            DataInvalid: If a check is invalid or names an unknown judge.
-        """
+        """Return the criteria of each judge that a row's checks name, by judge."""
         found: dict[str, tuple[str, ...]] = {}
         for check in (one for one in checks if one.checker == JUDGE):
             self._refuse(check)
@@ -204,11 +189,7 @@ class JudgeChecks:
         return found
 
     def refuse_without_criteria(self, turns: Sequence[JsonlItem]) -> None:
-        """Check that each judge of criteria has some in one of a row's turns, if it scores any.
-
-        Raises:
-            DataInvalid: If it has none.
-        """
+        """Check that each judge of criteria has some in one of a row's turns, if it scores any."""
         for judge, by_criteria in (self._judges or {}).items():
             asked = [one for one in turns if self._scores(one, judge)]
             if by_criteria and asked and not any(self.judged_by(one, judge) for one in asked):
@@ -229,9 +210,6 @@ class JudgeChecks:
         """Return the criteria of a row for one judge, or for all judges (None).
 
         ``found`` has the criteria in the row's checks, by judge.
-
-        Raises:
-            DataInvalid: If the row's field ``criteria`` is neither text nor a list of texts.
         """
         if own := found.get(judge or ""):
             return own

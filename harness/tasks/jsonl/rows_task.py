@@ -140,11 +140,7 @@ class RowsTask(Conversations):
         return self._prompt or own
 
     def instances(self) -> Iterator[One]:
-        """Yield the rows in file order, each with its prompt and checks.
-
-        Raises:
-            DataInvalid: If a row is malformed, or does not fit the templates, checks or judges.
-        """
+        """Yield the rows in file order, each with its prompt and checks."""
         if self._kept is None:
             found = unique(self._read())
             if self._source.large:
@@ -374,12 +370,7 @@ class RowsTask(Conversations):
         yield from filter(str.strip, target_forms(row, fields, self._extraction))
 
     def constraint(self, instance: One) -> DecodingConstraint:
-        """Return the schema of the row's check ``json_schema`` as the decoding constraint.
-
-        Raises:
-            DataInvalid: If the row has no such check or several, or if the check does not read the
-                whole reply as JSON.
-        """
+        """Return the schema of the row's check ``json_schema`` as the decoding constraint."""
         rules = (rule for rule in instance.data.rules if rule.checker == "json_schema")
         return schema_constraint(list(map(self._rules.checker, rules)), instance.id)
 

@@ -133,10 +133,6 @@ class JSONSchemaBenchTask:
         """Yield the schemas in file order or, for the prompt ``copy``, their labelled instances.
 
         Labelled instances have the group ``label`` (valid or invalid) and one cluster per schema.
-
-        Raises:
-            ConfigError: If a data set to use does not exist.
-            DataInvalid: If the file is malformed.
         """
         for item in self._items():
             groups = {"dataset": item.dataset}
@@ -158,11 +154,7 @@ class JSONSchemaBenchTask:
             raise ConfigError(f"task.datasets: there is no {unknown!r}.", nearest(unknown, found))
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return hashes of data and prompts, and the versions of the validators.
-
-        Raises:
-            ConfigError: If a library that decides the official verdicts is not installed.
-        """
+        """Return hashes of data and prompts, and the versions of the validators."""
         texts = [template.text for template in (self._system, self._user) if template]
         found = {
             "dataset": self.dataset,
@@ -383,12 +375,7 @@ class _Row(Struct):
 
 
 def read_items(path: Path) -> Iterator[SchemaItem]:
-    """Yield the schemas of a file in order. Unknown keys of a row are ignored.
-
-    Raises:
-        DataMissing: If the file cannot be read.
-        DataInvalid: If the file is malformed, or two schemas have the same name.
-    """
+    """Yield the schemas of a file in order. Unknown keys of a row are ignored."""
     found = ((where, converted(row, _Row, where)) for where, row in rows(path))
     return unique(
         (where, SchemaItem(row.name, row.dataset or "none", row.schema, row.instances))

@@ -130,11 +130,7 @@ class LastLetterTask:
         }
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return the conversation. Shots replace the task's own examples.
-
-        Raises:
-            ConfigError: If there are shots but the prompt is a published one.
-        """
+        """Return the conversation. Shots replace the task's own examples."""
         question = instance.data
         if self._published:
             if shots:

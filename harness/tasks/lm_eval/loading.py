@@ -73,12 +73,7 @@ def _as_json(turns: Sequence[Mapping[str, str]], add_generation_prompt: bool = T
 
 
 class ChatTemplate:
-    """A chat template in a file, as in a model's ``chat_template.jinja``.
-
-    Raises:
-        ConfigError: If the file is not a template, rendering it fails, or it changes the last turn
-            of a chat without a generation prompt.
-    """
+    """A chat template in a file, as in a model's ``chat_template.jinja``."""
 
     def __init__(self, path: Path) -> None:
         settings: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True}
@@ -135,11 +130,6 @@ def load(
         include_path: A folder of further tasks, or None.
         prompts: How prompts are built.
         metadata: Values that lm-eval passes to tasks that take them.
-
-    Raises:
-        ConfigError: If a task is unknown, invalid, or of a kind that is not supported.
-        DataMissing: If the data of a task cannot be loaded.
-        ExtraMissing: If lm-eval is not installed.
     """
     templates = import_extra("lm_eval.utils", "lm-eval").env
     if not hasattr(templates.from_string, "cache_info"):

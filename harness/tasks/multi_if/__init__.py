@@ -89,11 +89,7 @@ class MultiIFTask(IFEvalTask):
         )
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return what identifies the data, and versions of the checks and of langdetect.
-
-        Raises:
-            DataMissing: If data that an instruction needs is missing.
-        """
+        """Return what identifies the data, and versions of the checks and of langdetect."""
         return {**super().fingerprint(), "langdetect": version("langdetect")}
 
     def _data_fingerprint(self) -> Mapping[str, str]:
@@ -140,11 +136,7 @@ def _accuracies(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def read_conversation(row: Row, where: str) -> MultiIFItem:
-    """Return the first turn of a conversation in the published columns, with those after it.
-
-    Raises:
-        DataInvalid: If the row is malformed or names an unknown instruction.
-    """
+    """Return the first turn of a conversation in the published columns, with those after it."""
     turns = []
     for number in count(1):
         turn = f"turn_{number}_"

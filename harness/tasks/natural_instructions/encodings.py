@@ -56,9 +56,6 @@ def fields_of(encoding: str | Sequence[str]) -> tuple[str, ...]:
 
     It is given by the name of a known encoding, as a list of fields, or in the authors' notation
     ``_Definition_Prompt``.
-
-    Raises:
-        ConfigError: If the encoding or a field is unknown, or a field is named twice.
     """
     if isinstance(encoding, str):
         if encoding in ENCODINGS:
@@ -264,11 +261,7 @@ class Showing:
     token_budget: int = GPT3_PROMPT
 
     def items(self, task: NaturalTask, category: str) -> Iterator[InstructionItem]:
-        """Yield the instances of a task, with labels if it is a classification.
-
-        Raises:
-            ConfigError: If the task has fewer examples than are to be shown.
-        """
+        """Yield the instances of a task, with labels if it is a classification."""
         chosen = dict.fromkeys(evaluated(len(task.entries), self.instances))
         positives = self._positives(task, chosen)
         answers = [output for entry in task.entries for output in entry.outputs]

@@ -123,12 +123,7 @@ _JSON_KEYS = {**TEXT_FIELDS, **{key.title().replace("_", " "): key for key in _O
 
 
 def task_files(path: Path) -> dict[str, Path]:
-    """Map task names to their files (those in a folder, or a single file), sorted by name.
-
-    Raises:
-        DataInvalid: If there is no task, or two tasks have the same name.
-        DataMissing: If the folder cannot be read.
-    """
+    """Map task names to their files (those in a folder, or a single file), sorted by name."""
     try:
         files = [path] if path.is_file() else sorted(f for f in path.iterdir() if f.is_file())
     except OSError as error:
@@ -146,12 +141,7 @@ def task_files(path: Path) -> dict[str, Path]:
 
 
 def read_task(path: Path) -> NaturalTask:
-    """Read a task from a JSON or YAML file.
-
-    Raises:
-        DataInvalid, DataMissing: If the file is malformed or cannot be read, or two of its
-            instances have the same id.
-    """
+    """Read a task from a JSON or YAML file."""
     tree = _from_json(path) if path.suffix == ".json" else _from_yaml(path)
     raw = converted(tree, _Task, str(path))
     if isinstance(raw.definition, list):
@@ -202,11 +192,7 @@ def _from_yaml(path: Path) -> dict[str, Any]:
 
 
 def read_categories(path: Path) -> dict[str, str]:
-    """Return a file's mapping of task names, or patterns of names, to categories.
-
-    Raises:
-        DataInvalid: If the file cannot be read, or is not such a mapping.
-    """
+    """Return a file's mapping of task names, or patterns of names, to categories."""
     raw = _yaml(path, "list of categories", "Write 'TASK: CATEGORY', one per line.")
     for pattern, category in raw.items():
         if not isinstance(category, str) or not category.strip():

@@ -136,13 +136,7 @@ class WildIFEvalTask:
             raise ConfigError(f"{said}; {self.path.name} already has the tasks' texts.")
 
     def instances(self) -> Iterator[One]:
-        """Yield the tasks in file order.
-
-        Raises:
-            DataInvalid: If a file is malformed, or if conversations are missing, unless their tasks
-                are to be left out and some are there.
-            DataMissing: If a file is missing.
-        """
+        """Yield the tasks in file order."""
         for item in self._joined[0] if self._chats else read_items(self.path):
             groups = {"n_constraints": str(len(item.constraints))}
             if item.domain:
@@ -298,10 +292,6 @@ def join(
 
     Returns:
         The tasks whose chat was found, and the ids of the missing chats.
-
-    Raises:
-        DataInvalid: If a file is malformed, or a conversation occurs twice in the data set.
-        DataMissing: If a file is missing or a folder has no data file.
     """
     wanted: dict[str, tuple[str, ...]] = {}
     for where, raw in _records(decompositions, "decomposition"):
