@@ -75,8 +75,7 @@ SUPPLIED: Mapping[str, tuple[str, ...]] = {
 Built-in backends may also have ``hashes``, the cached hashes of model files.
 """
 
-FILE = ".py"
-"""The suffix of a plug-in's name if the name is the path of a Python file."""
+FILE = ".py"  # the suffix of a plug-in's name if the name is the path of a Python file
 
 _registered: dict[tuple[str, str], Callable[..., Any]] = {}  # by kind and name
 _hashes: dict[tuple[str, str], str] = {}  # of the source when registered, by kind and name

@@ -54,10 +54,6 @@ class _Result(msgspec.Struct):
     result: _Outcome
 
 
-_decoder = msgspec.json.Decoder(_Result)
-_error_decoder = msgspec.json.Decoder(_Error)
-
-
 class AnthropicBatching(HttpBackend):
     """Mixin for a backend that makes its calls in message batches (`harness.ports.Batched`)."""
 
@@ -144,7 +140,7 @@ class AnthropicBatching(HttpBackend):
         async with streaming.results(batch) as response:
             async for line in json_lines(response.iter_bytes()):
                 try:
-                    yield _decoder.decode(self.client.without_key(line))
+                    yield msgspec.json.decode(self.client.without_key(line), type=_Result)
                 except (msgspec.MsgspecError, UnicodeDecodeError) as error:
                     raise self.client.malformed(line, error) from None
 
@@ -154,7 +150,7 @@ class AnthropicBatching(HttpBackend):
                 return self.decoded(bytes(outcome.message), request)
             if outcome.type == "errored":
                 body = bytes(outcome.error)
-                status = STATUSES.get(_error_decoder.decode(body).error.type, 500)
+                status = STATUSES.get(msgspec.json.decode(body, type=_Error).error.type, 500)
                 return self.client.entry_error(status, body, request.model)
         except CallError as failed:
             return failed

@@ -29,15 +29,15 @@ THINK, END_THINK = "<think>", "</think>"
 LEAST_LOGPROB = -9999.0  # sent for an impossible token: JSON has no minus infinity
 
 
-def read(content: bytes, decoder: msgspec.json.Decoder[T], shape: type[T]) -> T:
-    """Decode a JSON body with ``decoder``, whose type is ``shape``. Invalid Unicode is replaced.
+def read(content: bytes, shape: type[T]) -> T:
+    """Decode a JSON body as a ``shape``. Invalid Unicode is replaced.
 
     Raises:
         ValueError, RecursionError: If the body is not JSON, or too deeply nested.
         MsgspecError: If the body has another shape.
     """
     try:
-        return decoder.decode(content)
+        return msgspec.json.decode(content, type=shape)
     except (msgspec.DecodeError, UnicodeDecodeError):
         tree = json.loads(content.decode("utf-8", "replace"))
         return msgspec.convert(_encodable(tree), shape)

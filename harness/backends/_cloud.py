@@ -60,9 +60,15 @@ class TokenClient(HttpClient):
     Args:
         url: The server's base URL.
         options: The options of `HttpClient`.
+
+    Raises:
+        ExtraMissing: If the cloud's library is not installed.
     """
 
+    library: tuple[str, str]  # its module, and the extra that installs it
+
     def __init__(self, url: str, **options: Any) -> None:
+        import_extra(*self.library)  # reported before the first call if missing
         super().__init__(url, **options)
         self._lock = asyncio.Lock()
 
@@ -95,18 +101,15 @@ class TokenClient(HttpClient):
 class EntraClient(TokenClient):
     """A client that sends an access token of Microsoft Entra ID, for Azure OpenAI."""
 
+    library = "azure.identity", "azure"
     _credential: Any = None
     _expires_at = 0.0
-
-    def __init__(self, url: str, **options: Any) -> None:
-        import_extra("azure.identity", "azure")  # reported before the first call if missing
-        super().__init__(url, **options)
 
     def valid(self) -> bool:
         return time.time() < self._expires_at - RENEW_S
 
     def new_token(self) -> str:
-        identity = import_extra("azure.identity", "azure")
+        identity = import_extra(*self.library)
         with _converting("Entra ID", "Log in: az login."):
             self._credential = self._credential or identity.DefaultAzureCredential()
             found = self._credential.get_token(ENTRA_SCOPE)
@@ -118,17 +121,14 @@ class EntraClient(TokenClient):
 class GoogleCloudClient(TokenClient):
     """A client that sends an access token of Google's Application Default Credentials."""
 
+    library = "google.auth", "google"
     _credentials: Any = None
-
-    def __init__(self, url: str, **options: Any) -> None:
-        import_extra("google.auth", "google")  # reported before the first call if missing
-        super().__init__(url, **options)
 
     def valid(self) -> bool:
         return bool(self._credentials and self._credentials.valid)
 
     def new_token(self) -> str:
-        google = import_extra("google.auth", "google")
+        google = import_extra(*self.library)
         transport = import_extra("google.auth.transport.requests", "google")
         with _converting("Google Cloud", "Log in: gcloud auth application-default login."):
             if self._credentials is None:

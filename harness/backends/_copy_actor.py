@@ -30,8 +30,7 @@ from harness.plugins import kind
 from harness.ports import Backend, Startable
 from harness.records import Reply, Request
 
-POLL_S = 1.0
-"""Maximum seconds until a collection returns: a client takes it for a sign of life."""
+POLL_S = 1.0  # maximum seconds until a collection returns, which is a sign of life
 
 _asked: ContextVar[Submission] = ContextVar("_asked")
 

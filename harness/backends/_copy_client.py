@@ -15,8 +15,7 @@ from harness.backends._copy_actor import Answered, Collected, CopyFacts, Submiss
 from harness.errors import FatalCallError, HarnessError
 from harness.records import Reply, Request
 
-GROUP = 64
-"""Maximum number of requests in a message to a copy. Whatever waits is sent together."""
+GROUP = 64  # maximum number of requests in a message to a copy
 PAUSE_S = 0.5  # between tries to reach a copy that may only be cut off
 
 LOGS = "Ray's logs on its machine say more (/tmp/ray/session_latest/logs)."

@@ -40,9 +40,6 @@ class _Result(msgspec.Struct):
     error: msgspec.Raw = msgspec.Raw(b"")
 
 
-_error_decoder = msgspec.json.Decoder(_Error)
-
-
 class GeminiBatching(FileBatching):
     """Mixin for a backend that makes its calls in Gemini's batches (`harness.ports.Batched`)."""
 
@@ -150,7 +147,7 @@ class GeminiBatching(FileBatching):
             return self.outcome(response, request)
         body = bytes(result.error)
         try:
-            code = _error_decoder.decode(body).code
+            code = msgspec.json.decode(body, type=_Error).code
         except msgspec.MsgspecError:
             return TransientError("The request failed in its batch, without an explanation.")
         status = RPC_STATUSES.get(code, code if code >= 400 else 500)

@@ -218,7 +218,8 @@ class HttpClient:
             response = await self._send(request, elsewhere=elsewhere)
             try:
                 if not response.is_success:
-                    content = self.without_key(await self._content(response))
+                    content = b"".join([part async for part in self._parts(response)])
+                    content = self.without_key(content)
                     raise self._refusal(response, content, model)
                 yield response
             finally:
@@ -243,9 +244,6 @@ class HttpClient:
                 raise FatalCallError(problem, remedy)
             request = target
         raise FatalCallError(f"{self.url} redirects in a loop.", "Check model.base_url.")
-
-    async def _content(self, response: Response) -> bytes:
-        return b"".join([part async for part in self._parts(response)])
 
     async def _parts(self, response: Response) -> AsyncIterator[bytes]:
         """Yield the body of a response in parts. Of an error response, yield only the beginning.
@@ -295,10 +293,6 @@ class HttpClient:
         """Return the error for a failure in a batch or stream, given an HTTP status and a body."""
         return _responses.from_status(status, {}, body, replace(self._asked, model=model))
 
-    def load(self) -> None:
-        """Import what sending needs, which takes up to half a second."""
-        self.http  # noqa: B018
-
     async def aclose(self) -> None:
         if "http" in self.__dict__:
             await self.http.aclose()
@@ -338,7 +332,7 @@ class HttpBackend(ABC):
 
     async def start(self, on_status: Callable[[str], None]) -> None:
         """Get ready to send, so that rate limits count the first calls when they are sent."""
-        self.client.load()
+        self.client.http  # noqa: B018 (importing what it needs takes up to half a second)
         self.ready = True
 
     async def generate(self, request: Request) -> Reply:

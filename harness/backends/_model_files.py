@@ -21,8 +21,7 @@ from harness.errors import DataInvalid, DataMissing
 LARGE_BYTES = 4_000_000  # file size above which hashes are cached
 READERS = 8  # maximum number of files read concurrently
 
-Known = dict[str, tuple[list[int], str]]
-"""For each path, the file's status (see `_stat`) and hash."""
+Known = dict[str, tuple[list[int], str]]  # for each path, the file's status (`_stat`) and hash
 
 
 class Hashes:

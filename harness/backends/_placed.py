@@ -23,12 +23,9 @@ from harness.plugins import kind
 from harness.ports import Backend, Fingerprinted, KeyedByRequest, PreferredConcurrency
 from harness.records import Reply, Request
 
-PLAIN = ("model", "concurrency", "timeout_s", "reply_mb")
-"""What the harness supplies to the copies as it is."""
-ANSWERS = ("gold", "wrong", "reply")
-"""Functions that the harness supplies, whose results the copies get with each request."""
-RESTARTS = 3
-"""Maximum number of times in a row that a copy is replaced without having answered."""
+PLAIN = ("model", "concurrency", "timeout_s", "reply_mb")  # supplied to the copies as they are
+ANSWERS = ("gold", "wrong", "reply")  # functions whose results the copies get with each request
+RESTARTS = 3  # maximum number of times in a row that a copy is replaced without having answered
 
 
 class PlacedBackend:

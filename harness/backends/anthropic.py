@@ -40,8 +40,6 @@ FINISH_REASONS = {
     "model_context_window_exceeded": "length",
     "refusal": "refusal",
 }
-
-
 SIGNED = (b'"signature"', b'"redacted_thinking"')
 
 
@@ -75,9 +73,6 @@ class _Message(msgspec.Struct):
     usage: Any = None
 
 
-_decoder = msgspec.json.Decoder(_Message)
-
-
 CACHED = {"cache_control": {"type": "ephemeral"}}
 """Marks the end of a prompt's beginning that the provider is to keep for five minutes."""
 
@@ -101,7 +96,6 @@ class MessagesBackend(HttpBackend):
         self._cut = prompt_cut or (lambda messages: None)
 
     def body(self, request: Request) -> Mapping[str, Any]:
-        """Return the JSON body of a request for a message."""
         decoding = request.decoding
         messages: list[Any] = [_turn(m) for m in request.messages if m.role != "system"]
         system: Any = "\n\n".join(m.content for m in request.messages if m.role == "system")
@@ -152,12 +146,10 @@ class MessagesBackend(HttpBackend):
         raise failed
 
     def path_for(self, request: Request, *, stream: bool = False) -> str:
-        """Return the path to post a request to, which may differ for streamed answers."""
         return self.path
 
     def reply(self, content: bytes, request: Request) -> Reply:
-        """Decode the body of a response, a message in JSON, and return the reply."""
-        message = read(content, _decoder, _Message)
+        message = read(content, _Message)
         # Models that hide their thinking leave an empty block.
         thoughts = [block.thinking for block in message.content if block.thinking]
         return Reply(

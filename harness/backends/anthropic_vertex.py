@@ -51,12 +51,10 @@ class AnthropicVertexBackend(MessagesBackend):
         super().__init__(client, features, prompt_cut if prompt_caching else None)
 
     def path_for(self, request: Request, *, stream: bool = False) -> str:
-        """Return the path of the method that creates a message with the request's model."""
         method = "streamRawPredict" if stream else "rawPredict"
         return f"{self.path}/models/{quote(request.model, safe='@')}:{method}"
 
     def body(self, request: Request) -> Mapping[str, Any]:
-        """Return the JSON body of a request for a message."""
         body = {k: value for k, value in super().body(request).items() if k != "model"}
         return {"anthropic_version": VERSION, **body}
 

@@ -30,8 +30,6 @@ FINISH_REASONS = {
     "guardrail_intervened": "content_filter",
     "content_filtered": "content_filter",
 }
-
-
 SIGNED = (b'"signature"', b'"redactedContent"')
 
 
@@ -73,9 +71,6 @@ class _Response(msgspec.Struct, rename="camel"):
     stop_reason: str = "end_turn"
     usage: Any = None
     service_tier: dict[str, Any] = {}
-
-
-_decoder = msgspec.json.Decoder(_Response)
 
 
 class BedrockBackend(HttpBackend):
@@ -128,11 +123,9 @@ class BedrockBackend(HttpBackend):
         self._cut = prompt_cut if prompt_caching else None
 
     def path_for(self, request: Request) -> str:
-        """Return the path of the Converse operation of the request's model."""
         return f"/model/{quote(request.model, safe='')}/converse"
 
     def body(self, request: Request) -> Mapping[str, Any]:
-        """Return a Converse request. Settings in ``decoding.extra`` become fields of it."""
         decoding = request.decoding
         config = {
             "maxTokens": decoding.max_tokens,
@@ -158,8 +151,7 @@ class BedrockBackend(HttpBackend):
         return {k: value for k, value in body.items() if value} | dict(decoding.extra)
 
     def reply(self, content: bytes, request: Request) -> Reply:
-        """Decode the body of a response, and return the reply."""
-        found = _bodies.read(content, _decoder, _Response)
+        found = _bodies.read(content, _Response)
         blocks = found.output.message.content
         thoughts = [
             block.reasoning_content.reasoning_text for block in blocks if block.reasoning_content

@@ -38,8 +38,6 @@ FINISH_REASONS = {
     **dict.fromkeys(FILTERED, "content_filter"),
 }
 """Our finish reasons, by Gemini's. Others are kept in lower case."""
-
-
 SIGNED = (b'"thoughtSignature"',)
 
 
@@ -55,7 +53,6 @@ class _Content(msgspec.Struct):
 class _Candidate(msgspec.Struct, rename="camel"):
     content: _Content | None = None
     finish_reason: str | None = None
-    finish_message: str | None = None
     logprobs_result: Any = None
 
 
@@ -83,9 +80,6 @@ class _Response(msgspec.Struct, rename="camel"):
     prompt_feedback: _Feedback | None = None
     model_version: str | None = None
     usage_metadata: Any = None
-
-
-_decoder = msgspec.json.Decoder(_Response)
 
 
 class GeminiBackend(GeminiBatching):
@@ -138,11 +132,9 @@ class GeminiBackend(GeminiBatching):
         super().__init__(client, frozenset(features | constraints))
 
     def path_for(self, request: Request) -> str:
-        """Return the path of the method that generates content with the request's model."""
         return f"{self.path}/models/{quote(request.model, safe='')}:generateContent"
 
     def body(self, request: Request) -> Mapping[str, Any]:
-        """Return the body of a request, combining ``generationConfig`` of ``decoding.extra``."""
         decoding = request.decoding
         config: dict[str, Any] = {
             "temperature": decoding.temperature,
@@ -170,12 +162,7 @@ class GeminiBackend(GeminiBatching):
         return body | extra
 
     def reply(self, content: bytes, request: Request) -> Reply:
-        """Decode the body of a response, and return the reply.
-
-        Raises:
-            PromptRefused: If the prompt was blocked.
-        """
-        found = _bodies.read(content, _decoder, _Response)
+        found = _bodies.read(content, _Response)
         if not found.candidates:
             if (feedback := found.prompt_feedback) and feedback.block_reason:
                 why = feedback.block_reason_message or feedback.block_reason

@@ -51,11 +51,6 @@ class LiteLLMBackend(ChatReplies):
         self._options = {"base_url": base_url, "api_key": key or None, "timeout": timeout_s}
 
     async def generate(self, request: Request) -> Reply:
-        """Return the reply to a request.
-
-        Raises:
-            CallError: If the call fails.
-        """
         decoding = request.decoding
         sent: dict[str, Any] = {
             "model": request.model,

@@ -85,8 +85,6 @@ class _Completion(msgspec.Struct):
     service_tier: Any = None
 
 
-_decoder = msgspec.json.Decoder(_Completion)
-
 RESPONSES = "/responses"  # the path of the Responses API
 
 
@@ -198,7 +196,7 @@ class ChatReplies:
 
     def reply(self, content: bytes, request: Request) -> Reply:
         """Decode a response's body, a chat or text completion in JSON, and return the reply."""
-        completion = _bodies.read(content, _decoder, _Completion)
+        completion = _bodies.read(content, _Completion)
         usage = _bodies.counted(completion.usage, _Usage)
         each = [completion.choices] if request.loglikelihoods else [[c] for c in completion.choices]
         first, *more = (self._reply(choices, completion, request) for choices in each)
@@ -213,7 +211,7 @@ class ChatReplies:
         Raises:
             FatalCallError: If the server did not answer each prompt once.
         """
-        completion = _bodies.read(content, _decoder, _Completion)
+        completion = _bodies.read(content, _Completion)
         choices = {
             one.index if isinstance(one.index, int) else -1: one for one in completion.choices
         }
@@ -349,7 +347,6 @@ class OpenAIBackend(ChatReplies, OpenAIBatching):
         return preset
 
     def body(self, request: Request) -> Mapping[str, Any]:
-        """Return the JSON body of a request for a chat completion."""
         wanted = request.decoding.logprobs
         likeliest = {} if wanted is None else {"logprobs": True, "top_logprobs": wanted}
         return {"messages": request.messages, **likeliest, **self.parameters(request)}

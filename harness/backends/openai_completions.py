@@ -22,8 +22,7 @@ from harness.backends.openai import CompletionChoice, OpenAIBackend, ProviderPre
 from harness.errors import CallError, ConfigError
 from harness.records import Reply, Request
 
-SEVERAL = {"n", "best_of"}
-"""Request fields with which a prompt has several choices."""
+SEVERAL = {"n", "best_of"}  # request fields with which a prompt has several choices
 
 
 class _Tokenised(msgspec.Struct):
@@ -85,7 +84,6 @@ class OpenAICompletionsBackend(OpenAIBackend):
         return replace(preset, max_tokens="max_tokens", constraints=kept)
 
     def body(self, request: Request) -> Mapping[str, Any]:
-        """Return the JSON body of a request for a text completion, or for log-likelihoods."""
         if request.loglikelihoods:
             return {**self.parameters(request), **_loglikelihoods.body(request)}
         wanted = request.decoding.logprobs
@@ -95,7 +93,6 @@ class OpenAICompletionsBackend(OpenAIBackend):
     def answer(
         self, choices: Sequence[CompletionChoice], request: Request
     ) -> tuple[str, str, str | None]:
-        """Return a completion's text (or log-likelihoods), finish reason, and reasoning."""
         if not request.loglikelihoods:
             return super().answer(choices, request)
         ordered = sorted(choices, key=lambda one: one.index if isinstance(one.index, int) else 0)
@@ -155,7 +152,6 @@ class OpenAICompletionsBackend(OpenAIBackend):
             raise self.client.malformed(content, error) from None
 
     def said(self, choice: CompletionChoice) -> tuple[str, str, str | None]:
-        """Return the text, the finish reason and the reasoning (or None) of an answer."""
         if not isinstance(choice.text, str):
             raise ValueError("a choice has no text")
         text, reasoning = split_think(choice.text)

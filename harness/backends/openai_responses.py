@@ -55,25 +55,22 @@ class _Error(msgspec.Struct):
     message: str | None = None
 
 
-class _InputDetails(msgspec.Struct):
-    cached_tokens: Count | None = None
+class _Details(msgspec.Struct):
+    cached_tokens: Count | None = None  # of the input
     cache_write_tokens: Count | None = None
-
-
-class _OutputDetails(msgspec.Struct):
-    reasoning_tokens: Count | None = None
+    reasoning_tokens: Count | None = None  # of the output
 
 
 class _Usage(msgspec.Struct):
     input_tokens: Count
     output_tokens: Count
-    input_tokens_details: _InputDetails | None = None
-    output_tokens_details: _OutputDetails | None = None
+    input_tokens_details: _Details | None = None
+    output_tokens_details: _Details | None = None
 
     def record(self) -> Usage:
-        read = self.input_tokens_details or _InputDetails()
+        read = self.input_tokens_details or _Details()
         cached, written = read.cached_tokens or 0, read.cache_write_tokens or 0
-        reasoning = (self.output_tokens_details or _OutputDetails()).reasoning_tokens or 0
+        reasoning = (self.output_tokens_details or _Details()).reasoning_tokens or 0
         return Usage(self.input_tokens, self.output_tokens, cached, reasoning, written)
 
 
@@ -85,9 +82,6 @@ class _Response(msgspec.Struct):
     model: str | None = None
     usage: Any = None
     service_tier: Any = None
-
-
-_decoder = msgspec.json.Decoder(_Response)
 
 
 class OpenAIResponsesBackend(OpenAIBackend):
@@ -119,7 +113,6 @@ class OpenAIResponsesBackend(OpenAIBackend):
         )
 
     def body(self, request: Request) -> Mapping[str, Any]:
-        """Return the JSON body of a request for a response."""
         wanted = request.decoding.logprobs
         include = ["message.output_text.logprobs"] if wanted is not None else []
         if "reasoning" in request.decoding.extra or REASONING.match(request.model):
@@ -131,7 +124,6 @@ class OpenAIResponsesBackend(OpenAIBackend):
         return {"include": include, **body} if include else body
 
     def parameters(self, request: Request) -> dict[str, Any]:
-        """Return the body's fields other than its input."""
         sent, constraint = super().parameters(request), request.decoding.constraint
         if isinstance(constraint, DecodingConstraint) and isinstance(sent.get("text"), Mapping):
             format_ = _bodies.constrained(constraint, self.preset.constraints)["text"]
@@ -139,12 +131,7 @@ class OpenAIResponsesBackend(OpenAIBackend):
         return sent
 
     def reply(self, content: bytes, request: Request) -> Reply:
-        """Decode the body of a response, and return the reply.
-
-        Raises:
-            CallError: If the response failed or was cancelled.
-        """
-        found = _bodies.read(content, _decoder, _Response)
+        found = _bodies.read(content, _Response)
         reason = _finish(found)
         messages = [item for item in found.output if item.type == "message"]
         spoken = [item.content or [] for item in messages if item.phase != "commentary"]

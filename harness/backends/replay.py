@@ -32,8 +32,7 @@ class _Row(msgspec.Struct):
     sample: int = 0
 
 
-COLUMNS = ("prompt", "instance", "sample", "text", "finish_reason")
-"""The valid keys of the option ``columns``."""
+COLUMNS = ("prompt", "instance", "sample", "text", "finish_reason")  # keys of the option columns
 
 
 class ReplayBackend:

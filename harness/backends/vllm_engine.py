@@ -147,12 +147,10 @@ class VLLMEngineBackend:
         self._loads = 0  # since the last answer, including the load of the engine that gave it
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return, by name, the hashes and engine arguments on which the model's answers depend."""
         return self._model.fingerprint()
 
     @property
     def ready(self) -> bool:
-        """Whether the engine is loaded and alive."""
         return self._thread is not None and not self._thread.ended()
 
     async def start(self, on_status: Callable[[str], None]) -> None:

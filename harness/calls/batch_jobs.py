@@ -41,8 +41,7 @@ class MadeLive:
 
 
 LIVE = MadeLive()
-Delivered = Outcome | MadeLive
-"""The outcome of a call, or None if the call must be made again."""
+Delivered = Outcome | MadeLive  # the outcome of a call, or None if it must be made again
 
 
 @dataclass(eq=False)

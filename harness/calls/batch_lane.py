@@ -20,8 +20,7 @@ from harness.calls.signals import Ask, Load, Report, Stop, Stopping
 from harness.errors import CallError, TransientError
 from harness.records import Reply, Request
 
-QUIET_S = 1.0
-"""Seconds without a further call after which a wave is complete, at most ``poll_s``."""
+QUIET_S = 1.0  # seconds without a further call after which a wave is complete, at most ``poll_s``
 
 
 @dataclass(eq=False, slots=True)

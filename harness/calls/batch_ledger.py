@@ -113,8 +113,7 @@ class BatchLedger:
 
     def keys(self, tag: str) -> set[str]:
         """Return the keys of a batch's calls whose outcomes are not known yet."""
-        rows = self.replies.read("SELECT key FROM batch_calls WHERE tag = ?", [tag])
-        return {key.hex() for (key,) in rows}
+        return {call.key for call in self.calls(tag)}
 
     def paid(self, key: str, run: str) -> float:
         """Return what a run has paid for a call, in US dollars (0 if nothing)."""

@@ -286,14 +286,6 @@ class Budgeted:
             if lacking := len(request.others) - len(reply.others):
                 self.budget.settle(each * lacking, 0.0)
             return reply
-        except TransientError as error:
-            unsure = error.kind in MAYBE_BILLED
-            try:
-                if unsure:
-                    await self.charge(most)
-            finally:
-                self.budget.settle(most, most if unsure else 0.0, unsure=unsure)
-            raise
         except asyncio.CancelledError:  # the provider may still finish the call and bill it
             # Nothing awaits the payment, so its exception is consumed here.
             self.charge(most).add_done_callback(lambda f: f.cancelled() or f.exception())
@@ -301,6 +293,7 @@ class Budgeted:
             raise
         except BaseException as error:
             billed = isinstance(error, FatalCallError) and error.billed
+            billed = billed or (isinstance(error, TransientError) and error.kind in MAYBE_BILLED)
             try:
                 if billed:
                     await self.charge(most)

@@ -27,10 +27,8 @@ FAILURES_IN_A_ROW = (3, 10)
 The number itself is one less than the maximum tries of a call, if that is within the bounds. No
 call then uses up its tries because of an outage.
 """
-REFUSALS_IN_A_ROW = 5
-"""Number of consecutive 429 responses that open the circuit."""
-FIRST_CONTACT_S = 3.0
-"""Seconds to retry a provider that has never responded: a wrong address then fails quickly."""
+REFUSALS_IN_A_ROW = 5  # number of consecutive 429 responses that open the circuit
+FIRST_CONTACT_S = 3.0  # to retry a provider that never responded: a wrong address fails quickly
 LONGEST_STEP_S = 30.0  # between retries during an outage
 PROVIDER_WIDE: frozenset[FailureKind] = frozenset({"unreachable", "connection_lost", "overloaded"})
 """Failures that cannot be the fault of a single call."""

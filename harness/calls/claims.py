@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 if sys.platform != "win32":
     import fcntl
 
-SHARDS = 16
-"""Number of lock files. Several are used because the kernel searches all locks of a file."""
+SHARDS = 16  # number of lock files: the kernel searches all locks of a file
 
 DIGITS = 14
 """Number of final hex digits of a key that determine its byte's offset (offsets have 63 bits).

@@ -17,8 +17,7 @@ from harness.errors import PromptRefused, TransientError
 from harness.ports import Backend
 from harness.records import Reply, Request, Usage, encodable
 
-LATE_S = 0.1
-"""If the timer fires more than this many seconds late, the process has been paused."""
+LATE_S = 0.1  # if the timer fires more than this many seconds late, the process has been paused
 GRACE_S = 10.0
 """Seconds that calls get after a pause, to read the replies that arrived during the pause.
 

@@ -106,11 +106,6 @@ class AnthropicMessages(wire.WireFormat):
     failures: ClassVar = dict.fromkeys((500, 503), "Internal server error") | {529: "Overloaded"}
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
-        """Decode a request.
-
-        Raises:
-            ApiError: With status 400, if its body or API version is invalid.
-        """
         version = wire.header(headers, b"anthropic-version")
         if version is None:
             raise self.invalid("anthropic-version: header is required")
@@ -154,7 +149,6 @@ class AnthropicMessages(wire.WireFormat):
             raise self.invalid("stop_sequences: each stop sequence must contain non-whitespace")
 
     def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> dict[str, Any]:
-        """Return the JSON object of a successful reply. There must be exactly one choice."""
         (choice,) = choices
         content: list[dict[str, Any]] = []
         if choice.reasoning and self.reasoning is not None:
@@ -221,30 +215,25 @@ class AnthropicMessages(wire.WireFormat):
         return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def error(self, error: ApiError, request_id: str) -> dict[str, Any]:
-        """Return the JSON object of an error reply."""
         return {"type": "error", "error": error.error, "request_id": request_id}
 
     def fail(
         self, status: int, message: str, code: str | None = None, retry_after: float | None = None
     ) -> ApiError:
-        """Return an error reply. ``code`` is the ``error_code`` in its details."""
         details = {} if code is None else {"details": {"error_code": code}}
         kind = _ERROR_TYPES.get(status, "api_error")
         return ApiError(status, {"type": kind, "message": message, **details}, retry_after)
 
     def check_key(self, headers: Headers, key: str) -> None:
-        """Raise ApiError (401) unless x-api-key, or the bearer token, is the key."""
         own, token = wire.header(headers, b"x-api-key"), wire.bearer(headers)
         if (own or token) != key:
             wrong = "invalid x-api-key" if own else "Invalid bearer token"
             raise self.fail(401, wrong if own or token else "x-api-key header is required")
 
     def unknown_model(self, model: str) -> ApiError:
-        """Return the error (404) for a model that does not exist."""
         return self.fail(404, f"model: {model}")
 
     def invalid_body(self, error: Exception) -> ApiError:
-        """Return the error (400) for a body that is not JSON or has an invalid field."""
         found = _FIELD_ERROR.match(str(error))
         if not isinstance(error, ValidationError) or found is None:
             return self.invalid(f"The request body is not valid JSON: {error}")
@@ -254,13 +243,11 @@ class AnthropicMessages(wire.WireFormat):
         return self.invalid(f"{steps}: {other or said}")
 
     def refused(self, parameter: str, value: object) -> ApiError | None:
-        """Return the error (400) of a newer model that rejects a parameter, whatever its value."""
         if parameter in SAMPLING:
             return self.invalid(f"`{parameter}` is deprecated for this model.")
         return self.invalid(f"{parameter}: Extra inputs are not permitted")
 
     def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
-        """Return the error (429) for exceeding a rate limit (``level``, if known)."""
         message = "This request would exceed your organization's rate limit"
         if level:
             message += f" of {level.limit:,} {level.unit} per minute (org: mock, model: {model})"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -14,13 +13,11 @@ from harness.mock.batches import (
     WINDOW_S,
     Answered,
     BatchedRequest,
-    BatchSettings,
     MockBatch,
-    Process,
     VendorBatches,
     check_unique,
+    iso_time,
 )
-from harness.mock.stats import Stats
 from harness.mock.wire import Headers
 
 MOST_REQUESTS, MOST_BYTES = 100_000, 256_000_000
@@ -38,31 +35,27 @@ class _Create(msgspec.Struct):
 class AnthropicBatches(VendorBatches):
     """Anthropic's message batches. They carry no metadata."""
 
+    wire = AnthropicMessages()
     prefix, root, most_listed = "msgbatch", "/v1/messages/batches", 1000
-
-    def __init__(self, settings: BatchSettings, process: Process, stats: Stats) -> None:
-        super().__init__(settings, process, stats)
-        self.wire = self._messages = AnthropicMessages()
 
     def create(self, headers: Headers, body: bytes) -> MockBatch:
         """Create a batch. The bodies of its requests are not checked before they are processed."""
         if len(body) > MOST_BYTES:
-            raise self._messages.fail(413, "Request exceeds the maximum size")
-        asked = self._messages.decode(body, _Create).requests
+            raise self.wire.fail(413, "Request exceeds the maximum size")
+        asked = self.wire.decode(body, _Create).requests
         entries = [
-            BatchedRequest(one.custom_id, self._messages.path, bytes(one.params)) for one in asked
+            BatchedRequest(one.custom_id, self.wire.path, bytes(one.params)) for one in asked
         ]
         if not 1 <= len(entries) <= MOST_REQUESTS:
-            raise self._messages.invalid(f"requests: 1 to {MOST_REQUESTS:,} are allowed")
+            raise self.wire.invalid(f"requests: 1 to {MOST_REQUESTS:,} are allowed")
         if name := check_unique(entries):
-            raise self._messages.invalid(f"requests: the custom_id {name} is not unique")
+            raise self.wire.invalid(f"requests: the custom_id {name} is not unique")
         for number, entry in enumerate(entries):
             if not re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", entry.custom_id):
-                raise self._messages.invalid(f"requests.{number}.custom_id: invalid characters")
+                raise self.wire.invalid(f"requests.{number}.custom_id: invalid characters")
         return self.begin(entries, headers, {})
 
     def view(self, batch: MockBatch, headers: Headers) -> dict[str, Any]:
-        """Return a batch as JSON. Until it has ended, all requests count as ``processing``."""
         counts, ended = batch.counts, batch.ended
         host = wire.header(headers, b"host")
         results = f"http://{host}{self.root}/{batch.id}/results"
@@ -77,26 +70,21 @@ class AnthropicBatches(VendorBatches):
                 "canceled": counts["cancelled"],
                 "expired": counts["expired"],
             },
-            "created_at": _moment(batch.created),
-            "expires_at": _moment(batch.created + WINDOW_S),
-            "ended_at": None if ended is None else _moment(ended),
-            "cancel_initiated_at": _moment(ended) if ended and counts["cancelled"] else None,
+            "created_at": iso_time(batch.created),
+            "expires_at": iso_time(batch.created + WINDOW_S),
+            "ended_at": None if ended is None else iso_time(ended),
+            "cancel_initiated_at": iso_time(ended) if ended and counts["cancelled"] else None,
             "archived_at": None,
             "results_url": None if ended is None else results,
         }
 
     def other(self, method: str, rest: str) -> bytes | None:
-        """Return a batch's results in JSON Lines, or None if the path is not that of results.
-
-        Raises:
-            ApiError: If the batch does not exist or has not ended.
-        """
         name, _, what = rest.partition("/")
         if (method, what) != ("GET", "results"):
             return None
         batch = self.find(name)
         if batch.ended is None:
-            raise self._messages.invalid(f"Batch {name} has no results yet.")
+            raise self.wire.invalid(f"Batch {name} has no results yet.")
         return self.lines(batch, _result, ("succeeded", "errored", "cancelled", "expired"))
 
 
@@ -105,7 +93,3 @@ def _result(place: int, custom_id: str, kind: str, answered: Answered | None) ->
     if answered is not None:
         result["message" if kind == "succeeded" else "error"] = answered[1]
     return {"custom_id": custom_id, "result": result}
-
-
-def _moment(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")

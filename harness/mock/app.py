@@ -15,7 +15,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Collection, Mapping
 from hashlib import blake2b
-from typing import get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -36,19 +35,12 @@ from harness.mock.openai_batches import MistralBatches, OpenAIBatches
 from harness.mock.openai_responses import OpenAIResponses
 from harness.mock.prompt_cache import PromptCache
 from harness.mock.stats import BodyCount, Limits, MockRateLimits, Stats
-from harness.mock.wire import Headers, MockRequest, ReplyChoice
+from harness.mock.wire import Headers, MockRequest, ReplyChoice, WireFormat
 
-Wire = (
-    OpenAIChat
-    | OpenAICompletions
-    | OpenAIResponses
-    | AnthropicMessages
-    | AnthropicVertex
-    | AnthropicVertexStream
-    | GeminiContent
-    | BedrockConverse
+WIRE_FORMATS: tuple[type[WireFormat], ...] = (
+    *(OpenAIChat, OpenAICompletions, OpenAIResponses, AnthropicMessages, AnthropicVertex),
+    *(AnthropicVertexStream, GeminiContent, BedrockConverse),
 )
-WIRE_FORMATS: tuple[type[Wire], ...] = get_args(Wire)
 CONSTRAINTS = ("response_format", "text", "structured_outputs", "output_config")
 DEFAULT_MODEL = "mock-model"  # the only model listed by a server that accepts any model
 _FALSE_USAGE: Mapping[Fault | None, int] = {"usage_zero": 0, "usage_huge": 1_000_000}
@@ -174,7 +166,7 @@ class Provider:
             status, answer = self._control(route, body)
             await connection.answer(status, self._encode(answer), [])
 
-    def _vendor(self, path: str) -> tuple[Wire, str] | None:
+    def _vendor(self, path: str) -> tuple[WireFormat, str] | None:
         """Return the wire format of a path, and the model that the path names (or "")."""
         if vendor := self._vendors.get(path):
             return vendor, ""
@@ -184,7 +176,7 @@ class Provider:
         return None
 
     async def _serve(
-        self, vendor: Wire, model: str, headers: Headers, body: bytes, connection: Connection
+        self, vendor: WireFormat, model: str, headers: Headers, body: bytes, connection: Connection
     ) -> None:
         digest = blake2b(model.encode() + body, digest_size=8).hexdigest()
         count = self.stats.arrive(digest, vendor.path)
@@ -257,7 +249,7 @@ class Provider:
         request = self._admit(vendor, model, headers, body, "")
         return request.model, request.prompt_tokens
 
-    def _found(self, path: str) -> tuple[Wire, str]:
+    def _found(self, path: str) -> tuple[WireFormat, str]:
         found = self._vendor(path)
         assert found is not None
         return found
@@ -283,7 +275,7 @@ class Provider:
         return 200, vendor.answer(request, choices)
 
     def _admit(
-        self, vendor: Wire, model: str, headers: Headers, body: bytes, digest: str
+        self, vendor: WireFormat, model: str, headers: Headers, body: bytes, digest: str
     ) -> MockRequest:
         if self._api_key is not None:
             vendor.check_key(headers, self._api_key)
@@ -304,7 +296,7 @@ class Provider:
         return request
 
     def _choices(
-        self, vendor: Wire, request: MockRequest, fault: Fault | None, key: str
+        self, vendor: WireFormat, request: MockRequest, fault: Fault | None, key: str
     ) -> list[ReplyChoice]:
         if request.echoed and fault not in _FAULTY_CHOICES:
             return [scored(request.model, text) for text in request.echoed]
@@ -336,7 +328,11 @@ class Provider:
         return choice
 
     def _limit(
-        self, vendor: Wire, request: MockRequest, choices: list[ReplyChoice], fault: Fault | None
+        self,
+        vendor: WireFormat,
+        request: MockRequest,
+        choices: list[ReplyChoice],
+        fault: Fault | None,
     ) -> None:
         read, written = request.prompt_tokens, sum(choice.tokens for choice in choices)
         if fault in STATUSES:
@@ -345,7 +341,9 @@ class Provider:
             raise vendor.rate_limited(request.model, broken, broken.wait_s)
         self.stats.peak.add(read, written)
 
-    def _raise_status(self, fault: Fault, vendor: Wire, request: MockRequest, key: str) -> None:
+    def _raise_status(
+        self, fault: Fault, vendor: WireFormat, request: MockRequest, key: str
+    ) -> None:
         if fault == "key_in_error":
             raise vendor.invalid(f"The key {key} may not do this.")
         if fault == "400":

@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from hashlib import blake2b
 from time import time
 from typing import Any, ClassVar, Literal
@@ -22,12 +23,9 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from harness.mock.anthropic import AnthropicMessages
 from harness.mock.faults import Latency, draw
-from harness.mock.gemini import GeminiContent
-from harness.mock.openai import OpenAIChat
 from harness.mock.stats import Stats
-from harness.mock.wire import ApiError, Headers, MockError
+from harness.mock.wire import ApiError, Headers, MockError, WireFormat
 
 BatchFault = Literal["lost_id", "late", "poll_500", "expired", "duplicated"]
 BATCH_FAULTS: Mapping[str, str] = {
@@ -43,7 +41,6 @@ LATE_S = 1.0
 Answered = tuple[int, Any]  # status and body of an entry's answer
 Process = Callable[[str, bytes, Headers], Answered]
 Admit = Callable[[str, bytes, Headers], tuple[str, int]]  # returns model and prompt tokens
-Wire = OpenAIChat | AnthropicMessages | GeminiContent
 Given = Mapping[str, str]  # the query of a URL
 Served = dict[str, Any] | list[dict[str, Any]] | bytes  # JSON, or a file
 Ending = Literal["failed", "cancelled", "expired", "completed"]
@@ -61,6 +58,16 @@ class BatchedRequest:
     path: str
     body: bytes
     tokens: int = 0  # of the prompt
+
+
+@dataclass
+class StoredFile:
+    """A file that was uploaded, or that has results."""
+
+    content: bytes
+    name: str = "results.jsonl"
+    purpose: str = "batch_output"
+    pending: bool = False  # until it is first asked for
 
 
 @dataclass
@@ -132,7 +139,7 @@ class VendorBatches(ABC):
         stats: The counters.
     """
 
-    wire: Wire
+    wire: ClassVar[WireFormat]
     prefix: ClassVar[str]  # of the batches' ids
     root: ClassVar[str]  # path of the endpoints
     files: ClassVar[str] = "/none"  # path of the endpoints for files
@@ -279,8 +286,9 @@ class VendorBatches(ABC):
             newest = newest[1 + newest.index(self.find(after)) :]
         size = max(1, min(self.most_listed, self.number(given, "limit", 20)))
         data = [self.view(one, headers) for one in newest[:size]]
-        ends = {f"{end}_id": data[at]["id"] if data else None for end, at in _ENDS.items()}
-        return {"object": "list", "data": data, **ends, "has_more": len(newest) > size}
+        first, last = (data[at]["id"] if data else None for at in (0, -1))
+        more = {"first_id": first, "last_id": last, "has_more": len(newest) > size}
+        return {"object": "list", "data": data, **more}
 
     def number(self, given: Given, name: str, default: int) -> int:
         """Return a parameter that is a whole number, or ``default`` if it is not given.
@@ -292,9 +300,6 @@ class VendorBatches(ABC):
         if not re.fullmatch(r"\d{1,9}", text):
             raise self.wire.fail(400, f"Invalid '{name}': {text:.80} is not a whole number.")
         return int(text)
-
-
-_ENDS = {"first": 0, "last": -1}
 
 
 def suppressed(kind: type[Exception], function: Callable[..., object]) -> Callable[..., None]:
@@ -313,6 +318,45 @@ def check_unique(entries: Iterable[BatchedRequest]) -> str:
     return next((name for name, count in counts.items() if count > 1), "")
 
 
+class FileBatches(VendorBatches):
+    """The batches of a vendor that makes them from files, which are kept by id.
+
+    ``admit`` checks the body of each request in a file.
+    """
+
+    file_id: ClassVar[str]  # a template for ``{number}``
+
+    def __init__(
+        self, settings: BatchSettings, process: Process, stats: Stats, admit: Admit
+    ) -> None:
+        super().__init__(settings, process, stats)
+        self._admit = admit
+        self._files: dict[str, StoredFile] = {}
+        self._stored = 0
+
+    def store(self, file: StoredFile) -> str:
+        """Keep a file, and return its id."""
+        self._stored += 1
+        name = self.file_id.format(number=self._stored)
+        self._files[name] = file
+        return name
+
+    def file(self, name: str) -> StoredFile:
+        """Return the file with this id.
+
+        Raises:
+            ApiError: With status 404, if there is no such file.
+        """
+        if name not in self._files:
+            raise self.wire.fail(404, f"No such File object: {name}")
+        return self._files[name]
+
+
+def iso_time(seconds: float) -> str:
+    """Return a Unix time in ISO format, in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
+
+
 class BatchEndpoints:
     """The endpoints of vendors for files and batches. Any key is valid without ``api_key``."""
 
@@ -321,7 +365,7 @@ class BatchEndpoints:
 
     def serve(
         self, method: str, path: str, query: bytes, headers: Headers, body: bytes
-    ) -> tuple[Wire, Served | ApiError] | None:
+    ) -> tuple[WireFormat, Served | ApiError] | None:
         """Return the wire format of a request, and the answer to be encoded in it.
 
         The result is None if the path is not about files or batches.

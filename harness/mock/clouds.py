@@ -31,11 +31,6 @@ class AnthropicVertex(AnthropicMessages):
     path = "/models/{model}:rawPredict"
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
-        """Decode a request.
-
-        Raises:
-            ApiError: With status 400, if its body is invalid.
-        """
         sent = self.decode(body, dict[str, Any])
         if sent.pop("anthropic_version", None) != VERTEX_VERSION:
             raise self.invalid(f'anthropic_version: Field required ("{VERTEX_VERSION}")')
@@ -84,11 +79,6 @@ class BedrockConverse(wire.WireFormat):
     reported = ()  # Bedrock does not report its limits
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
-        """Decode a request.
-
-        Raises:
-            ApiError: With status 400, if its body is invalid.
-        """
         request = self.decode(body, _Converse)
         if request.messages[0].role != "user":
             raise self.invalid("A conversation must start with a user message.")
@@ -111,7 +101,6 @@ class BedrockConverse(wire.WireFormat):
         )
 
     def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> dict[str, Any]:
-        """Return the JSON object of a successful reply. There must be exactly one choice."""
         (choice,) = choices
         content: list[dict[str, Any]] = [{"text": choice.text}] if choice.text else []
         if choice.reasoning and self.reasoning == "blocks":
@@ -132,28 +121,22 @@ class BedrockConverse(wire.WireFormat):
         }
 
     def error(self, error: ApiError, request_id: str) -> dict[str, Any]:
-        """Return the JSON object of an error reply."""
         return dict(error.error)
 
     def fail(self, status: int, message: str, code: str | None = None) -> ApiError:
-        """Return an error reply. ``code`` has no effect."""
         return ApiError(status, {"message": message})
 
     def check_key(self, headers: Headers, key: str) -> None:
-        """Raise ApiError (403) unless the bearer token is the key."""
         if wire.bearer(headers) != key:
             said = "The security token included in the request is invalid."
             raise self.fail(403, said)
 
     def unknown_model(self, model: str) -> ApiError:
-        """Return the error (404) for a model that does not exist."""
         return self.fail(404, f"Could not resolve the foundation model from {model!r}.")
 
     def refused(self, parameter: str, value: object) -> ApiError | None:
-        """Return the error (400) with which a model rejects a parameter."""
         return self.invalid(f"The model does not support {parameter}.")
 
     def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
-        """Return the error (429) for exceeding a rate limit."""
         said = "Too many requests, please wait before trying again."
         return ApiError(429, {"message": said}, retry_after)

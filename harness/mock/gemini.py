@@ -60,11 +60,6 @@ class GeminiContent(wire.WireFormat):
     reported = ()  # Gemini does not report its limits
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
-        """Decode a request.
-
-        Raises:
-            ApiError: With status 400, if its body is invalid.
-        """
         request = self.decode(body, _Request)
         for number, content in enumerate(request.contents):
             if content.role not in ("user", "model"):
@@ -91,7 +86,6 @@ class GeminiContent(wire.WireFormat):
         )
 
     def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> dict[str, Any]:
-        """Return the JSON object of a successful reply."""
         thoughts = sum(choice.reasoning_tokens for choice in choices)
         written = sum(choice.tokens for choice in choices) - thoughts
         usage = {
@@ -113,7 +107,6 @@ class GeminiContent(wire.WireFormat):
     def fail(
         self, status: int, message: str, code: str | None = None, retry_after: float | None = None
     ) -> ApiError:
-        """Return an error reply. ``code`` is the reason in its details."""
         details: list[dict[str, object]] = []
         if code is not None:
             details.append({"@type": _ERROR_INFO, "reason": code, "domain": "googleapis.com"})
@@ -129,15 +122,12 @@ class GeminiContent(wire.WireFormat):
             raise self.fail(400, said, "API_KEY_INVALID")
 
     def unknown_model(self, model: str) -> ApiError:
-        """Return the error (404) for a model that does not exist."""
         return self.fail(404, f"models/{model} is not found for API version v1beta.")
 
     def refused(self, parameter: str, value: object) -> ApiError | None:
-        """Return the error (400) with which a model rejects a parameter."""
         return self.invalid(f"{parameter} is not supported by this model.")
 
     def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
-        """Return the error (429) for exceeding a rate limit."""
         said = f"You exceeded your current quota for {model}."
         return self.fail(429, said, retry_after=retry_after)
 

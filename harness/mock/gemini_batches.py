@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from harness.mock import wire
 from harness.mock.batches import (
-    Admit,
     Answered,
     BatchedRequest,
-    BatchSettings,
+    FileBatches,
     Given,
     MockBatch,
-    Process,
     Served,
-    VendorBatches,
+    StoredFile,
     check_unique,
+    iso_time,
 )
 from harness.mock.gemini import GeminiContent
-from harness.mock.stats import Stats
 from harness.mock.wire import Headers
 
 MOST_BYTES = 2_000_000_000
@@ -47,29 +44,19 @@ class _Create(msgspec.Struct):
     batch: _Batch
 
 
-class GeminiBatches(VendorBatches):
+class GeminiBatches(FileBatches):
     """Gemini's files and batches. An expired batch has no results, and costs nothing."""
 
     prefix, root, files, most_listed = "b", "/batches", "/files", 1000
-    done_when_expired = 0.0
-
-    def __init__(
-        self, settings: BatchSettings, process: Process, stats: Stats, admit: Admit
-    ) -> None:
-        super().__init__(settings, process, stats)
-        self.wire = self._content = GeminiContent()
-        self._admit = admit
-        self._files: dict[str, tuple[str, bytes]] = {}  # display names and contents
-        self._stored = 0
+    wire = GeminiContent()
+    file_id, done_when_expired = "files/{number:08d}", 0.0
 
     def owns(self, path: str) -> bool:
-        """Return whether a path is about Gemini's batches or files."""
         return bool(_PATH.match(path) or _CREATION.search(path))
 
     def serve(
         self, method: str, path: str, given: Given, headers: Headers, body: bytes
     ) -> Served | None:
-        """Answer a request, with the URL's ``given`` parameters, or return None (another path)."""
         if method == "GET" and self.settings.happens("poll_500"):
             raise self.wire.fail(500, self.wire.failures[500])
         if created := _CREATION.search(path):
@@ -83,14 +70,14 @@ class GeminiBatches(VendorBatches):
             case "POST", "/upload", ["files"]:
                 return self._upload(headers, body, given)
             case "GET", "/download", ["files", name]:
-                return self._file(f"files/{name.removesuffix(':download')}")[1]
+                return self.file(f"files/{name.removesuffix(':download')}").content
             case "GET", "", ["files"]:
                 listed = [self._about(name) for name in reversed(self._files)]
                 return {"files": listed}
             case "GET", "", ["files", name]:
                 return self._about(f"files/{name}")
             case "DELETE", "", ["files", name]:
-                self._file(f"files/{name}")
+                self.file(f"files/{name}")
                 del self._files[f"files/{name}"]
                 return {}
             case "GET", "", ["batches"]:
@@ -107,15 +94,17 @@ class GeminiBatches(VendorBatches):
 
     def create(self, headers: Headers, body: bytes) -> MockBatch:
         """Create a batch from an uploaded file, which is validated at once."""
-        asked = self._content.decode(body, _Create).batch
+        asked = self.wire.decode(body, _Create).batch
         model = wire.header(headers, b"x-model") or ""
         path = GeminiContent.path.format(model=model)
         entries = []
-        for number, text in enumerate(self._file(asked.input_config.file_name)[1].splitlines(), 1):
+        for number, text in enumerate(
+            self.file(asked.input_config.file_name).content.splitlines(), 1
+        ):
             try:
                 line = msgspec.json.decode(text, type=_Line)
             except (msgspec.MsgspecError, UnicodeDecodeError):
-                raise self._content.invalid(f"Line {number} is not a request.") from None
+                raise self.wire.invalid(f"Line {number} is not a request.") from None
             entry = BatchedRequest(line.key, path, bytes(line.request))
             try:
                 entry.tokens = self._admit(path, entry.body, headers)[1]
@@ -125,7 +114,7 @@ class GeminiBatches(VendorBatches):
             entries.append(entry)
         if not entries or (name := check_unique(entries)):
             said = f"The key {name} is not unique." if entries else "The file is empty."
-            raise self._content.invalid(said)
+            raise self.wire.invalid(said)
         return self.begin(entries, headers, {"tag": asked.display_name, "model": model})
 
     def view(self, batch: MockBatch, headers: Headers) -> dict[str, Any]:
@@ -136,7 +125,7 @@ class GeminiBatches(VendorBatches):
             "model": f"models/{about['model']}",
             "displayName": about["tag"],
             "state": f"BATCH_STATE_{state or batch.status.upper()}",
-            "createTime": _moment(batch.created),
+            "createTime": iso_time(batch.created),
             "batchStats": {
                 "requestCount": str(len(batch.entries)),
                 "successfulRequestCount": str(counts["succeeded"]),
@@ -148,16 +137,15 @@ class GeminiBatches(VendorBatches):
             return view
         if "file" not in about and (counts["succeeded"] or counts["errored"]):
             lines = self.lines(batch, _result, ("succeeded", "errored"))
-            about["file"] = self._store("results", lines)
+            about["file"] = self.store(StoredFile(lines))
         output = {"responsesFile": about["file"]} if "file" in about else {}
-        facts |= {"output": output, "endTime": _moment(ended)}
+        facts |= {"output": output, "endTime": iso_time(ended)}
         if batch.status == "completed":
             return view | {"done": True, "response": output}
         code = {"cancelled": 1, "expired": 4}.get(batch.status, 13)
         return view | {"done": True, "error": {"code": code, "message": batch.status}}
 
     def page(self, given: Given, headers: Headers) -> Served:
-        """Return a page of the list of batches, the newest first."""
         newest = list(reversed(self.known.values()))
         begin, size = self.number(given, "pageToken", 0), self.number(given, "pageSize", 10)
         page: dict[str, Any] = {}
@@ -174,25 +162,14 @@ class GeminiBatches(VendorBatches):
             host = wire.header(headers, b"host")
             return {UPLOAD_URL: f"http://{host}/upload/v1beta/files?upload_id={named}"}
         if command != "upload, finalize":
-            raise self._content.invalid("Unknown X-Goog-Upload-Command.")
+            raise self.wire.invalid("Unknown X-Goog-Upload-Command.")
         if len(body) > MOST_BYTES:
-            raise self._content.invalid("The file is larger than 2 GB.")
-        return {"file": self._about(self._store(given["upload_id"], body))}
-
-    def _store(self, display_name: str, content: bytes) -> str:
-        self._stored += 1
-        name = f"files/{self._stored:08d}"
-        self._files[name] = (display_name, content)
-        return name
-
-    def _file(self, name: str) -> tuple[str, bytes]:
-        if name not in self._files:
-            raise self.wire.fail(404, f"File {name} not found.")
-        return self._files[name]
+            raise self.wire.invalid("The file is larger than 2 GB.")
+        return {"file": self._about(self.store(StoredFile(body, given["upload_id"])))}
 
     def _about(self, name: str) -> dict[str, Any]:
-        display_name, content = self._file(name)
-        about = {"displayName": display_name, "sizeBytes": str(len(content)), "state": "ACTIVE"}
+        file = self.file(name)
+        about = {"displayName": file.name, "sizeBytes": str(len(file.content)), "state": "ACTIVE"}
         return {"name": name, **about}
 
 
@@ -207,11 +184,5 @@ def _result(place: int, key: str, kind: str, answered: Answered | None) -> Any:
     status, body = answered
     if kind == "succeeded":
         return {"key": key, "response": body}
-    return {
-        "key": key,
-        "error": {"code": RPC_CODES.get(status, 2), "message": body["error"]["message"]},
-    }
-
-
-def _moment(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat().replace("+00:00", "Z")
+    error = {"code": RPC_CODES.get(status, 2), "message": body["error"]["message"]}
+    return {"key": key, "error": error}

@@ -97,7 +97,6 @@ class OpenAI(wire.WireFormat):
         return ApiError(status, error_object(message, kind, code, param))
 
     def check_key(self, headers: Headers, key: str) -> None:
-        """Raise ApiError (401) unless the bearer token is the key."""
         sent = wire.bearer(headers)
         if sent is None:
             raise self.fail(401, "You didn't provide an API key. Send Authorization: Bearer KEY.")
@@ -105,12 +104,10 @@ class OpenAI(wire.WireFormat):
             raise self.fail(401, "Incorrect API key provided.", "invalid_api_key")
 
     def unknown_model(self, model: str) -> ApiError:
-        """Return the error (404) for a model that does not exist."""
         message = f"The model `{model}` does not exist or you do not have access to it."
         return self.fail(404, message, "model_not_found")
 
     def refused(self, parameter: str, value: object) -> ApiError | None:
-        """Return the error (400) of a reasoning model for a parameter, or None if accepted."""
         only = _ONLY_VALUES.get(parameter)
         if value == only:
             return None
@@ -124,7 +121,6 @@ class OpenAI(wire.WireFormat):
         return self.fail(400, message, "unsupported_parameter", parameter)
 
     def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
-        """Return the error (429) for exceeding a rate limit (``level``, if known)."""
         unit = "tokens" if level and level.unit != "requests" else "requests"
         message = f"Rate limit reached for {model} on {unit} per min ({unit[0].upper()}PM)"
         if level:
@@ -133,7 +129,6 @@ class OpenAI(wire.WireFormat):
         return ApiError(429, error_object(message, unit, "rate_limit_exceeded"), retry_after)
 
     def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> dict[str, Any]:
-        """Return the JSON object of a successful reply."""
         read, written = request.prompt_tokens, sum(choice.tokens for choice in choices)
         reasoning = sum(choice.reasoning_tokens for choice in choices)
         return {
@@ -167,11 +162,6 @@ class OpenAIChat(OpenAI):
     constants: ClassVar = {"object": "chat.completion", "system_fingerprint": "mock"}
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
-        """Decode a request.
-
-        Raises:
-            ApiError: With status 400, if its body is invalid.
-        """
         request = self.decode(body, _ChatRequest)
         if request.stream:
             raise self.invalid("The mock provider does not stream.", "unsupported_value")
@@ -190,7 +180,6 @@ class OpenAIChat(OpenAI):
         )
 
     def choice(self, request: MockRequest, choice: ReplyChoice) -> dict[str, Any]:
-        """Return the JSON object of one choice in a reply, without its index."""
         message: dict[str, object] = {"role": "assistant", "content": choice.text, "refusal": None}
         finish: str = choice.finish
         if finish == "refusal":
@@ -215,11 +204,6 @@ class OpenAICompletions(OpenAI):
     constants: ClassVar = {"object": "text_completion"}
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
-        """Decode a request.
-
-        Raises:
-            ApiError: With status 400, if its body is invalid.
-        """
         request = self.decode(body, _CompletionRequest)
         if request.suffix or request.stream or request.max_tokens == 0:
             said = "The mock provider does not support 'suffix', 'stream' and length 0."
@@ -248,7 +232,6 @@ class OpenAICompletions(OpenAI):
         )
 
     def choice(self, request: MockRequest, choice: ReplyChoice) -> dict[str, Any]:
-        """Return the JSON object of one choice in a reply, without its index."""
         return {
             "text": choice.echo + (inline(choice) if self.reasoning == "think" else choice.text),
             # A text completion can only refuse in its text.

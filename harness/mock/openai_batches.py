@@ -8,7 +8,6 @@ Groq's batches are like OpenAI's. Mistral's are at ``/v1/batch/jobs``. Files tha
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
@@ -17,14 +16,15 @@ import msgspec
 from harness.mock import wire
 from harness.mock.batches import (
     WINDOW_S,
-    Admit,
     Answered,
     BatchedRequest,
     BatchSettings,
+    FileBatches,
     Given,
     MockBatch,
     Process,
     Served,
+    StoredFile,
     VendorBatches,
     check_unique,
 )
@@ -59,32 +59,16 @@ class _CreateJob(msgspec.Struct):
     metadata: dict[str, str] | None = None
 
 
-@dataclass
-class _File:
-    content: bytes
-    name: str = "results.jsonl"
-    purpose: str = "batch_output"
-    pending: bool = False
+class OpenAIBatches(FileBatches):
+    """OpenAI's files and batches."""
 
-
-class OpenAIBatches(VendorBatches):
-    """OpenAI's files and batches. ``admit`` checks the body of each request in a batch."""
-
+    wire = OpenAIChat()
     prefix, root, files, most_listed = "batch", "/v1/batches", "/v1/files", 100
-
-    def __init__(
-        self, settings: BatchSettings, process: Process, stats: Stats, admit: Admit
-    ) -> None:
-        super().__init__(settings, process, stats)
-        self.wire = self._chat = OpenAIChat()
-        self._admit = admit
-        self._files: dict[str, _File] = {}
-        self._stored = 0
+    file_id = "file-{number:08d}"
 
     def serve(
         self, method: str, path: str, given: Given, headers: Headers, body: bytes
     ) -> Served | None:
-        """Answer a request, with the URL's ``given`` parameters, or return None (another path)."""
         match method, path.removeprefix(self.files).strip("/").split("/"):
             case "POST", [""] | ["upload"]:
                 return self._upload(headers, body, together=path.endswith("/upload"))
@@ -92,14 +76,14 @@ class OpenAIBatches(VendorBatches):
                 listed = [self._about(name) for name in reversed(self._files)]
                 return {"object": "list", "data": listed, "has_more": False}
             case "GET", [name]:
-                self._file(name).pending = False
+                self.file(name).pending = False
                 return self._about(name)
             case "DELETE", [name]:
-                self._file(name)
+                self.file(name)
                 del self._files[name]
                 return {"id": name, "object": "file", "deleted": True}
             case "GET", [name, "content"]:
-                return self._file(name).content
+                return self.file(name).content
         answer = super().serve(method, path, given, headers, body)
         if (method, path) == ("POST", self.root) and isinstance(answer, dict):
             return answer if "object" in answer else {"job": answer, "warning": ""}
@@ -113,7 +97,7 @@ class OpenAIBatches(VendorBatches):
 
     def create(self, headers: Headers, body: bytes) -> MockBatch:
         """Create a batch from an uploaded file. If the file is invalid, the batch fails at once."""
-        asked = self._chat.decode(body, _Create)
+        asked = self.wire.decode(body, _Create)
         return self.begin_file(asked.input_file_id, asked.endpoint, asked.metadata or {}, headers)
 
     def begin_file(
@@ -127,10 +111,10 @@ class OpenAIBatches(VendorBatches):
             ApiError: If the metadata is too long, or the file is missing or not yet processed.
         """
         if len(metadata) > 16 or any(len(k) > 64 or len(v) > 512 for k, v in metadata.items()):
-            raise self._chat.invalid("metadata has too many or too long entries.")
-        file = self._file(name)
+            raise self.wire.invalid("metadata has too many or too long entries.")
+        file = self.file(name)
         if file.pending:
-            raise self._chat.invalid(f"The file {name} has not been processed yet.")
+            raise self.wire.invalid(f"The file {name} has not been processed yet.")
         entries, problem = self._read(file.content.splitlines(), endpoint, headers)
         problem = problem or self._over_enqueued(entries)
         about: dict[str, Any] = {"input_file_id": name, "endpoint": endpoint, "problem": problem}
@@ -141,13 +125,8 @@ class OpenAIBatches(VendorBatches):
         return batch
 
     def cancel(self, batch: MockBatch) -> MockBatch:
-        """Cancel a batch.
-
-        Raises:
-            ApiError: With status 409, if the batch has ended.
-        """
         if batch.ended is not None:
-            raise self._chat.fail(409, f"Cannot cancel a batch with status '{batch.status}'.")
+            raise self.wire.fail(409, f"Cannot cancel a batch with status '{batch.status}'.")
         return super().cancel(batch)
 
     def view(self, batch: MockBatch, headers: Headers) -> dict[str, Any]:
@@ -156,7 +135,7 @@ class OpenAIBatches(VendorBatches):
         if batch.ended is not None and "files" not in about:
             kinds = (["succeeded"], ["errored", "expired"])  # cancelled ones are in neither file
             results = [self.lines(batch, _result, each) for each in kinds]
-            about["files"] = [self._store(_File(lines)) if lines else None for lines in results]
+            about["files"] = [self.store(StoredFile(lines)) if lines else None for lines in results]
         output, error = about.get("files", (None, None))
         problem = about["problem"]
         if "job" in about:
@@ -194,29 +173,18 @@ class OpenAIBatches(VendorBatches):
         parts = _multipart(body, wire.header(headers, b"content-type") or "")
         purpose = "batch-api" if together else "batch"
         if parts.get("purpose") != purpose.encode() or "file" not in parts:
-            raise self._chat.invalid(f"A file with the purpose {purpose!r} is required.")
+            raise self.wire.invalid(f"A file with the purpose {purpose!r} is required.")
         if len(parts["file"]) > MOST_BYTES:
-            raise self._chat.invalid("The file is larger than 200 MB.")
+            raise self.wire.invalid("The file is larger than 200 MB.")
         name = (parts.get("file_name") or parts["file name"]).decode()
         pending = "expires_after[anchor]" in parts  # Azure
-        return self._about(self._store(_File(parts["file"], name, purpose, pending)))
+        return self._about(self.store(StoredFile(parts["file"], name, purpose, pending)))
 
     def _about(self, name: str) -> dict[str, Any]:
         file = self._files[name]
         status = "pending" if file.pending else "processed"
         about = {"id": name, "object": "file", "bytes": len(file.content), "created_at": 0}
         return about | {"filename": file.name, "purpose": file.purpose, "status": status}
-
-    def _store(self, file: _File) -> str:
-        self._stored += 1
-        name = f"file-{self._stored:08d}"
-        self._files[name] = file
-        return name
-
-    def _file(self, name: str) -> _File:
-        if name not in self._files:
-            raise self._chat.fail(404, f"No such File object: {name}")
-        return self._files[name]
 
     def _read(
         self, lines: list[bytes], endpoint: str, headers: Headers
@@ -259,23 +227,22 @@ class OpenAIBatches(VendorBatches):
 class MistralBatches(VendorBatches):
     """Mistral's batch jobs. Their files are those of `OpenAIBatches`."""
 
+    wire = OpenAIChat()
     prefix, root, most_listed = "job", "/v1/batch/jobs", 100
 
     def __init__(
         self, settings: BatchSettings, process: Process, stats: Stats, files: OpenAIBatches
     ) -> None:
         super().__init__(settings, process, stats)
-        self.wire = self._chat = OpenAIChat()
         self._openai, self.known = files, files.known
 
     def create(self, headers: Headers, body: bytes) -> MockBatch:
         """Create a job from an uploaded file. If the file is invalid, the job fails at once."""
-        asked = self._chat.decode(body, _CreateJob)
+        asked = self.wire.decode(body, _CreateJob)
         (name,) = asked.input_files
         return self._openai.begin_file(name, asked.endpoint, asked.metadata or {}, headers)
 
     def view(self, batch: MockBatch, headers: Headers) -> dict[str, Any]:
-        """Return a job as a JSON object."""
         one = self._openai.view(batch, headers)
         counts, errors = one["request_counts"], one["errors"] or {"data": []}
         statuses = {"completed": "SUCCESS", "expired": "TIMEOUT_EXCEEDED", "in_progress": "RUNNING"}
@@ -297,7 +264,6 @@ class MistralBatches(VendorBatches):
         }
 
     def page(self, given: Given, headers: Headers) -> Served:
-        """Return a page of the list of jobs, the newest first."""
         size, newest = self.number(given, "page_size", 100), list(reversed(self.known.values()))
         begin = self.number(given, "page", 0) * size
         data = [self.view(one, headers) for one in newest[begin : begin + size]]

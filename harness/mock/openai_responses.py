@@ -51,11 +51,6 @@ class OpenAIResponses(OpenAI):
     constants: ClassVar = {"object": "response"}
 
     def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
-        """Decode a request.
-
-        Raises:
-            ApiError: With status 400, if its body is invalid.
-        """
         request = self.decode(body, _ResponseRequest)
         for name in ("stop", "seed"):
             if getattr(request, name) is not None:
@@ -80,7 +75,6 @@ class OpenAIResponses(OpenAI):
         )
 
     def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> dict[str, Any]:
-        """Return the JSON object of a successful reply. There must be exactly one choice."""
         (choice,) = choices
         reason = {"length": "max_output_tokens"}.get(choice.finish, choice.finish)
         cut = choice.finish in ("length", "content_filter")

@@ -1,6 +1,6 @@
 """Requests and answers independent of any protocol, and the common parts of the wire formats.
 
-To add a wire format, write a class with the methods of `openai.OpenAIChat` and list it in `app`.
+To add a wire format, write a subclass of `WireFormat` and list it in `app`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
-from typing import ClassVar, Literal, TypeVar, get_args
+from typing import Any, ClassVar, Literal, TypeVar, get_args
 
 import msgspec
 from msgspec import Struct
@@ -139,6 +139,34 @@ class WireFormat(ABC):
 
     def __init__(self, reasoning: str | None = None) -> None:
         self.reasoning = reasoning
+
+    @abstractmethod
+    def read(self, body: bytes, digest: str, headers: Headers) -> MockRequest:
+        """Decode a request, whose body has the hash ``digest``.
+
+        Raises:
+            ApiError: With status 400, if the body or a header is invalid.
+        """
+
+    @abstractmethod
+    def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> dict[str, Any]:
+        """Return the JSON object of a successful reply. Some formats have exactly one choice."""
+
+    @abstractmethod
+    def check_key(self, headers: Headers, key: str) -> None:
+        """Raise ApiError unless the headers have this key."""
+
+    @abstractmethod
+    def unknown_model(self, model: str) -> ApiError:
+        """Return the error for a model that does not exist."""
+
+    @abstractmethod
+    def refused(self, parameter: str, value: object) -> ApiError | None:
+        """Return the error of a model that rejects a parameter, or None if the value is allowed."""
+
+    @abstractmethod
+    def rate_limited(self, model: str, level: Level | None, retry_after: float | None) -> ApiError:
+        """Return the error for exceeding a rate limit (``level``, if known)."""
 
     @abstractmethod
     def fail(self, status: int, message: str, code: str | None = None) -> ApiError:

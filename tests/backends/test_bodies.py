@@ -251,13 +251,13 @@ def test_twenty_positions_are_kept_and_the_likeliest_come_first() -> None:
 
 def test_half_an_emoji_in_a_token_does_not_stop_the_cache() -> None:
     from harness.backends import _bodies
-    from harness.backends.openai import _Completion, _decoder
+    from harness.backends.openai import _Completion
 
     body = (
         b'{"choices": [{"message": {"content": "ok"}, "logprobs": {"content": '
         b'[{"token": "x", "top_logprobs": [{"token": "\\ud83d", "logprob": -0.5}]}]}}]}'
     )
-    choice = _bodies.read(body, _decoder, _Completion).choices[0]
+    choice = _bodies.read(body, _Completion).choices[0]
     found = logprobs_in(choice.logprobs)
     assert msgspec.msgpack.encode(Reply("ok", "stop", logprobs=found))
     assert found == ((TokenLogprob("\ufffd", -0.5),),)

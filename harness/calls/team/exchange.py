@@ -30,10 +30,8 @@ class Exchanger(ABC, Generic[T]):
         report: Called with ``trouble`` when it changes.
     """
 
-    shares: str
-    """What is shared, for messages."""
-    longest_s: float
-    """Maximum number of seconds between exchanges."""
+    shares: str  # what is shared, for messages
+    longest_s: float  # maximum number of seconds between exchanges
 
     def __init__(self, database: TeamDatabase) -> None:
         self._database = database

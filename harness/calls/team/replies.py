@@ -30,8 +30,7 @@ from harness.errors import StoreFailed
 LEASE_S = 60.0
 """Seconds after which the calls of a killed process, or of one that is cut off, may be made by
 others."""
-HELD = "7 days"
-"""How long the calls of a batch stay claimed if nobody collects its replies."""
+HELD = "7 days"  # how long the calls of a batch stay claimed if nobody collects its replies
 RENEWALS = 6  # renewals of an owner's lease within its length
 NOTICE_S = 2.0  # seconds without the database before the user is notified
 _PAUSE_S = 0.2  # between attempts to reach it
