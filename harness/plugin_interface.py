@@ -66,11 +66,7 @@ def _member_problems(kind_name: str, present: frozenset[str]) -> list[str]:
 
 @functools.cache
 def options_model(plugin: Callable[..., Any]) -> type[BaseModel]:
-    """Return the Pydantic model of a plug-in's options. Cached because building it takes 1 ms.
-
-    Raises:
-        ConfigError: If the plug-in's signature cannot be read.
-    """
+    """Return the Pydantic model of a plug-in's options. Cached because building it takes 1 ms."""
     from pydantic import ConfigDict, create_model
 
     fields: dict[str, Any] = {}
@@ -86,11 +82,7 @@ def options_model(plugin: Callable[..., Any]) -> type[BaseModel]:
 
 @functools.cache
 def parameters(plugin: Callable[..., Any], *, given: bool) -> dict[str, inspect.Parameter]:
-    """Return a plug-in's options or, if ``given``, what the harness supplies, by name.
-
-    Raises:
-        ConfigError: If the plug-in's signature cannot be read.
-    """
+    """Return a plug-in's options or, if ``given``, what the harness supplies, by name."""
     with calling(f"The signature of {getattr(plugin, '__name__', plugin)}"):
         signature = inspect.signature(plugin, eval_str=True)
     return {

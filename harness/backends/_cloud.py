@@ -60,9 +60,6 @@ class TokenClient(HttpClient):
     Args:
         url: The server's base URL.
         options: The options of `HttpClient`.
-
-    Raises:
-        ExtraMissing: If the cloud's library is not installed.
     """
 
     library: tuple[str, str]  # its module, and the extra that installs it

@@ -36,7 +36,6 @@ def connect(address: str | None) -> Any:
     already connected, nothing changes.
 
     Raises:
-        ExtraMissing: If Ray is not installed.
         FatalCallError: If the cluster cannot be reached.
     """
     # Ray would send usage statistics and, under `uv run`, upload the working folder with its .env.
@@ -104,7 +103,6 @@ def survey(address: str | None) -> list[Machine]:
     """Return the machines of a cluster. Each is asked for its versions.
 
     Raises:
-        ExtraMissing: If Ray is not installed.
         FatalCallError: If the cluster cannot be reached.
     """
     ray = connect(address)

@@ -67,10 +67,6 @@ def model_identity(name: str, hashes: Hashes) -> str:
     """Return what identifies a model.
 
     This is a hash of the model's files if it is local, and otherwise its name on the hub.
-
-    Raises:
-        DataMissing: If the name is clearly a path, but there is no such folder.
-        DataInvalid: If a file cannot be read.
     """
     found = place(name)
     return files_identity(found, hashes) if isinstance(found, Path) else found
@@ -80,9 +76,6 @@ def files_identity(place: Path, hashes: Hashes) -> str:
     """Return a hash of a file's content, or of the names and contents of the files in a folder.
 
     Subfolders are ignored.
-
-    Raises:
-        DataInvalid: If a file cannot be read.
     """
     digest = hashlib.blake2b(digest_size=16)
     try:
@@ -98,11 +91,7 @@ def files_identity(place: Path, hashes: Hashes) -> str:
 
 
 def place(name: str) -> Path | str:
-    """Return the folder of a local model, or the name itself for a model on the hub.
-
-    Raises:
-        DataMissing: If the name is clearly a path, but there is no such folder.
-    """
+    """Return the folder of a local model, or the name itself for a model on the hub."""
     folder = Path(name).expanduser()
     if folder.is_dir():
         return folder.resolve()

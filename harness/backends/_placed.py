@@ -232,11 +232,6 @@ def placed(
     """Build a backend that is placed on a cluster.
 
     ``supplied`` has what the harness supplies to backends: see `harness.plugins`.
-
-    Raises:
-        ExtraMissing: If Ray is not installed.
-        ConfigError: If the backend's options are invalid, or if it computes nothing itself.
-        SecretMissing: If a key or a variable that the copies need is not set.
     """
     if importlib.util.find_spec("ray") is None:
         import_extra("ray", "ray")

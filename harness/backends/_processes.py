@@ -56,9 +56,6 @@ class ServerProcess:
 
     It is ended by `end`, which kills it if it takes more than ``grace_s`` seconds. It is also
     killed if this process dies. Its output is appended to the file ``log``.
-
-    Raises:
-        StoreFailed: If the log cannot be written.
     """
 
     def __init__(

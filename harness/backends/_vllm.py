@@ -45,11 +45,7 @@ _ARGUMENTS = msgspec.yaml.decode(
 
 
 def checked(engine: Mapping[str, Any]) -> dict[str, Any]:
-    """Return engine arguments under vLLM's names, without null values.
-
-    Raises:
-        ConfigError: If an argument is invalid, or set by the harness itself.
-    """
+    """Return engine arguments under vLLM's names, without null values."""
     found: dict[str, Any] = {}
     for key, value in engine.items():
         name = key.removeprefix("--").replace("-", "_")
@@ -99,11 +95,7 @@ def features(protocol: Protocol) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class VLLMModel:
-    """A model for vLLM to load, as described by the section ``model`` of a run file.
-
-    Raises:
-        ConfigError: If an engine argument is invalid, or set by the harness itself.
-    """
+    """A model for vLLM to load, as described by the section ``model`` of a run file."""
 
     name: str
     path: str = ""

@@ -156,9 +156,6 @@ def chosen(
 
     The key variable is None if no key is sent. A preset's key is sent only to the preset's URL or,
     if the preset has no URL (Azure), to the user's URL.
-
-    Raises:
-        ConfigError: If the preset is unknown, or the URL is missing.
     """
     name = preset or "openai"
     if name not in PRESETS:

@@ -134,12 +134,7 @@ class ReplayBackend:
         return {**row, "rounds": [answer]}
 
     async def generate(self, request: Request) -> Reply:
-        """Return the recorded answer for the request's sample and round.
-
-        Raises:
-            ReplayMissing: If there is none (with ``missing: error``, RequestRejected).
-            DataInvalid: If the recording, which the first call reads, is invalid.
-        """
+        """Return the recorded answer for the request's sample and round."""
         origin = request.origin
         # Each later round adds one user message.
         said = [message.content for message in request.messages if message.role == "user"]

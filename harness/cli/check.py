@@ -83,11 +83,7 @@ def check(
 
 
 def bounds(option: str, given: Iterable[str] | None) -> dict[str, float]:
-    """Parse the values of a repeatable option, ``SCORE=BOUND``.
-
-    Raises:
-        ConfigError: If a value does not have this form.
-    """
+    """Parse the values of a repeatable option, ``SCORE=BOUND``."""
     found = {}
     for text in given or ():
         name, _, value = text.partition("=")
@@ -106,9 +102,6 @@ def section(run: RunFile, given: Mapping[str, Any]) -> CheckSection:
     They are those of the command line (``given``) or, if it sets no bound, those of the section
     ``check`` of ``run``. If that section's ``baseline`` is a run file, it is also looked up next to
     ``run``.
-
-    Raises:
-        ConfigError: If neither sets a bound, or the baseline's path names two different files.
     """
     given = {key: value for key, value in given.items() if value not in ("", None, {})}
     if not given.keys() & {"min", "max", "baseline"}:

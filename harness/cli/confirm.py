@@ -31,9 +31,6 @@ def confirm_cost(jobs: Sequence[Job], settings: Settings, yes: bool) -> None:
     The user is asked only if the cost may exceed ``HARNESS_ASK_ABOVE_USD``, and never with ``yes``
     or without a terminal. Runs that have begun are left out, unless they now have more samples or
     rounds.
-
-    Raises:
-        UserError: If the user's answer is no.
     """
     _say_unknown([model for job in jobs for model in _asked(job)])
     priced = [job for job in jobs if any(m.price not in (None, FREE) for m in _asked(job))]

@@ -102,8 +102,6 @@ def pool(engine: str, jobs: int | None, alone_s: float = 0.0) -> Workers:
     ``alone_s`` is for processes of this machine, see `Workers`.
 
     Raises:
-        ConfigError: If the options do not fit together.
-        ExtraMissing: If Ray is not installed.
         FatalCallError: If the cluster cannot be reached.
     """
     from harness.workers import Workers, cores
@@ -194,11 +192,7 @@ class VerbGroup(typer.Typer):
 
 
 def outcomes(option: str, valid: Sequence[T]) -> list[T]:
-    """Parse the option ``--retry``, and return the outcomes in it that are in ``valid``.
-
-    Raises:
-        ConfigError: If it contains any other outcome, except for ``error``.
-    """
+    """Parse the option ``--retry``, and return the outcomes in it that are in ``valid``."""
     named = [part.strip() for part in option.split(",") if part.strip()]
     for name in named:
         if name not in (*valid, "error"):

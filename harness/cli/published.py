@@ -27,9 +27,6 @@ def fetch_published(runs: Mapping[str, RunFile], base: str, resources: Resources
     prints a warning. Nothing is downloaded if HARNESS_FETCH is false.
 
     The runs are given by variant, and their names begin with ``base``.
-
-    Raises:
-        DataMissing: If a data set or prompt that a run needs cannot be downloaded.
     """
     settings = resources.settings
     asked = {(run.task.name, run.task.options.get("dataset", "builtin")) for run in runs.values()}
@@ -72,11 +69,7 @@ def fetch_published(runs: Mapping[str, RunFile], base: str, resources: Resources
 
 
 def fetch_prompts(names: Iterable[str], settings: Settings) -> None:
-    """Download missing data sets of published prompts, unless HARNESS_FETCH is false.
-
-    Raises:
-        DataMissing: If one cannot be downloaded.
-    """
+    """Download missing data sets of published prompts, unless HARNESS_FETCH is false."""
     if not settings.fetch:
         return
     from harness.cli.data import install

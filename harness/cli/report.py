@@ -105,12 +105,7 @@ def page_path(folders: Sequence[RunFolder]) -> Path:
 
 
 def write_image(path: Path, picture: Figure, subtitle: str) -> None:
-    """Write a figure to a file, in the format of the file's suffix. A missing folder is created.
-
-    Raises:
-        ExtraMissing: If the library that draws images is not installed.
-        StoreFailed: If the file cannot be written.
-    """
+    """Write a figure to a file, in the format of the file's suffix. A missing folder is created."""
     drawn = image(picture, path.suffix.removeprefix("."), subtitle)
     remedy = "Free some space, fix the permissions, or name another place."
     with replacing(path, remedy) as temporary:

@@ -102,9 +102,6 @@ def load_curation(path: Path | None, overrides: Iterable[str] = ()) -> Curation:
     """Load a curation file and apply ``key.path=value`` overrides.
 
     If ``path`` is None, the overrides alone make up the file.
-
-    Raises:
-        ConfigError: If the file or an override is invalid or contains a secret.
     """
     tree = read(path, "curation file", FORM) if path else {}
     for text in overrides:

@@ -189,9 +189,6 @@ def parse_override(text: str) -> tuple[str, Any]:
     """Split an override ``key.path=value`` into the key and the value, which is parsed as YAML.
 
     A value with a Jinja tag, such as ``Answer: {{ question }}``, is text if it is not valid YAML.
-
-    Raises:
-        ConfigError: If the text does not have this form, or the value is not valid YAML.
     """
     key, equals, value = text.partition("=")
     if not equals or not all(key.split(".")):
@@ -217,10 +214,6 @@ def load(
     """Return the runs of a run file by variant. A file without variants has one run, named "".
 
     ``overrides`` have the form ``key.path=value``, and ``further`` holds values by dotted key.
-
-    Raises:
-        ConfigError: If the file or an override is invalid, two variants are identical, or an
-            override sets a key that a variant sets too.
     """
     return expand(read(Path(path)), str(path), overrides, further)
 

@@ -211,11 +211,7 @@ class _Provider(Section):
 
 
 def load_prices(path: Path | None, *, today: date | None = None) -> PriceList:
-    """Load the built-in prices and the user's (``path``) that are valid on a day (default: today).
-
-    Raises:
-        ConfigError: If the user's file cannot be read or is invalid.
-    """
+    """Load the built-in prices and the user's (``path``) of a day (default: today)."""
     entries = list(_builtin())
     if path is not None:
         entries += _own(path)

@@ -70,11 +70,7 @@ class Settings(BaseSettings):
             return path
 
     def vllm_words(self) -> list[str]:
-        """Return the words of ``vllm_command``.
-
-        Raises:
-            ConfigError: If it cannot be parsed.
-        """
+        """Return the words of ``vllm_command``."""
         try:
             return shlex.split(self.vllm_command)
         except ValueError as error:
@@ -162,11 +158,7 @@ def configured_secrets(named: Collection[str] = ()) -> Mapping[str, str]:
 
 
 def variables(names: Iterable[str]) -> dict[str, str]:
-    """Return the values of variables of the environment or ``.env``, by name.
-
-    Raises:
-        ConfigError: If one of them is not set.
-    """
+    """Return the values of variables of the environment or ``.env``, by name."""
     found = _variables()
     if missing := sorted({*names} - found.keys()):
         problem = f"The environment variables {', '.join(missing)} are not set."

@@ -55,12 +55,7 @@ def shown(key: str) -> str:
 
 
 def validated(model: type[M], tree: object, where: str, form: str = "") -> M:
-    """Validate nested mappings, and return them as an object of the class ``model``.
-
-    Raises:
-        ConfigError: If they are invalid. ``where`` names them in the message, and ``form`` is the
-            remedy.
-    """
+    """Validate nested mappings, and return them as an object of the class ``model``."""
     try:
         return model.model_validate(tree)
     except ValidationError as error:

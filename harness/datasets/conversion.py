@@ -74,13 +74,7 @@ class _InertUnpickler(pickle._Unpickler):
 
 
 def read_pickle(path: Path) -> Any:
-    """Return the value in a pickle, with `Record` objects, without importing or calling anything.
-
-    Raises:
-        DataInvalid: If the file is too large, is damaged, or has objects of classes that are not in
-            `CLASSES`.
-        DataMissing: If the file cannot be read.
-    """
+    """Return the value in a pickle, with `Record` objects. Nothing is imported or called."""
     try:
         if path.stat().st_size > MAX_BYTES:
             raise DataInvalid(f"{path}: refused: it has more than {MAX_BYTES:,} bytes.")
@@ -101,12 +95,7 @@ def unchanged(original: Path) -> Iterator[bytes]:
 
 
 def write_instances(dill: Path) -> Iterator[bytes]:
-    """Yield the lines of ``collie/instances.jsonl``, made from COLLIE's official file.
-
-    Raises:
-        DataInvalid: If the file is not in COLLIE's format.
-        DataMissing: If the file cannot be read.
-    """
+    """Yield the lines of ``collie/instances.jsonl``, made from COLLIE's official file."""
     groups, name = read_pickle(dill), "its groups"
     try:
         for group, members in groups.items():
@@ -170,10 +159,6 @@ def write_generations(log: Path) -> Iterator[bytes]:
 
     A line has the ``prompt`` and the ``rounds``. Each round has the model's ``text`` and the
     ``feedback`` on it, which may be None.
-
-    Raises:
-        DataInvalid: If the file is not such a log.
-        DataMissing: If the file cannot be read.
     """
     try:
         columns = msgspec.json.decode(log.read_bytes(), type=dict[str, list[str]])
@@ -207,11 +192,7 @@ class _Predictions(msgspec.Struct):
 
 
 def write_predictions(archive: Path, tasks: Collection[str]) -> Iterator[bytes]:
-    """Yield the lines of ``gpt3_predictions.jsonl``: GPT-3's answers to the named tasks.
-
-    Raises:
-        DataInvalid: If the archive or a file of answers cannot be read, or there are no answers.
-    """
+    """Yield the lines of ``gpt3_predictions.jsonl``: GPT-3's answers to the named tasks."""
 
     def described(name: str) -> re.Match[str] | None:
         found = _ANSWERS.fullmatch(name)
@@ -238,9 +219,6 @@ def write_instructions(archive: Path, folder: str) -> Iterator[bytes]:
     """Yield the lines of ``followbench/data.jsonl``, made from the files in an archive's folder.
 
     The category of a row's file is added to the row as ``constraint_type``.
-
-    Raises:
-        DataInvalid: If a file is missing or cannot be read.
     """
     for category in CATEGORIES:
         name = f"{folder}/{category}_constraints.json"
@@ -262,11 +240,7 @@ class _Schema(msgspec.Struct):
 
 
 def write_schemas(archive: Path, folder: str) -> Iterator[bytes]:
-    """Yield the lines of ``jsonschemabench/schemas.jsonl``, made from a folder in an archive.
-
-    Raises:
-        DataInvalid: If the archive cannot be unpacked, or a file in the folder has no schema.
-    """
+    """Yield the lines of ``jsonschemabench/schemas.jsonl``, made from a folder in an archive."""
     suits = re.compile(rf"{re.escape(folder)}/[^/]+\.json").fullmatch
     for name, content in _members(archive, suits):
         found = _decoded(content, _Schema, f"{archive}: {name} is not a file with a schema")
@@ -278,11 +252,7 @@ def write_schemas(archive: Path, folder: str) -> Iterator[bytes]:
 
 
 def member(archive: Path, name: str, limit: int = 2**26) -> Iterator[bytes]:
-    """Yield the content of the file ``name`` in a zip archive, in one piece.
-
-    Raises:
-        DataInvalid: If the file is missing, cannot be unpacked, or has more than ``limit`` bytes.
-    """
+    """Yield the content of the file ``name`` in a zip archive, in one piece."""
     for _, content in _members(archive, name.__eq__, limit):
         yield content
         return
@@ -325,10 +295,6 @@ def prompt(
             template. A variable ``x`` that the code inserts is the part ``{x}``.
         words_sha256: The hash of the template's words, joined by single spaces, or None if it is
             not checked.
-
-    Raises:
-        DataInvalid: If the file is not Python code or has no text with all these parts, or if the
-            hash differs.
     """
     try:
         nodes = ast.walk(ast.parse(code.read_text(encoding="utf-8")))  # outer expressions first
@@ -348,11 +314,7 @@ def prompt(
 def category_prompt(
     code: Path, categories: Path, fields: Mapping[str, str], words_sha256: str | None = None
 ) -> Iterator[bytes]:
-    """Yield a template as `prompt` does, with the categories in a JSON file filled in.
-
-    Raises:
-        DataInvalid: As in `prompt`, or if the file ``categories`` is not a list of categories.
-    """
+    """Yield a template as `prompt` does, with the categories in a JSON file filled in."""
     where = f"{categories}: not a list of categories"
     found = _decoded(categories.read_bytes(), list[_Category], where)
     listed = [

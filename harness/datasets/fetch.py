@@ -96,22 +96,14 @@ def published(task: str, dataset: object) -> list[DataSet]:
 
 
 def data_set(name: str) -> DataSet:
-    """Return the data set with this name.
-
-    Raises:
-        DataMissing: If it is not in the catalogue.
-    """
+    """Return the data set with this name."""
     if name not in CATALOGUE:
         raise DataMissing(f"There is no data set {name!r} to fetch.", nearest(name, CATALOGUE))
     return CATALOGUE[name]
 
 
 def prompt_files(name: str, root: Path) -> dict[str, Path]:
-    """Return the files of a data set that consists of prompts, by the prompts' names.
-
-    Raises:
-        DataMissing: If there is no such data set, or a file is not in the data folder ``root``.
-    """
+    """Return the files of a data set that consists of prompts, by the prompts' names."""
     found = {Path(product.path).stem: root / product.path for product in data_set(name).products}
     for path in found.values():
         if not path.is_file():
@@ -124,9 +116,6 @@ def summary(found: DataSet, root: Path) -> str:
     """Return how much of a data set is in the data folder ``root``: "yes", "no" or "in part".
 
     If a file there is not the published one, the result is "other content".
-
-    Raises:
-        DataMissing: If a file cannot be read.
     """
     present = [_is_there(product, root) for product in found.products]
     if None in present:
@@ -163,11 +152,6 @@ def fetch(
 
     Returns:
         The paths of the created products, relative to the data folder.
-
-    Raises:
-        DataInvalid: If an original or a product differs from the published file.
-        DataMissing: If an original cannot be downloaded, or a file cannot be read or written.
-        UserError: If another process is fetching the data set.
     """
     states = [(product, _is_there(product, root)) for product in found.products]
     if others := ", ".join(product.path for product, state in states if state is None):
@@ -272,8 +256,6 @@ def download(
         silence: Seconds without a byte from the server after which the download is abandoned.
 
     Raises:
-        DataInvalid: If the file's size or hash is wrong.
-        DataMissing: If the server cannot be reached, or does not send the file.
         OSError: If the file cannot be written.
     """
     import httpx2  # slow to import, and most commands do not need the network

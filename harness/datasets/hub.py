@@ -54,11 +54,7 @@ class HubDataset:
 
     @cached_property
     def _commit(self) -> str | None:
-        """The commit of the revision, or None if the data set is a local folder or file.
-
-        Raises:
-            DataMissing: If the data set cannot be reached, does not exist, or is gated.
-        """
+        """The commit of the revision, or None if the data set is a local folder or file."""
         if self._local is not None or COMMIT.fullmatch(self.revision or ""):
             return self.revision
         hub = import_extra("huggingface_hub", "hub")
@@ -88,12 +84,7 @@ class HubDataset:
 
     @cached_property
     def _loaded(self) -> Any:
-        """The data set, as an object of the library, without columns of images, sounds and so on.
-
-        Raises:
-            ConfigError: If there is no such subset or split, or several.
-            DataInvalid: If the files cannot be read as a data set.
-        """
+        """The data set as an object of the library, without columns of images, sounds and so on."""
         library = import_extra("datasets", "hub")
         if not sys.stderr.isatty():
             library.disable_progress_bars()
@@ -153,11 +144,6 @@ class HubDataset:
         """Yield (location, row) for each row, with the values as JSON has them.
 
         Class labels are replaced by their names, and ``columns`` are added.
-
-        Raises:
-            ConfigError: If there is no such subset, split or column.
-            DataInvalid: If the data cannot be read.
-            DataMissing: If the data set does not exist or cannot be reached.
         """
         found = self._loaded
         features = found.features or {}
@@ -183,11 +169,7 @@ class HubDataset:
         return row[column]
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the data set's name with its commit, or with a hash of the local files.
-
-        Raises:
-            DataMissing: If the data set does not exist or cannot be reached.
-        """
+        """Return the data set's name with its commit, or with a hash of the local files."""
         columns = hashlib.sha256(msgspec.json.encode(sorted(self.columns.items()))).hexdigest()
         where = {"dataset": self.name, "columns_sha256": columns}
         where |= {"subset": self.subset or "", "split": self.split or ""}

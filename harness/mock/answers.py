@@ -41,11 +41,7 @@ Answers = Answerer | Mapping[str, str | Answer | Sequence[str | Answer]] | Path
 
 
 def answerer(answers: Answers | None) -> Answerer:
-    """Convert the option ``answers`` of `MockServer` to a function.
-
-    Raises:
-        MockError: If the answers are in a file that is unreadable or invalid.
-    """
+    """Convert the option ``answers`` of `MockServer` to a function."""
     if answers is None:
         return invented
     if isinstance(answers, Path):
@@ -117,9 +113,6 @@ def read_recording(path: Path) -> Answerer:
 
     A line is ``{"prompt": …, "text": …}``, where the prompt is the last user message or the whole
     conversation. For a request without an answer, the function raises NoAnswer.
-
-    Raises:
-        MockError: If the file cannot be read or a line is invalid.
     """
     answers: dict[_Key, list[str | Answer]] = {}
     decoder = msgspec.json.Decoder(_Recording)

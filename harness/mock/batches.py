@@ -105,9 +105,6 @@ class BatchSettings:
         """Set the probabilities of faults and the latency.
 
         A setting that is None stays as it is.
-
-        Raises:
-            MockError: If a setting is invalid. Both then stay as they are.
         """
         for name, share in (faults or {}).items():
             if name not in BATCH_FAULTS:

@@ -40,11 +40,7 @@ ANSWERS: tuple[Fault, ...] = (*get_args(FaultyAnswer), *get_args(FalseAnswer))
 
 
 class FaultMix:
-    """A mix of faults with their probabilities (``shares``). A request gets at most one fault.
-
-    Raises:
-        MockError: If a fault is unknown, or a probability or their sum is not in 0..1.
-    """
+    """A mix of faults with their probabilities (``shares``). A request gets at most one fault."""
 
     def __init__(self, shares: Mapping[str, float]) -> None:
         self.shares = dict(shares)
@@ -65,11 +61,7 @@ class FaultMix:
 
 
 def parse_shares(options: Iterable[str]) -> dict[str, float]:
-    """Parse options of the form ``NAME=PROBABILITY``. Return each fault's probability by name.
-
-    Raises:
-        MockError: If an option has another form.
-    """
+    """Parse options of the form ``NAME=PROBABILITY``. Return each fault's probability by name."""
     shares = {}
     for option in options:
         name, _, share = option.partition("=")
@@ -90,11 +82,7 @@ def _fault(name: str) -> Fault:
 
 
 class Latency:
-    """A distribution of seconds, written in one of `LATENCY_FORMS`, such as ``uniform:0.1:0.5``.
-
-    Raises:
-        MockError: If it is written in another form.
-    """
+    """A distribution of seconds, written in one of `LATENCY_FORMS`, such as ``uniform:0.1:0.5``."""
 
     def __init__(self, spec: float | str) -> None:
         self.spec = str(spec)

@@ -214,10 +214,6 @@ def check_changes(job: Job) -> Differences | None:
     """Check that a run can continue. Return the changes for which `rescore` must be called first.
 
     The result is None if nothing has changed, or if the run is new.
-
-    Raises:
-        RunConflict: If the run cannot continue with these changes, or only with the option
-            ``rescore``.
     """
     if not job.folder.begun():
         return None

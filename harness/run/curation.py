@@ -82,13 +82,7 @@ def stage_names(curation: Curation) -> list[StageName]:
 def prepare_curation(
     curation: Curation, sources: Sequence[Path], out: Path, resources: Resources
 ) -> CurationJob:
-    """Check a curation and its source files, build its models, and return a job for `curate`.
-
-    Raises:
-        DataMissing: If a source file or a published prompt does not exist.
-        RunConflict: If ``out`` has other content.
-        ConfigError: If the data set cannot be built with this curation file.
-    """
+    """Check a curation and its source files, build its models, and return a job for `curate`."""
     for source in sources:
         if not source.is_file():
             raise DataMissing(f"There is no file {source}.", "Check the path.")

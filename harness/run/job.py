@@ -175,10 +175,6 @@ def prepare(
     attempts with a ``retried`` outcome are to be made again. ``variant`` is the run's place in a
     file of several runs. With ``rescore``, a run whose scoring alone has changed is scored again
     and continues.
-
-    Raises:
-        RunConflict: If the run has attempts and cannot continue with this run file.
-        ConfigError: If the run file is invalid, or not supported by its task or backend.
     """
     folder, remote = RunFolder(settings.runs_dir, name), remote_runs(settings)
     if remote is not None:

@@ -85,9 +85,6 @@ class JudgeModel:
         The list is empty if the judge has no further questions or does not score the instance.
         ``calls`` are its calls about the attempt so far. ``redraw`` is the number of earlier
         judgements of the attempt, whose replies are not reused.
-
-        Raises:
-            ConfigError: If the judge's model does not support the decoding of a question.
         """
         text, model = attempt.text or "", self.model
         questions: Sequence[Question] = ()
@@ -183,11 +180,7 @@ def published_prompts(sections: Iterable[JudgeSection]) -> list[str]:
 def build_judge(
     section: JudgeSection, task_name: str, task: Task[Any], builder: ModelBuilder
 ) -> JudgeModel:
-    """Build a judge and its model from its section in a run file.
-
-    Raises:
-        ConfigError: If the section is invalid, or does not fit the task or the model.
-    """
+    """Build a judge and its model from its section in a run file."""
     where, plugins = f"judges.{section.as_}", kind("judges")
     runs = builder.resources.settings.runs_dir
 
@@ -225,11 +218,7 @@ def build_judge(
 
 
 def build_judges(run: RunFile, task: Task[Any], builder: ModelBuilder) -> tuple[JudgeModel, ...]:
-    """Build the judges of a run file, and check that they fit its panels.
-
-    Raises:
-        ConfigError: If a judge is invalid or does not fit its task, model or panel.
-    """
+    """Build the judges of a run file, and check that they fit its panels."""
     judges = tuple(build_judge(one, run.task.name, task, builder) for one in run.judges)
     check_panels(run.panels, {one.name: registered_judge(one, decides=True) for one in judges})
     return judges

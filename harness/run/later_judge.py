@@ -139,11 +139,6 @@ def prepare_judge(
 
     ``usd`` caps the run's total cost in US dollars (default: the run's own budget). With
     ``references``, the reference answers are judged instead of the run's answers.
-
-    Raises:
-        DataMissing: If the run has no attempts.
-        RunConflict: If the run has another judge of this name, or its data has changed.
-        ConfigError: If the section is invalid, or simulated scores would mix with real answers.
     """
     section = resolved_judge(section)
     task = _task_of(folder, settings, [section])
@@ -184,11 +179,6 @@ def prepare_panel(
     """Check a panel that is to judge an existing run, whose judges include the panel's members.
 
     With ``references``, the reference answers are judged instead of the run's answers.
-
-    Raises:
-        DataMissing: If the run has no attempts.
-        RunConflict: If the run has another judge of this name, or its data has changed.
-        ConfigError: If the panel's members are unknown, or their scores cannot be combined.
     """
     task = _task_of(folder, settings)
     known = read_register(folder.path).judges
@@ -227,11 +217,6 @@ async def judge_later(
     """Make the missing and failed judgements, and update the run's metrics.
 
     Judgements with a ``retried`` outcome are made again, too. ``listener`` shows the progress.
-
-    Raises:
-        DataMissing: If reference answers are to be judged, but there are none, or a panel's members
-            have not judged them.
-        RunConflict: If another process is working on the run.
     """
     folder, place = job.folder, job.folder
     models = [judge.model for judge in job.judges.models]

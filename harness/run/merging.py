@@ -28,11 +28,7 @@ Shards = Mapping[Shard, RunFolder]
 
 
 def find_shards(root: Path, base: str) -> Mapping[str, Shards]:
-    """Return the runs of a run file's shards, by variant.
-
-    Raises:
-        DataMissing: If there are none, or if a shard is missing.
-    """
+    """Return the runs of a run file's shards, by variant."""
     found: dict[str, dict[Shard, RunFolder]] = {}
     for folder in all_runs(root):
         if not re.match(rf"{re.escape(base)}-\d+of\d+(\.|$)", folder.name):
@@ -64,11 +60,6 @@ def merge(shards: Shards, name: str, settings: Settings) -> RunFolder:
     """Write a run with the attempts and judgements of all shards, and return its folder.
 
     The shards' folders are left as they are. The new run appears only when it is complete.
-
-    Raises:
-        RunConflict: If the run exists already, or if a shard is in progress, unfinished, or was
-            made with other settings or data.
-        StoreFailed: If a file cannot be read or written.
     """
     target, folders = RunFolder(settings.runs_dir, name), [shards[one] for one in sorted(shards)]
     if target.exists():

@@ -51,9 +51,6 @@ class Resources:
     """Servers, rate limits, prices and secrets that runs share.
 
     As a context manager, it stops the servers on exit.
-
-    Raises:
-        ConfigError: If the user's prices or HARNESS_VLLM_COMMAND are invalid.
     """
 
     def __init__(self, settings: Settings, secret: Callable[[str], str] = secret) -> None:
@@ -153,12 +150,7 @@ class Model:
         return urlsplit(self.backend.endpoint).hostname or ""
 
     def supported(self, decoding: Decoding, asker: str, remedy: str) -> Decoding:
-        """Return decoding parameters without the `OPTIONAL` ones that the backend does not support.
-
-        Raises:
-            ConfigError: If the backend does not support another parameter. The message names the
-                ``asker``, and ``remedy`` becomes the error's remedy.
-        """
+        """Return decoding parameters without `OPTIONAL` ones that the backend does not support."""
         features = self.backend.features
         wanted = set(decoding.given()) - {*OPTIONAL, "constraint"}
         if isinstance(decoding.constraint, DecodingConstraint):
@@ -204,9 +196,6 @@ class ModelBuilder:
 
         ``reply`` returns a simulated model's reply to a request. By default, a simulated model
         answers the task's instances.
-
-        Raises:
-            ConfigError: If the section is invalid, or asks for what the backend does not support.
         """
         resources, settings = self.resources, self.resources.settings
         data, limits = DataFolder(settings.data_dir, self.beside), self._limits(section)

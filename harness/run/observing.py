@@ -21,11 +21,7 @@ if TYPE_CHECKING:
 
 
 def build_observers(settings: Settings) -> dict[str, Observer]:
-    """Build the observers that ``HARNESS_OBSERVERS`` selects, by name.
-
-    Raises:
-        ConfigError: If there is no such observer.
-    """
+    """Build the observers that ``HARNESS_OBSERVERS`` selects, by name."""
     names = dict.fromkeys(name.strip() for name in settings.observers.split(","))
     content = settings.observe_content
     return {name: kind("observers").build(name, {}, content=content) for name in names if name}

@@ -24,9 +24,6 @@ def other_run(runs: Path, name: str, task: Task[Any], key: str, *, simulated: bo
 
     The run must have been made with the data of ``task``. Runs of simulated models are accepted
     only if ``simulated`` is true.
-
-    Raises:
-        ConfigError: If there is no such run, or it does not meet these conditions.
     """
     try:
         folder = find_run(runs, name)
@@ -102,9 +99,6 @@ def answers_of(runs: Path, name: str, task: Task[Any], *, simulated: bool) -> Ru
     """Return a finished run's answers, with which a judge compares those of another run.
 
     The arguments are as in `other_run`. The run is named by the judge's option ``against``.
-
-    Raises:
-        ConfigError: If the run is unsuitable, unfinished, or has failed calls.
     """
     folder = other_run(runs, name, task, "against", simulated=simulated)
     if not folder.begun() or folder.read_manifest().get("owed"):

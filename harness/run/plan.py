@@ -233,11 +233,7 @@ class RunPlan:
         return total, owed
 
     def turns(self, instance: Instance[Any]) -> int:
-        """Return the number of the user's turns in an instance, or their maximum if played.
-
-        Raises:
-            ConfigError: If there are several, and the run has a setting that does not fit.
-        """
+        """Return the number of the user's turns in an instance, or their maximum if played."""
         found = most_turns(self.task, instance)
         if found > 1:
             self._refuse_turns(instance)

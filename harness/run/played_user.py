@@ -55,11 +55,7 @@ class UserModel(NamedTuple):
     seed: int | None = None  # of the run
 
     def request(self, role: UserRole, messages: Sequence[Message], origin: Origin) -> Request:
-        """Return the request for the user's turn after a conversation.
-
-        Raises:
-            ConfigError: If the prompt is invalid, or the model does not support the request.
-        """
+        """Return the request for the user's turn after a conversation."""
         fields = {"goal": role.goal, "persona": role.persona, "stop": self.section.stop}
         said = (Message(INVERTED[m.role], m.content) for m in messages if m.role != "system")
         wanted = Decoding(self.section.temperature, self.section.max_tokens)
@@ -75,10 +71,6 @@ def build_user(section: UserSection, builder: ModelBuilder, seed: int | None) ->
     """Build the model that plays the user from its section in a run file.
 
     ``seed`` is that of the run.
-
-    Raises:
-        ConfigError: If the section is invalid, the model accepts only a single prompt, or no
-            instance has a user to play.
     """
 
     def simulated(request: Request) -> str:

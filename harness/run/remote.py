@@ -18,11 +18,7 @@ if TYPE_CHECKING:
 
 
 def remote_runs(settings: Settings) -> RemoteRuns | None:
-    """Return the object store that the settings name, or None if they name none.
-
-    Raises:
-        ConfigError: If its URL is invalid, or if machines do not share a cache.
-    """
+    """Return the object store that the settings name, or None if they name none."""
     if not settings.runs_url:
         return None
     if settings.cache_url is None:
@@ -45,11 +41,7 @@ def set_copies_aside(settings: Settings, base: str, variants: Iterable[str]) -> 
 async def uploaded(
     runs: RemoteRuns | None, folder: RunFolder, session: Session
 ) -> AsyncIterator[None]:
-    """Hold the lease of a run in an ``async with`` block, and upload the run as it grows.
-
-    Raises:
-        RunConflict: If another machine works on the run, or has worked on it since it was pulled.
-    """
+    """Hold the lease of a run in an ``async with`` block, and upload the run as it grows."""
     if runs is None:
         yield
         return

@@ -165,12 +165,7 @@ def differences(path: Path, runs_dir: Path) -> Iterator[str]:
 
 
 def read_record(path: Path) -> StudyRecord:
-    """Read a study's record from the JSON file next to its page.
-
-    Raises:
-        ConfigError: If the file cannot be read.
-        DataInvalid: If it is not the record of a study.
-    """
+    """Read a study's record from the JSON file next to its page."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=StudyRecord)
     except OSError as error:

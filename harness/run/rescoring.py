@@ -80,9 +80,6 @@ def batches(task: Task[Any], recorded: AttemptIndex) -> Iterator[Batch]:
     """Divide a run's recorded attempts into batches for a `Rescorer`.
 
     Neither instances nor texts are held in memory.
-
-    Raises:
-        DataMissing: If the data set has none of the run's instances.
     """
     left = np.ones(len(recorded), np.bool_)
     instances: list[tuple[Instance[Any] | None, int]] = []
@@ -273,9 +270,6 @@ def rescore(job: Job, found: Differences) -> ScoredAgain:
     The new lines follow the old ones in ``attempts.jsonl``. They are written atomically, so that
     the verdicts of two versions are never mixed. If the task now gives other feedback, the rounds
     that followed the old feedback no longer count and must be made again.
-
-    Raises:
-        RunConflict: If prompts differ from those that were answered, or an instance is missing.
     """
     recorded, plan = AttemptIndex(job.folder.attempts), job.plan()
     long_answers = LongAnswers(job.task, job.run, job.settings)

@@ -24,9 +24,6 @@ def named_model(text: str) -> dict[str, Any]:
 
     A backend's name without a model is accepted too, as in ``simulated``. A simulated model can be
     named by its accuracy, as in ``simulated/0.8``.
-
-    Raises:
-        ConfigError: If the backend or preset is unknown, or a preset lacks a model name.
     """
     where, _, name = text.partition("/")
     backends = kind("backends").names()
@@ -81,10 +78,6 @@ def build_task(
 
     ``options`` replace task options of the run file, and ``later`` are judges to be added to its
     judges. If ``judged`` is false, the task need not support the judges.
-
-    Raises:
-        ConfigError: If the task or an option is invalid, or the task does not support a judge.
-        DataMissing: If the task's data is missing.
     """
     judges = {
         judge.as_: decides_by_criteria(kind("judges").load(judge.name))

@@ -50,9 +50,6 @@ def read_runs(
         overrides: ``KEY=VALUE`` overrides.
         further: More overrides: values by dotted key.
         limit: Overrides the file's limit.
-
-    Raises:
-        ConfigError: If there is no such file, or it is invalid.
     """
     changes = [f"model={json.dumps(named_model(model))}"] if model else []
     own: Functions = {}
@@ -139,9 +136,6 @@ def task_section(tree: Mapping[str, Any], own: Functions) -> dict[str, Any]:
     """Return a section ``task`` with functions replaced by their names, and rows by a path.
 
     ``own`` holds the functions of the call's other sections. Those of this section are added.
-
-    Raises:
-        ConfigError: If it has no name, rows or path, or the rows or a function are invalid.
     """
     if not tree.keys() & {"name", "rows", "path"}:
         remedy = 'For a list of rows: {"rows": rows, "checks": "exact_match"}.'
@@ -154,10 +148,6 @@ def registered(checker: Any, own: Functions | None = None) -> Any:
 
     A value that cannot be called is returned unchanged. ``own`` holds the functions registered by
     the same call.
-
-    Raises:
-        ConfigError: If it is not a function made by ``def``, or if another function in ``own``, or
-            a built-in or installed checker, has its name.
     """
     if not callable(checker):
         return checker
@@ -221,9 +211,6 @@ def find_runs_and_files(
     """Return the named runs as `runs_named` does, with their run files.
 
     If a run is named by its run file, this file is read as it is now, else the recorded one.
-
-    Raises:
-        HarnessError: As in `runs_named`.
     """
     names, root = list(names), settings.runs_dir
     folders, now = find_runs(root, names), dict[str, RunFile]()
@@ -237,11 +224,6 @@ def runs_named(names: Iterable[str], settings: Settings) -> list[RunFolder]:
 
     If the path of a run file is given, its content must still be that of the runs. Neither data nor
     API keys are read.
-
-    Raises:
-        ConfigError: If a run is named twice, or a run file is missing or invalid.
-        DataMissing: If there is no such run.
-        RunConflict: If a run differs from the run file that names it (`harness.config.identity`).
     """
     names, root = list(names), settings.runs_dir
     folders = find_runs(root, names)
@@ -265,11 +247,7 @@ def baseline_name(named: str, settings: Settings) -> str:
 
 
 def variants_named(name: str, settings: Settings) -> list[RunFolder]:
-    """Return the runs of a run file's variants, of which there must be at least two.
-
-    Raises:
-        HarnessError: As in `runs_named` and `harness.store.runs.find_variants`.
-    """
+    """Return the runs of a run file's variants, of which there must be at least two."""
     folders = find_variants(settings.runs_dir, name)
     _as_in_file(name, folders, settings)
     return folders

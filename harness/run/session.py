@@ -82,11 +82,6 @@ async def open_session(
     Payments are recorded under ``run_id``, and the models' prices in ``folder``. ``folder`` is None
     if the caller holds a lock of its own. ``usd`` is the budget in US dollars (None: no cap), which
     runs in ``sharing`` share. ``shared`` names a budget that a team shares instead.
-
-    Raises:
-        ConfigError: If ``shared`` is given, but no team's database is set.
-        RunConflict: If another process is working on the run.
-        StoreFailed: If the run's folder or the cache cannot be read or written.
     """
     session = Session(run_id, Stop(), Notices())
     status = session.notices.status

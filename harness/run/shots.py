@@ -161,7 +161,6 @@ class Shots:
 
         Raises:
             ShotLeaks: If a shot shows an instance's answer.
-            ConfigError: If an instance has too few shots, unless ``allow_fewer`` is set.
         """
         n, lacking = self.section.n, []
         for instance in instances:
@@ -186,7 +185,6 @@ class Shots:
 
         Raises:
             ShotLeaks: If a shot shows the instance's answer.
-            ConfigError: If the task's prompts do not allow the form that the section sets.
         """
         shots, form = self.of(instance), self.section.form
         asked = self.task.messages(instance, ())
@@ -341,12 +339,7 @@ def build_shots(
     folder: RunFolder,
     siblings: Collection[str] = (),
 ) -> Shots:
-    """Return the shots of a few-shot run. ``siblings`` are the names of all runs of its run file.
-
-    Raises:
-        ConfigError: If the section ``task.shots`` is invalid, or names a run whose mistakes cannot
-            be used. Those of a run of the same file cannot, because they may still change.
-    """
+    """Return the shots of a few-shot run. ``siblings`` are the names of all runs of its file."""
     section = run.task.shots
     if run.polish is not None and section.form != "turns":
         raise ConfigError(

@@ -52,9 +52,6 @@ def suite_tree(
         budget: Budget in US dollars for all runs together.
         published: Whether to use each benchmark's published data if it can be fetched, instead of
             the default.
-
-    Raises:
-        ConfigError: If a model is unknown, or two tasks or models have the same name in runs.
     """
     sections = [named_model(model) for model in models]
     data = {name: found.option for name, found in CATALOGUE.items() if found.option and published}
@@ -161,9 +158,6 @@ def evaluation(
 
     Unless all models are simulated, published data is used (see `suite_tree`). ``changes`` are
     overrides for all runs: values by dotted key. The other arguments are as in `suite_tree`.
-
-    Raises:
-        ConfigError: If a task is unknown, or another argument is invalid.
     """
     tasks = _split(tasks)
     for task in tasks:
@@ -271,11 +265,7 @@ def eval_command(
 
 
 def write_suite(path: Path, tree: Mapping[str, Any], command: str) -> None:
-    """Write a suite's run file, with the command that generated it as a comment.
-
-    Raises:
-        ConfigError: If the path holds another file, or the file was edited since it was written.
-    """
+    """Write a suite's run file, with the command that generated it as a comment."""
     body = yaml.safe_dump(tree, sort_keys=False, default_flow_style=None, width=100)
     if path.exists():
         _, mark, before = path.read_text("utf-8", "replace").partition(_MARK)

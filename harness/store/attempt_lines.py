@@ -156,9 +156,6 @@ class AttemptLines:
         """Read the lines that were added to the file. Return whether there were any.
 
         With ``most``, stop after about that many bytes.
-
-        Raises:
-            DataInvalid: If a line is invalid or has an unknown schema version.
         """
         begun = self.size
         if most is None:

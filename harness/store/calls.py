@@ -176,9 +176,6 @@ def _recorded(attempts: Path, *, keys: bool = False) -> Iterator[tuple[str, str,
 
     Judges' calls about reference answers are included. With ``keys``, the ids of paid calls are
     checked too.
-
-    Raises:
-        DataInvalid: If a cost or usage is impossible, or the id of a paid call is not hexadecimal.
     """
     files: list[tuple[Path, type[_Called | Judgement], LineKind]] = [(attempts, _Called, ATTEMPT)]
     if attempts.with_name(JUDGES).exists():

@@ -81,25 +81,14 @@ def write_json(path: Path, value: object) -> None:
 
 @contextlib.contextmanager
 def output_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary path for a user's output. The file there replaces ``path`` (`replacing`).
-
-    Raises:
-        ConfigError: If no output file may be written at ``path`` (`check_output`).
-        StoreFailed: If writing fails.
-    """
+    """Yield a temporary path for a user's output, which then replaces ``path`` (`replacing`)."""
     check_output(path)
     with replacing(path, OUTPUT_REMEDY) as temporary:
         yield temporary
 
 
 def check_output(path: Path) -> None:
-    """Check that an output file may be written at a path.
-
-    Raises:
-        ConfigError: If the path is a folder, a device or a run's own file, or its folder is
-            missing.
-        StoreFailed: If the path cannot be examined.
-    """
+    """Check that an output file may be written at a path."""
     try:
         problem, remedy = _problem(path.resolve() if path.is_symlink() else path)
     except OSError as error:

@@ -73,9 +73,6 @@ def decoded(
 
     Yields:
         Each line's number (from 1), its byte offset and the decoded content.
-
-    Raises:
-        DataInvalid: If a line is damaged or has an unknown schema version.
     """
     decode = msgspec.json.Decoder(shape).decode
     with reading(path):
@@ -94,11 +91,7 @@ def decoded(
 def decoded_at(
     path: Path, offsets: Iterable[int], decode: Callable[[bytes], S], kind: LineKind
 ) -> Iterator[S]:
-    """Yield the decoded lines that begin at the given byte offsets, in the same order.
-
-    Raises:
-        DataInvalid: If a line is damaged.
-    """
+    """Yield the decoded lines that begin at the given byte offsets, in the same order."""
     with reading(path), path.open("rb") as file:  # not mapped: its pages would count as memory
         for offset in offsets:
             file.seek(offset)
@@ -121,11 +114,7 @@ def reading(path: Path) -> Iterator[None]:
 
 
 def read_json(path: Path, shape: type[S], remedy: str) -> S:
-    """Decode a JSON file of a run. A missing file is decoded like ``{}``.
-
-    Raises:
-        StoreFailed: If the file cannot be read or is damaged. ``remedy`` is for a damaged file.
-    """
+    """Decode a JSON file of a run. A missing file is decoded like ``{}``."""
     try:
         with reading(path):
             return msgspec.json.decode(path.read_bytes() if path.exists() else b"{}", type=shape)

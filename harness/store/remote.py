@@ -57,9 +57,6 @@ class RemoteRuns:
     """The copies of runs at a URL: ``s3://BUCKET/PREFIX``, ``gs://…``, ``az://…`` or ``file://…``.
 
     The clouds' own environment variables hold the credentials.
-
-    Raises:
-        ConfigError: If the URL is malformed or its scheme unknown.
     """
 
     def __init__(self, url: str) -> None:

@@ -80,11 +80,7 @@ class Differences(NamedTuple):
 
 
 class RunFolder:
-    """The folder of one run (``runs/NAME``), with the paths of its files. It need not exist.
-
-    Raises:
-        ConfigError: If the name is invalid.
-    """
+    """The folder of one run (``runs/NAME``), with the paths of its files. It need not exist."""
 
     def __init__(self, root: Path, name: str) -> None:
         try:
@@ -111,12 +107,7 @@ class RunFolder:
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
-        """Lock the run in a ``with`` block. A missing folder is created.
-
-        Raises:
-            RunConflict: If another process holds the lock.
-            StoreFailed: If the folder cannot be written, or a newer version has written metrics.
-        """
+        """Lock the run in a ``with`` block. A missing folder is created."""
         try:
             make_folder(self.path)
             lock = FileLock(self.path / ".lock", timeout=0, fallback_to_soft=False)
@@ -137,11 +128,7 @@ class RunFolder:
             lock.release()
 
     def read_config(self) -> RunFile:
-        """Read the run file of the run's latest session. It contains all defaults.
-
-        Raises:
-            ConfigError: If the file is missing or invalid.
-        """
+        """Read the run file of the run's latest session. It contains all defaults."""
         tree = read(self.config)
         match tree.get("task"):
             # Version 0.1.0 wrote this removed task option into every run's folder.
@@ -152,12 +139,7 @@ class RunFolder:
         return validated(RunFile, tree, str(self.config))
 
     def remove(self) -> None:
-        """Delete the run's folder. If it is a link, delete only the link.
-
-        Raises:
-            RunConflict: If the run is in progress.
-            StoreFailed: If the folder cannot be deleted.
-        """
+        """Delete the run's folder. If it is a link, delete only the link."""
         with self.hold():
             try:
                 self.path.unlink() if self.path.is_symlink() else shutil.rmtree(self.path)
@@ -174,11 +156,6 @@ class RunFolder:
         """Rename the run: its folder, and its name in the files. Return the new folder.
 
         Amounts already paid stay attributed to the run.
-
-        Raises:
-            ConfigError: If the name is invalid.
-            RunConflict: If the run is in progress, or the name is taken.
-            StoreFailed: If the folder cannot be renamed.
         """
         new = RunFolder(self.path.parent, name)
         with self.hold():
@@ -222,11 +199,7 @@ class RunFolder:
         write_whole(self.config, text.encode())
 
     def read_manifest(self) -> dict[str, Any]:
-        """Read the run's manifest. It is empty if the file is missing.
-
-        Raises:
-            StoreFailed: If the file cannot be read, is damaged or was written by a newer version.
-        """
+        """Read the run's manifest. It is empty if the file is missing."""
         remedy = "Remove it and run again."
         found = read_json(self.manifest, dict[str, Any], remedy)
         version = found.get("schema_version")

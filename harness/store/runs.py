@@ -119,10 +119,6 @@ def set_aside(
 
     Yields:
         The new name of the runs, without the variant, or "" if there was no run.
-
-    Raises:
-        RunConflict: If one of the runs is in progress.
-        StoreFailed: If a folder cannot be renamed.
     """
     before = {variant: RunFolder(root, run_name(base, variant)) for variant in variants}
     for run in all_runs(root) if removed else ():
@@ -148,12 +144,7 @@ def set_aside(
 
 
 def find_runs(root: Path, names: Iterable[str]) -> list[RunFolder]:
-    """Return the named runs. The name of a run file with variants stands for all of their runs.
-
-    Raises:
-        DataMissing: If there is no such run.
-        ConfigError: If a run is named twice, or a name is invalid.
-    """
+    """Return the named runs. The name of a run file with variants stands for all of their runs."""
     folders: list[RunFolder] = []
     for name in names:
         try:
