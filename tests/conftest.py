@@ -18,6 +18,7 @@ from harness.errors import Unparseable
 from harness.mock import MockServer
 from harness.records import Instance, Message, Reply, Request, Score, Usage
 from harness.scoring.instructions import texts
+from tests.postgres import Postgres, binary
 
 ROOT = Path(__file__).parents[1]
 
@@ -114,6 +115,23 @@ def run_file(**changes: Any) -> RunFile:
 def mock_server() -> Iterator[MockServer]:
     with MockServer() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def _postgres() -> Iterator[Postgres]:
+    pytest.importorskip("psycopg")
+    binary("initdb")
+    server = Postgres()
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def postgres(_postgres: Postgres) -> Iterator[Postgres]:
+    """A PostgreSQL server that the tests share. A test may stop it."""
+    yield _postgres
+    if not _postgres.running:
+        _postgres.start()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of our own, from the binaries of this machine."""
+"""A PostgreSQL server from the binaries of this machine."""
 
 from __future__ import annotations
 
@@ -11,13 +11,19 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 PASSWORD = "correct-horse-battery"
 SETTINGS = {"fsync": "off", "max_connections": "60", "shared_buffers": "32MB", "timezone": "UTC"}
+GUARD = """
+cat
+server=$(head -n 1 "$1/data/postmaster.pid") && kill -QUIT "$server"
+while kill -0 "$server" && [ -e "$1/data/postmaster.pid" ]; do sleep 0.05; done
+rm -rf "$1"
+"""
+"""Removes the server when its stdin is closed, also because the tests were killed."""
 
 
 @functools.cache
@@ -36,6 +42,13 @@ class Postgres:
     def __init__(self) -> None:
         self._names = itertools.count()
         self.folder = Path(tempfile.mkdtemp(prefix="harness-pg-"))
+        self._guard = subprocess.Popen(
+            ["sh", "-c", GUARD, "sh", self.folder],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
         self._account: dict[str, object] = {}
         if os.geteuid() == 0:  # it refuses to run as root
             names = {one.pw_name for one in pwd.getpwall()}
@@ -51,9 +64,7 @@ class Postgres:
         self.data = self.folder / "data"
         options = ["--auth-local=trust", "--auth-host=scram-sha-256", "--username=postgres"]
         options += ["--no-sync", "--encoding=UTF8", "--no-locale"]
-        self._run(
-            "initdb", "-D", self.data, *options, "--no-sync", "--encoding=UTF8", "--no-locale"
-        )
+        self._run("initdb", "-D", self.data, *options)
         lines = [f"{name} = '{value}'" for name, value in SETTINGS.items()]
         lines += [f"port = {self.port}", "listen_addresses = '127.0.0.1'"]
         lines += [f"unix_socket_directories = '{self.folder}'"]
@@ -70,6 +81,10 @@ class Postgres:
             cwd=self.folder,
             **self._account,  # type: ignore[call-overload]
         )
+
+    @property
+    def running(self) -> bool:
+        return (self.data / "postmaster.pid").exists()
 
     def start(self) -> None:
         self._run("pg_ctl", "-D", self.data, "-w", "-l", self.folder / "log", "start")
@@ -105,18 +120,4 @@ class Postgres:
         return f"postgresql://{team}:{PASSWORD}@127.0.0.1:{self.port}/{database}"
 
     def remove(self) -> None:
-        if (self.data / "postmaster.pid").exists():
-            self.stop()
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def postgres_server() -> Iterator[Postgres]:
-    """A server that is stopped and removed afterwards. Skips the test if it is not installed."""
-    pytest.importorskip("psycopg")
-    binary("initdb")
-    server = Postgres()
-    try:
-        yield server
-    finally:
-        server.remove()
+        self._guard.communicate()

@@ -4,7 +4,6 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -16,15 +15,9 @@ from tests.cli.command import Begun, begun, harness, mistake
 from tests.cli.test_batches import command
 from tests.cli.test_run import GPT4, attempts, timeless, wait_until
 from tests.cli.test_tasks import words
-from tests.postgres import PASSWORD, Postgres, postgres_server
+from tests.postgres import PASSWORD, Postgres
 
 MACHINES, CONCURRENCY = 6, 20
-
-
-@pytest.fixture
-def database() -> Iterator[Postgres]:
-    with postgres_server() as running:
-        yield running
 
 
 def start(folder: Path, url: str, *options: str) -> Begun:
@@ -33,9 +26,9 @@ def start(folder: Path, url: str, *options: str) -> Begun:
     return begun(*GPT4, *options, env=os.environ | own | {"HARNESS_CACHE_URL": url})
 
 
-def shared_digests(database: Postgres, url: str) -> set[str]:
+def shared_digests(postgres: Postgres, url: str) -> set[str]:
     """Of the bodies whose replies the team has: the mock server puts them into its texts."""
-    rows = database.execute("SELECT reply FROM harness.replies", url.rpartition("/")[2])
+    rows = postgres.execute("SELECT reply FROM harness.replies", url.rpartition("/")[2])
     texts = [msgspec.msgpack.decode(row[0], type=Reply).text for row in rows]  # type: ignore[arg-type]
     return {text.split()[4].partition("-")[0] for text in texts}
 
@@ -48,10 +41,10 @@ def shared_digests(database: Postgres, url: str) -> set[str]:
     ],
 )
 def test_a_team_pays_once_in_spite_of_kill_9_and_restarts_of_the_database(
-    kills: int, restarts: int, samples: int, database: Postgres, tmp_path: Path
+    kills: int, restarts: int, samples: int, postgres: Postgres, tmp_path: Path
 ) -> None:
     chance, saved = random.Random(0), dict[str, int]()
-    (url,) = database.database("acme")
+    (url,) = postgres.database("acme")
     with MockServer(latency=0.15) as server:
 
         def ask_again(number: int) -> Begun:
@@ -74,11 +67,11 @@ def test_a_team_pays_once_in_spite_of_kill_9_and_restarts_of_the_database(
             killed.kill()
             killed.communicate()
             if kill % (kills // restarts) == kills // restarts - 1:
-                database.stop()
+                postgres.stop()
                 time.sleep(chance.uniform(0.2, 2))
-                database.start()
+                postgres.start()
             processes[number] = ask_again(number)
-            known = shared_digests(database, url)
+            known = shared_digests(postgres, url)
             asked = server.bodies()
             saved = {digest: asked[digest].requests for digest in known} | saved
         for process in processes:
@@ -87,7 +80,7 @@ def test_a_team_pays_once_in_spite_of_kill_9_and_restarts_of_the_database(
         asked = server.bodies()
         for digest, count in saved.items():
             assert asked[digest].requests == count, "paid for again, though the team had the reply"
-        assert shared_digests(database, url) == asked.keys(), "a reply was lost"
+        assert shared_digests(postgres, url) == asked.keys(), "a reply was lost"
         assert working >= kills * 0.8
 
     repeated = sum(count.requests - 1 for count in asked.values())
@@ -109,10 +102,10 @@ def test_a_team_pays_once_in_spite_of_kill_9_and_restarts_of_the_database(
 
 @pytest.mark.parametrize("other", ["{poll_s: 0.1}", "null"], ids=["in_batches", "live"])
 def test_the_calls_of_a_batch_are_not_made_by_another_machine(
-    other: str, database: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    other: str, postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "a-key-for-openai")
-    (url,) = database.database("acme")
+    (url,) = postgres.database("acme")
     with MockServer(batch_latency=3) as server:
         submitting = [*command(server, samples=1), "--detach"][len(GPT4) :]
         submitted = start(tmp_path / "first", url, *submitting)
@@ -122,7 +115,7 @@ def test_the_calls_of_a_batch_are_not_made_by_another_machine(
             tmp_path / "second", url, *command(server, batch=other, samples=1)[len(GPT4) :]
         )
         alive = "SELECT count(*) FROM harness.owners WHERE expires > now()"
-        wait_until(lambda: database.execute(alive, url.rpartition("/")[2]) == [(1,)])
+        wait_until(lambda: postgres.execute(alive, url.rpartition("/")[2]) == [(1,)])
         time.sleep(2)  # it has looked for all calls by now
         assert waiting.poll() is None
         collecting = start(tmp_path / "first", url, *submitting[:-1])
@@ -135,9 +128,9 @@ def test_the_calls_of_a_batch_are_not_made_by_another_machine(
 
 
 def test_the_shared_cache_is_named_and_checked(
-    database: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    postgres: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (url,) = database.database("acme")
+    (url,) = postgres.database("acme")
     monkeypatch.setenv("HARNESS_CACHE_URL", url)
     where = url.partition("@")[2]
     stats = words(harness("cache", "stats").stdout)
@@ -147,7 +140,7 @@ def test_the_shared_cache_is_named_and_checked(
     doctor = harness("doctor")
     assert doctor.returncode == 0
     assert f"{where} answers; 0 replies of the team acme" in words(doctor.stdout)
-    database.stop()
+    postgres.stop()
     for ended in (harness("doctor"), harness("cache", "stats")):
         assert ended.returncode == 1
         assert "cannot be reached" in words(ended.stdout + ended.stderr)
@@ -155,8 +148,8 @@ def test_the_shared_cache_is_named_and_checked(
     assert harness("doctor", "--no-network").returncode == 0
 
 
-def test_the_url_is_in_no_file_of_a_run(database: Postgres, tmp_path: Path) -> None:
-    (url,) = database.database("acme")
+def test_the_url_is_in_no_file_of_a_run(postgres: Postgres, tmp_path: Path) -> None:
+    (url,) = postgres.database("acme")
     with MockServer() as server:
         options = ("-o", f"model.base_url={server.base_url}", "--limit", "13")
         process = start(tmp_path, url, *options)

@@ -1,7 +1,6 @@
 """A run that two machines of a team work on, one after the other."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,23 +13,17 @@ from harness.mock import MockServer
 from harness.records import content_hash
 from harness.run.job import execute, prepare
 from harness.store.run_folder import RunFolder
-from tests.postgres import Postgres, postgres_server
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Postgres]:
-    with postgres_server() as running:
-        yield running
+from tests.postgres import Postgres
 
 
 async def test_one_machine_at_a_time_works_on_a_run(
-    server: Postgres,
+    postgres: Postgres,
     mock_server: MockServer,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
-    (url,) = server.database("acme")
+    (url,) = postgres.database("acme")
     copies = f"file://{tmp_path}/store"
 
     def settings(machine: str) -> Settings:

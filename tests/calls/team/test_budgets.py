@@ -19,7 +19,7 @@ from harness.config.sections import BudgetSection
 from harness.mock import MockServer
 from tests.calls.team.team_runs import team_run
 from tests.conftest import run_file
-from tests.postgres import Postgres, postgres_server
+from tests.postgres import Postgres
 
 PRICE = {"input": 100.0, "output": 100.0}  # US dollars per million tokens
 
@@ -110,34 +110,33 @@ async def test_what_a_killed_session_has_reserved_counts_as_spent(database: Team
     assert bounds(database) == pytest.approx(0.65)
 
 
-async def test_no_call_is_made_without_the_database_and_all_after_its_restart() -> None:
+async def test_no_call_is_made_without_the_database_and_all_after_its_restart(
+    database: TeamDatabase, postgres: Postgres
+) -> None:
     said: list[str] = []
-    with postgres_server() as server:
-        (url,) = server.database("acme")
-        with closing(TeamDatabase(url)) as database:
-            async with session(database, "a") as (one, team):
-                team.report = said.append
-                await one.reserve(0.1)
-                server.stop()
-                waiting = asyncio.create_task(one.reserve(0.5))
-                while not said:  # noqa: ASYNC110
-                    await asyncio.sleep(0.01)
-                assert not waiting.done()
-                assert said[0].startswith("the shared budget: The team's database")
-                server.start()
-                await asyncio.wait_for(waiting, 60)
-                assert said[-1] == ""
-                await team.aclose()
+    async with session(database, "a") as (one, team):
+        team.report = said.append
+        await one.reserve(0.1)
+        postgres.stop()
+        waiting = asyncio.create_task(one.reserve(0.5))
+        while not said:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        assert not waiting.done()
+        assert said[0].startswith("the shared budget: The team's database")
+        postgres.start()
+        await asyncio.wait_for(waiting, 60)
+        assert said[-1] == ""
+        await team.aclose()
 
 
 def spend(
-    folder: Path, server: Postgres, usd: float, count: int, kills: int = 0, restarts: int = 0
+    folder: Path, postgres: Postgres, usd: float, count: int, kills: int = 0, restarts: int = 0
 ) -> float:
     """The cost at the provider of processes that spend a budget.
 
     In the meantime, some are killed and started again, and so is the database.
     """
-    (url,) = server.database("acme")
+    (url,) = postgres.database("acme")
     with MockServer(latency=0.1) as mock, contextlib.ExitStack() as stack:
         model = {"backend": "openai", "name": "m", "base_url": mock.base_url, "price": PRICE}
         budget = {"usd": usd, "shared": "team"}
@@ -156,16 +155,16 @@ def spend(
             running[number].wait()
             running[number] = start(number)
             if kill < restarts:
-                server.stop()
-                server.start()
+                postgres.stop()
+                postgres.start()
         for process in running:
             assert process.wait(timeout=300) == 3
         tokens = mock.stats().prompt_tokens + mock.stats().completion_tokens
     return tokens * PRICE["input"] / 1e6
 
 
-def test_processes_spend_a_budget_and_no_more(tmp_path: Path, server: Postgres) -> None:
-    assert 0.9 <= spend(tmp_path, server, usd=1.0, count=3) <= 1.0
+def test_processes_spend_a_budget_and_no_more(tmp_path: Path, postgres: Postgres) -> None:
+    assert 0.9 <= spend(tmp_path, postgres, usd=1.0, count=3) <= 1.0
 
 
 def test_a_shared_budget_needs_a_database_and_a_cap() -> None:
@@ -176,10 +175,9 @@ def test_a_shared_budget_needs_a_database_and_a_cap() -> None:
 
 @pytest.mark.exhaustive
 def test_killed_processes_do_not_exceed_a_budget(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, postgres: Postgres, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with postgres_server() as server:
-        cost = spend(tmp_path, server, usd=5.0, count=6, kills=12, restarts=3)
+    cost = spend(tmp_path, postgres, usd=5.0, count=6, kills=12, restarts=3)
     with capsys.disabled():
         said = "6 processes, 12 kill -9, 3 restarts of the database, a budget of $5"
         print(f"\n{said}: cost ${cost:.4f}")

@@ -18,7 +18,7 @@ from harness.config.settings import Settings
 from harness.run.models import Resources
 from tests.calls.test_concurrency import REQUEST
 from tests.conftest import Scripted
-from tests.postgres import postgres_server
+from tests.postgres import Postgres
 
 
 @pytest.fixture
@@ -65,23 +65,22 @@ async def test_at_its_end_a_process_has_returned_what_it_has_not_used(
     assert [member.granted for member in found.members.values()] == [{"requests": 0}]
 
 
-async def test_no_call_is_sent_without_the_database_and_all_after_its_restart() -> None:
+async def test_no_call_is_sent_without_the_database_and_all_after_its_restart(
+    database: TeamDatabase, postgres: Postgres
+) -> None:
     backend = Scripted(lambda request: "2")
-    with postgres_server() as server:
-        (url,) = server.database("acme")
-        with closing(TeamDatabase(url)) as database:
-            ask = limiter(database, backend, 600)
-            await ask(REQUEST)
-            server.stop()
-            calls = [asyncio.create_task(ask(REQUEST)) for _ in range(30)]
-            while "cannot be reached" not in ask.load.limited_by:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-            assert ask.load.limited_by.startswith("the shared rate limits: The team's database")
-            sent = len(backend.requests)
-            await asyncio.sleep(1.5)
-            assert len(backend.requests) == sent < 30
-            server.start()
-            await asyncio.wait_for(asyncio.gather(*calls), 60)
+    ask = limiter(database, backend, 600)
+    await ask(REQUEST)
+    postgres.stop()
+    calls = [asyncio.create_task(ask(REQUEST)) for _ in range(30)]
+    while "cannot be reached" not in ask.load.limited_by:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    assert ask.load.limited_by.startswith("the shared rate limits: The team's database")
+    sent = len(backend.requests)
+    await asyncio.sleep(1.5)
+    assert len(backend.requests) == sent < 30
+    postgres.start()
+    await asyncio.wait_for(asyncio.gather(*calls), 60)
 
 
 def test_a_team_shares_limits_by_the_hash_of_the_providers_key(url: str) -> None:

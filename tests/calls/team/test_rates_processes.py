@@ -9,7 +9,7 @@ import pytest
 
 from harness.mock import MockServer
 from tests.calls.team.team_runs import team_run
-from tests.postgres import postgres_server
+from tests.postgres import Postgres
 
 COUNT = 6
 MEASURED_S = 120.0
@@ -25,12 +25,16 @@ MEASURED_S = 120.0
     ],
 )
 def test_six_processes_use_one_limit_and_keep_it(
-    tmp_path: Path, key: str, unit: str, limit: int, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    postgres: Postgres,
+    key: str,
+    unit: str,
+    limit: int,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     limits: dict[str, Any] = {"limits": {key: limit, "concurrency": 50}}
     with MockServer(latency=0.2) as mock, contextlib.ExitStack() as stack:
-        server = stack.enter_context(postgres_server())
-        (url,) = server.database("acme")
+        (url,) = postgres.database("acme")
         for number in range(COUNT):
             stack.enter_context(team_run(tmp_path, f"p{number}", url, mock, 2000, **limits))
         while not mock.stats().requests:
@@ -46,8 +50,8 @@ def test_six_processes_use_one_limit_and_keep_it(
             }
             marks.append((passed, amounts[unit]))
             if passed > MEASURED_S / 2 and not restarted:
-                server.stop()
-                server.start()
+                postgres.stop()
+                postgres.start()
                 restarted = True
     peak = getattr(mock.stats().peak_per_minute, unit)
     used = marks[-1][1] / (limit * MEASURED_S / 60)

@@ -18,17 +18,10 @@ from harness.calls.team.reply_cache import TeamReplyCache
 from harness.errors import ConfigError, StoreFailed
 from harness.records import Decoding, Message, Origin, Reply, Request
 from tests.calls.paid import paid_calls
-from tests.postgres import Postgres, postgres_server
+from tests.postgres import Postgres
 
 KEY = "0123456789abcdef" * 2
 SECRET, OTHER = (base64.b64encode(bytes([byte]) * 32).decode() for byte in (1, 2))
-
-
-@pytest.fixture
-def own_server() -> Iterator[Postgres]:
-    """A server that the test may stop."""
-    with postgres_server() as running:
-        yield running
 
 
 def request(text: str) -> Request:
@@ -64,8 +57,8 @@ async def until(condition: Callable[[], bool | Awaitable[bool]]) -> None:
             await asyncio.sleep(0.01)
 
 
-def rows(server: Postgres, url: str, table: str = "replies") -> list[tuple[Any, ...]]:
-    return server.execute(f"SELECT * FROM harness.{table}", url.rpartition("/")[2])
+def rows(postgres: Postgres, url: str, table: str = "replies") -> list[tuple[Any, ...]]:
+    return postgres.execute(f"SELECT * FROM harness.{table}", url.rpartition("/")[2])
 
 
 async def test_machines_pay_for_the_same_calls_once(url: str, tmp_path: Path) -> None:
@@ -190,17 +183,17 @@ async def test_a_killed_process_blocks_its_machine_not_at_all_and_others_for_the
 
 
 async def test_a_restart_of_the_database_gives_no_call_away(
-    own_server: Postgres, tmp_path: Path
+    postgres: Postgres, tmp_path: Path
 ) -> None:
-    (url,) = own_server.database("acme")
+    (url,) = postgres.database("acme")
     provider = Provider()
     provider.may_answer.clear()
     with machine(tmp_path / "a", url, lease_s=2) as a, machine(tmp_path / "b", url, lease_s=2) as b:
         first = asyncio.create_task(paid_calls(provider, a)(request("x")))
         await until(lambda: provider.asked["x"] == 1)
-        await asyncio.to_thread(own_server.stop)
+        await asyncio.to_thread(postgres.stop)
         await asyncio.sleep(3)  # longer than the lease
-        await asyncio.to_thread(own_server.start)
+        await asyncio.to_thread(postgres.start)
         second = asyncio.create_task(paid_calls(provider, b)(request("x")))
         await asyncio.sleep(3)
         assert not second.done()
@@ -211,9 +204,9 @@ async def test_a_restart_of_the_database_gives_no_call_away(
 
 
 async def test_without_the_database_calls_in_flight_are_finished_and_sent_later(
-    own_server: Postgres, tmp_path: Path
+    postgres: Postgres, tmp_path: Path
 ) -> None:
-    (url,) = own_server.database("acme")
+    (url,) = postgres.database("acme")
     provider = Provider()
     provider.may_answer.clear()
     said: list[str] = []
@@ -221,7 +214,7 @@ async def test_without_the_database_calls_in_flight_are_finished_and_sent_later(
         calls = paid_calls(provider, a, run="run")
         flying = [asyncio.create_task(calls(request(str(number)))) for number in range(5)]
         await until(lambda: provider.asked.total() == 5)
-        await asyncio.to_thread(own_server.stop)
+        await asyncio.to_thread(postgres.stop)
         provider.may_answer.set()
         for call in await asyncio.gather(*flying):
             assert a.get(call.id) == call.reply
@@ -229,16 +222,16 @@ async def test_without_the_database_calls_in_flight_are_finished_and_sent_later(
         await until(lambda: any("does not answer; waiting" in text for text in said))
         assert not waiting.done()
         assert "new" not in provider.asked
-        await asyncio.to_thread(own_server.start)
+        await asyncio.to_thread(postgres.start)
         await waiting
         await until(lambda: said[-1] == "")
-        assert len(rows(own_server, url)) == 6
+        assert len(rows(postgres, url)) == 6
 
 
 async def test_what_a_killed_process_could_not_send_is_sent_by_the_next(
-    own_server: Postgres, tmp_path: Path
+    postgres: Postgres, tmp_path: Path
 ) -> None:
-    (url,) = own_server.database("acme")
+    (url,) = postgres.database("acme")
     script = """
         import asyncio, os, signal, sys
         from pathlib import Path
@@ -263,32 +256,32 @@ async def test_what_a_killed_process_could_not_send_is_sent_by_the_next(
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "open\n"
-        own_server.stop()
+        postgres.stop()
         process.communicate("go\n")
-    own_server.start()
-    assert rows(own_server, url) == []
+    postgres.start()
+    assert rows(postgres, url) == []
     with TeamReplyCache(path, url) as next_one:
         assert next_one.booked("run") == {bytes.fromhex(KEY): 0.5}
-        await until(lambda: rows(own_server, url) != [])
+        await until(lambda: rows(postgres, url) != [])
         assert next_one.booked("run") == {bytes.fromhex(KEY): 0.5}
     with ReplyCache(path) as alone:
         assert alone.read("SELECT * FROM unsent") == []
 
 
 async def test_a_new_call_fails_when_its_patience_is_over(
-    own_server: Postgres, tmp_path: Path
+    postgres: Postgres, tmp_path: Path
 ) -> None:
-    (url,) = own_server.database("acme")
+    (url,) = postgres.database("acme")
     provider = Provider()
     with machine(tmp_path / "a", url, patience_s=1) as a:
-        own_server.stop()
+        postgres.stop()
         with pytest.raises(TeamUnreachable, match="cannot be reached"):
             await paid_calls(provider, a)(request("x"))
     assert not provider.asked
 
 
-async def test_teams_pay_separately(server: Postgres, tmp_path: Path) -> None:
-    acme, other = server.database("acme", "other")
+async def test_teams_pay_separately(postgres: Postgres, tmp_path: Path) -> None:
+    acme, other = postgres.database("acme", "other")
     provider = Provider()
     with machine(tmp_path / "a", acme) as a, machine(tmp_path / "b", other) as b:
         await paid_calls(provider, a)(request("x"))
@@ -297,15 +290,15 @@ async def test_teams_pay_separately(server: Postgres, tmp_path: Path) -> None:
 
 
 async def test_prompts_and_encrypted_replies_are_not_in_the_database(
-    server: Postgres, tmp_path: Path
+    postgres: Postgres, tmp_path: Path
 ) -> None:
-    (url,) = server.database("acme")
+    (url,) = postgres.database("acme")
     with machine(tmp_path / "a", url, key=SECRET) as a:
         call = await paid_calls(Provider(), a, run="run")(request("a private prompt"))
     assert call.reply.text == "reply to a private prompt"
     database = url.rpartition("/")[2]
     dumped = "".join(
-        str(server.execute(f"SELECT t::text FROM harness.{table} t", database))
+        str(postgres.execute(f"SELECT t::text FROM harness.{table} t", database))
         for table in ("teams", "replies", "payments", "owners", "claims")
     )
     assert call.id in dumped
@@ -364,13 +357,13 @@ def test_a_malformed_key_is_not_quoted(url: str, tmp_path: Path, key: str) -> No
 
 
 async def test_a_reply_that_was_altered_in_the_database_is_paid_for_again(
-    server: Postgres, tmp_path: Path
+    postgres: Postgres, tmp_path: Path
 ) -> None:
-    (url,) = server.database("acme")
+    (url,) = postgres.database("acme")
     said: list[str] = []
     with machine(tmp_path / "a", url, key=SECRET, lease_s=0.1) as a:
         await paid_calls(Provider(), a)(request("x"))
-    server.execute("UPDATE harness.replies SET reply = reply || 'x'", url.rpartition("/")[2])
+    postgres.execute("UPDATE harness.replies SET reply = reply || 'x'", url.rpartition("/")[2])
     provider = Provider()
     with machine(tmp_path / "b", url, key=SECRET, lease_s=0.1, notice=said.append) as b:
         call = await paid_calls(provider, b)(request("x"))
