@@ -301,7 +301,7 @@ def _support(
     if len(runs) == 1:
         rest = [one for one in overviews[0].failures if one.n < overviews[0].failures[0].n]
         if further := rest[: _MOST_NAMED - 1]:
-            yield f"Then: {'; '.join(_share(one, overviews[0]) for one in further)}."
+            yield f"Then: {'; '.join(_share(one) for one in further)}."
     yield from _on_judges(overviews)
     waiting = [
         f"{printable(one.name)} {one.not_judged:,} of {one.samples:,}"
@@ -428,7 +428,7 @@ def _of_rounds(comparison: RunComparison) -> str:
 def _most_failures(run: RunOverview) -> tuple[str, str]:
     """Return the most frequent reason for a run's failures, or those that tie, and the count."""
     most = [one for one in run.failures if one.n == run.failures[0].n]
-    count = f"{most[0].n:,} of {run.n_failed:,}"
+    count = f"{most[0].n:,} of {most[0].of:,}"
     if len(most) == 1:
         return _short(most[0].reason), count
     if len(most) == 2:
@@ -436,8 +436,8 @@ def _most_failures(run: RunOverview) -> tuple[str, str]:
     return f"{len(most):,} reasons tie, such as {_short(most[0].reason)}", f"{count} each"
 
 
-def _share(failure: FailureShare, run: RunOverview) -> str:
-    return f"{_short(failure.reason)} ({failure.n:,} of {run.n_failed:,})"
+def _share(failure: FailureShare) -> str:
+    return f"{_short(failure.reason)} ({failure.n:,} of {failure.of:,})"
 
 
 def _short(reason: str) -> str:

@@ -71,11 +71,11 @@ class ScoreMean(Struct, frozen=True, kw_only=True):
 
 
 class FailureShare(Struct, frozen=True, kw_only=True):
-    """A reason why last answers of a run failed. A failure may have several reasons."""
+    """A reason why last answers or calls of a run failed. An answer may fail for several."""
 
     reason: str
     n: int
-    share: float  # of the run's failed samples
+    of: int  # the run's failed samples or, if calls failed for this reason, its failed calls
     hint: str
     example: tuple[str, int, int]  # instance, sample, round
     alone: bool  # whether the example failed for this reason alone
@@ -101,6 +101,7 @@ class RunOverview(Struct, frozen=True, kw_only=True):
     scores: list[ScoreMean]
     failures: list[FailureShare]
     n_failed: int
+    n_failed_calls: int  # samples whose last call failed
     without: WithoutJudges | None
     not_judged: int
     outcomes: Mapping[str, int]
@@ -229,6 +230,8 @@ def _run(
     metrics = run.metrics
     found = metrics.primary()
     rounds = ", last round" if any(one.last_round > 1 for one in runs) else ""
+    failed = _failed(run)
+    n_failed_calls = _failed_calls(run, failed)
     return RunOverview(
         name=run.name,
         full_name=full_name,
@@ -245,7 +248,8 @@ def _run(
         unit="%" if run.is_share(metrics.measure or PASS_RATE) else "",
         scores=list(_scores(run)),
         failures=list(_failures(run, frequent)),
-        n_failed=len(_failed(run)),
+        n_failed=len(failed) - n_failed_calls,
+        n_failed_calls=n_failed_calls,
         without=without_judges(run, judges),
         not_judged=metrics.overall.missing if metrics.overall.n else found.missing,
         outcomes={outcome: metrics.outcomes.get(outcome, 0) for outcome in OUTCOMES},
@@ -289,9 +293,14 @@ def score_kind(run: ReportedRun, score: str) -> ScoreKind:
 
 
 def _failed(run: ReportedRun) -> list[int]:
-    """Return the row numbers of the samples' last attempts, where these failed."""
+    """Return the row numbers of the samples' last attempts, where these or their calls failed."""
     failures = run.failures.of
     return [row for row in run.index.last_rounds().tolist() if row in failures] if failures else []
+
+
+def _failed_calls(run: ReportedRun, rows: Sequence[int]) -> int:
+    """Return how many of these attempts' calls failed."""
+    return int((run.attempts.outcome[rows] == OUTCOMES.index("error")).sum())
 
 
 def _frequent(runs: Sequence[ReportedRun]) -> dict[str, None]:
@@ -305,11 +314,18 @@ def _frequent(runs: Sequence[ReportedRun]) -> dict[str, None]:
     return dict.fromkeys(reason for reason, _ in counts.most_common(MOST_REASONS))
 
 
+def _of_call(reason: str) -> bool:
+    return reason.startswith("error: ")
+
+
 def _failures(run: ReportedRun, frequent: Container[str]) -> Iterator[FailureShare]:
     failed = _failed(run)
+    n_failed_calls = _failed_calls(run, failed)
     counts = Counter(place for row in failed for place in run.failures.of[row])
-    for place, n in counts.most_common():
-        reason = run.failures.reasons[place]
+    reasons = run.failures.reasons
+    by_answers_first = sorted(counts, key=lambda at: (_of_call(reasons[at]), -counts[at]))
+    for place in by_answers_first:
+        reason, n = reasons[place], counts[place]
         if reason not in frequent:
             continue
         having = [row for row in failed if place in run.failures.of[row]]
@@ -319,7 +335,7 @@ def _failures(run: ReportedRun, frequent: Container[str]) -> Iterator[FailureSha
         yield FailureShare(
             reason=reason,
             n=n,
-            share=n / len(failed),
+            of=n_failed_calls if _of_call(reason) else len(failed) - n_failed_calls,
             hint=FENCE_HINT if in_json else "",
             example=run.failures.names[first],
             alone=len(run.failures.of[first]) == 1,

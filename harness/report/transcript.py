@@ -142,7 +142,9 @@ def failed_document(
     place = "turn" if turns else "round"
     columns = ("instance", "sample", place, Column("outcome", text=True, hide=1), why, answer)
     parts: list[Table | Note] = [table(columns, rows)] if rows else []
-    parts.append(Note(f"{len(failed):,} of {n:,} attempts failed."))
+    n_errors = sum(one.outcome == "error" for one in failed)
+    also = f", and the calls of {n_errors:,} failed" if n_errors else ""
+    parts.append(Note(f"{len(failed) - n_errors:,} of {n:,} attempts failed{also}."))
     kinds = Counter((one.outcome, without_values(one.reason)) for one in failed)
     if len(kinds) < len(failed):
         every = [[n, *kind] for kind, n in kinds.most_common(_MOST_KINDS)]

@@ -133,15 +133,17 @@ def test_failures_are_counted_by_reason(tmp_path: Path) -> None:
         attempt("d", passed=False, outcome="unparseable", error=unread, scores={}),
         attempt("e", passed=False, outcome="truncated", scores={}),
         attempt("f", passed=False, scores={}),
+        *[attempt(name, passed=None, outcome="error", error="down", scores={}) for name in "gh"],
     ]
     run = of(reported_run(tmp_path, "run", lines)).runs[0]
-    assert run.n_failed == 5
-    assert [(one.reason, one.n, one.share) for one in run.failures] == [
-        ("not met: keywords:existence", 2, 0.4),
-        ("not met: case", 1, 0.2),
-        ("unparseable: The answer is not JSON: line 3.", 1, 0.2),
-        ("truncated: the answer reached the token limit (decoding.max_tokens)", 1, 0.2),
-        ("no reason was recorded", 1, 0.2),
+    assert (run.n_failed, run.n_failed_calls) == (5, 2)
+    assert [(one.reason, one.n, one.of) for one in run.failures] == [
+        ("not met: keywords:existence", 2, 5),
+        ("not met: case", 1, 5),
+        ("unparseable: The answer is not JSON: line 3.", 1, 5),
+        ("truncated: the answer reached the token limit (decoding.max_tokens)", 1, 5),
+        ("no reason was recorded", 1, 5),
+        ("error: down", 2, 2),
     ]
     first, second, unparseable, *_ = run.failures
     assert (first.example, first.alone) == (("c", 0, 1), True)

@@ -16,7 +16,7 @@ export interface ScoreOfRun {
 export interface Failure {
   reason: string;
   n: number;
-  share: number; // of the run's failures
+  of: number; // the run's failed samples, or its failed calls
   hint: string;
   example: [instance: string, sample: number, round: number] | null;
   alone: boolean; // whether the example failed for this reason alone
@@ -45,6 +45,7 @@ export interface RunOverview {
   scores: ScoreOfRun[];
   failures: Failure[];
   n_failed: number;
+  n_failed_calls: number;
   without: WithoutJudges | null;
   not_judged: number;
   outcomes: Record<string, number>;

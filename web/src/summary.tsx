@@ -222,12 +222,12 @@ export function Failures({ overview }: { overview: Overview }) {
     <Section id="failures" title="What fails, and why">
       <p class="note">
         Failed samples with each reason, and their share of the run's failed samples. A sample counts under each of its reasons, so the shares
-        of a run may add up to more than 100%. A number opens the samples that it counts.
+        of a run may add up to more than 100%. The share of an error is of the failed calls. A number opens the samples that it counts.
       </p>
       <Matrix
         title="Failures by reason"
         labels={namesOf(runs)}
-        heads={["reason", ...runs.map((run) => <><T t={run.name} /> <small>{counted(run.n_failed)} of {counted(run.samples)} failed</small></>), "example"]}
+        heads={["reason", ...runs.map((run) => <><T t={run.name} /> <small>{counted(run.n_failed)} of {counted(run.samples)} failed{run.n_failed_calls > 0 && `, ${several(run.n_failed_calls, "failed call")}`}</small></>), "example"]}
         rows={rows.map(([reason, found]) => {
           const having = [...runs.keys()].filter((number) => found[number]?.example);
           const run = having.find((number) => found[number]!.alone) ?? having[0] ?? -1;
@@ -244,8 +244,8 @@ export function Failures({ overview }: { overview: Overview }) {
                 if (!failure) return <span class="none" key={each.name}>–</span>;
                 return (
                   <a class="bar-cell" key={each.name} href={filtered({ ...failure.filter, ...lastRound(overview) })}>
-                    <span class="share" style={{ width: at(failure.share) }} aria-hidden="true" />
-                    <b>{counted(failure.n)}</b> <small>{percent(failure.share)}</small>
+                    <span class="share" style={{ width: at(failure.n / failure.of) }} aria-hidden="true" />
+                    <b>{counted(failure.n)}</b> <small>{percent(failure.n / failure.of)}</small>
                   </a>
                 );
               }),
