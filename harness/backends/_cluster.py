@@ -39,7 +39,9 @@ def connect(address: str | None) -> Any:
         FatalCallError: If the cluster cannot be reached.
     """
     # Ray would send usage statistics and, under `uv run`, upload the working folder with its .env.
+    # It would print every death of a process on stdout.
     quiet = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0"}
+    quiet["RAY_DEDUP_LOGS_SKIP_REGEX"] = "."
     with _connecting, handed_down(**quiet):
         ray = import_extra("ray", "ray")
         if ray.is_initialized():

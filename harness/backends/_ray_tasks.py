@@ -5,14 +5,18 @@ from __future__ import annotations
 import logging
 import pickle
 import platform
-from collections.abc import Callable
+import sys
+from collections import ChainMap
+from collections.abc import Callable, Mapping
 from functools import lru_cache
+from io import BytesIO
 from time import monotonic
 from typing import Any
 
 import harness
 from harness.backends._cluster import connect
 from harness.errors import ConfigError, HarnessError
+from harness.extras import import_extra
 from harness.workers import PENDING, answer_of, result_of
 
 DEATHS = 3
@@ -30,6 +34,7 @@ class RayTasks:
     machines do not have. If a worker process or a machine dies, its piece is worked on again.
 
     Args:
+        jobs: Maximum number of pieces in flight (default: two for each core).
         address: Of the cluster, as for `connect`.
 
     Raises:
@@ -37,9 +42,10 @@ class RayTasks:
         FatalCallError: If the cluster cannot be reached.
     """
 
-    def __init__(self, address: str | None = None) -> None:
+    def __init__(self, jobs: int | None = None, address: str | None = None) -> None:
         self._ray = connect(address)
         self._task = self._ray.remote(_answer).options(num_cpus=1, max_retries=0)
+        self._jobs = jobs
         self._sent: tuple[Callable[[Any], Any], Any] | None = None
         self._cores, self._counted = 0, 0.0
 
@@ -54,23 +60,21 @@ class RayTasks:
     @property
     def capacity(self) -> int:
         """The number of pieces that may be in flight now."""
-        return max(self.cores, 1) * PENDING
+        return self._jobs or max(self.cores, 1) * PENDING
 
     def submit(self, work: Callable[[Any], Any], piece: object) -> _Submitted:
         """Begin to work on a piece.
 
         Raises:
-            ConfigError: If the work cannot be sent.
-            PicklingError: If the piece cannot be sent. Also TypeError and AttributeError.
+            ConfigError: If the work or the piece cannot be sent.
         """
-        put, question = self._ray.put, pickle.dumps(piece)
+        put = self._ray.put
+        try:
+            question = pickle.dumps(piece)
+        except (pickle.PicklingError, TypeError, AttributeError):
+            question = packed(piece, "A piece")  # of classes that are only known here
         if self._sent is None or self._sent[0] != work:
-            try:
-                self._sent = work, put(self._ray.cloudpickle.dumps(work))
-            except (pickle.PicklingError, TypeError, AttributeError) as error:
-                problem = f"This cannot be sent to other machines ({error})."
-                remedy = "Leave out --engine ray, to use the cores of this machine."
-                raise ConfigError(problem, remedy) from None
+            self._sent = work, put(packed(work, "This work"))
         return _Submitted(self._ray, self._task, (self._sent[1], put(question)))
 
     def close(self) -> None:
@@ -121,6 +125,49 @@ class _Submitted:
         self._ray.cancel(self._reference, force=True)
 
 
+def packed(value: object, name: str) -> bytes:
+    """Pickle a value for other machines, with the functions and classes that they do not have.
+
+    Raises:
+        ConfigError: If it cannot be pickled. The message begins with its ``name``.
+    """
+    plain = import_extra("ray.cloudpickle", "ray").CloudPickler
+    table = ChainMap({type(_loaded): _reduce_cached}, plain.dispatch_table)
+    packet = BytesIO()
+    try:
+        type("Pickler", (plain,), {"dispatch_table": table})(packet).dump(value)
+    except Exception as error:  # whatever its objects raise
+        problem = f"{name} cannot be sent to other machines ({_line(error)})."
+        remedy = "Leave out --engine ray, to use the cores of this machine."
+        raise ConfigError(problem, remedy) from None
+    return packet.getvalue()
+
+
+def _reduce_cached(function: Any) -> Any:
+    """Reduce a function with an `lru_cache` to its name or, if it cannot be imported, its parts."""
+    name = function.__name__
+    if getattr(sys.modules.get(function.__module__), name, None) is function:
+        return name
+    return _cached, (function.cache_parameters(), function.__wrapped__)
+
+
+def _cached(parameters: Mapping[str, Any], function: Callable[..., Any]) -> Any:
+    return lru_cache(**parameters)(function)
+
+
+def unpacked(packet: bytes, name: str) -> Any:
+    """Return the value that was `packed`.
+
+    Raises:
+        ConfigError: If it cannot be loaded, because a module is missing here, for example.
+    """
+    try:
+        return pickle.loads(packet)  # noqa: S301 (from the client)
+    except Exception as error:
+        problem = f"{name} cannot be loaded ({_line(error)})."
+        raise ConfigError(problem, "Install the same packages on all machines.") from None
+
+
 def _line(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())[:200]
 
@@ -144,11 +191,5 @@ def _answer(version: str, work: bytes, piece: bytes) -> bytes:
 
 @lru_cache(maxsize=1)
 def _loaded(work: bytes) -> Callable[[Any], Any]:
-    try:
-        found: Callable[[Any], Any] = pickle.loads(work)  # noqa: S301 (from the client)
-    except HarnessError:
-        raise
-    except Exception as error:
-        problem = f"The work cannot be loaded ({_line(error)})."
-        raise ConfigError(problem, "Install the same packages on all machines.") from None
+    found: Callable[[Any], Any] = unpacked(work, "The work")
     return found

@@ -108,12 +108,9 @@ def pool(engine: str, jobs: int | None, alone_s: float = 0.0) -> Workers:
 
     if engine != "ray":
         return Workers(jobs or cores(), alone_s)
-    if jobs is not None:
-        remedy = "Leave it out: all cores of the cluster are used."
-        raise ConfigError("--jobs is for the processes of this machine.", remedy)
     from harness.backends._ray_tasks import RayTasks
 
-    tasks = RayTasks()
+    tasks = RayTasks(jobs)
     say(f"The Ray cluster has {tasks.cores:,} cores.")
     return Workers(engine=tasks)
 

@@ -10,28 +10,27 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping
-from typing import Annotated
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any
 
 import typer
 from rich.progress import Progress
 from rich.text import Text
 
 from harness.analysis.rescoring import VerdictChange, VerdictChanges, line
-from harness.cli.console import Jobs, Run, messages, output, say, show
+from harness.cli.console import Engine, Jobs, Run, messages, output, pool, say, show
 from harness.config.settings import Settings
 from harness.errors import DataMissing
 from harness.records import SCHEMA_VERSION
 from harness.report.transcript import change_line, changes_document
 from harness.run.checks import check_splitter
-from harness.run.rescoring import Rescorer, batches
+from harness.run.rescoring import Rescorer, ScoredBatch, batches
 from harness.run.resolving import build_task
 from harness.run.run_files import run_named
 from harness.store.files import replacing
 from harness.store.index import AttemptIndex
 from harness.store.manifest import package_versions
 from harness.store.run_folder import SCORES, input_change
-from harness.workers import Workers, cores
 
 CHANGED = 3  # exit code if verdicts changed; an error exits with 1
 ALONE_S = 1.0  # before other processes help, which takes most of a second of each
@@ -39,7 +38,10 @@ FIRST = 10  # number of changes shown without --all
 
 
 def score(
-    run: Run, show_all: Annotated[bool, typer.Option("--all")] = False, jobs: Jobs = None
+    run: Run,
+    show_all: Annotated[bool, typer.Option("--all")] = False,
+    jobs: Jobs = None,
+    engine: Engine = "processes",
 ) -> None:
     """Score a run's recorded replies again without model calls, and show the changes.
 
@@ -72,18 +74,26 @@ def score(
     changes = VerdictChanges()
     path = folder.path / SCORES
     rescorer = Rescorer(task, config, settings, recorded.path, recorded.register.judged)
+    workers = pool(engine, jobs, ALONE_S)
+    work: Callable[[Any], ScoredBatch] = rescorer.score
+    pieces: Iterable[object] = batches(task, recorded)
+    if engine == "ray":
+        from harness.run.cluster_rescoring import ClusterRescorer
+
+        remote = ClusterRescorer.of(task, config, settings, recorded)
+        work, pieces = remote.score, map(remote.read, batches(task, recorded))
     hidden = show_all or not messages.is_terminal
     first: list[VerdictChange] = []
     with (
         replacing(path) as temporary,
         temporary.open("wb") as file,
         contextlib.closing(rescorer),
-        Workers(jobs or cores(), ALONE_S) as workers,
+        workers,
         Progress(console=messages, transient=True, disable=hidden) as progress,
     ):
         bar = progress.add_task("scoring", total=len(recorded))
         file.write(line({"v": SCHEMA_VERSION, "header": header}) + b"\n")
-        for scored in workers.in_order(rescorer.score, batches(task, recorded)):
+        for scored in workers.in_order(work, pieces):
             file.write(scored.lines)
             changes.add(scored.changes)
             for problem in scored.unscored:

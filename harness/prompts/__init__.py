@@ -72,6 +72,9 @@ class Template:
         except RecursionError:
             raise ConfigError(f"{name} is nested too deeply.") from None
 
+    def __reduce__(self) -> tuple[type[Template], tuple[str, str]]:
+        return Template, (self.text, self.name)
+
     @property
     def sha256(self) -> str:
         """The SHA-256 of the template's text, as hexadecimal digits."""

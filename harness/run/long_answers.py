@@ -36,8 +36,8 @@ class LongAnswers:
     """An assessor of answers by the task's rules. Thread-safe.
 
     Long answers are assessed in a separate process, which starts with the first long answer and
-    builds the task from the run file. If that fails, because only this process knows the task, long
-    answers are assessed here too.
+    builds the task from the run file, or loads it if it is also given pickled. If that fails,
+    because only this process knows the task, long answers are assessed here too.
     """
 
     def __init__(
@@ -47,9 +47,10 @@ class LongAnswers:
         settings: Settings,
         status: Callable[[str], None] = lambda _: None,
         cpu_s: float = MOST_CPU_S,
+        pickled: bytes = b"",
     ) -> None:
         self._task, self._status, self._cpu_s = task, status, cpu_s
-        self._setup = run, settings.data_dir, cpu_s
+        self._setup = run, settings.data_dir, cpu_s, pickled
         self._process: subprocess.Popen[bytes] | None = None
         self._here = self._closed = False
         self._lock = Lock()
@@ -136,8 +137,9 @@ def _main() -> None:
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # a task's own prints must not reach the parent
     questions = sys.stdin.buffer
-    run, data_dir, cpu_s = pickle.load(questions)  # noqa: S301 (from the parent process)
-    task = build_task(run, Settings(data_dir=data_dir))
+    run, data_dir, cpu_s, pickled = pickle.load(questions)  # noqa: S301 (from the parent process)
+    settings = Settings(data_dir=data_dir)
+    task = pickle.loads(pickled) if pickled else build_task(run, settings)  # noqa: S301
     answer: object = None
     while True:
         pickle.dump(answer, answers)  # the first one says that the task is built

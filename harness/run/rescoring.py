@@ -129,7 +129,7 @@ class Rescorer:
 
     The verdicts combine rules and the recorded judgements of the judges that decide
     (`verdict_over`), as the pass rate does. When a rescorer is sent to another process, that
-    process builds the task again from the run file, once.
+    process builds the task again from the run file, once. ``pickled`` is for `LongAnswers`.
     """
 
     def __init__(
@@ -139,11 +139,13 @@ class Rescorer:
         settings: Settings,
         attempts: Path,
         judged: Collection[Outcome],
+        pickled: bytes = b"",
     ) -> None:
         self._setup = pickle.dumps((run, settings.data_dir, attempts, judged))
         self._task, self._attempts, self._judged = task, attempts, judged
         self._unscored: list[str] = []
-        self._long_answers = LongAnswers(task, run, settings, self._unscored.append)
+        say = self._unscored.append
+        self._long_answers = LongAnswers(task, run, settings, say, pickled=pickled)
 
     def __reduce__(self) -> tuple[Callable[[bytes], Rescorer], tuple[bytes]]:
         return _rescorer, (self._setup,)
@@ -154,13 +156,22 @@ class Rescorer:
 
     def score(self, batch: Batch) -> ScoredBatch:
         """Score the attempts of a batch again."""
+        attempts = decoded_at(self._attempts, batch.offsets, decode_attempt, ATTEMPT)
+        judgements = self._attempts.with_name(JUDGEMENTS)
+        said = judgements_at(judgements, batch.judgements, decode_judgement)
+        return self.scored(batch.instances, attempts, said)
+
+    def scored(
+        self,
+        instances: Sequence[tuple[Instance[Any] | None, int]],
+        attempts: Iterable[Attempt],
+        said: Iterable[Sequence[Judgement | None]],
+    ) -> ScoredBatch:
+        """Score a batch's instances again, given its attempts and their judgements."""
         rounds = SampleRounds()
-        decode = msgspec.json.Decoder(Attempt).decode
-        attempts = rounds.of(decoded_at(self._attempts, batch.offsets, decode, ATTEMPT))
-        said = judgements_at(self._attempts.with_name(JUDGEMENTS), batch.judgements, _judgement)
-        found = zip(attempts, said, strict=True)
+        found = zip(rounds.of(attempts), said, strict=True)
         changes, changed, lines = VerdictChanges(), list[VerdictChange](), bytearray()
-        for instance, n in batch.instances:
+        for instance, n in instances:
             assess = None
             if instance is not None:
                 assess = _assessing(self._task, instance, rounds, self._long_answers.assess)
@@ -170,7 +181,8 @@ class Rescorer:
                     changed.append(change)
         unscored = list(self._unscored)
         self._unscored.clear()
-        return ScoredBatch(len(batch.offsets), bytes(lines), changes, changed, unscored)
+        n = sum(n for _, n in instances)
+        return ScoredBatch(n, bytes(lines), changes, changed, unscored)
 
 
 @lru_cache(maxsize=1)
@@ -209,7 +221,8 @@ def _assessing(
     return lambda attempt, reply: assess(answered(task, instance, attempt, recorded), reply)
 
 
-_judgement = msgspec.json.Decoder(Judgement).decode
+decode_attempt = msgspec.json.Decoder(Attempt).decode
+decode_judgement = msgspec.json.Decoder(Judgement).decode
 
 
 def _again(
@@ -282,7 +295,9 @@ def rescore(job: Job, found: Differences) -> ScoredAgain:
                 seen += len(rows)
                 opening = plan.opening(instance) if rows else None
                 assess = _assessing(job.task, instance, recorded, long_answers.assess)
-                said = recorded.said(np.asarray(rows, np.intp), _judgement, _deciding(recorded))
+                said = recorded.said(
+                    np.asarray(rows, np.intp), decode_judgement, _deciding(recorded)
+                )
                 attempts = recorded.read(Attempt, rows, judged=False)
                 pairs = zip(attempts, said, strict=True)
                 again = _again(pairs, recorded.register.judged, assess)

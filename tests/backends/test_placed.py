@@ -12,6 +12,7 @@ from harness.backends._copy_actor import CopySpec
 from harness.backends._model_files import Hashes
 from harness.backends._placed import PlacedBackend, placed
 from harness.backends._processes import OwnedServers
+from harness.backends._ray_tasks import RayTasks
 from harness.config.sections import PlacementSection
 from harness.errors import ConfigError, ExtraMissing
 from harness.plugins import kind
@@ -48,6 +49,12 @@ def test_it_is_the_backend_that_it_places(tmp_path: Path) -> None:
 def test_without_ray_the_error_names_the_extra(tmp_path: Path) -> None:
     with pytest.raises(ExtraMissing, match=r"\[ray\]"):
         placed("simulated", {}, PLACEMENT, supplied(tmp_path))
+
+
+@pytest.mark.skipif(not NO_RAY, reason="Ray is installed")
+def test_work_on_a_cluster_without_ray_names_the_extra() -> None:
+    with pytest.raises(ExtraMissing, match=r"\[ray\]"):
+        RayTasks()
 
 
 @pytest.mark.skipif(NO_RAY, reason="Ray is not installed")

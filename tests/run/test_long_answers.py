@@ -1,6 +1,8 @@
 """Long answers are scored in another process, within a limit; real tasks, no fakes."""
 
 import asyncio
+import os
+import pickle
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -130,6 +132,27 @@ class Unbuildable(Sums):
 
     def score(self, instance: Instance[int], text: str) -> Mapping[str, Score]:
         return {"long": Score(len(text) > LONG, len(text) > LONG)}
+
+
+class Traced(Sums):
+    """A task whose scores say which process made them."""
+
+    def score(self, instance: Instance[int], text: str) -> Mapping[str, Score]:
+        return {"process": Score(True, True, str(os.getpid()))}
+
+
+def test_a_pickled_task_is_loaded_by_the_process(settings: Settings) -> None:
+    task = Traced()
+    scorer = LongAnswers(task, run_file(), settings, pickled=pickle.dumps(task))
+    instance = next(iter(task.instances()))
+    try:
+        short, long = (
+            scorer.assess(instance, Reply("1" * n, "stop")).scores["process"].reason
+            for n in (1, LONG)
+        )
+    finally:
+        scorer.close()
+    assert short == str(os.getpid()) != long
 
 
 def test_a_task_that_cannot_be_built_elsewhere_is_scored_here(settings: Settings) -> None:

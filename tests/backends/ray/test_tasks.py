@@ -20,7 +20,7 @@ from tests.backends.ray.conftest import RayCluster
 
 @pytest.fixture
 def workers(cluster: RayCluster) -> Iterator[Workers]:
-    with Workers(engine=RayTasks(cluster.address)) as found:
+    with Workers(engine=RayTasks(address=cluster.address)) as found:
         yield found
 
 
@@ -43,7 +43,7 @@ def test_pieces_are_worked_on_by_all_machines_in_order_and_few_at_a_time(
 
     found = workers.in_order(_node, pieces())
     first, node = next(found)
-    assert len(taken) <= RayTasks(cluster.address).capacity == 8 * PENDING
+    assert len(taken) <= RayTasks(address=cluster.address).capacity == 8 * PENDING
     numbers, nodes = zip((first, node), *found, strict=True)
     assert numbers == tuple(range(60))
     assert len(set(nodes)) > 1
