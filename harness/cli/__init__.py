@@ -224,12 +224,12 @@ class CommandGroup(TyperGroup):
         """Resolve a command as Click does. The error for an unknown one says what to use."""
         name, names = args[0], self.list_commands(ctx)
         if name not in names and not name.startswith("-"):
-            from harness.config.other_tools import COMMANDS
+            from harness.config.other_tools import tables
             from harness.errors import nearest
 
             said = nearest(name, names)
             if self.headings and not get_close_matches(name, names, n=1, cutoff=0.75):
-                said = COMMANDS.get(name, "harness --help lists the commands.")
+                said = tables()["commands"].get(name, "harness --help lists the commands.")
             ctx.fail(f"No such command {name!r}. {said}")
         return super().resolve_command(ctx, args)
 

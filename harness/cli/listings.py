@@ -15,7 +15,7 @@ from harness.analysis.metrics import Metrics, from_json
 from harness.backends.openai import PRESETS
 from harness.cli.console import Format, JsonFormat, output, say, show, show_listing
 from harness.config import shipped
-from harness.config.other_tools import CHECKERS, TASKS, remedy
+from harness.config.other_tools import remedy
 from harness.config.prices import load_prices
 from harness.config.settings import Settings, secret
 from harness.datasets.folder import DataFolder
@@ -119,14 +119,11 @@ def judges(name: Annotated[str, typer.Argument()] = "", form: JsonFormat = "tabl
     _plugins("judges", name, form)
 
 
-OF_OTHERS = {"tasks": TASKS, "checkers": CHECKERS}
-
-
 def _names(group: str, name: str) -> list[str]:
     """Return the names of all plug-ins of a kind or, if ``name`` is set, only this name."""
     names = kind(group).names()
     if name and name not in names:
-        said = remedy(name, OF_OTHERS.get(group, {})) or nearest(name, names)
+        said = remedy(name, group) or nearest(name, names)
         raise ConfigError(f"There is no {kind(group).title} {name!r}.", said)
     return [name] if name else names
 

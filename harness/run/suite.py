@@ -14,7 +14,7 @@ import yaml
 
 from harness.config import shipped
 from harness.config.loading import expand, override
-from harness.config.other_tools import TASKS, remedy
+from harness.config.other_tools import remedy
 from harness.config.run_file import RunFile
 from harness.datasets.fetch import CATALOGUE
 from harness.errors import ConfigError, nearest, option
@@ -211,7 +211,7 @@ def _check_task(name: str) -> None:
         said = nearest(name, known)
         if name in shipped.names("configs"):
             said = f"It is a run file: harness run {name} --model MODEL."
-        elif elsewhere := remedy(name, TASKS):
+        elif elsewhere := remedy(name, "tasks"):
             said = elsewhere
         elif not get_close_matches(name, known, n=1):
             said += " 'harness tasks' describes them. Your own rows: harness eval FILE.jsonl."

@@ -6,19 +6,12 @@ import pytest
 
 from harness.cli import VERBS
 from harness.config.loading import expand
-from harness.config.other_tools import (
-    CHECKERS,
-    COMMANDS,
-    MODELS,
-    OPTIONS,
-    TASKS,
-    model_name,
-    option_remedy,
-    remedy,
-)
+from harness.config.other_tools import model_name, option_remedy, remedy, tables
 from harness.plugins import kind
 from harness.run.resolving import named_model
 
+COMMANDS, OPTIONS = tables()["commands"], tables()["options"]
+TASKS, CHECKERS, MODELS = (tables()[name] for name in ("tasks", "checkers", "models"))
 TEXTS = [*COMMANDS.values(), *OPTIONS.values(), *TASKS.values(), *CHECKERS.values()]
 
 
@@ -29,8 +22,8 @@ def test_remedies_name_commands_and_checkers_that_exist() -> None:
     assert not COMMANDS.keys() & VERBS
     used = {found[1] for text in CHECKERS.values() if (found := re.match(r"Use (\w+_\w+)", text))}
     assert used <= set(kind("checkers").names())
-    assert not any(remedy(name, TASKS) for name in kind("tasks").names())
-    assert not any(remedy(name, CHECKERS) for name in kind("checkers").names())
+    assert not any(remedy(name, "tasks") for name in kind("tasks").names())
+    assert not any(remedy(name, "checkers") for name in kind("checkers").names())
 
 
 @pytest.mark.parametrize("option", OPTIONS)
@@ -85,5 +78,5 @@ def test_every_pattern_of_models_is_tried() -> None:
     ],
 )
 def test_tasks(task: str, said: str) -> None:
-    assert said in remedy(task, TASKS)
-    assert bool(said) == bool(remedy(task, TASKS))
+    assert said in remedy(task, "tasks")
+    assert bool(said) == bool(remedy(task, "tasks"))
