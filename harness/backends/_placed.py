@@ -116,7 +116,9 @@ class PlacedBackend:
         """
         while True:
             alone = self._prompts.suspects(request)
-            copy = self._least_loaded() or await self._next_free()
+            while (copy := self._least_loaded()) is None:
+                self._raise_failure()
+                await self._changed.wait()
             if alone:
                 await self._reserve(copy)
             try:
@@ -149,12 +151,6 @@ class PlacedBackend:
             if copy.open and (best is None or copy.load < fewest):
                 best, fewest = copy, copy.load
         return best
-
-    async def _next_free(self) -> CopyClient:
-        while (copy := self._least_loaded()) is None:
-            self._raise_failure()
-            await self._changed.wait()
-        return copy
 
     async def _reserve(self, copy: CopyClient) -> None:
         """Keep other calls from a copy, and wait until it has none or is lost."""

@@ -185,14 +185,11 @@ class BatchLane:
             raise
         self._queued[key] = waiting
 
-    def _dismiss(self) -> None:
-        for waiting in self._all():
-            if not waiting.outcome.done():
-                waiting.outcome.set_exception(Stopping())
-
-    def _all(self) -> list[_Waiting]:
-        parts = (self._queued, self._elsewhere, self._attached)
-        return [waiting for part in parts for waiting in part.values()]
+    def _dismiss(self, error: Exception | None = None) -> None:
+        for part in (self._queued, self._elsewhere, self._attached):
+            for waiting in part.values():
+                if not waiting.outcome.done():
+                    waiting.outcome.set_exception(error or Stopping())
 
     def _deliver(self, key: str, outcome: Delivered) -> None:
         waiting = self._attached.pop(key, None) or self._elsewhere.pop(key, None)
@@ -215,7 +212,9 @@ class BatchLane:
                 if self.clock() >= look_at:
                     await self.jobs.look()
                     self._look_elsewhere()
-                    look_at = self.clock() + self._pause_s()
+                    # The pause grows with the time since the last call.
+                    pause = min(self._poll_s, 1 + (self.clock() - self._arrived_at) / 10)
+                    look_at = self.clock() + pause
                     self._report()
                 if self.settled and self._attached:
                     self.on_settled()
@@ -226,15 +225,9 @@ class BatchLane:
                     await asyncio.wait_for(self._wake.wait(), max(busy_s, pause))
         except Exception as error:  # otherwise, all calls would wait forever
             self._broken = error
-            for waiting in self._all():
-                if not waiting.outcome.done():
-                    waiting.outcome.set_exception(error)
+            self._dismiss(error)
         finally:
             self.report("")
-
-    def _pause_s(self) -> float:
-        """Return the seconds until the next poll, which grow with the time since the last call."""
-        return min(self._poll_s, 1 + (self.clock() - self._arrived_at) / 10)
 
     def _is_quiet(self) -> bool:
         return self.clock() - self._arrived_at >= self._quiet_s and not self.busy()

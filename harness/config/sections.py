@@ -213,10 +213,6 @@ class BatchSection(Section):
         return self
 
 
-def _batch(given: object) -> object:
-    return {} if given is True else given or None
-
-
 class LimitsSection(Section):
     """Section ``limits``: load on the provider, timeouts and retries."""
 
@@ -230,7 +226,9 @@ class LimitsSection(Section):
     attempts: Count = 6  # tries per call
     outage_s: float = Field(default=600, ge=0)  # seconds to wait for a provider that is down
     samples_per_call: int = Field(default=1, ge=1, le=128, strict=True)  # drawn with one call
-    batch: Annotated[BatchSection | None, BeforeValidator(_batch)] = None  # true: use batches
+    batch: Annotated[  # true: use batches
+        BatchSection | None, BeforeValidator(lambda given: {} if given is True else given or None)
+    ] = None
 
 
 class SecondModelSection(ModelSection):

@@ -20,7 +20,7 @@ from harness.calls.concurrency import START, ConcurrencyLimiter
 from harness.calls.joint_draws import JointDraws
 from harness.calls.keys import backend_key
 from harness.calls.prompt_cache import PromptCaching
-from harness.calls.reply_cache import Payment, ReplyCache
+from harness.calls.reply_cache import Payment
 from harness.calls.signals import Ask, Load
 from harness.calls.time_limit import Timed
 from harness.config.prices import FREE
@@ -75,8 +75,9 @@ def call_stack(model: Model, session: Session) -> Calls:
                 asking, budget, most=most, cost_of=model.cost, charge=charge
             )
         asking = claim = ClaimedCalls(asking, replies, key, stop.sleep)
-        if ledger := _ledger(model, replies):
-            claim.in_batch = lambda key: ledger.tag(key) is not None
+        if isinstance(backend, Batched) and backend.batch_limits is not None:
+            ledger = batched = BatchLedger(replies, name, backend.endpoint, model.section.name)
+            claim.in_batch = lambda key: batched.tag(key) is not None
     limiter = ConcurrencyLimiter(
         asking,
         stop,
@@ -123,13 +124,6 @@ def call_stack(model: Model, session: Session) -> Calls:
         unused=session.unused,
         budgeted=budgeted,
     )
-
-
-def _ledger(model: Model, replies: ReplyCache) -> BatchLedger | None:
-    backend = model.backend
-    if not isinstance(backend, Batched) or backend.batch_limits is None:
-        return None
-    return BatchLedger(replies, model.section.backend, backend.endpoint, model.section.name)
 
 
 def _lane(

@@ -88,7 +88,9 @@ class Samples:
         """
         instance, task, rounds = owed.instance, self.plan.task, self.plan.run.rounds
         opening, cluster = self.plan.opening(instance)
-        done = self._recorded(owed)
+        done: list[Attempt] = []  # the sample's attempts before its first missing round
+        if (index := self.plan.index) is not None:
+            done = index.rounds(instance.id, owed.sample, owed.round)
         messages, rewritings = await self._conversation(owed, opening, done)
         if not messages:
             return 0
@@ -181,11 +183,6 @@ class Samples:
             state = call.reply.reasoning_state
             messages, rewritings = continued(messages, call.reply.text, turn, state), ()
         return number - owed.round + 1
-
-    def _recorded(self, owed: OwedSample) -> list[Attempt]:
-        """Return the sample's attempts in the rounds before its first missing one."""
-        index = self.plan.index
-        return index.rounds(owed.instance.id, owed.sample, owed.round) if index else []
 
     async def _conversation(
         self, owed: OwedSample, opening: Messages, done: Sequence[Attempt]
