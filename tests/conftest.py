@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -145,35 +144,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=haste)
 
 
-_frozen_with = 0
-
-
-def _freeze() -> None:
-    """Keep what is loaded out of every garbage collection: a full one takes half a second.
-
-    A run ends with one, and most tests of the command are runs.
-    """
-    global _frozen_with
-    gc.collect()
-    gc.freeze()
-    _frozen_with = len(sys.modules)
-
-
 gc.disable()  # what is loaded and collected stays: an eighth of that time would go to collections
 
 
 def pytest_collection_finish() -> None:
-    _freeze()
     gc.enable()
-
-
-def pytest_runtest_teardown() -> None:
-    if len(sys.modules) > _frozen_with + 30:  # modules that a test was the first to need
-        _freeze()
-
-
-def pytest_unconfigure() -> None:
-    gc.unfreeze()
 
 
 @pytest.fixture(autouse=True)
