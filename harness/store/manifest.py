@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import platform
 import re
@@ -19,7 +20,8 @@ from harness.store.files import write_json
 from harness.store.run_folder import RunFolder
 
 
-def package_versions() -> dict[str, str]:
+@functools.cache  # reads 25 files: 8 ms
+def package_versions() -> Mapping[str, str]:
     """Return, by name, the versions of this package and of its installed direct dependencies."""
     required = metadata.requires(harness.DISTRIBUTION) or []
     versions = {"harness": harness.__version__}

@@ -83,6 +83,10 @@ def check_size(value: object) -> int:
         UnparseableDocument: If there are too many values, if they are nested too deeply, or if an
             integer is too long.
     """
+    return sum(map(len, _bounded_levels(value)))
+
+
+def _bounded_levels(value: object) -> Iterator[list[Any]]:
     nodes = 0
     for depth, level in enumerate(levels(value)):
         nodes += len(level)
@@ -92,7 +96,7 @@ def check_size(value: object) -> int:
             raise UnparseableDocument(TOO_DEEP, "limit")
         if any(isinstance(one, int) and one.bit_length() > 4 * MOST_DIGITS for one in level):
             raise _too_long("")
-    return nodes
+        yield level
 
 
 def check_json(value: object) -> int:
@@ -102,8 +106,8 @@ def check_json(value: object) -> int:
         UnparseableDocument: As in `check_size`, and if something in the value cannot be written as
             JSON.
     """
-    nodes = check_size(value)
-    for one in chain.from_iterable(levels(value)):
+    values = [*chain.from_iterable(_bounded_levels(value))]
+    for one in values:
         if isinstance(one, dict):
             if not all(isinstance(key, str) for key in one):
                 raise UnparseableDocument("it has a key that is not a string")
@@ -114,9 +118,9 @@ def check_json(value: object) -> int:
                 raise UnparseableDocument(f"it has a number of more than {MOST_DIGITS:,} digits")
         elif one is not None and not isinstance(one, (str, list, tuple)):
             raise UnparseableDocument(f"{type(one).__name__} is not a type of JSON")
-    if not is_encodable(value):
+    if not all(map(_is_encodable, strings(values))):
         raise UnparseableDocument(f"it has {HALF_PAIR}")
-    return nodes
+    return len(values)
 
 
 def _is_long(number: Number) -> bool:
@@ -133,8 +137,11 @@ def strings(values: Iterable[Any]) -> Iterator[str]:
 
 def is_encodable(value: object) -> bool:
     """Return whether UTF-8 can encode all strings in a value, including keys."""
-    texts = strings(chain.from_iterable(levels(value)))
-    return all(text.isascii() or not _SURROGATE.search(text) for text in texts)
+    return all(map(_is_encodable, strings(chain.from_iterable(levels(value)))))
+
+
+def _is_encodable(text: str) -> bool:
+    return text.isascii() or not _SURROGATE.search(text)
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
