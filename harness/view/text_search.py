@@ -84,6 +84,8 @@ class TextSearch:
             file.seek(self.size)
             while self.size < end and time.monotonic() < until:
                 block = file.read(min(BLOCK_BYTES, end - self.size))
+                if not block:  # the file is shorter than ``end``
+                    return
                 if not block.endswith(b"\n"):
                     block += file.readline()
                 for at in self._candidates(block):
