@@ -184,10 +184,12 @@ class Judging:
                 self._tally.last_error = f"judge {judgement.judge}: {judgement.error}"
             if judgement.call_ids:
                 self._tally.judgements[judgement.judge] += 1
-                if judgement.outcome not in ("ok", *FAILED):
-                    kind = judgement.judge, judgement.outcome
+                undecided = [score for score in judgement.scores.values() if score.value is None]
+                if undecided or judgement.outcome not in ("ok", *FAILED):
+                    kind = judgement.judge, "undecided" if undecided else judgement.outcome
                     self._tally.verdictless[kind] += 1
-                    self._tally.reasons[kind] = judgement.error or ""
+                    reasons = (score.reason for score in undecided if score.reason)
+                    self._tally.reasons[kind] = judgement.error or next(reasons, "")
             for _, call in judgement.each_call():
                 self._tally.count_call(call.usage, call.cost_usd, cached=call.cached)
         if self._unsaved is not None:

@@ -70,3 +70,18 @@ def test_failed_and_inconclusive_judgements_are_told_apart(tmp_path: Path) -> No
     assert lacking["no_judgement"] == outcomes.count("error") > 0
     assert lacking["final"] == outcomes.count("empty") > 0
     assert "to retry the failed or missing ones" in harness(*asked, env=on).stdout
+
+
+def test_a_judge_that_says_neither_yes_nor_no_is_reported(tmp_path: Path) -> None:
+    on = os.environ | {"HARNESS_RUNS_DIR": str(tmp_path), "COLUMNS": "300"}
+    rows = [{"id": f"r{n}", "prompt": f"{n}?", "criteria": ["It is polite."]} for n in range(ROWS)]
+    (tmp_path / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    file = tmp_path / "polite.yaml"
+    with MockServer() as server, MockServer(answers=lambda *_: "I cannot decide.") as judging:
+        model = {"backend": "openai", "name": "model", "base_url": server.base_url}
+        judge = {"name": "yes_no", "votes": 1, "model": model | {"base_url": judging.base_url}}
+        task = {"name": "jsonl", "path": "rows.jsonl", "checks": [{"judge": "yes_no"}]}
+        file.write_text(json.dumps({"task": task, "model": model, "judges": [judge]}))
+        ended = harness("run", file, env=on)
+    said = f"judge yes_no: {ROWS} of {ROWS} judgements are undecided and have no verdict. The judge"
+    assert f"{said} said neither yes nor no of: It is polite." in ended.stderr
