@@ -76,7 +76,8 @@ class PlacedRun:
 
 
 def _lines(path: Path) -> dict[tuple[str, int, int], dict[str, Any]]:
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    written = path.read_text() if path.exists() else ""
+    lines = [json.loads(line) for line in written.splitlines(keepends=True) if line[-1] == "\n"]
     found = {}
     for line in lines:
         found[line["instance"], line["sample"], line["round"]] = line

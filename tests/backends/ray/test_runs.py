@@ -141,6 +141,38 @@ def test_a_model_and_its_judge_share_the_cluster(cluster: RayCluster, tmp_path: 
     assert runs[0].judgements() == runs[1].judgements()
 
 
+def test_an_interrupted_run_of_a_model_and_another_judge_on_one_cluster_continues_there(
+    cluster: RayCluster, tmp_path: Path
+) -> None:
+    """Two models with placements of their own: 2 copies of 1 CPU, and 2 of 2 CPUs."""
+    placements = PLACEMENT, PLACEMENT | {"cpus": 2}
+    model, judge = (SIMULATED | {"placement": one} for one in placements)
+    model |= {"accuracy": 0.7}
+    run, alone = PlacedRun(tmp_path / "placed", cluster.address), PlacedRun(tmp_path / "alone")
+
+    def given(judge_model: dict[str, Any]) -> dict[str, Any]:
+        judges = [{"name": "yes_no", "as": "judge", "model": judge_model | {"accuracy": 0.8}}]
+        task = {"task": {"name": "infobench"}, "limit": 10, "samples": 30}
+        return {**task, "judges": judges, "limits": {"concurrency": 20}}
+
+    with run.started(model, **given(judge)) as process:
+        until(lambda: len(run.judgements()) > 20, "judgements")
+        copies = [pid for node in cluster.nodes for pid in cluster.copies(node)]
+        process.send_signal(signal.SIGINT)
+        process.wait()
+    assert len(copies) == 4, "two of the model and two of the judge"
+    begun = run.written()
+    assert 20 < begun < 300, run.output()
+    with run.started(model, **given(judge)) as process:
+        assert process.wait() == 0, run.output()
+    here = {"placement": None}
+    with alone.started(model | here, **given(judge | here)) as process:
+        assert process.wait() == 0, alone.output()
+    assert run.attempts() == alone.attempts()
+    assert len(run.attempts()) == 300
+    assert run.judgements() == alone.judgements()
+
+
 def test_variants_share_copies_on_a_cluster_that_ray_starts_here(tmp_path: Path) -> None:
     run = PlacedRun(tmp_path / "run")
     model = SIMULATED | {"placement": PLACEMENT | {"cpus": 0.5, "address": "local"}}
