@@ -150,6 +150,7 @@ class Request(Struct, frozen=True):
     loglikelihoods: bool = False  # whether to return those of the assistant's messages
     window: int = 0  # if above 0, the one text is scored in windows of so many tokens
     others: tuple[int, ...] = ()  # further samples to draw with the same call
+    unsent_seed: int | None = None  # the run's, if the provider accepts none: for the call's key
 
     @property
     def continuations(self) -> list[tuple[str, str]]:

@@ -42,6 +42,8 @@ def call_key(
     # Added only if set, so that replies cached by earlier versions keep their keys.
     if request.loglikelihoods:
         parts = (*parts, LOGLIKELIHOODS, request.window)
+    if request.unsent_seed:  # not the default, 0
+        parts = (*parts, "seed", request.unsent_seed)
     if part:
         return content_hash((*parts, request.redraw, part))
     return content_hash((*parts, request.redraw) if request.redraw else parts)

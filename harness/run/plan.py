@@ -279,15 +279,17 @@ class RunPlan:
         if decoding.constraint == "task":
             assert isinstance(self.task, Constraining), "refused before any work"
             decoding = replace(decoding, constraint=self.task.constraint(instance))
-        seed = None
+        seed, unsent = None, self.run.seed
         if self.run.seed is not None and "seed" in self.features:
+            unsent = None
             # Greedy answers to a prompt are the same whatever the seed, so they share a call.
             own = OWN_DRAWS in self.features and decoding.temperature != 0
             seed = provider_seed(
                 self.run.seed, prompt, sample, redraw, instance.id if own else None
             )
         origin = Origin(instance.id, sample, number, owed.turns if owed.turns > 1 else 0)
-        request = Request(self.run.model.name, messages, decoding, sample, origin, seed, redraw)
+        asked = (self.run.model.name, messages, decoding, sample, origin, seed, redraw)
+        request = Request(*asked, unsent_seed=unsent)
         if self.adapting is None:
             return request
         request = self.adapting.adapted_request(instance, request)

@@ -61,10 +61,11 @@ class UserModel(NamedTuple):
         wanted = Decoding(self.section.temperature, self.section.max_tokens)
         decoding = self.model.supported(wanted, "The played user", "Choose another model.")
         sent = (*conversation(self.prompt, fields), *said)
-        seed = None
+        seed, unsent = None, self.seed
         if self.seed is not None and "seed" in self.model.backend.features:
-            seed = provider_seed(self.seed, messages_hash(sent), origin.sample)
-        return Request(self.model.section.name, sent, decoding, origin.sample, origin, seed)
+            seed, unsent = provider_seed(self.seed, messages_hash(sent), origin.sample), None
+        asked = (self.model.section.name, sent, decoding, origin.sample, origin, seed)
+        return Request(*asked, unsent_seed=unsent)
 
 
 def build_user(section: UserSection, builder: ModelBuilder, seed: int | None) -> UserModel:

@@ -30,10 +30,15 @@ def test_a_key_is_the_same_in_every_process() -> None:
         replace(REQUEST, sample=1),
         replace(REQUEST, seed=8),
         replace(REQUEST, seed=None),
+        replace(REQUEST, unsent_seed=1),
     ],
 )
 def test_whatever_changes_the_answer_changes_the_key(other: Request) -> None:
     assert call_key("openai", "http://x", other) != KEY
+
+
+def test_the_default_seed_of_a_provider_without_seeds_is_not_part_of_the_key() -> None:
+    assert call_key("openai", "http://x", replace(REQUEST, unsent_seed=0)) == KEY
 
 
 def test_backend_and_endpoint_are_part_of_the_key() -> None:

@@ -1,6 +1,7 @@
 """`harness run` as its users run it: a process, a real server, interruptions."""
 
 import contextlib
+import json
 import os
 import random
 import signal
@@ -163,6 +164,24 @@ def test_ctrl_c_stops_a_run_that_never_waits(runs: Path) -> None:
     assert found["n_planned"] == 130 * 100
     assert "INCOMPLETE" in harness("show", "quickstart").stdout
     assert "of 13,000" in harness("ls").stdout
+
+
+def test_another_seed_makes_new_calls_even_if_the_provider_accepts_no_seed(
+    runs: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "rows.yaml"
+    rows = [{"id": f"r{n}", "prompt": f"{n}?", "target": "x"} for n in range(3)]
+    task = {"name": "jsonl", "rows": rows, "checks": ["contains"]}
+    calls = []
+    with MockServer() as server:
+        model = {"backend": "anthropic", "name": "m", "base_url": server.url}
+        content = {"task": task, "model": model, "decoding": {"max_tokens": 9}}
+        file.write_text(json.dumps(content))
+        for name, seed in (("one", 1), ("two", 2), ("again", 2)):
+            ended = harness("run", file, "--name", name, "-o", f"seed={seed}")
+            assert ended.returncode == 0, ended.stderr
+            calls.append(server.stats().answered)
+    assert calls == [3, 6, 6]
 
 
 def test_a_corrected_mistake_is_no_other_run(runs: Path) -> None:
