@@ -123,8 +123,8 @@ class _Processes:
 
     def __init__(self, jobs: int) -> None:
         self._jobs = jobs
-        self._processes = [_Process() for _ in range(jobs)]
-        self._idle: SimpleQueue[_Process] = SimpleQueue()
+        self._processes = [WorkerProcess() for _ in range(jobs)]
+        self._idle: SimpleQueue[WorkerProcess] = SimpleQueue()
 
     @property
     def capacity(self) -> int:
@@ -154,7 +154,11 @@ class _Processes:
             self._threads.shutdown(cancel_futures=True)
 
 
-class _Process:
+class ProcessEnded(HarnessError):
+    """A process has ended before its work was done."""
+
+
+class WorkerProcess:
     """A process that answers one question at a time. It starts with the first one."""
 
     def __init__(self) -> None:
@@ -176,7 +180,7 @@ class _Process:
         """Return the result of a pickled pair of a function and its argument, or raise its error.
 
         Raises:
-            HarnessError: If the process ends before it has answered.
+            ProcessEnded: If the process ends before it has answered.
         """
         try:
             with self._lock:
@@ -188,7 +192,7 @@ class _Process:
         except (BrokenPipeError, EOFError, pickle.UnpicklingError):
             remedy = "It may have run out of memory: use fewer --jobs, or free some memory. "
             message = "A worker process ended before its work was done."
-            raise HarnessError(message, remedy + "Then run the command again.") from None
+            raise ProcessEnded(message, remedy + "Then run the command again.") from None
         return result_of(answer)
 
     def kill(self) -> None:

@@ -8,28 +8,30 @@ out and be paid for again.
 from __future__ import annotations
 
 import contextlib
-import os
 import pickle
 import signal
-import subprocess
-import sys
-import traceback
 from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
 
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
-from harness.errors import HarnessError, UserError
 from harness.ports import Task
 from harness.records import Instance, Reply, Score
 from harness.run.assessment import Assessment, assess, feedback, reply_outcome
 from harness.run.resolving import build_task
+from harness.workers import ProcessEnded, WorkerProcess
 
 R = TypeVar("R")
 
 LONG = 10_000  # answers of at least this many characters are scored in the separate process
 MOST_CPU_S = 60  # limit for scoring one answer; an answer that takes longer has no verdict
+
+
+class _TaskUnknown(Exception):
+    """The other process cannot build the task."""
 
 
 class LongAnswers:
@@ -50,8 +52,8 @@ class LongAnswers:
         pickled: bytes = b"",
     ) -> None:
         self._task, self._status, self._cpu_s = task, status, cpu_s
-        self._setup = run, settings.data_dir, cpu_s, pickled
-        self._process: subprocess.Popen[bytes] | None = None
+        self._parts, self._pickled = (run, settings.data_dir), pickled
+        self._process = WorkerProcess()
         self._here = self._closed = False
         self._lock = Lock()
 
@@ -78,10 +80,7 @@ class LongAnswers:
     def close(self) -> None:
         """End the process, even while it is working."""
         self._closed = True
-        if (process := self._process) is not None:
-            process.kill()  # also unblocks a thread waiting for its answer
-            with self._lock, process:
-                self._process = None
+        self._process.kill()  # also unblocks a thread waiting for its answer
 
     def _run(
         self, function: Callable[..., R], instance: Instance[Any], reply: Reply, *more: object
@@ -90,73 +89,45 @@ class LongAnswers:
         question = b""
         if len(reply.text) >= LONG:
             with contextlib.suppress(pickle.PicklingError, TypeError, AttributeError):
-                question = pickle.dumps((function, (instance, reply, *more)))
+                self._pickled = self._pickled or pickle.dumps(self._parts)
+                piece = self._pickled, self._cpu_s, function, (instance, reply, *more)
+                question = pickle.dumps((_with_task, piece))
         if question:
-            with self._lock:
-                process = self._process = self._process or self._started()
-                if process is not None:
-                    answer: R = self._answer(process, question)
+            with self._lock, contextlib.suppress(_TaskUnknown):
+                if not (self._here or self._closed):
+                    answer: R = self._answer(question)
                     return answer
         return function(self._task, instance, reply, *more)
 
-    def _answer(self, process: subprocess.Popen[bytes], question: bytes) -> Any:
-        assert process.stdin is not None
-        assert process.stdout is not None
+    def _answer(self, question: bytes) -> Any:
         try:
-            process.stdin.write(question)
-            process.stdin.flush()
-            answer = pickle.load(process.stdout)  # noqa: S301 (from our own process)
-        except (BrokenPipeError, EOFError, pickle.UnpicklingError):
-            with contextlib.suppress(BrokenPipeError), process:
-                self._process = None
+            return self._process.answer(question)
+        except ProcessEnded:
+            self._process.kill()
+            self._process = WorkerProcess()
             raise TimeoutError from None
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    def _started(self) -> subprocess.Popen[bytes] | None:
-        if self._here or self._closed:
-            return None
-        process = subprocess.Popen(  # noqa: S603 (this program)
-            [sys.executable, "-m", __name__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C goes to the run, which ends this process
-        )
-        try:
-            self._answer(process, pickle.dumps(self._setup))
-        except TimeoutError:  # the task cannot be built there
+        except _TaskUnknown:
             self._here = True
-            return None
-        return process
+            self._process.kill()
+            raise
 
 
-def _main() -> None:
-    """Answer the questions that the parent process writes to standard input, until it is closed."""
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # a task's own prints must not reach the parent
-    questions = sys.stdin.buffer
-    run, data_dir, cpu_s, pickled = pickle.load(questions)  # noqa: S301 (from the parent process)
-    settings = Settings(data_dir=data_dir)
-    task = pickle.loads(pickled) if pickled else build_task(run, settings)  # noqa: S301
-    answer: object = None
-    while True:
-        pickle.dump(answer, answers)  # the first one says that the task is built
-        answers.flush()
-        try:
-            function, arguments = pickle.load(questions)  # noqa: S301 (from the parent process)
-        except EOFError:
-            return
-        signal.setitimer(signal.ITIMER_PROF, cpu_s)  # its signal ends the process
-        try:
-            answer = function(task, *arguments)
-        except HarnessError as error:
-            answer = UserError(error.message, error.remedy)
-        except Exception:
-            answer = RuntimeError(traceback.format_exc())
+def _with_task(piece: tuple[bytes, float, Callable[..., R], tuple[Any, ...]]) -> R:
+    """Call a function with the task and further arguments, in the other process."""
+    pickled, cpu_s, function, arguments = piece
+    try:
+        task = _built(pickled)
+    except Exception as error:
+        raise _TaskUnknown(str(error)) from None
+    signal.setitimer(signal.ITIMER_PROF, cpu_s)  # its signal ends the process
+    try:
+        return function(task, *arguments)
+    finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-if __name__ == "__main__":
-    _main()
+@lru_cache(maxsize=1)
+def _built(pickled: bytes) -> Task[Any]:
+    """Return a pickled task, or the task of a pickled run file and data folder."""
+    task: Task[Any] | tuple[RunFile, Path] = pickle.loads(pickled)  # noqa: S301 (from the parent)
+    return build_task(task[0], Settings(data_dir=task[1])) if isinstance(task, tuple) else task
