@@ -160,12 +160,10 @@ def counted(n: int, noun: str) -> str:
 
 
 def _gain(values: Mapping[str, float], base: Mapping[str, float]) -> Gain:
-    common = [name for name in base if name in values]
-    before = fsum(base[name] for name in common)
-    after = fsum(values[name] for name in common)
+    n = len(common := values.keys() & base.keys())
+    before, after = (fsum(one[name] for name in common) for one in (base, values))
     percent = (after - before) / before * 100 if before else None
-    mean = after / len(common) if common else None
-    return Gain(n=len(common), of=len(base), mean=mean, percent=percent)
+    return Gain(n=n, of=len(base), mean=after / n if n else None, percent=percent)
 
 
 def _row(variant: Variant, baseline: Variant, over: str, member: Mapping[str, str]) -> AblationRow:

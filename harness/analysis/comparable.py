@@ -81,16 +81,9 @@ Run = tuple[Variant, AttemptTable]  # a run with its attempts
 
 
 def read_run(folder: RunFolder, name: str = "", *, grouped: bool = False, score: str = "") -> Run:
-    """Read a run as a variant, and the table of its attempts.
+    """Read a run as a variant, whose metrics have no tokens or costs, and its table of attempts.
 
-    Args:
-        folder: The run's folder.
-        name: The variant's name; by default the folder's name.
-        grouped: Whether the metrics cover the groups of each label as well.
-        score: The primary metric; by default the one recorded for the run.
-
-    Returns:
-        The variant, whose metrics have no tokens or costs, and the table.
+    The variant has the folder's name by default. ``grouped`` and ``score`` are as in `measure`.
     """
     attempts = read_attempts(folder.attempts)
     metrics = measure(folder, attempts, NO_CALLS, grouped=grouped, score=score)
@@ -161,10 +154,8 @@ def common_score(variants: Iterable[Variant]) -> tuple[str, str]:
 def scored_runs(runs: Sequence[Run], score: str, round_: int | None) -> tuple[list[Run], str, str]:
     """Return runs with the rows that a score is averaged over, and both results of `common_score`.
 
-    Args:
-        runs: The runs, with all their attempts.
-        score: The score. If empty, each run's primary metric.
-        round_: Use each sample's last round up to this one; None for no limit.
+    If ``score`` is empty, it is each run's primary metric. The rows are those of each sample's last
+    round, up to ``round_`` (None: no limit).
 
     Raises:
         ConfigError: If a run lacks the score, or no run has reached the round.

@@ -133,13 +133,10 @@ def worst(outcomes: Collection[Outcome]) -> Outcome:
 def check_runs(
     asked: Sequence[tuple[RunFolder, CheckSection]], find: Callable[[str], RunFolder]
 ) -> list[Gate]:
-    """Return the decisions on the bounds of recorded runs.
+    """Return the decisions on the bounds that are ``asked`` of runs, given by their folders.
 
-    The intervals are widened for the number of decisions on all of these runs.
-
-    Args:
-        asked: Each run's folder, with its bounds and, optionally, the name of a baseline.
-        find: Returns the run that a baseline's name or path stands for.
+    The intervals are widened for the number of all these decisions. ``find`` returns the run that
+    a baseline's name or path stands for.
     """
     measured = [_measure(folder, one, find) for folder, one in asked]
     n = sum(len(decisions) for _, decisions in measured)
@@ -200,7 +197,6 @@ def _measure(
 
 
 def _refuse_without_verdicts(folder: RunFolder, run: Run, names: Collection[str]) -> None:
-    """Raise ConfigError if a rate is among the names, and the run only has numeric scores."""
     variant, table = run
     rates = [one for one in names if (one == PASS_RATE or of_k(one)[1]) and one not in table.scores]
     decide = any(one.decides and one.verdicts for one in read_register(folder.path).judges.values())
@@ -277,7 +273,7 @@ def _latency(folder: RunFolder, table: AttemptTable, percentile: int, most: floa
         one, ci95 = decided(share, decisions), None
         if within.mean is not None and within.ci95 is not None:
             size = wilson_size(within.mean, (within.ci95[1] - within.ci95[0]) / 2)
-            reach = _z(decisions) * sqrt(q * (1 - q) / size)
+            reach = normal_quantile(1 - ALPHA / 2 / decisions) * sqrt(q * (1 - q) / size)
             first, last = floor((q - reach) * len(order)), ceil((q + reach) * len(order)) - 1
             if first >= 0 and last < len(order):
                 ci95 = float(order[first]), float(order[last])
@@ -426,7 +422,3 @@ def decided(one: Decision, decisions: int) -> Decision:
         found = needed_instances(one.n, units, degrees, **errors, comparisons=decisions)
         needed = max(ceil(found + correction), one.n + 1)
     return replace(one, ci95=(low, high), outcome=outcome, needed=needed)
-
-
-def _z(decisions: int) -> float:
-    return normal_quantile(1 - ALPHA / 2 / decisions)

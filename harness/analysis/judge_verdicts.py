@@ -104,13 +104,9 @@ def read_answers(
 def read_judged(
     index: AttemptIndex, judge: str, round_: int | None = None
 ) -> tuple[AttemptTable, int]:
-    """Read a judge's verdicts on the criteria of each sample's last answer.
+    """Return a table of a judge's verdicts, with a row per criterion of each sample's last answer.
 
-    If ``round_`` is given, later rounds are ignored.
-
-    Returns:
-        A table with a row for each criterion of a sample, and the number of samples without such
-        verdicts.
+    Rounds after ``round_``, if given, are ignored. Also return how many samples lack verdicts.
     """
     builder, without = TableBuilder(), 0
     for answer in read_answers(index, [judge], round_):

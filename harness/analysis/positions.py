@@ -93,32 +93,24 @@ def position_bias(
     covariance, total = totals.T @ totals, totals.sum(axis=0)
     degrees = int(np.linalg.matrix_rank(covariance))
     squared = float(total @ np.linalg.pinv(covariance, hermitian=True) @ total)
+    rates = []
+    for place in places.tolist():
+        picked, correct = (chosen == place).astype(float), right == place
+        over = clustered_mean(excess[:, place], clusters)
+        passed = rate(picked[correct], clusters[correct]) if correct.any() else Statistic()
+        rates.append(PositionRates(
+            option=LETTERS[place],
+            n_right=int(correct.sum()),
+            chosen=rate(picked, clusters),
+            excess=over.statistic(over.clipped_ci95(-1, 1)),
+            passed=passed,
+        ))  # fmt: skip
     return PositionBias(
         n=len(chosen),
         n_clusters=len(totals),
         missing=n_answers - len(chosen),
-        positions=[
-            PositionRates(
-                option=LETTERS[place],
-                n_right=int((right == place).sum()),
-                chosen=rate((chosen == place).astype(float), clusters),
-                excess=_difference(excess[:, place], clusters),
-                passed=_rate_where(chosen == place, right == place, clusters),
-            )
-            for place in places.tolist()
-        ],
+        positions=rates,
         chi_squared=squared if degrees else None,
         degrees=degrees,
         p_value=chi_squared_tail(degrees, squared) if degrees else None,
     )
-
-
-def _difference(values: NDArray[np.float64], clusters: NDArray[np.intp]) -> Statistic:
-    estimate = clustered_mean(values, clusters)
-    return estimate.statistic(estimate.clipped_ci95(-1, 1))
-
-
-def _rate_where(
-    passed: NDArray[np.bool_], where: NDArray[np.bool_], clusters: NDArray[np.intp]
-) -> Statistic:
-    return rate(passed[where].astype(float), clusters[where]) if where.any() else Statistic()

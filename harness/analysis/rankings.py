@@ -213,12 +213,11 @@ def induced_rankings(
 
     Args:
         runs: The runs.
-        score: The score to rank by. If empty, each run's primary metric.
+        score: The score to rank by, as in `scored_runs`.
         label: Rank the runs in each group of this label as well; empty for none.
-        judged: A judge's verdicts on constraints. If given, the groups are groups of constraints
-            and not of instances.
+        judged: If given, the groups are those of the constraints that a judge decided on.
         external: Published scores, by benchmark and then by the name of a run or model.
-        round_: Use each sample's last round up to this one; None for no limit.
+        round_: As in `scored_runs`.
     """
     runs, name, score = scored_runs(runs, score, round_)
     tables = [table for _, table in runs]

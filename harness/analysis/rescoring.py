@@ -74,7 +74,9 @@ class VerdictChanges:
             before, now = ((one.outcome, line(one.scores)) for one in (attempt, scored))
             self.otherwise += before != now
             return None
-        reason = _reason(attempt if verdicts[1] else scored)
+        failed = attempt if verdicts[1] else scored
+        outcome = "" if failed.outcome == "ok" else failed.outcome
+        reason = first_reason(failed.scores) or failed.error or outcome
         return VerdictChange(attempt.instance, attempt.sample, attempt.round, *verdicts, reason)
 
     def add(self, other: VerdictChanges) -> None:
@@ -102,11 +104,6 @@ class VerdictChanges:
 def line(value: object) -> bytes:
     """Encode a value as a line of ``scores.jsonl``."""
     return encode(value, order="deterministic")
-
-
-def _reason(found: Attempt | Rescored) -> str:
-    other = found.error or ("" if found.outcome == "ok" else found.outcome)
-    return first_reason(found.scores) or other
 
 
 def first_reason(scores: Mapping[str, Score]) -> str:

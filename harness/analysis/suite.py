@@ -80,13 +80,11 @@ def suite(runs: Sequence[Run]) -> Suite:
         ranks=ranks,
         ranked=ranked_tasks,
         draws=draws,
-        notes=[*notes, *filter(None, map(_unanswerable, runs))],
+        notes=[
+            *notes,
+            *(f"{v.name}: {said}" for v, _ in runs if (said := v.metrics.unanswerable)),
+        ],
     )
-
-
-def _unanswerable(run: Run) -> str:
-    name, said = run[0].name, run[0].metrics.unanswerable
-    return f"{name}: {said}" if said else ""
 
 
 def _comparisons(

@@ -246,7 +246,9 @@ def _figures(
     if (of_k := scored(last, measure)) is not last:
         means[measure] = groups.means(of_k, measure)
     pass_k = _pass_k(last, groups)
-    rounds = _rounds(attempts if attempts.turns is None else _one_round(last), groups)
+    if attempts.turns is not None:  # which are not rounds
+        attempts = dataclasses.replace(last, round=np.ones_like(last.round))
+    rounds = _rounds(attempts, groups)
     found = {}
     for number, n in enumerate(groups.sizes(last)):
         if n or not groups.names[number]:
@@ -308,10 +310,6 @@ def _pass_k(samples: AttemptTable, groups: Groups) -> list[dict[str, Any]]:
                     for part, value in zip(_PARTS, (one.mean, one.stderr, one.ci95), strict=True):
                         found[number][f"{name}{part}"][k] = value
     return found
-
-
-def _one_round(samples: AttemptTable) -> AttemptTable:
-    return dataclasses.replace(samples, round=np.ones_like(samples.round))
 
 
 def _rounds(attempts: AttemptTable, groups: Groups) -> list[Rounds]:

@@ -44,11 +44,8 @@ def write_every_eval_ever(
 ) -> tuple[Path, int, int]:
     """Write a run's record below ``folder``. An earlier record of the same run is replaced.
 
-    ``fields`` are the values of `FIELDS` that the user sets.
-
-    Returns:
-        The path of the results, the number of samples written, and the number skipped because no
-        result has a value for them.
+    ``fields`` are the values of `FIELDS` that the user sets. Return the path of the results, and
+    how many samples were written, and skipped because no result has a value for them.
     """
     checked_fields("eee", fields, FIELDS, [ORGANISATION])
     for name, choices in CHOICES.items():
@@ -252,6 +249,7 @@ def _lines(
         turns = [*conversation(rounds), {"role": "assistant", "content": text}]
         source = "messages[turn_idx].content"
     usages = [one.usage for one in rounds if one.usage is not None]
+    trace = {"reasoning_trace": [last.reasoning]} if last.reasoning else {}
     line: dict[str, Any] = {
         "evaluation_name": task,
         "sample_id": last.instance,
@@ -262,7 +260,7 @@ def _lines(
             "formatted": json.dumps(asked, ensure_ascii=False) if len(asked) > 1 else None,
             "reference": [],
         },
-        "output": None if several else _output(last, text),
+        "output": None if several else {"raw": [text], **trace},
         "messages": [{"turn_idx": i, **turn} for i, turn in enumerate(turns)] if several else None,
         "answer_attribution": [
             {
@@ -286,11 +284,6 @@ def _lines(
     for name, (value, passed) in values.items():
         verdict = {"score": value, "is_correct": passed, "num_turns": len(rounds)}
         yield {**line, "evaluation_result_id": name, "evaluation": verdict}
-
-
-def _output(attempt: Attempt, text: str) -> dict[str, Any]:
-    trace = {"reasoning_trace": [attempt.reasoning]} if attempt.reasoning else {}
-    return {"raw": [text], **trace}
 
 
 def _usage(usage: Usage) -> dict[str, int]:

@@ -49,10 +49,11 @@ def write_hf_results(run: ExportedRun, path: Path, fields: Mapping[str, str]) ->
 
 
 def _notes(metrics: Metrics, measure: str, found: Mapping[str, float]) -> str:
-    parts = [f"{measure} as a fraction", f"{metrics.n_samples:,} samples"]
+    parts = [f"{measure} as a fraction"]
     if f"{measure}/ci95_low" in found:
         low, high = found[f"{measure}/ci95_low"], found[f"{measure}/ci95_high"]
-        parts.insert(1, f"95% CI {low:.3f} to {high:.3f}")
+        parts.append(f"95% CI {low:.3f} to {high:.3f}")
+    parts.append(f"{metrics.n_samples:,} samples")
     if not metrics.complete:
         parts.append(f"incomplete: {metrics.progress}")
     return f"{', '.join(parts)}; harness-instruct {harness.__version__}"

@@ -57,13 +57,7 @@ def invalid(where: str, problem: str) -> DataInvalid:
 
 
 def opened(path: Path) -> BufferedReader:
-    """Open a file for reading bytes.
-
-    Raises:
-        DataInvalid: If the path is not a file.
-        DataMissing: If there is nothing at the path.
-        StoreFailed: If the file cannot be read.
-    """
+    """Open a file for reading bytes."""
     try:
         if path.exists() and not path.is_file():
             raise invalid(str(path), "not a file")
@@ -76,11 +70,7 @@ def opened(path: Path) -> BufferedReader:
 
 
 def number(value: Any, where: str) -> float | None:
-    """Return a finite number as a float, or None for any other value.
-
-    Raises:
-        DataInvalid: If the number is below -`LARGEST` or above `LARGEST`.
-    """
+    """Return a finite number as a float, or None for any other value."""
     if not isinstance(value, int | float) or value != value or value in (math.inf, -math.inf):
         return None
     if not -LARGEST <= value <= LARGEST:
@@ -109,19 +99,8 @@ def judged(
     A score is a verdict if all its values in the file are grades. It is also a verdict if all its
     values are grades, 0 or 1, and ``is_accuracy`` says so or the user names it. The deciding score
     is the one that the user ``wanted``. By default it is a verdict or, if there are none, a score
-    with a value: the tool's ``headline`` if it is one of them, else the first of them.
-
-    Args:
-        found: The attempts, each with its scores.
-        is_accuracy: Whether the tool treats the score with this name as an accuracy.
-        wanted: The score that the user names (empty: none).
-        headline: The tool's main score (empty: none).
-
-    Returns:
-        The attempts with scores, and the run's primary metric (None for the pass rate).
-
-    Raises:
-        ConfigError: If the file has no score with the name that the user gives.
+    with a value: the tool's ``headline`` if it is one of them, else the first of them. Return the
+    attempts with their scores, and the run's primary metric (None for the pass rate).
     """
     values: dict[str, list[FoundScore]] = {}
     for _, scores in found:
@@ -187,20 +166,9 @@ def manifest(
 
 
 def write_run(root: Path, name: str, source: Path, imported: Imported) -> RunFolder:
-    """Write imported results as a run, and return the run's folder.
+    """Write imported results as the run ``name`` below ``root``, and return the run's folder.
 
-    A failure leaves nothing behind.
-
-    Args:
-        root: The folder of all runs.
-        name: The name of the new run.
-        source: The imported file, whose name and hash the manifest records.
-        imported: The file's content.
-
-    Raises:
-        DataInvalid: If there are no samples, or an attempt is invalid or occurs twice.
-        RunConflict: If there is already a run with this name.
-        StoreFailed: If the run cannot be written.
+    A failure leaves nothing behind. The manifest records the name and hash of the ``source``.
     """
     wanted = RunFolder(root, name)
     refuse_existing(wanted)

@@ -106,12 +106,9 @@ def _refuse_bomb(path: Path) -> None:
 
 
 def read_inspect(path: Path, task: str = "", score: str = "") -> Imported:
-    """Read an Inspect log as a run.
+    """Read an Inspect log as a run, by default of the log's own task.
 
-    Args:
-        path: The log.
-        task: The name of the run's task (default: the log's own).
-        score: The score that decides whether an answer passes (default: see `imported_run.judged`).
+    ``score`` decides whether an answer passes (default: see `imported_run.judged`).
     """
     log = _read_log(path)
     spec, samples = log.eval, _samples(path, log)

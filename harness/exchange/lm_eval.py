@@ -52,12 +52,9 @@ def is_lm_eval(path: Path) -> bool:
 
 
 def read_lm_eval(path: Path, task: str = "", score: str = "") -> Imported:
-    """Read lm-eval's samples as a run.
+    """Read lm-eval's samples as a run. Its task is by default named as in the file's name.
 
-    Args:
-        path: The file of samples.
-        task: The name of the run's task (default: from the file's name).
-        score: The score that decides whether an answer passes (default: see `imported_run.judged`).
+    ``score`` decides whether an answer passes (default: see `imported_run.judged`).
     """
     named = NAME.fullmatch(path.name)
     task = task or (encodable(named[1]) if named else "imported")
@@ -206,7 +203,9 @@ class _Line:
     def answer(self) -> str | None:
         """Return the first reply, else (in multiple choice) the likeliest option, else None."""
         first = next(iter(self._tree["resps"]), None)
-        while isinstance(first, list) and first and not _is_likelihood(first):
+        while isinstance(first, list) and first:
+            if len(first) == 2 and str(first[1]) in ("True", "False"):  # a likelihood
+                break
             first = first[0]
         if isinstance(first, str):
             return encodable(first)
@@ -262,10 +261,6 @@ def _message(turn: Mapping[str, Any]) -> Message:
     return Message(role if role in ("system", "assistant") else "user", encodable(content))
 
 
-def _is_likelihood(reply: list[Any]) -> bool:
-    return len(reply) == 2 and str(reply[1]) in ("True", "False")
-
-
 def _likelihood(reply: Any) -> float:
     try:
         found = float(reply[0] if isinstance(reply, list) else reply)
@@ -277,9 +272,7 @@ def _likelihood(reply: Any) -> float:
 def write_lm_eval(run: ExportedRun, path: Path) -> tuple[int, int]:
     """Write a run's samples in lm-eval's format, atomically.
 
-    Returns:
-        The number of samples written, and the number skipped because they have neither a verdict
-        nor a score.
+    Return how many were written, and skipped because they have neither a verdict nor a score.
     """
     several = bool((run.index.attempts.sample > 0).any())
     given = run.config.decoding.given()
@@ -297,11 +290,8 @@ def write_lm_eval(run: ExportedRun, path: Path) -> tuple[int, int]:
                 left_out += 1
                 continue
             written += 1
-            doc = {
-                "id": last.instance,
-                **last.groups,
-                **({SIMULATED: True} if run.simulated else {}),
-            }
+            marks = {SIMULATED: True} if run.simulated else {}
+            doc = {"id": last.instance, **last.groups, **marks}
             turns = conversation(rounds)
             alone = len(turns) == 1 and turns[0]["role"] == "user"
             asked = turns[0]["content"] if alone else json.dumps(turns, ensure_ascii=False)

@@ -23,12 +23,8 @@ def log_mlflow(run: ExportedRun, rows: ExportedRows, experiment: str = "") -> st
     """Log a run to MLflow, or update its earlier export.
 
     MLflow's parameters cannot change. If the run file has changed since the export (to have more
-    samples, for example), the run is therefore logged as another run.
-
-    If ``experiment`` is empty, MLflow chooses it, for example by ``MLFLOW_EXPERIMENT_NAME``.
-
-    Returns:
-        The tracking URI, the experiment and the id of the logged run, in one sentence.
+    samples, for example), the run is therefore logged as another run. If ``experiment`` is empty,
+    MLflow chooses it, for example by ``MLFLOW_EXPERIMENT_NAME``. Return where the run is logged.
     """
     mlflow = import_extra("mlflow", "trackers")
     tree = run.config.model_dump(mode="json")

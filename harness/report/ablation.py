@@ -25,8 +25,7 @@ def ablation_document(found: AblationFindings) -> TableDocument:
     columns += ["difference", Column("95%", hide=2), Column("p", hide=3)]
     columns.append(Column("p (Holm)", hide=4))
     rows = [Row([row.variant, *_figures(row)], row.marks) for row in ablation.rows]
-    variants = table(columns, rows, notes=_notes(ablation))
-    parts: list[Table | Note] = [variants]
+    parts: list[Table | Note] = [table(columns, rows, notes=_notes(ablation))]
     if ablation.by:
         parts.append(_by_groups(ablation))
     if found.fields:
@@ -34,11 +33,10 @@ def ablation_document(found: AblationFindings) -> TableDocument:
     if found.claims:
         parts.append(_claims(found.claims))
     if found.silent and (found.fields or found.claims):
-        note = (
+        parts.append(Note(
             "Not counted for any field or claim, because they are incomplete, simulated, or "
             f"differ from the baseline in more than the prompt: {', '.join(found.silent)}."
-        )
-        parts.append(Note(note))
+        ))  # fmt: skip
     return TableDocument(
         title="  ".join(name for name in (ablation.task, ablation.model) if name),
         parts=parts,

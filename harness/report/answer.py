@@ -22,7 +22,7 @@ from harness.report.text import COMPUTED, p_value, percentage, printable, usd, w
 from harness.scoring import cut
 
 if TYPE_CHECKING:
-    from harness.report.overview import FailureShare, RunOverview
+    from harness.report.overview import RunOverview
 
 _VALUE = Column("", rate=True)
 _MOST_NAMED = 4  # runs in a sentence
@@ -40,6 +40,9 @@ class Headline(Struct, frozen=True):
 def headline_of(reported: Reported, overviews: Sequence[RunOverview], unit: ShownUnit) -> Headline:
     """Return the headline of a page about runs, whose primary metric is shown in ``unit``."""
     runs, comparison, matrix = reported.runs, reported.comparison, reported.matrix
+    # First answers are the same in both runs of such a pair.
+    first = comparison is None or comparison.asked.round == 1
+    continuing = () if first else reported.continuing
     if not runs:
         return Headline("There are no runs.", [])
     if len(runs) == 1:
@@ -49,10 +52,11 @@ def headline_of(reported: Reported, overviews: Sequence[RunOverview], unit: Show
     elif comparison is None:
         said = _side_by_side(runs, unit)
     elif matrix is None or len(runs) == 2:
-        said = _pair(comparison, unit, _continuing(reported))
+        said = _pair(comparison, unit, continuing)
     else:
-        said = _best(comparison, matrix, unit, _continuing(reported))
-    return Headline(f"{_warning(reported)}{said}.", list(_support(reported, overviews, unit)))
+        said = _best(comparison, matrix, unit, continuing)
+    support = list(_support(reported, overviews, unit, continuing))
+    return Headline(f"{_warning(reported)}{said}.", support)
 
 
 def different_models(runs: Sequence[ReportedRun]) -> Iterator[str]:
@@ -164,12 +168,6 @@ def _against_first(found: Suite) -> str:
     return f"Sure differences from {names[0]} (p < {ALPHA}, Holm): {told}."
 
 
-def _continuing(reported: Reported) -> Collection[tuple[str, str]]:
-    """Return `Reported.continuing`, or () if only first answers are compared: they are the same."""
-    comparison = reported.comparison
-    return () if comparison is None or comparison.asked.round == 1 else reported.continuing
-
-
 def _pair(
     comparison: RunComparison, unit: ShownUnit, continuing: Collection[tuple[str, str]]
 ) -> str:
@@ -265,21 +263,23 @@ def _is_sure(found: Comparison) -> bool:
 
 
 def _support(
-    reported: Reported, overviews: Sequence[RunOverview], unit: ShownUnit
+    reported: Reported,
+    overviews: Sequence[RunOverview],
+    unit: ShownUnit,
+    continuing: Collection[tuple[str, str]],
 ) -> Iterator[str]:
     runs, comparison, matrix = reported.runs, reported.comparison, reported.matrix
     if reported.suite is not None and reported.suite.comparisons:
         yield _against_first(reported.suite)
     if matrix is not None:
-        baseline = comparison.baseline if comparison else ""
-        yield from _adjusted(matrix, baseline, unit, _continuing(reported))
+        yield from _adjusted(matrix, comparison.baseline if comparison else "", unit, continuing)
     elif comparison is not None and comparison.others[0].overall.n:
         against = comparison.others[0]
         found, run = against.overall, printable(against.run)
         counts = (
             f"better on {found.better:,}, worse on {f'{found.worse:,}' if found.worse else 'none'}"
         )
-        if (against.run, comparison.baseline) in _continuing(reported):
+        if (against.run, comparison.baseline) in continuing:
             base = printable(comparison.baseline)
             yield (
                 f"{run} continues {base}'s answers, so these are not independent samples: {run} is "
@@ -300,8 +300,9 @@ def _support(
         yield f"Most frequent reasons for failures: {'; '.join(each)}."
     if len(runs) == 1:
         rest = [one for one in overviews[0].failures if one.n < overviews[0].failures[0].n]
-        if further := rest[: _MOST_NAMED - 1]:
-            yield f"Then: {'; '.join(_share(one) for one in further)}."
+        if rest:
+            further = [f"{_short(one.reason)} ({one.n:,} of {one.of:,})" for one in rest]
+            yield f"Then: {'; '.join(further[: _MOST_NAMED - 1])}."
     yield from _on_judges(overviews)
     waiting = [
         f"{printable(one.name)} {one.not_judged:,} of {one.samples:,}"
@@ -434,10 +435,6 @@ def _most_failures(run: RunOverview) -> tuple[str, str]:
     if len(most) == 2:
         return " and ".join(_short(one.reason) for one in most), f"{count} each"
     return f"{len(most):,} reasons tie, such as {_short(most[0].reason)}", f"{count} each"
-
-
-def _share(failure: FailureShare) -> str:
-    return f"{_short(failure.reason)} ({failure.n:,} of {failure.of:,})"
 
 
 def _short(reason: str) -> str:

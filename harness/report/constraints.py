@@ -25,11 +25,7 @@ def constraint_document(
 ) -> TableDocument:
     """Build the document on a run's constraints by kind or by another label.
 
-    Args:
-        kinds: The constraints, one entry per kind or group of the label.
-        without: Number of samples without a checked constraint, which a note states.
-        label: The label that the constraints are grouped by.
-        unlabelled: Number of constraints without the label, which a note states.
+    Notes state how many samples are ``without`` a constraint, and constraints ``unlabelled``.
     """
     of_kinds = label == LABEL
     # If only failed constraints have the label, rates would be 0: show counts only.
@@ -78,8 +74,7 @@ def constraint_shares(
 
 
 def _cells(one: ConstraintKind, n_failed: int) -> list[object]:
-    share = percent(one.n_failed, n_failed)
-    return [one.n, one.n_failed, share, one]
+    return [one.n, one.n_failed, percent(one.n_failed, n_failed), one]
 
 
 def _failures(one: ConstraintKind) -> str:

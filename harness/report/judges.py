@@ -64,13 +64,7 @@ def validation_document(found: JudgeValidation) -> TableDocument:
     ]
     if found.calibration.n:
         bins = [
-            [
-                f"{one.low:.1f}-{one.high:.1f}",
-                one.yes.n,
-                one.mean_probability,
-                one.yes,
-                one.yes.ci95,
-            ]
+            [f"{one.low:.1f}-{one.high:.1f}", one.n, one.mean_probability, one.yes, one.yes.ci95]
             for one in found.calibration.bins
             if one.n
         ]
@@ -205,14 +199,12 @@ def validated(runs: Sequence[ReportedRun]) -> Iterator[tuple[str, str]]:
             of = f", in {run}" if len(runs) > 1 else ""
             shown = ShownUnit(percent=True, digits=0)
             value, kappa = Column("", rate=True), number(found.kappa.mean, 2)
-            yield (
-                name,
-                (
-                    f"agrees with human labels on {shown.show(found.accuracy.mean, value)} "
-                    f"({shown.show(found.accuracy.ci95, value)}) of {found.accuracy.n:,} verdicts, "
-                    f"kappa {kappa}{of}"
-                ),
+            told = (
+                f"agrees with human labels on {shown.show(found.accuracy.mean, value)} "
+                f"({shown.show(found.accuracy.ci95, value)}) of {found.accuracy.n:,} verdicts, "
+                f"kappa {kappa}{of}"
             )
+            yield name, told
         elif not any(kept_labels(run.index.path.parent, name).exists() for run in runs):
             yield name, NOT_VALIDATED
 
@@ -227,11 +219,10 @@ class WithoutJudges(Struct, frozen=True, kw_only=True):
 
 
 def without_judges(run: ReportedRun, notes: Mapping[str, str]) -> WithoutJudges | None:
-    """Return a run's verdicts without the judges that were not validated, according to ``notes``.
+    """Return a run's verdicts without the judges that were not validated, by the ``notes`` on them.
 
-    ``notes`` are those of `validated`, by judge.
-    Returns:
-        None if all deciding judges were validated, or if the primary metric is not the pass rate.
+    The result is None if all deciding judges were validated, or if the primary metric is not the
+    pass rate. The notes are those of `validated`.
     """
     judges = {} if run.index.judgements is None else run.index.judgements.register.judges
     names = [

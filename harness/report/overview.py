@@ -154,17 +154,17 @@ class Overview(Struct, frozen=True, kw_only=True):
     live: bool = False
     digits: int
     answer: Headline
-    marks: list[Mark]
-    warnings: list[str]
-    prefix: str
-    runs: list[RunOverview]
-    differences: TablePart | None
-    comparison: ComparisonOverview | None
-    sections: list[PageSection]
-    judges: Mapping[str, str]  # whether each judge was validated, in words
-    groups: Mapping[str, Mapping[str, str]]
-    method: list[str]
-    provenance: list[TablePart]
+    marks: list[Mark] = []
+    warnings: list[str] = []
+    prefix: str = ""
+    runs: list[RunOverview] = []
+    differences: TablePart | None = None
+    comparison: ComparisonOverview | None = None
+    sections: list[PageSection] = []
+    judges: Mapping[str, str] = {}  # whether each judge was validated, in words
+    groups: Mapping[str, Mapping[str, str]] = {}
+    method: list[str] = []
+    provenance: list[TablePart] = []
 
 
 def overview(
@@ -175,19 +175,12 @@ def overview(
     figures: Sequence[Figure] = (),
     included: Sequence[int] | None = None,
 ) -> Overview:
-    """Build the overview of some runs.
+    """Build the overview of some runs, with the common prefix of their names removed.
 
-    The common prefix of the runs' names is removed.
-
-    Args:
-        reported: The runs and their comparisons.
-        title: The page's title.
-        made_at: When the page was made.
-        figures: The charts to show.
-        included: The number of attempts of each run in the page (default: all).
+    ``included`` is the number of attempts of each run in the page (default: all).
     """
-    prefix = common_start([run.name for run in reported.runs])
     full_names = [run.name for run in reported.runs]
+    prefix = common_start(full_names)
     reported = shortened(reported)
     runs, comparison = reported.runs, reported.comparison
     unit = unit_of(runs)
@@ -211,7 +204,7 @@ def overview(
         sections=sections(reported, unit, figures),
         judges=judges,
         groups={label: of for run in runs for label, of in run.explanations.items()},
-        method=_method(comparison),
+        method=[*_INTERVALS, *(_method(comparison) if comparison else ())],
         provenance=[
             table_part(part(runs), unit, folded=part is not origins)
             for part in (origins, settings, packages)
@@ -393,11 +386,8 @@ def _comparison(found: RunComparison, unit: ShownUnit) -> ComparisonOverview:
     )
 
 
-def _method(comparison: RunComparison | None) -> list[str]:
-    told = [*_INTERVALS]
-    if comparison is not None:
-        told += captions(comparison)
-        for one in comparison.others:
-            if said := " ".join(details(one, comparison)):
-                told.append(f"{one.run}: {said}")
-    return told
+def _method(comparison: RunComparison) -> Iterator[str]:
+    yield from captions(comparison)
+    for one in comparison.others:
+        if said := " ".join(details(one, comparison)):
+            yield f"{one.run}: {said}"

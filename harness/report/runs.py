@@ -139,7 +139,7 @@ def report_on(
 
     Args:
         folders: The runs' folders.
-        asked: The score, round, groups and statistical unit of the comparison.
+        asked: What to compare.
         baseline: The name of the baseline (default: the first run).
         indexes: The runs' indexes, if they have been read already.
         texts: Whether to read the attempts' texts, which takes long for large runs. If False, there
@@ -161,7 +161,10 @@ def report_on(
         if asked.score:
             refuse_unknown_score(variant, index.attempts, asked.score)
         variants.append((variant, index.attempts))
-        plugin = _plugin(metrics.task)
+        try:
+            plugin = kind("tasks").load(plugin_of(metrics.task))
+        except HarnessError:  # it is not installed
+            plugin = None
         runs.append(
             ReportedRun(
                 name=folder.name,
@@ -236,14 +239,6 @@ def _saved(folder: RunFolder, index: AttemptIndex) -> Metrics | None:
         if len(index) == metrics.n_attempts or (latest and len(index) < metrics.n_attempts):
             return metrics
     return None
-
-
-def _plugin(task: str) -> Any:
-    """Return the class of a task, or None if it is not installed."""
-    try:
-        return kind("tasks").load(plugin_of(task))
-    except HarnessError:
-        return None
 
 
 def common_start(names: Iterable[str]) -> str:

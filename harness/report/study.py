@@ -124,20 +124,18 @@ def _rows(
         return f"n = {one.n}" if one.ours is not None else ""
 
     for row in exhibit.published:
-        yield (
-            row,
-            [
-                {
-                    "finding": one,
-                    "ours": number(one.ours, exhibit.digits),
-                    "precision": precision(one),
-                    "published": number(one.published, exhibit.digits),
-                    "dot": at(one.ours),
-                    "mark": at(one.published),
-                    "line": one.ci95
-                    and (at(one.ci95[0]), f"{96 * (one.ci95[1] - one.ci95[0]) / width:.2f}%"),
-                }
-                for one in own
-                if one.row == row
-            ],
-        )
+        cells = [
+            {
+                "finding": one,
+                "ours": number(one.ours, exhibit.digits),
+                "precision": precision(one),
+                "published": number(one.published, exhibit.digits),
+                "dot": at(one.ours),
+                "mark": at(one.published),
+                "line": one.ci95
+                and (at(one.ci95[0]), f"{96 * (one.ci95[1] - one.ci95[0]) / width:.2f}%"),
+            }
+            for one in own
+            if one.row == row
+        ]
+        yield row, cells

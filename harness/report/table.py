@@ -175,12 +175,9 @@ def joined(documents: Mapping[str, TableDocument]) -> TableDocument:
 def table(
     columns: Iterable[Column | str | None], rows: Iterable[Row | Sequence[object]], **options: Any
 ) -> Table:
-    """Build a `Table`.
+    """Build a `Table` of rows, or of the values in each row. ``options`` are its other fields.
 
-    Args:
-        columns: The columns. A string is the heading of a column, and None omits a column.
-        rows: The rows, or the values in each row.
-        options: Other fields of the `Table`.
+    Of the ``columns``, a string is the heading of a column, and None omits a column.
     """
     kept = {place: column for place, column in enumerate(columns) if column is not None}
     every = (row if isinstance(row, Row) else Row(row) for row in rows)

@@ -50,12 +50,9 @@ class Check(Struct, frozen=True):
 
 
 def read_checks(raw: object, where: str, judges: Collection[str] = ()) -> list[Check]:
-    """Parse a list of checks from a run file or a row.
+    """Parse a list of checks from a run file or a row. Messages name its place (``where``).
 
-    Args:
-        raw: The list.
-        where: Its place, for messages.
-        judges: The run's judges, for the message if a check is one of them.
+    ``judges`` are the run's, for the message if a check is one of them.
     """
     if not isinstance(raw, list):
         raise ConfigError(f"{where} must be a list.", "Write '- exact_match', one per line.")

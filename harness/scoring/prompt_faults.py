@@ -23,10 +23,7 @@ NEAR = 60  # number of characters after an expected text that are examined and s
 def faults(messages: Sequence[str], answers: Sequence[str], parser: Extraction) -> list[str]:
     """Return a sentence on each mismatch between a prompt and the parser of its answers.
 
-    Args:
-        messages: The texts of the prompt's messages.
-        answers: The answers in the prompt's worked examples.
-        parser: The extraction that will read the model's replies.
+    ``answers`` are those in the prompt's worked examples.
     """
     unread = [answer for answer in answers if not reads(parser, answer)]
     found = [f"The parser reads no answer in the prompt's example {one!r:.80}." for one in unread]

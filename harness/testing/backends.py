@@ -286,10 +286,9 @@ async def _refused(
             another = replace(request, messages=(Message("user", "Another."),))
             await asyncio.gather(_result(backend, request), _result(backend, another))
             if server.sent and server.together.broken:
-                problem = (
-                    "sends a second call only when the first has ended: run blocking code with"
-                )
-                check.add("generate", f"{problem} asyncio.to_thread (and let concurrency be 2).")
+                problem = "sends a second call only when the first has ended: run blocking code"
+                said = f"{problem} with asyncio.to_thread (and let concurrency be 2)."
+                check.add("generate", said)
             server.together = None
             server.shutdown()
             server.server_close()
@@ -335,9 +334,12 @@ async def _concurrent(
             check.add("generate", problem)
         elif not isinstance(result, Reply):
             continue
-        elif expected and not _is(result, right := expected(asked)):
-            check.add("generate", f"answers {asked!r} with {result.text!r:.60}, not {right!r}.")
-        elif not expected and asked not in result.text and any(o in result.text for o in others):
+        elif expected:
+            text, right = result.text, expected(asked)
+            cut = result.finish_reason == "length"
+            if not (right.startswith(text) if cut else text == right):
+                check.add("generate", f"answers {asked!r} with {text!r:.60}, not {right!r}.")
+        elif asked not in result.text and any(other in result.text for other in others):
             problem = "answers one of several concurrent calls with the text of another."
             check.add("generate", problem)
     if requests != before:
@@ -355,11 +357,6 @@ async def _concurrent(
 async def _result(backend: ports.Backend, request: Request) -> Reply | BaseException:
     [result] = await asyncio.gather(backend.generate(request), return_exceptions=True)
     return result
-
-
-def _is(reply: Reply, expected: str) -> bool:
-    cut = reply.finish_reason == "length"
-    return expected.startswith(reply.text) if cut else reply.text == expected
 
 
 async def _parameters(

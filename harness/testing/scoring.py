@@ -405,9 +405,8 @@ def check_judge(
         changed = [(a, (*a[:place], said, *a[place + 1 :])) for a, said in pairs]
         differ = [(a, b) for a, b in changed if b != a and parsed(b) not in ({}, read[a])]
         if differ and all(parsed(b, first=(place, a[place])) == read[a] for a, b in differ):
-            check.add(
-                "parse", f"reads only the first of a question's samples (question {place + 1})."
-            )
+            said = f"reads only the first of a question's samples (question {place + 1})."
+            check.add("parse", said)
     for said, before in [*read.items()][:1]:
         for other in ("", text):
             check.call("questions", instance, other)

@@ -38,6 +38,9 @@ Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 Query = Mapping[str, list[str]]
+# Takes the last state that was sent (at first None), and returns the new one with an event's data,
+# or None if nothing has changed.
+Changes = Callable[[object], Awaitable[tuple[object, object] | None]]
 
 HOST = "127.0.0.1"
 TOKEN = "token"  # noqa: S105 (a parameter's name)
@@ -119,7 +122,7 @@ class LiveView:
         else:
             await _stream(reply, receive, send)
 
-    async def _answer(self, scope: Message) -> _Reply | _Events:
+    async def _answer(self, scope: Message) -> _Reply | Changes:
         headers = _checked_headers(scope, self._port)
         path, query = scope["path"], parse_qs(scope["query_string"].decode("latin-1"))
         if given := query.pop(TOKEN, None):
@@ -152,7 +155,7 @@ class LiveView:
             return False
         return cookie is not None and _same(cookie.value, self.token)
 
-    async def _get(self, path: str, query: Query) -> _Reply | _Events:
+    async def _get(self, path: str, query: Query) -> _Reply | Changes:
         if path == "/":
             return _page("Runs")
         if path[1:] in _FILES:
@@ -161,7 +164,7 @@ class LiveView:
             await in_thread(self._runs.look)
             return _json({"runs": list(self._runs.summaries.values())})
         if path == "/api/events":
-            return _Events(self._list_changes)
+            return self._list_changes
         if (match := _PATH.fullmatch(path)) is None:
             raise Refused(404, "There is no such page.")
         names, what = match[1].split("+"), match[2]
@@ -170,7 +173,7 @@ class LiveView:
             return _page(", ".join(names))
         return await self._get_of(chosen, what, query)
 
-    async def _get_of(self, chosen: Chosen, what: str, query: Query) -> _Reply | _Events:
+    async def _get_of(self, chosen: Chosen, what: str, query: Query) -> _Reply | Changes:
         match what:
             case "overview":
                 return _json(await chosen.overview())
@@ -195,7 +198,7 @@ class LiveView:
             case "timelines":
                 return _json(await self._timelines(chosen, _number(query, "session", -1)))
             case "events":
-                return _Events(chosen.changes)
+                return chosen.changes
         raise Refused(404, "There is no such page.")
 
     async def _timelines(self, chosen: Chosen, session: int) -> list[object]:
@@ -251,20 +254,7 @@ class _Reply:
         await send({"type": "http.response.body", "body": self._body})
 
 
-class _Events:
-    """A stream of server-sent events.
-
-    ``changes`` takes the last state that was sent (at first None). It returns the new state and the
-    event's data, or None if nothing has changed.
-    """
-
-    def __init__(
-        self, changes: Callable[[object], Awaitable[tuple[object, object] | None]]
-    ) -> None:
-        self.changes = changes
-
-
-async def _stream(events: _Events, receive: Receive, send: Send) -> None:
+async def _stream(changes: Changes, receive: Receive, send: Send) -> None:
     kind = {"content-type": "text/event-stream; charset=utf-8"}
     await _start(send, 200, {**_HEADERS, **kind})
 
@@ -272,7 +262,7 @@ async def _stream(events: _Events, receive: Receive, send: Send) -> None:
         seen: object = None
         silent = 0.0
         while True:
-            if (found := await events.changes(seen)) is not None:
+            if (found := await changes(seen)) is not None:
                 seen, data = found
                 body = b"event: change\ndata: " + to_json(data) + b"\n\n"
                 await send({"type": "http.response.body", "body": body, "more_body": True})

@@ -104,15 +104,9 @@ class CaseTable:
         self._last: dict[int | None, NDArray[np.int32]] = {}
 
     def find(self, asked: CaseFilter, known: Findings, default_round: int | None) -> FoundCases:
-        """Return the cases that a filter selects.
+        """Return the cases that a filter selects: none if it names an unknown outcome, for example.
 
-        A filter for something that does not exist, such as an unknown outcome, selects nothing.
-
-        Args:
-            asked: The filter.
-            known: Facts about the attempts that the filter may need.
-            default_round: The round that cells show if the filter names none; None for the last
-                round.
+        ``default_round`` is shown if the filter names no round (None: the last).
         """
         runs = range(len(self.names))
         shown = [not asked.run or name in asked.run for name in self.names]

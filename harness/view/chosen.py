@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,7 +82,6 @@ class Chosen:
     ) -> None:
         self.followed = followed
         self._answers_of = answers_of
-        self._answers: list[TaskAnswers | None] | None = None
         names = [one.folder.name for one in followed]
         self._prefix = common_start(names)
         self._names = [name.removeprefix(self._prefix) for name in names]
@@ -132,10 +131,8 @@ class Chosen:
         found = self._computed.overview if self._computed else _nothing(self._title, reads)
         warnings, works = [*found.warnings], self.works
         for name, one in zip(self._names, self.followed, strict=True):
-            told = one.problem
-            if not told and not works:
-                told = why_ended(one.folder.read_manifest())
-            if told:
+            ended = "" if works else why_ended(one.folder.read_manifest())
+            if told := one.problem or ended:
                 warnings.append(f"{name}: {told}")
         if self._problem:
             warnings.append(self._problem)
@@ -281,9 +278,13 @@ class Chosen:
                 "sample": line.sample,
                 "groups": [line.groups.get(label) for label in labels],
                 "cells": [of[place] for of in cells],
-                "changes": [_kind_of(line.instance, own) for own in changed],
+                "changes": [
+                    next((kind for kind, own in of.items() if digest in own), None)
+                    for of in changed
+                ],
             }
             for place, line in sorted(named.items())
+            for digest in [name_digest(line.instance)]
         ]
         counts = {"cases": len(found), "instances": found.instances}
         return {**counts, "done": done, "page": page}
@@ -307,10 +308,9 @@ class Chosen:
         done = sum(min(search.size, size) for search, size in zip(searches, sizes, strict=True))
         return [search.hits for search in searches], done / max(1, sum(sizes))
 
-    def _known_answers(self) -> list[TaskAnswers | None]:
-        if self._answers is None:
-            self._answers = [self._answers_of(one.folder) for one in self.followed]
-        return self._answers
+    @cached_property
+    def _answers(self) -> list[TaskAnswers | None]:
+        return [self._answers_of(one.folder) for one in self.followed]
 
     async def entry(self, instance: str) -> dict[str, object] | None:
         """Return all attempts on an instance with their texts, or None if there are none."""
@@ -322,7 +322,7 @@ class Chosen:
         found.sort(key=lambda one: (one[1].sample, one[0], one[1].round))
         if not found:
             return None
-        told = await in_thread(lambda: entry(found, answers=self._known_answers()))
+        told = await in_thread(lambda: entry(found, answers=self._answers))
         for attempt, (run, line, _) in zip(told["attempts"], found, strict=True):
             verdict = NOT_JUDGED if line.passed is None else int(line.passed)
             attempt |= {"run": run, "sample": line.sample, "round": line.round, "verdict": verdict}
@@ -377,11 +377,6 @@ def _computed(runs: Sequence[_Run], title: str, figures: bool, quick: bool) -> _
     return _Computed(drawable(told), Findings(offsets, digests), kinds, compared, changes, quick)
 
 
-def _kind_of(instance: str, changed: Mapping[str, Collection[int]]) -> str | None:
-    digest = name_digest(instance)
-    return next((kind for kind, digests in changed.items() if digest in digests), None)
-
-
 def _figures(reported: Reported) -> Sequence[Any]:
     try:
         import_extra("altair", "report")
@@ -394,21 +389,4 @@ def _figures(reported: Reported) -> Sequence[Any]:
 
 def _nothing(title: str, reads: bool) -> Overview:
     told = Headline("The attempts are being read." if reads else "No attempts yet.", [])
-    return Overview(
-        title=title,
-        made_at=datetime.now(UTC),
-        live=True,
-        digits=0,
-        answer=told,
-        marks=[],
-        warnings=[],
-        prefix="",
-        runs=[],
-        differences=None,
-        comparison=None,
-        sections=[],
-        judges={},
-        groups={},
-        method=[],
-        provenance=[],
-    )
+    return Overview(title=title, made_at=datetime.now(UTC), live=True, digits=0, answer=told)

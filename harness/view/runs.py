@@ -102,14 +102,7 @@ class RunList:
 def summary(
     folder: RunFolder, status: RunStatus | None, line_at: float | None, revision: int = 0
 ) -> RunSummary:
-    """Return a run's entry in the list of runs.
-
-    Args:
-        folder: The run's folder.
-        status: The status of the latest session, or None if there is none.
-        line_at: When the last attempt was written (epoch seconds), or None if unknown.
-        revision: The revision of the list in which this entry is new.
-    """
+    """Return a run's entry in the list of runs, given the status of its latest session, if any."""
     manifest = folder.read_manifest()
     metrics: Metrics | None = None
     if folder.metrics.exists():

@@ -60,16 +60,7 @@ def build(
 
     An interrupted build resumes when it is called again, from results that are saved next to
     ``out``. These are deleted when the build finishes, or fails because of wrong settings or data.
-
-    Args:
-        recipe: The settings.
-        out: The folder to write.
-        data: The data folder, with the corpora and NLTK's data.
-        jobs: The number of processes.
-        status: Called with progress messages.
-
-    Returns:
-        The written data set.
+    It runs in as many processes as ``jobs`` says, and calls ``status`` with progress messages.
     """
     structures, sources = recipe.structures, recipe.sources
     out, nltk_data = out.resolve(), data.root / "nltk_data"

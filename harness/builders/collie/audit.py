@@ -214,10 +214,8 @@ def near_misses(
 ) -> tuple[list[str], list[int]]:
     """Search for near misses: failing texts that differ from a satisfying text by one change.
 
-    Returns:
-        The near misses, and the indices of the base constraints without a near miss. A base
-        constraint's near miss is the first changed text found that violates the constraint and
-        fails. Several constraints can share a near miss.
+    A base constraint's near miss is the first such text found that violates the constraint. Several
+    constraints can share one. Also return the indices of the constraints without a near miss.
     """
     unbroken = set(range(len(list(specification.bases()))))
     texts: list[str] = []

@@ -79,11 +79,7 @@ class Segmenter:
         self._post_processors = _built("post_processors", source.post_processors, units)
 
     def segment(self, document: Document, levels: Iterable[str]) -> Yield:
-        """Clean and filter a document, and draw strings of the given levels from it.
-
-        Returns:
-            At most `Source.strings` strings per level, and counts. There are no candidates yet.
-        """
+        """Clean and filter a document; draw up to `Source.strings` strings per level from it."""
         chunks = [chunk for chunk in document.text.split(self._source.delimiter) if chunk.strip()]
         paragraphs = [self._paragraph(chunk) for chunk in chunks]
         surviving = [text for text, reason in paragraphs if not reason]

@@ -81,12 +81,10 @@ class Source(FilePart):
 
 
 def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
-    """Return the source that the option ``--source`` names.
+    """Return the source that the option ``--source`` names, with ``changes`` of its fields.
 
-    Args:
-        given: The path of a YAML file, the path of a corpus, the name of a preset, or
-            ``NAME=PATH``, where NAME is a preset or a new name for the source.
-        changes: Fields of the source to replace.
+    It names the path of a YAML file, the path of a corpus, a preset, or ``NAME=PATH``, where NAME
+    is a preset or a new name for the source.
     """
     name, path = given.split("=", 1) if "=" in given else ("", given)
     if not path:

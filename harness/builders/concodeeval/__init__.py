@@ -190,18 +190,12 @@ def build(
     per_range: int = PER_RANGE,
     instances: int = INSTANCES,
 ) -> Mapping[str, Mapping[str, int]]:
-    """Build the benchmark, and write its folder.
+    """Build the benchmark from a seed, and write its folder.
 
-    Args:
-        seed: Determines the schemas and instances.
-        out: The folder to write.
-        vocabulary: The schemas' keywords: ``paper`` (as published) or ``extended`` (more of them).
-        per_range: Number of schemas of each root type and value range.
-        instances: Maximum number of instances of the validation task.
-
-    Returns:
-        The numbers of schemas by root type, of instances by label, and of invalid instances by
-        keyword; and, by label, the number of instances that the authors' code labels differently.
+    At most ``instances`` are drawn for the validation task, and ``per_range`` schemas of each root
+    type and value range, with the keywords of the ``vocabulary``. Return the numbers of schemas by
+    root type, of instances by label, and of invalid instances by keyword; and, by label, the number
+    of instances that the authors' code labels differently.
     """
     folder.refuse_other(out, KIND, (SCHEMAS, VALIDATION))
     schemas = list(generate(seed, vocabulary=vocabulary, per_range=per_range))

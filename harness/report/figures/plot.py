@@ -280,16 +280,11 @@ def interval_layers(
     joined: bool = False,
     signed: bool = False,
 ) -> list[Any]:
-    """Return the layers of a chart that draw values with their intervals.
+    """Return the layers of a chart that draw the values of a sheet with their intervals.
 
-    Args:
-        sheet: The chart's data, with the fields ``value``, ``low`` and ``high``.
-        base: The chart to which the layers belong.
-        title: The title of the axis of the values.
-        unit: The unit of the values.
-        upright: Whether the values are on the y axis.
-        joined: Whether a line joins the points, and an area their intervals.
-        signed: Whether the values are differences, which are drawn with signs and a line at 0.
+    The values are on the x axis or, if ``upright``, on the y axis, which gets the title. If
+    ``joined``, a line joins the points, and an area their intervals. If ``signed``, the values are
+    differences, which are drawn with signs and a line at 0.
     """
     values = [one["value"] for one in sheet.data if one["value"] is not None]
     bounded = not signed and all(0 <= value <= 1 for value in values)

@@ -182,13 +182,12 @@ def _scores(runs: Sequence[ReportedRun], rows: NDArray[np.intp]) -> Iterator[dic
             "name": name,
             "kind": score_kind(runs[having[0]], name),
             "verdict": all(is_verdict(runs[at].attempts, name) for at in having),
-            "values": [None if value != value else value for value in _compact(values)],
+            # Whole numbers as integers, and others with 6 significant digits, to save space.
+            "values": [
+                None if v != v else int(v) if v.is_integer() else float(f"{v:.6g}")
+                for v in values.tolist()
+            ],
         }
-
-
-def _compact(values: NDArray[np.float64]) -> list[float]:
-    """Return numbers with 6 significant digits, and whole ones as integers, to save space."""
-    return [int(v) if v.is_integer() else float(f"{v:.6g}") for v in values.tolist()]
 
 
 def _reasons(

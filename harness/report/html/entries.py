@@ -75,10 +75,8 @@ def entry(
 ) -> dict[str, Any]:
     """Return the prompts and attempts of an instance, as the page shows them.
 
-    Args:
-        found: The attempts.
-        extractions: How each run finds the answer in a reply ("" if the answer is the whole reply).
-        answers: What each run's task says about answers (None if that is not known).
+    For each run, ``extractions`` says how the answer is found in a reply ("" if it is the whole
+    reply), and ``answers`` what the run's task says about answers (None if that is not known).
     """
     references: dict[str, None] = {}
     prompts: dict[bytes, int] = {}

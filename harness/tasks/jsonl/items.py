@@ -15,6 +15,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -65,13 +66,12 @@ class JsonlItem(Struct, frozen=True):
         return item
 
 
-def named_checkers(row: Row) -> Iterator[str]:
-    """Yield the keys and names in the ``checks`` of a row and its turns, even if malformed."""
+def written_checks(row: Row) -> Iterator[Any]:
+    """Yield the entries in the ``checks`` of a row, its user and its turns, even if malformed."""
     turns = row.get("turns")
     for part in (row, row.get("user"), *(turns if isinstance(turns, list) else ())):
         checks = part.get("checks") if isinstance(part, Mapping) else None
-        for check in checks if isinstance(checks, list) else ():
-            yield from map(str, check if isinstance(check, Mapping) else [check])
+        yield from checks if isinstance(checks, list) else ()
 
 
 def target_forms(row: Row, fields: Iterable[str], extraction: Extraction | None) -> Iterator[str]:
@@ -226,14 +226,10 @@ class JudgeChecks:
         """The names of all judges that are named by a check in the run file or in any row."""
         named = {judge for check in self._shared for judge in self._members(check.name)}
         if self._judges is None or self._judges.keys() - named:
-            for row in self._rows():
-                turns = row.get("turns")
-                for one in (row, row.get("user"), *(turns if isinstance(turns, list) else ())):
-                    raw = one.get("checks") if isinstance(one, Mapping) else None
-                    for entry in raw if isinstance(raw, list) else ():
-                        judge = entry.get(JUDGE) if isinstance(entry, Mapping) else None
-                        if isinstance(judge, str):
-                            named.update(self._members(judge))
+            for entry in chain.from_iterable(map(written_checks, self._rows())):
+                judge = entry.get(JUDGE) if isinstance(entry, Mapping) else None
+                if isinstance(judge, str):
+                    named.update(self._members(judge))
         return frozenset(named)
 
     def _refuse(self, check: Check) -> None:

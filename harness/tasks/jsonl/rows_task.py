@@ -53,9 +53,9 @@ from harness.tasks.jsonl.items import (
     JudgeChecks,
     first_of,
     groups_of,
-    named_checkers,
     schema_constraint,
     target_forms,
+    written_checks,
 )
 
 LOOKED_AT = 200  # number of instances that `prompt_errors` examines
@@ -115,11 +115,7 @@ class RowsTask(Conversations):
         self._kept: list[One] | None = None
         templates = [prompt, system, *([] if feedback is None else [feedback])]
         scored = [extract, checks, gold, *([] if user is None else [user])]
-        parts = {"template": templates, "checks": scored}
-        self._hashes = {
-            f"{name}_sha256": hashlib.sha256(json.dumps(part, sort_keys=True).encode()).hexdigest()
-            for name, part in parts.items()
-        }
+        self._hashes = {"template_sha256": _hash(templates), "checks_sha256": _hash(scored)}
 
     @cached_property
     def _choices(self) -> MultipleChoice | None:
@@ -231,8 +227,7 @@ class RowsTask(Conversations):
         hashes = {name: kind("checkers").own_sha256(name) for name in self._checkers()}
         hashes |= {path: sha256(Path(path)) for path in files(self._shared)}
         if self._choices is not None and self._template is not None:
-            asked = [dataclasses.astuple(self._choices), self._template.text]
-            hashes["choices"] = hashlib.sha256(json.dumps(asked).encode()).hexdigest()
+            hashes["choices"] = _hash([dataclasses.astuple(self._choices), self._template.text])
         return {
             **self._source.fingerprint(),
             **self._hashes,
@@ -244,8 +239,9 @@ class RowsTask(Conversations):
         """Return the checkers of the run file, and the registered ones that rows name."""
         found = {check.checker for check in self._shared}
         if registered := {*kind("checkers").registered()} - found:
-            rows = (row for _, row in self._source.rows())
-            found |= registered.intersection(chain.from_iterable(map(named_checkers, rows)))
+            entries = chain.from_iterable(written_checks(row) for _, row in self._source.rows())
+            names = (map(str, one if isinstance(one, Mapping) else [one]) for one in entries)
+            found |= registered.intersection(chain.from_iterable(names))
         return found
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
@@ -350,10 +346,8 @@ class RowsTask(Conversations):
 
     def wrong_answer(self, instance: One) -> str | None:
         """Return a wrong option's letter or text, or None if the row has no options."""
-        options = instance.data.options
-        return (
-            self._choices.wrong_answer(options, instance.id) if self._choices and options else None
-        )
+        choices, options = self._choices, instance.data.options
+        return choices.wrong_answer(options, instance.id) if choices and options else None
 
     def expected_answer(self, instance: One) -> str | None:
         """Return the reference, else a target (preferably a readable one), else None."""
@@ -438,3 +432,7 @@ class RowsTask(Conversations):
             return self.score(instance, text)
         except Unparseable:
             return None
+
+
+def _hash(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()

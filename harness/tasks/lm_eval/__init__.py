@@ -75,11 +75,9 @@ class LmEvalTask:
         data: DataFolder,
     ) -> None:
         self._names = [data.own(one) for one in ([task] if isinstance(task, str) else task)]
-        own = (
-            EXAMPLE if include_path == "builtin" else include_path and Path(data.own(include_path))
-        )
-        self._include = own or None
-        chat: bool | str = apply_chat_template
+        own = Path(data.own(include_path)) if include_path else None
+        self._include = EXAMPLE if include_path == "builtin" else own
+        chat = apply_chat_template
         chat = data.own(chat) if isinstance(chat, str) else chat
         self._prompts = LmPrompts(
             num_fewshot, chat, fewshot_as_multiturn, system_instruction, fewshot_seed

@@ -100,10 +100,9 @@ class ChatTemplate:
             return text
         last = turns[-1]["content"].strip()
         if (begin := text.rfind(last)) < 0:
-            problem = (
-                f"The chat template {self._path} changes the text of the last turn: {last!r:.80}."
-            )
-            raise ConfigError(problem, "Change the template so that it keeps this text.")
+            problem = f"The chat template {self._path} changes the text of the last turn:"
+            remedy = "Change the template so that it keeps this text."
+            raise ConfigError(f"{problem} {last!r:.80}.", remedy)
         return text[: begin + len(last)]
 
 
@@ -125,11 +124,7 @@ def load(
 ) -> LmTasks:
     """Load tasks, and build their requests, exactly as lm-eval's ``simple_evaluate`` does.
 
-    Args:
-        names: Names of tasks, groups or tags, patterns such as ``mmlu_*``, or paths of YAML files.
-        include_path: A folder of further tasks, or None.
-        prompts: How prompts are built.
-        metadata: Values that lm-eval passes to tasks that take them.
+    The arguments are those of the task ``lm_eval``.
     """
     templates = import_extra("lm_eval.utils", "lm-eval").env
     if not hasattr(templates.from_string, "cache_info"):
@@ -212,10 +207,8 @@ def _documents(name: str, task: Any, prompts: LmPrompts) -> Iterator[LmDocument]
         document = LmDocument(name, number, tuple(sorted(requests, key=lambda one: one.idx)))
         kinds = {one.request_type for one in document.requests}
         if len(kinds) > 1 or (document.generates and len(document.requests) > 1):
-            problem = (
-                f"lm-eval's task {name!r} is not supported: it makes several kinds of request."
-            )
-            raise ConfigError(problem)
+            why = "it makes several kinds of request."
+            raise ConfigError(f"lm-eval's task {name!r} is not supported: {why}")
         if template is _as_json and not document.generates:
             raise ConfigError(
                 f"lm-eval's task {name!r} scores given answers, which are sent as plain text.",

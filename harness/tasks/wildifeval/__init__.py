@@ -283,15 +283,9 @@ def join(
 ) -> tuple[tuple[WildIFEvalItem, ...], tuple[str, ...]]:
     """Join the public data set with the chats by conversation id.
 
-    Args:
-        decompositions: File or folder of the public data set, with each task's constraints.
-        chats: File or folder of the chats, with the tasks' texts.
-        categories: A CSV file of constraints and their categories. A constraint that is not in it
-            has no category.
-        domains: A CSV file of tasks and their domains. A task that is not in it has no domain.
-
-    Returns:
-        The tasks whose chat was found, and the ids of the missing chats.
+    The data set (a file or folder) has each task's constraints, and the chats its text. CSV files
+    may map constraints to ``categories``, and tasks to ``domains``. Return the tasks whose chat was
+    found, and the ids of the missing chats.
     """
     wanted: dict[str, tuple[str, ...]] = {}
     for where, raw in _records(decompositions, "decomposition"):
