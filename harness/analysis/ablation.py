@@ -21,8 +21,9 @@ from harness.analysis.comparable import (
     refuse_incomparable,
     refuse_unknown,
 )
-from harness.analysis.comparison import Paired, holm, paired
+from harness.analysis.comparison import Paired, paired
 from harness.analysis.metrics import PASS_RATE
+from harness.analysis.p_values import holm
 from harness.config.run_file import of_k
 from harness.errors import ConfigError
 

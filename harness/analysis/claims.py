@@ -12,8 +12,8 @@ from msgspec import Struct
 from harness.analysis.ablation import Ablation, compare_groups, counted, group_values
 from harness.analysis.clustered import ROUNDING
 from harness.analysis.comparable import Variant, changed
-from harness.analysis.comparison import heterogeneity, holm
 from harness.analysis.metrics import PASS_RATE
+from harness.analysis.p_values import heterogeneity, holm
 from harness.ports import Claim, Claiming
 
 ClaimResult = Literal["holds", "undecided", "does not hold", "not tested"]

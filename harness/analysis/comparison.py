@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as with_fields
-from math import asin, ceil, fsum, inf, sqrt
+from math import asin, ceil, inf, sqrt
 from typing import Literal
 
 import numpy as np
@@ -21,13 +21,12 @@ from numpy.typing import NDArray
 from harness.analysis.breakdown import group_codes, is_verdict, values_of
 from harness.analysis.clustered import ROUNDING, Estimate, clustered_mean
 from harness.analysis.distributions import (
-    binomial_cdf,
-    chi_squared_tail,
     normal_quantile,
     t_quantile,
     t_tail,
 )
 from harness.analysis.metrics import PASS_RATE, Interval
+from harness.analysis.p_values import benjamini_hochberg, holm, mcnemar
 from harness.store.columns import AttemptTable, Bools, Ints, rows_by
 
 Floats = NDArray[np.float64]
@@ -362,69 +361,7 @@ def paired(first: Sequence[float], second: Sequence[float]) -> Paired:
     return Paired(found.mean, stderr, stderr, *size, n_more, limit)
 
 
-def mcnemar(better: int, worse: int) -> float:
-    """Return the exact two-sided p value of McNemar's test for the counts of discordant pairs.
-
-    The test (McNemar 1947, "Note on the Sampling Error of the Difference Between Correlated
-    Proportions") is computed with the binomial distribution of discordant pairs. It is valid only
-    for independent pairs.
-    """
-    if not better + worse:
-        return 1.0
-    return min(1.0, 2 * binomial_cdf(min(better, worse), better + worse))
-
-
-def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Return p values adjusted to control the probability of any false finding.
-
-    Holm 1979, "A Simple Sequentially Rejective Multiple Test Procedure": of m values in ascending
-    order, the i-th becomes the maximum of (m - j + 1) * p_j for j up to i, at most 1. Values that
-    are None remain None and are not counted.
-
-    >>> holm([0.01, None, 0.04, 0.03])
-    [0.03, None, 0.06, 0.06]
-    """
-    known = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
-    adjusted: list[float | None] = [None] * len(p_values)
-    largest = 0.0
-    for rank, (p, place) in enumerate(known):
-        largest = max(largest, min(1.0, (len(known) - rank) * p))
-        adjusted[place] = largest
-    return adjusted
-
-
-def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
-    """Return p values adjusted to control the false discovery rate.
-
-    The method is that of Benjamini and Hochberg (1995). Values that are None remain None and are
-    not counted.
-    """
-    known = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
-    adjusted: list[float | None] = [None] * len(p_values)
-    smallest = 1.0
-    for rank, (p, place) in reversed(list(enumerate(known, 1))):
-        smallest = min(smallest, p * len(known) / rank)
-        adjusted[place] = smallest
-    return adjusted
-
-
 def adjusted(comparisons: Sequence[Comparison], *, planned: bool = True) -> list[Comparison]:
     """Return comparisons with p values adjusted by `holm`, or `benjamini_hochberg` if unplanned."""
     found = (holm if planned else benjamini_hochberg)([one.p_value for one in comparisons])
     return [replace(one, p_adjusted=p) for one, p in zip(comparisons, found, strict=True)]
-
-
-def heterogeneity(effects: Sequence[float], stderrs: Sequence[float]) -> float | None:
-    """Return the p value of the hypothesis that all effects are equal, or None for fewer than two.
-
-    The statistic is Cochran's Q (1954, "The Combination of Estimates from Different Experiments"),
-    the sum of (e_i - m)^2 / s_i^2. Here e_i are the effects, s_i their standard errors, and m is
-    the mean of the effects, weighted by 1 / s_i^2. If all n effects are equal, Q follows a
-    chi-squared distribution with n - 1 degrees of freedom.
-    """
-    if len(effects) < 2:
-        return None
-    weights = [1 / error**2 for error in stderrs]
-    mean = fsum(w * e for w, e in zip(weights, effects, strict=True)) / fsum(weights)
-    q = fsum(w * (e - mean) ** 2 for w, e in zip(weights, effects, strict=True))
-    return chi_squared_tail(len(effects) - 1, q)

@@ -22,7 +22,6 @@ from typing import Literal, get_args
 
 import numpy as np
 from msgspec import Struct
-from msgspec.json import Decoder
 from msgspec.structs import replace
 
 from harness.analysis.breakdown import has_score, instances_by, values_by
@@ -40,14 +39,14 @@ from harness.analysis.distributions import normal_quantile, t_quantile
 from harness.analysis.metrics import PASS_RATE, Interval
 from harness.analysis.paper_figures import weighted_means, weights_of
 from harness.analysis.summary import only_numbers
+from harness.analysis.unjudged import Unjudged, unjudged
 from harness.config.run_file import of_k
 from harness.config.sections import CheckSection
 from harness.errors import ConfigError, RunConflict, nearest
-from harness.records import OUTCOMES
 from harness.store.calls import NO_CALLS, answers, read_calls, timed_calls
-from harness.store.columns import AttemptTable, Bools
+from harness.store.columns import AttemptTable
 from harness.store.index import AttemptIndex
-from harness.store.judgements import FAILED, Judgement, read_register
+from harness.store.judgements import read_register
 from harness.store.run_folder import RunFolder, read_prices
 
 Outcome = Literal["failed", "too few to tell", "passed"]  # worst first
@@ -76,17 +75,6 @@ class Decision(Struct, frozen=True, kw_only=True):
     degrees: float | None = None  # of freedom of t; by default, one less than clusters
     outcome: Outcome = "too few to tell"
     needed: int | None = None  # instances that would tell in 80% of cases if this value is true
-
-
-class Unjudged(Struct, frozen=True, kw_only=True):
-    """Counts of the samples whose last round lacks a verdict, or a score that it should have."""
-
-    run: str
-    n_samples: int  # all samples of the run
-    failed_calls: int
-    no_judgement: int  # answers whose judgement failed or is missing, which a repeat judges
-    final: int = 0  # answers that were judged without a verdict, which a repeat does not retry
-    allowed: bool  # whether their share is at most ``max_unjudged``
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,11 +176,11 @@ def _measure(
         else:
             figures += changes
         scores.append(asked.score)
-    lacking = [_unjudged(folder, run, scores, asked.max_unjudged)]
+    lacking = [unjudged(folder, run, scores, asked.max_unjudged)]
     if base and before:
-        lacking.append(_unjudged(base, before, [asked.score], asked.max_unjudged))
-    unjudged = [one for one in lacking if one.failed_calls or one.no_judgement or one.final]
-    gate = Gate(run[0], before[0] if before else None, exact, unjudged, asked.too_few)
+        lacking.append(unjudged(base, before, [asked.score], asked.max_unjudged))
+    counted = [one for one in lacking if one.failed_calls or one.no_judgement or one.final]
+    gate = Gate(run[0], before[0] if before else None, exact, counted, asked.too_few)
     return gate, [*(partial(decided, one) for one in figures), *latencies]
 
 
@@ -282,58 +270,6 @@ def _latency(folder: RunFolder, table: AttemptTable, percentile: int, most: floa
         return replace(one, what=what, value=value, ci95=ci95, bound=most, at_most=True)
 
     return decide
-
-
-def _unjudged(folder: RunFolder, run: Run, scores: Sequence[str], allowed: float) -> Unjudged:
-    table, last = run[1], run[1].is_last_round()
-    lacking, owed = np.zeros(len(table), np.bool_), set[int]()
-    for score in scores:
-        absent = last & _lacks(folder, table, score)
-        lacking |= absent
-        if absent.any():
-            owed |= _owed(folder, score).intersection(np.flatnonzero(absent).tolist())
-    n = int(lacking.sum())
-    failed = int((table.outcome[lacking] == OUTCOMES.index("error")).sum())
-    return Unjudged(
-        run=run[0].name,
-        n_samples=int(last.sum()),
-        failed_calls=failed,
-        no_judgement=len(owed),
-        final=n - failed - len(owed),
-        allowed=n <= allowed * int(last.sum()),
-    )
-
-
-def _owed(folder: RunFolder, score: str) -> set[int]:
-    """Return the rows of attempts for which a judgement that the score needs failed or is missing.
-
-    A score that no judge gives needs the judges that decide the verdict.
-    """
-    known, judge = read_register(folder.path).judges, score.partition(".")[0]
-    deciding = [name for name, one in known.items() if one.decides]
-    judges = [judge, *known[judge].members] if judge in known else deciding
-    return {*AttemptIndex(folder.attempts).owed_judgements(judges, FAILED)}
-
-
-def _lacks(folder: RunFolder, table: AttemptTable, score: str) -> Bools:
-    """Return an (n,) mask of the attempts that should have the score, or a verdict, but do not.
-
-    An answer with a verdict may lack a score that does not apply to it.
-    """
-    if score not in table.scores:
-        return ~table.judged
-    absent = ~table.measured(score)
-    if not absent.any():
-        return absent
-    index, judge = AttemptIndex(folder.attempts), score.partition(".")[0]
-    known = index.judgements.register.judges if index.judgements else {}
-    if judge in known:
-        rows = np.flatnonzero(absent & table.judged)
-        said = index.said(rows, Decoder(Judgement).decode, known[judge].members or (judge,))
-        kept = [not any(one and one.outcome in FAILED for one in found) for found in said]
-        absent[rows[kept]] = False
-        return absent
-    return absent & ~table.judged
 
 
 def _means(run: Run, score: str, least: float, by: str) -> Iterator[Decision]:

@@ -16,17 +16,14 @@ from harness.analysis.run_comparison import PairMatrix, RunComparison
 from harness.analysis.suite import Suite
 from harness.report.comparison import TESTS, score_name
 from harness.report.cross_table import row_name
+from harness.report.phrases import MOST_NAMED, between, change_of, listed, short, show, verb_for
 from harness.report.runs import Reported, ReportedRun
-from harness.report.table import Column, ShownUnit
+from harness.report.table import ShownUnit
 from harness.report.text import COMPUTED, p_value, percentage, printable, usd, which_round
-from harness.scoring import cut
 
 if TYPE_CHECKING:
     from harness.report.overview import RunOverview
 
-_VALUE = Column("", rate=True)
-_MOST_NAMED = 4  # runs in a sentence
-_LONGEST = 90  # characters of a reason in a sentence
 _FEEDBACK = "rounds of feedback on the same first answers add"
 
 
@@ -66,8 +63,8 @@ def different_models(runs: Sequence[ReportedRun]) -> Iterator[str]:
         model = printable(run.metrics.model or "an unknown model")
         using.setdefault(model, []).append(printable(run.name))
     if len(using) > 1:
-        each = [f"{model} ({_listed(names)})" for model, names in using.items()]
-        yield f"The runs use different models: {_listed(each)}."
+        each = [f"{model} ({listed(names)})" for model, names in using.items()]
+        yield f"The runs use different models: {listed(each)}."
 
 
 def unaided(runs: Sequence[ReportedRun], unit: ShownUnit) -> Iterator[str]:
@@ -76,11 +73,11 @@ def unaided(runs: Sequence[ReportedRun], unit: ShownUnit) -> Iterator[str]:
     if not rounds:
         return
     first = [
-        f"{printable(run.name)} " * (len(runs) > 1) + _shown(run.metrics.rounds.each[1], unit)
+        f"{printable(run.name)} " * (len(runs) > 1) + show(run.metrics.rounds.each[1], unit)
         for run in rounds
         if not run.metrics.measure and 1 in run.metrics.rounds.each
     ]
-    told = f" First answers pass: {_listed(first)}." if first else ""
+    told = f" First answers pass: {listed(first)}." if first else ""
     yield (
         "Feedback between rounds tells the model what the checks found, and the same checks score "
         f"its next answer: a gain over rounds is not a gain in unaided ability.{told}"
@@ -100,7 +97,7 @@ def _warning(reported: Reported) -> str:
             word = "INCOMPLETE" if several and mark.startswith("INCOMPLETE") else mark
             found.setdefault(word, {})[name] = None
     told = [
-        word if len(names) == len(marks) else f"{word} ({_listed(list(names))})"
+        word if len(names) == len(marks) else f"{word} ({listed(list(names))})"
         for word, names in found.items()
     ]
     return ", ".join(told) + ": " if told else ""
@@ -114,9 +111,9 @@ def _alone(run: ReportedRun, overview: RunOverview, unit: ShownUnit) -> str:
     instances = counted(metrics.n_instances, "instance")
     if not metrics.measure:
         of = instances if found.n == metrics.n_instances else f"{found.n:,} samples of {instances}"
-        said = f"passes {_shown(found.mean, unit)} of {of}{_between(found.ci95, unit)}"
+        said = f"passes {show(found.mean, unit)} of {of}{between(found.ci95, unit)}"
     else:
-        value = f"{_shown(found.mean, unit)}{_between(found.ci95, unit)}"
+        value = f"{show(found.mean, unit)}{between(found.ci95, unit)}"
         said = f"has {printable(metrics.measure)} {value}, {instances}"
     if run.last_round > 1:
         said += f", after up to {run.last_round} rounds"
@@ -128,10 +125,12 @@ def _alone(run: ReportedRun, overview: RunOverview, unit: ShownUnit) -> str:
 def _side_by_side(runs: Sequence[ReportedRun], unit: ShownUnit) -> str:
     tasks = dict.fromkeys(run.metrics.task for run in runs)
     said = []
-    for run in runs[:_MOST_NAMED]:
+    for run in runs[:MOST_NAMED]:
         found = run.metrics.primary()
         task = f" of {printable(run.metrics.task)}" if len(tasks) > 1 else ""
-        said.append(f"{printable(run.name)} {_verb(run.metrics.measure, found.mean, unit)}{task}")
+        said.append(
+            f"{printable(run.name)} {verb_for(run.metrics.measure, found.mean, unit)}{task}"
+        )
     more = len(runs) - len(said)
     rest = [f"and {more:,} more"] if more else []
     return f"{len(runs):,} runs of {counted(len(tasks), 'task')}, not compared: " + ", ".join(
@@ -149,12 +148,12 @@ def _by_task(found: Suite, digits: int) -> str:
             continue
         highest = max(values.values())
         best = [printable(name) for name, value in values.items() if value == highest]
-        shown = _shown(highest, ShownUnit(figure.fraction, digits))
+        shown = show(highest, ShownUnit(figure.fraction, digits))
         measure = "" if figure.score in ("", PASS_RATE) else f"{score_name(figure.score)} "
-        said.append(f"{_listed(best)} on {printable(figure.task)} ({measure}{shown})")
+        said.append(f"{listed(best)} on {printable(figure.task)} ({measure}{shown})")
     models = counted(len(found.table.rows), "model")
     tasks = counted(len(found.table.tasks), "task")
-    return f"{models} on {tasks}; highest: {_listed(said)}"
+    return f"{models} on {tasks}; highest: {listed(said)}"
 
 
 def _against_first(found: Suite) -> str:
@@ -164,7 +163,7 @@ def _against_first(found: Suite) -> str:
         for one in found.comparisons
         if _is_sure(one.comparison)
     ]
-    told = _listed(sure) if sure else "none"
+    told = listed(sure) if sure else "none"
     return f"Sure differences from {names[0]} (p < {ALPHA}, Holm): {told}."
 
 
@@ -176,13 +175,13 @@ def _pair(
     instances = counted(found.n, "instance")
     if not found.n:
         return f"{run} and {base} have no judged instance in common"
-    change = f"{_change(found, unit)}, {instances}{_of_rounds(comparison)}"
-    first, second = (_shown(value, unit) for value in (found.first, found.second))
+    change = f"{change_of(found, unit)}, {instances}{_of_rounds(comparison)}"
+    first, second = (show(value, unit) for value in (found.first, found.second))
     if (one.run, comparison.baseline) in continuing:
         change = f"{_FEEDBACK} {change}"
     elif found.p_value is not None and found.p_value >= ALPHA:
         return f"no difference found between {run} ({second}) and {base} ({first}): {change}"
-    return f"{run} {_verb(score, found.second, unit)}, {base} {first}: {change}"
+    return f"{run} {verb_for(score, found.second, unit)}, {base} {first}: {change}"
 
 
 def _best(
@@ -198,9 +197,9 @@ def _best(
     best, others = ranked[0], sorted(ranked[1:])
     names = [printable(row.run) for row in rows]
     if others and rows[best].value.mean == rows[ranked[-1]].value.mean:
-        verb = _verb(comparison.asked.score, rows[best].value.mean, unit, plural=True)
+        verb = verb_for(comparison.asked.score, rows[best].value.mean, unit, plural=True)
         every = "both" if len(ranked) == 2 else "all"
-        return f"{_listed([names[place] for place in sorted(ranked)])} {every} {verb}"
+        return f"{listed([names[place] for place in sorted(ranked)])} {every} {verb}"
     base = next(place for place, row in enumerate(rows) if row.run == comparison.baseline)
     tied = [place for place in ranked if rows[place].value.mean == rows[best].value.mean]
     others = [place for place in others if place not in tied]
@@ -210,13 +209,13 @@ def _best(
         for place in others
         if place not in own and not _is_sure(_compared(matrix, place, best))
     ]
-    shown = {place: f"{names[place]} ({_shown(rows[place].value.mean, unit)})" for place in ranked}
+    shown = {place: f"{names[place]} ({show(rows[place].value.mean, unit)})" for place in ranked}
     name = f"{names[best]}, the baseline," if best == base else names[best]
-    verb = _verb(comparison.asked.score, rows[best].value.mean, unit)
+    verb = verb_for(comparison.asked.score, rows[best].value.mean, unit)
     if len(tied) > 1:
         each = [names[place] + " (the baseline)" * (place == base) for place in tied]
         value = verb.partition(" ")[2]
-        said = f"{_listed(each)} tie at {value}, the most of {len(rows):,} runs"
+        said = f"{listed(each)} tie at {value}, the most of {len(rows):,} runs"
     elif alike or not others:
         said = f"{name} {verb}, the most of {len(rows):,} runs"
     else:
@@ -224,19 +223,19 @@ def _best(
     if base in others:
         of = f"{names[best]} " if len(tied) > 1 else ""
         of += f"{_FEEDBACK} " if base in own else ""
-        change = f"{of}{_change(found := _compared(matrix, base, best), unit)}"
+        change = f"{of}{change_of(found := _compared(matrix, base, best), unit)}"
         change += f", {counted(found.n, 'instance')}{_of_rounds(comparison)}"
         if base in alike:
             said += f"; no sure difference from {shown[base]}, the baseline: {change}"
         else:
-            value = _shown(rows[base].value.mean, unit)
+            value = show(rows[base].value.mean, unit)
             said += "; " if alike or len(tied) > 1 else ", "
             said += f"{names[base]} (the baseline) {value}: {change}"
     elif tied == [base] and others:
         said += f"; next is {shown[ranked[1]]}"
     if rest := [shown[place] for place in alike if place != base]:
         it = "it" if len(tied) == 1 else names[best]
-        said += f"; {_listed(rest)} cannot be told apart from {it}"
+        said += f"; {listed(rest)} cannot be told apart from {it}"
     return said
 
 
@@ -296,13 +295,13 @@ def _support(
             most, count = _most_failures(one)
             failing.setdefault(most, []).append(f"{printable(one.name)} {count}")
     if failing:
-        each = [f"{reason} ({_listed(told)})" for reason, told in failing.items()]
+        each = [f"{reason} ({listed(told)})" for reason, told in failing.items()]
         yield f"Most frequent reasons for failures: {'; '.join(each)}."
     if len(runs) == 1:
         rest = [one for one in overviews[0].failures if one.n < overviews[0].failures[0].n]
         if rest:
-            further = [f"{_short(one.reason)} ({one.n:,} of {one.of:,})" for one in rest]
-            yield f"Then: {'; '.join(further[: _MOST_NAMED - 1])}."
+            further = [f"{short(one.reason)} ({one.n:,} of {one.of:,})" for one in rest]
+            yield f"Then: {'; '.join(further[: MOST_NAMED - 1])}."
     yield from _on_judges(overviews)
     waiting = [
         f"{printable(one.name)} {one.not_judged:,} of {one.samples:,}"
@@ -310,7 +309,7 @@ def _support(
         if one.not_judged
     ]
     if waiting:
-        yield f"Not judged: {_listed(waiting)}. These count neither as passed nor as failed."
+        yield f"Not judged: {listed(waiting)}. These count neither as passed nor as failed."
     paid = {
         printable(one.name): usd(one.cost_usd, computed=one.computed_usd)
         for one in overviews
@@ -335,13 +334,13 @@ def _on_judges(overviews: Sequence[RunOverview]) -> Iterator[str]:
     if not found:
         return
     judges = dict.fromkeys(printable(name) for _, without in found for name in without.judges)
-    name = f"{'the judge' if len(judges) == 1 else 'judges'} {_listed(list(judges))}"
+    name = f"{'the judge' if len(judges) == 1 else 'judges'} {listed(list(judges))}"
     told = [
         f"{printable(one.name)} " * (len(overviews) > 1)
         + f"{without.alone:,} of {without.failed:,}"
         for one, without in found
     ]
-    yield (f"Failures that only {name} found, not validated against human labels: {_listed(told)}.")
+    yield f"Failures that only {name} found, not validated against human labels: {listed(told)}."
 
 
 def _judging(runs: Sequence[ReportedRun]) -> str:
@@ -367,7 +366,7 @@ def _adjusted(
     own = [place for place in ranked if (rows[best].run, rows[place].run) in continuing]
     for place in dict.fromkeys([*following, *own]):
         if rows[place].run != baseline:
-            change = _change(_compared(matrix, place, best), unit)
+            change = change_of(_compared(matrix, place, best), unit)
             which = f"{names[place]}{', the next best' if place in following else ''}"
             feedback = f"{_FEEDBACK} " if place in own else ""
             yield f"{names[best]} against {which}: {feedback}{change}."
@@ -378,47 +377,9 @@ def _adjusted(
     ]
     if ps:
         yield (
-            f"p of {names[best]} against {_listed(ps)}, adjusted for all {len(matrix.pairs)} pairs "
+            f"p of {names[best]} against {listed(ps)}, adjusted for all {len(matrix.pairs)} pairs "
             "of runs (Holm). Intervals are 95%, not adjusted."
         )
-
-
-def _listed(texts: Sequence[str]) -> str:
-    shown, more = texts[:_MOST_NAMED], len(texts) - _MOST_NAMED
-    if more > 0:
-        return f"{', '.join(shown)} and {more:,} more"
-    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
-
-
-def _shown(value: float | None, unit: ShownUnit) -> str:
-    return unit.show(value, _VALUE)
-
-
-def _verb(score: str | None, value: float | None, unit: ShownUnit, *, plural: bool = False) -> str:
-    shown = _shown(value, unit)
-    if score in (None, PASS_RATE):
-        return f"pass{'' if plural else 'es'} {shown}"
-    return f"{'have' if plural else 'has'} {score_name(score)} {shown}"
-
-
-def _between(ci95: tuple[float, float] | None, unit: ShownUnit, sign: bool = False) -> str:
-    """Return an interval in parentheses after a space, such as `` (39 to 81)``, or ""."""
-    if ci95 is None:
-        return ""
-    scale, digits = (100, unit.digits) if unit.percent else (1, 3)
-    low, high = (scale * end for end in ci95)
-    plus = "+" if sign and low < 0 < high else ""
-    return f" ({low:z.{digits}f} to {high:{plus}z.{digits}f})"
-
-
-def _change(found: Comparison, unit: ShownUnit) -> str:
-    """Return a difference and its interval, as in ``+60 points (39 to 81)``, if they are known."""
-    if found.difference is None:
-        return "no difference known"
-    scale, digits = (100, unit.digits) if unit.percent else (1, 3)
-    points = " points" if unit.percent else ""
-    interval = _between(found.ci95, unit, sign=True) or " (how sure is not known)"
-    return f"{scale * found.difference:+z.{digits}f}{points}{interval}"
 
 
 def _of_rounds(comparison: RunComparison) -> str:
@@ -431,11 +392,7 @@ def _most_failures(run: RunOverview) -> tuple[str, str]:
     most = [one for one in run.failures if one.n == run.failures[0].n]
     count = f"{most[0].n:,} of {most[0].of:,}"
     if len(most) == 1:
-        return _short(most[0].reason), count
+        return short(most[0].reason), count
     if len(most) == 2:
-        return " and ".join(_short(one.reason) for one in most), f"{count} each"
-    return f"{len(most):,} reasons tie, such as {_short(most[0].reason)}", f"{count} each"
-
-
-def _short(reason: str) -> str:
-    return cut(printable(reason).removesuffix("."), _LONGEST)
+        return " and ".join(short(one.reason) for one in most), f"{count} each"
+    return f"{len(most):,} reasons tie, such as {short(most[0].reason)}", f"{count} each"

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.analysis.gate import (
-    COST,
-    COST_PER_SAMPLE,
-    LATENCY,
-    Decision,
-    Gate,
-    Outcome,
-    Unjudged,
-    worst,
-)
+from harness.analysis.gate import COST, COST_PER_SAMPLE, LATENCY, Decision, Gate, Outcome, worst
+from harness.analysis.unjudged import Unjudged
 from harness.report.run_tables import WITHOUT_SCORE
 from harness.report.table import Cell, Column, Note, TableDocument, flat, table
 from harness.report.text import UNKNOWN, interval, number, printable, usd

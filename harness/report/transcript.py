@@ -150,7 +150,7 @@ def failed_document(
         every = [[n, *kind] for kind, n in kinds.most_common(_MOST_KINDS)]
         left = len(kinds) - len(every)
         notes = [f"{left:,} rarer reasons are not shown."] if left else []
-        heads = ["failed", Column("outcome", text=True), why]
+        heads = ("failed", Column("outcome", text=True), why)
         parts.append(table(heads, every, names=0, notes=notes))
     if failed:
         in_full = f"harness show {run} --failed --instance {quote(failed[0].instance)}"

@@ -6,6 +6,6 @@ are right: a task's author should verify some scores by hand.
 """
 
 from harness.testing.backends import check_backend as check_backend
+from harness.testing.judges import check_judge as check_judge
 from harness.testing.scoring import check_checker as check_checker
-from harness.testing.scoring import check_judge as check_judge
 from harness.testing.scoring import check_task as check_task

@@ -6,12 +6,9 @@ import asyncio
 import contextlib
 import dataclasses
 import inspect
-import json
-import re
 import threading
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, get_args
 
 from msgspec.structs import astuple, replace
@@ -27,6 +24,7 @@ from harness.errors import (
 )
 from harness.records import Decoding, Message, Origin, Reply, Request, Role, Usage
 from harness.testing.plugin_check import PlugInCheck, misfit
+from harness.testing.refusing import Refusing, refusing
 
 FEATURES = {
     *ports.PARAMETERS,
@@ -55,8 +53,6 @@ ERRORS: dict[int, type[CallError]] = {
     503: TransientError,
 }
 UNREACHABLE = 0  # instead of a status: no server listens
-# A header or a parameter of the URL that carries a key.
-KEY = re.compile(r"(?i)[\w-]*(?:auth|key|secret|token)[\w-]*(?:: (?:\w+ )?|=)([^\s&]{8,})")
 
 Expected = Callable[[str], str] | None  # returns the correct reply to a prompt
 
@@ -110,7 +106,7 @@ def check_backend(
                 problem = f"finds the text {said!r:.60} in {empty.decode()}"
                 check.add("reply", f"{problem}: raise an error instead.")
     if at is not None:
-        with _refusing() as server:
+        with refusing() as server:
             asyncio.run(_refused(check, server, at, requests[0], timeout_s))
     asyncio.run(_backend(check, requests, expected, timeout_s))
     return check.report()
@@ -186,63 +182,9 @@ def _body(check: PlugInCheck, backend: HttpBackend, request: Request) -> None:
                 check.add("body", f"does not change with the request's {name}: send it.")
 
 
-class _Refusing(ThreadingHTTPServer):
-    """A local server that answers all calls with ``status`` and ``body``.
-
-    ``sent`` has the path and body of each request, and ``keys`` the keys in its headers and path.
-    With ``together``, it answers each call only when a second one has arrived, or after 3 s.
-    """
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Refusal)
-        self.url = f"http://127.0.0.1:{self.server_port}"
-        self.status, self.body = 429, b"{}"
-        self.keys: set[str] = set()
-        self.together: threading.Barrier | None = None
-        self.sent: list[tuple[str, bytes]] = []
-
-
-class _Refusal(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        assert isinstance(self.server, _Refusing)
-        body = self.rfile.read(int(self.headers.get("content-length", 0)))
-        self.server.sent.append((self.path, body))
-        keys = KEY.findall(f"{self.path}\n{self.headers}")
-        self.server.keys.update(keys)
-        if self.server.together:
-            with contextlib.suppress(threading.BrokenBarrierError):
-                self.server.together.wait(3)
-        answer = self.server.body
-        if self.server.status == 401:  # some providers quote the key
-            answer = json.dumps({"error": {"message": f"Wrong key: {keys}"}}).encode()
-        self.send_response(self.server.status)
-        self.send_header("content-type", "application/json")
-        self.send_header("content-length", str(len(answer)))
-        self.send_header("retry-after", "1")
-        self.end_headers()
-        self.wfile.write(answer)
-
-    do_GET = do_POST  # noqa: N815 (named by http.server)
-
-    def log_message(self, *_: object) -> None:
-        """Log nothing, whereas the base class prints a line for each call."""
-
-
-@contextlib.contextmanager
-def _refusing() -> Iterator[_Refusing]:
-    with _Refusing() as server:
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-        try:
-            yield server
-        finally:
-            server.shutdown()
-
-
 async def _refused(
     check: PlugInCheck,
-    server: _Refusing,
+    server: Refusing,
     at: Callable[[str], ports.Backend],
     request: Request,
     timeout_s: float,

@@ -5,13 +5,16 @@ from __future__ import annotations
 import ast
 import contextlib
 import inspect
+import json
 import math
+import pickle
 import re
 import signal
+import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, get_origin, get_type_hints
 
@@ -155,6 +158,29 @@ class PlugInCheck:
     def has(self, member: str) -> bool:
         """Return whether the plug-in has this member. That may depend on the plug-in's options."""
         return member in self._types
+
+    def elsewhere(self, of: Callable[..., dict[str, Any]], *given: Any) -> None:
+        """Add a problem for each member that differs in another process, if it can go there.
+
+        ``of`` returns the members' results for the arguments ``given``.
+        """
+        # Python orders sets of texts differently in each process, and hash() returns other numbers.
+        code = (
+            "import json, pickle, sys; sys.path[:] = json.loads(sys.argv[1]);"
+            "of, given = pickle.load(sys.stdin.buffer); print(json.dumps(of(*given)))"
+        )
+        command = [sys.executable, "-I", "-c", code, json.dumps(sys.path)]
+        with contextlib.suppress(
+            pickle.PicklingError, TypeError, AttributeError, subprocess.CalledProcessError
+        ):
+            done = subprocess.run(  # noqa: S603 (this Python)
+                command, input=pickle.dumps((of, given)), capture_output=True, check=True
+            )
+            there = json.loads(done.stdout.splitlines()[-1])
+            for member, seen in of(*given).items():
+                if there[member] != seen:
+                    problem = "returns something else in another process: is a set iterated, or"
+                    self.add(member, f"{problem} hash() called?")
 
     def _scores_problem(self, member: str, result: Any, instance: Any = None) -> str:
         scores = {"": result} if isinstance(result, Score) else result

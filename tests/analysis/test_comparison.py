@@ -13,16 +13,9 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import t
 
-from harness.analysis.comparison import (
-    Comparison,
-    Pairs,
-    adjusted,
-    benjamini_hochberg,
-    compare,
-    mcnemar,
-    pair,
-)
+from harness.analysis.comparison import Comparison, Pairs, adjusted, compare, pair
 from harness.analysis.metrics import PASS_RATE
+from harness.analysis.p_values import benjamini_hochberg, mcnemar
 from harness.records import Attempt, Score
 from harness.store.columns import AttemptTable, name_digest
 from scripts.bench_intervals import Design, simulate

@@ -6,7 +6,8 @@ import scipy
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from harness.analysis.comparison import heterogeneity, holm, paired
+from harness.analysis.comparison import paired
+from harness.analysis.p_values import heterogeneity, holm
 
 NUMBER = st.floats(-1, 1).map(lambda value: round(value, 6))
 PAIRS = st.lists(st.tuples(NUMBER, NUMBER), min_size=2, max_size=20)

@@ -8,7 +8,8 @@ import pytest
 
 from harness.analysis.clustered import rate, wilson
 from harness.analysis.comparison import needed_instances
-from harness.analysis.gate import Decision, Gate, Unjudged, decided
+from harness.analysis.gate import Decision, Gate, decided
+from harness.analysis.unjudged import Unjudged
 from tests.analysis.variants import variant
 
 

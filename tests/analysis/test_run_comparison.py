@@ -12,7 +12,7 @@ import scipy
 
 from harness.analysis.breakdown import value_of
 from harness.analysis.comparable import Run
-from harness.analysis.comparison import holm
+from harness.analysis.p_values import holm
 from harness.analysis.run_comparison import (
     ComparisonOptions,
     PairMatrix,

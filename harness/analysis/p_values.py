@@ -1,0 +1,70 @@
+"""P values of discordant pairs and of several effects, and their adjustment for a family."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import fsum
+
+from harness.analysis.distributions import binomial_cdf, chi_squared_tail
+
+
+def mcnemar(better: int, worse: int) -> float:
+    """Return the exact two-sided p value of McNemar's test for the counts of discordant pairs.
+
+    The test (McNemar 1947, "Note on the Sampling Error of the Difference Between Correlated
+    Proportions") is computed with the binomial distribution of discordant pairs. It is valid only
+    for independent pairs.
+    """
+    if not better + worse:
+        return 1.0
+    return min(1.0, 2 * binomial_cdf(min(better, worse), better + worse))
+
+
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """Return p values adjusted to control the probability of any false finding.
+
+    Holm 1979, "A Simple Sequentially Rejective Multiple Test Procedure": of m values in ascending
+    order, the i-th becomes the maximum of (m - j + 1) * p_j for j up to i, at most 1. Values that
+    are None remain None and are not counted.
+
+    >>> holm([0.01, None, 0.04, 0.03])
+    [0.03, None, 0.06, 0.06]
+    """
+    known = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
+    adjusted: list[float | None] = [None] * len(p_values)
+    largest = 0.0
+    for rank, (p, place) in enumerate(known):
+        largest = max(largest, min(1.0, (len(known) - rank) * p))
+        adjusted[place] = largest
+    return adjusted
+
+
+def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
+    """Return p values adjusted to control the false discovery rate.
+
+    The method is that of Benjamini and Hochberg (1995). Values that are None remain None and are
+    not counted.
+    """
+    known = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
+    adjusted: list[float | None] = [None] * len(p_values)
+    smallest = 1.0
+    for rank, (p, place) in reversed(list(enumerate(known, 1))):
+        smallest = min(smallest, p * len(known) / rank)
+        adjusted[place] = smallest
+    return adjusted
+
+
+def heterogeneity(effects: Sequence[float], stderrs: Sequence[float]) -> float | None:
+    """Return the p value of the hypothesis that all effects are equal, or None for fewer than two.
+
+    The statistic is Cochran's Q (1954, "The Combination of Estimates from Different Experiments"),
+    the sum of (e_i - m)^2 / s_i^2. Here e_i are the effects, s_i their standard errors, and m is
+    the mean of the effects, weighted by 1 / s_i^2. If all n effects are equal, Q follows a
+    chi-squared distribution with n - 1 degrees of freedom.
+    """
+    if len(effects) < 2:
+        return None
+    weights = [1 / error**2 for error in stderrs]
+    mean = fsum(w * e for w, e in zip(weights, effects, strict=True)) / fsum(weights)
+    q = fsum(w * (e - mean) ** 2 for w, e in zip(weights, effects, strict=True))
+    return chi_squared_tail(len(effects) - 1, q)

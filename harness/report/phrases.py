@@ -1,0 +1,63 @@
+"""Words for values, differences and lists in the sentences of `harness.report.answer`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.analysis.comparison import Comparison
+from harness.analysis.metrics import PASS_RATE
+from harness.report.comparison import score_name
+from harness.report.table import Column, ShownUnit
+from harness.report.text import printable
+from harness.scoring import cut
+
+MOST_NAMED = 4  # runs in a sentence
+LONGEST = 90  # characters of a reason in a sentence
+
+
+def listed(texts: Sequence[str]) -> str:
+    """Join texts with commas and "and"; of many, name `MOST_NAMED` and count the rest."""
+    first, more = texts[:MOST_NAMED], len(texts) - MOST_NAMED
+    if more > 0:
+        return f"{', '.join(first)} and {more:,} more"
+    return " and ".join(filter(None, [", ".join(first[:-1]), first[-1]]))
+
+
+def show(value: float | None, unit: ShownUnit) -> str:
+    """Return a value of the primary metric as text."""
+    return unit.show(value, Column("", rate=True))
+
+
+def verb_for(
+    score: str | None, value: float | None, unit: ShownUnit, *, plural: bool = False
+) -> str:
+    """Return a verb with a value, such as ``passes 50%`` or ``has f1 0.5``."""
+    told = show(value, unit)
+    if score in (None, PASS_RATE):
+        return f"pass{'' if plural else 'es'} {told}"
+    return f"{'have' if plural else 'has'} {score_name(score)} {told}"
+
+
+def between(ci95: tuple[float, float] | None, unit: ShownUnit, sign: bool = False) -> str:
+    """Return an interval in parentheses after a space, such as `` (39 to 81)``, or ""."""
+    if ci95 is None:
+        return ""
+    scale, digits = (100, unit.digits) if unit.percent else (1, 3)
+    low, high = (scale * end for end in ci95)
+    plus = "+" if sign and low < 0 < high else ""
+    return f" ({low:z.{digits}f} to {high:{plus}z.{digits}f})"
+
+
+def change_of(found: Comparison, unit: ShownUnit) -> str:
+    """Return a difference and its interval, as in ``+60 points (39 to 81)``, if they are known."""
+    if found.difference is None:
+        return "no difference known"
+    scale, digits = (100, unit.digits) if unit.percent else (1, 3)
+    points = " points" if unit.percent else ""
+    interval = between(found.ci95, unit, sign=True) or " (how sure is not known)"
+    return f"{scale * found.difference:+z.{digits}f}{points}{interval}"
+
+
+def short(reason: str) -> str:
+    """Return a reason for a failure, cut to `LONGEST` characters."""
+    return cut(printable(reason).removesuffix("."), LONGEST)
