@@ -68,6 +68,26 @@ def text_of(content: object) -> str:
     return content or ""
 
 
+def with_tool_calls(text: str, calls: Iterable[tuple[object, object]]) -> str:
+    """Return the answer as recorded: its text or, if it calls tools, JSON with text and calls.
+
+    Args:
+        text: The answer's text.
+        calls: The name and the arguments of each call. Arguments may be an object or JSON text;
+            text that is not JSON, such as truncated arguments, is kept.
+    """
+    found = [{"name": name, "arguments": _arguments(given)} for name, given in calls]
+    answer = ({"text": text} if text else {}) | {"tool_calls": _encodable(found)}
+    return json.dumps(answer, ensure_ascii=False) if found else text
+
+
+def _arguments(given: object) -> object:
+    try:
+        return json.loads(given) if isinstance(given, str) else given
+    except (ValueError, RecursionError):
+        return given
+
+
 def text_or_none(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 

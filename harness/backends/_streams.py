@@ -16,7 +16,12 @@ LONGEST_UNSTREAMED = 21_333
 Longer answers must be streamed. Otherwise the connection may be closed before they are complete.
 """
 
-_DELTAS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
+_DELTAS = {
+    "text_delta": "text",
+    "thinking_delta": "thinking",
+    "signature_delta": "signature",
+    "input_json_delta": "partial_json",
+}
 
 
 def streamed(stream: bytes) -> tuple[dict[str, Any], str]:

@@ -12,7 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from harness.backends._anthropic_batches import STATUSES, AnthropicBatching
-from harness.backends._bodies import Count, counted, read, state_in
+from harness.backends._bodies import Count, counted, read, state_in, with_tool_calls
 from harness.backends._http import (
     REPLY_MB,
     UNREADABLE,
@@ -47,6 +47,9 @@ class _Block(msgspec.Struct):
     type: str
     text: str = ""
     thinking: str = ""
+    name: Any = None
+    input: Any = None  # of a tool
+    partial_json: str = ""  # the input, if it was streamed
 
 
 class _OutputDetails(msgspec.Struct):
@@ -152,8 +155,10 @@ class MessagesBackend(HttpBackend):
         message = read(content, _Message)
         # Models that hide their thinking leave an empty block.
         thoughts = [block.thinking for block in message.content if block.thinking]
+        text = "".join(block.text for block in message.content if block.type == "text")
+        calls = [block for block in message.content if block.type == "tool_use"]
         return Reply(
-            "".join(block.text for block in message.content if block.type == "text"),
+            with_tool_calls(text, ((one.name, one.partial_json or one.input) for one in calls)),
             FINISH_REASONS.get(message.stop_reason or "end_turn", message.stop_reason or ""),
             _usage(message.usage),
             message.model,

@@ -41,8 +41,14 @@ class _Reasoning(msgspec.Struct, rename="camel"):
     reasoning_text: _ReasoningText | None = None
 
 
+class _ToolUse(msgspec.Struct):
+    name: Any = None
+    input: Any = None
+
+
 class _Block(msgspec.Struct, rename="camel"):
     text: Any = None
+    tool_use: _ToolUse | None = None
     reasoning_content: _Reasoning | None = None
 
 
@@ -156,9 +162,11 @@ class BedrockBackend(HttpBackend):
         thoughts = [
             block.reasoning_content.reasoning_text for block in blocks if block.reasoning_content
         ]
+        text = "".join(_bodies.text_of(block.text) for block in blocks)
+        used = [block.tool_use for block in blocks if block.tool_use]
         usage = _bodies.counted(found.usage, _Usage)
         return Reply(
-            "".join(_bodies.text_of(block.text) for block in blocks),
+            _bodies.with_tool_calls(text, ((one.name, one.input) for one in used)),
             FINISH_REASONS.get(found.stop_reason, found.stop_reason),
             usage.record() if usage else None,
             tier=_bodies.tier(found.service_tier.get("type")),

@@ -41,9 +41,15 @@ FINISH_REASONS = {
 SIGNED = (b'"thoughtSignature"',)
 
 
-class _Part(msgspec.Struct):
+class _FunctionCall(msgspec.Struct):
+    name: Any = None
+    args: Any = None
+
+
+class _Part(msgspec.Struct, rename="camel"):
     text: Any = None
     thought: bool = False
+    function_call: _FunctionCall | None = None
 
 
 class _Content(msgspec.Struct):
@@ -183,8 +189,10 @@ def _reply(content: bytes, found: _Response, place: int, request: Request) -> Re
     reason, state = candidate.finish_reason or "STOP", None
     if parts:
         state = _bodies.state_in(content, SIGNED, "candidates", place, "content", "parts")
+    text = "".join(_bodies.text_of(part.text) for part in parts if not part.thought)
+    called = [part.function_call for part in parts if part.function_call]
     return Reply(
-        "".join(_bodies.text_of(part.text) for part in parts if not part.thought),
+        _bodies.with_tool_calls(text, ((one.name, one.args) for one in called)),
         FINISH_REASONS.get(reason, reason.lower()),
         model=found.model_version,
         reasoning="".join(thoughts) or None,

@@ -8,7 +8,7 @@ The presets, with their sources, are in openai_presets.yaml.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
@@ -40,6 +40,7 @@ class _Message(msgspec.Struct):
 
     content: Any = None
     refusal: Any = None
+    tool_calls: Any = None
     reasoning_content: Any = None
     reasoning: Any = None
 
@@ -264,8 +265,16 @@ class ChatReplies:
         if not answer and (refusal := _bodies.text_or_none(message.refusal)):
             return refusal, "refusal", None
         text, thought = _bodies.split_think(answer)
+        text = _bodies.with_tool_calls(text, _tool_calls(message.tool_calls))
         given = map(_bodies.text_or_none, (message.reasoning_content, message.reasoning))
         return text, reason, next(filter(None, given), thought)
+
+
+def _tool_calls(given: object) -> Iterator[tuple[object, object]]:
+    for call in given if isinstance(given, list) else ():
+        function = call.get("function") if isinstance(call, dict) else None
+        if isinstance(function, dict):
+            yield function.get("name"), function.get("arguments")
 
 
 class OpenAIBackend(ChatReplies, OpenAIBatching):

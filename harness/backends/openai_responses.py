@@ -43,6 +43,8 @@ class _Item(msgspec.Struct):
     content: list[_Content] | None = None
     summary: list[_Content] | None = None  # of a reasoning item
     encrypted_content: Any = None
+    name: Any = None
+    arguments: Any = None  # of a function call
     phase: Any = None  # "commentary" marks a message that precedes the answer
 
 
@@ -140,9 +142,10 @@ class OpenAIResponsesBackend(OpenAIBackend):
         refusals = [_bodies.text_of(part.refusal) for part in answers if part.type == "refusal"]
         if refusals and not text:
             text, reason = "".join(refusals), "refusal"
+        called = [item for item in found.output if item.type == "function_call"]
         usage = _bodies.counted(found.usage, _Usage)
         return Reply(
-            text,
+            _bodies.with_tool_calls(text, ((one.name, one.arguments) for one in called)),
             reason,
             usage.record() if usage else None,
             found.model,

@@ -20,7 +20,7 @@ REQUEST = Request(
 )
 
 
-def message(*blocks: dict[str, str], stop_reason: str = "end_turn", **more: Any) -> str:
+def message(*blocks: dict[str, Any], stop_reason: str = "end_turn", **more: Any) -> str:
     return json.dumps({"content": blocks, "stop_reason": stop_reason, "model": "m1"} | more)
 
 
@@ -166,3 +166,11 @@ async def test_errors_in_anthropics_words(status: int, kind: str, error: type[Ex
     body = json.dumps({"type": "error", "error": {"type": kind, "message": "said so"}})
     with answering(body, status) as (url, _), pytest.raises(error, match="said so"):
         await ask(url.removesuffix("/v1"))
+
+
+async def test_calls_of_tools_are_recorded_as_json() -> None:
+    used: dict[str, Any] = {"type": "tool_use", "id": "1", "name": "pay", "input": {"eur": 5}}
+    with answering(message({"type": "text", "text": "I pay."}, used)) as (url, _):
+        reply = await ask(url.removesuffix("/v1"))
+    calls = [{"name": "pay", "arguments": {"eur": 5}}]
+    assert json.loads(reply.text) == {"text": "I pay.", "tool_calls": calls}

@@ -272,3 +272,12 @@ async def test_an_api_key_of_bedrock_replaces_the_credentials() -> None:
 async def test_failures_of_bedrock_that_are_retried(status: int, kind: Any) -> None:
     with answering('{"message": "Later."}', status) as (url, _), transient(kind, "Later"):
         await ask(BedrockBackend("eu-central-1", base_url=url, secret=str, **LIMITS))
+
+
+async def test_a_use_of_tools_on_bedrock_is_recorded_as_json() -> None:
+    used = {"toolUse": {"toolUseId": "1", "name": "pay", "input": {"eur": 5}}}
+    body = ANSWERED | {"output": {"message": {"role": "assistant", "content": [used]}}}
+    options = LIMITS | {"secret": lambda _: "bedrock-api-key-1"}
+    with answering(json.dumps(body)) as (url, _):
+        reply = await ask(BedrockBackend("eu-central-1", None, url, "BEDROCK_KEY", **options))
+    assert json.loads(reply.text) == {"tool_calls": [{"name": "pay", "arguments": {"eur": 5}}]}

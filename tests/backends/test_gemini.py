@@ -162,3 +162,9 @@ async def test_log_probabilities_and_thoughts_come_from_the_server() -> None:
 def test_a_project_and_a_key_exclude_each_other() -> None:
     with pytest.raises(ConfigError, match="exclude each other"):
         GeminiBackend("p", api_key_env="K", secret=str, concurrency=1, timeout_s=5)
+
+
+async def test_calls_of_functions_are_recorded_as_json() -> None:
+    parts = [{"functionCall": {"name": "pay", "args": {"eur": 5}}}]
+    reply = await answered(ANSWERED | {"candidates": [{"content": {"parts": parts}}]})
+    assert json.loads(reply.text) == {"tool_calls": [{"name": "pay", "arguments": {"eur": 5}}]}

@@ -531,3 +531,18 @@ def test_replies_are_shared_only_if_the_constraint_is_sent_alike(
             assert key == call_key("openai", url, request), "earlier versions cached it so"
         free = replace(request, decoding=Decoding())
         assert backend_key("openai", backend)(free) == call_key("openai", url, free)
+
+
+async def test_calls_of_tools_are_recorded_as_json() -> None:
+    given = [
+        {"id": "1", "type": "function", "function": {"name": "pay", "arguments": '{"eur": 5}'}},
+        {"id": "2", "type": "function", "function": {"name": "end", "arguments": '{"cut'}},
+        "invalid",
+    ]
+    for content, text in ((None, {}), ("Done.", {"text": "Done."})):
+        with answering(completion(content=content, tool_calls=given)) as (url, _):
+            reply = await ask(url)
+        calls = [{"name": "pay", "arguments": {"eur": 5}}, {"name": "end", "arguments": '{"cut'}]
+        assert json.loads(reply.text) == text | {"tool_calls": calls}
+    with answering(completion(content="No.", tool_calls=[])) as (url, _):
+        assert (await ask(url)).text == "No."

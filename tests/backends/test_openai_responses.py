@@ -176,3 +176,10 @@ async def test_reasoning_that_is_not_encrypted_is_not_sent_back() -> None:
     reasoning = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": None}
     reply = await answered(COMPLETED | {"output": [reasoning, *COMPLETED["output"]]})
     assert reply.reasoning_state is None
+
+
+async def test_calls_of_functions_are_recorded_as_json() -> None:
+    call = {"type": "function_call", "call_id": "1", "name": "pay", "arguments": '{"eur": 5}'}
+    reply = await answered(COMPLETED | {"output": [ANSWER, call]})
+    calls = [{"name": "pay", "arguments": {"eur": 5}}]
+    assert json.loads(reply.text) == {"text": "Blue.", "tool_calls": calls}

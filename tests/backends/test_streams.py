@@ -92,3 +92,16 @@ def test_wherever_a_stream_breaks_its_text_is_a_beginning(at: int) -> None:
     stream = (START + BLOCK + TEXT).encode()
     assert "Snow fell".startswith(text_so_far(stream[:at]))
     assert streamed(stream)[1] == ""
+
+
+async def test_the_streamed_call_of_a_tool_is_recorded_as_json() -> None:
+    tool = {"type": "tool_use", "id": "1", "name": "pay", "input": {}}
+    parts = [
+        event("content_block_delta", index=0, delta={"type": "input_json_delta", "partial_json": s})
+        for s in ('{"eur"', ": 5}")
+    ]
+    begun = event("content_block_start", index=0, content_block=tool)
+    body = "".join([START, begun, *parts, event("message_stop")])
+    with answering(body, headers="Content-Type: text/event-stream\r\n") as (url, _):
+        reply = await ask(url.removesuffix("/v1"))
+    assert json.loads(reply.text) == {"tool_calls": [{"name": "pay", "arguments": {"eur": 5}}]}
