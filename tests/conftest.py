@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -151,10 +152,17 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.fixture(scope="session")
+def _unused_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Paths of folders that nobody has made."""
+    root = tmp_path_factory.mktemp("harness")
+    return (root / str(number) for number in itertools.count())
+
+
 @pytest.fixture(autouse=True)
-def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_folders(_unused_folders: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """No test sees the runs, the caches or the keys of the person who runs it."""
-    folder = tmp_path_factory.mktemp("harness")
+    folder = next(_unused_folders)
     for name in ("runs", "cache"):
         monkeypatch.setenv(f"HARNESS_{name.upper()}_DIR", str(folder / name))
     monkeypatch.setenv("HARNESS_FETCH", "false")
