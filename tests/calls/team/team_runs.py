@@ -5,19 +5,18 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from harness.mock import MockServer
+from tests.cli.command import Begun, begun
 
 
 @contextlib.contextmanager
 def team_run(
     folder: Path, name: str, url: str, mock: MockServer, rows: int, **sections: Any
-) -> Iterator[subprocess.Popen[bytes]]:
+) -> Iterator[Begun]:
     """A process with a run of questions that no other run asks; killed at the end."""
     own = folder / name
     own.mkdir(exist_ok=True)
@@ -37,15 +36,10 @@ def team_run(
         "HARNESS_CACHE_DIR": str(own / "cache"),
         "HARNESS_RUNS_DIR": str(own / "runs"),
     }
-    started = subprocess.Popen(
-        [sys.executable, "-m", "harness", "run", str(own / "run.yaml")],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env=environment,
-    )
+    started = begun("run", own / "run.yaml", env=environment)
     try:
         yield started
     finally:
-        started.kill()
-        started.communicate(timeout=60)
+        if started.poll() is None:
+            started.kill()
+            started.communicate()

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
@@ -18,6 +17,7 @@ from harness.calls.team.database import TeamDatabase
 from harness.config.sections import BudgetSection
 from harness.mock import MockServer
 from tests.calls.team.team_runs import team_run
+from tests.cli.command import Begun
 from tests.conftest import run_file
 from tests.postgres import Postgres
 
@@ -141,9 +141,9 @@ def spend(
         model = {"backend": "openai", "name": "m", "base_url": mock.base_url, "price": PRICE}
         budget = {"usd": usd, "shared": "team"}
 
-        def start(number: int) -> subprocess.Popen[bytes]:
+        def start(number: int) -> Begun:
             name = f"p{number}"
-            run = team_run(folder, name, url, mock, 5000, model=model, budget=budget)
+            run = team_run(folder, name, url, mock, 1000, model=model, budget=budget)
             return stack.enter_context(run)
 
         running = [start(number) for number in range(count)]
@@ -152,13 +152,14 @@ def spend(
             while mock.stats().requests < before + 20 and running[number].poll() is None:
                 time.sleep(0.01)
             running[number].kill()
-            running[number].wait()
+            running[number].communicate()
             running[number] = start(number)
             if kill < restarts:
                 postgres.stop()
                 postgres.start()
         for process in running:
-            assert process.wait(timeout=300) == 3
+            said = process.communicate(timeout=300)
+            assert process.returncode == 3, said
         tokens = mock.stats().prompt_tokens + mock.stats().completion_tokens
     return tokens * PRICE["input"] / 1e6
 
