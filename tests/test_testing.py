@@ -1157,6 +1157,13 @@ def ascii_only(self: Any, instance: Any, text: str) -> Any:
     return Grades.questions(self, instance, text)
 
 
+GRADED = {("4", "yes"): {"grade": 4, "english": True}, ("2", "no"): 2}
+
+
+def test_a_judge_may_have_two_questions() -> None:
+    assert check_judge(Grades(), INSTANCE, "Kind.", replies=GRADED) == []
+
+
 @pytest.mark.parametrize(
     ("members", "problem"),
     [
@@ -1178,9 +1185,7 @@ def ascii_only(self: Any, instance: Any, text: str) -> Any:
 def test_a_mistake_of_a_judge_with_two_questions_is_found(
     members: dict[str, Any], problem: str
 ) -> None:
-    replies = {("4", "yes"): {"grade": 4, "english": True}, ("2", "no"): 2}
-    assert check_judge(Grades(), INSTANCE, "Kind.", replies=replies) == []
-    found = check_judge(changed(Grades, **members), INSTANCE, "Kind.", replies=replies)
+    found = check_judge(changed(Grades, **members), INSTANCE, "Kind.", replies=GRADED)
     assert any(problem in one for one in found), found
 
 
