@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
 from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar, cast
 
 import msgspec
@@ -203,6 +204,21 @@ class Usage(Struct, frozen=True):
             self.reasoning_tokens + other.reasoning_tokens,
             self.cache_write_tokens + other.cache_write_tokens,
         )
+
+    def divided(self, weights: Sequence[int]) -> list[Usage]:
+        """Divide the counts: the input by weight, the output equally. The parts add up to them."""
+        upto, n = list(accumulate(weights, initial=0)), len(weights)
+
+        def weighted(total: int) -> list[int]:
+            return [total * b // upto[-1] - total * a // upto[-1] for a, b in pairwise(upto)]
+
+        def equal(total: int) -> list[int]:
+            return [total // n + (place < total % n) for place in range(n)]
+
+        read, cached = weighted(self.input_tokens), weighted(self.cached_input_tokens)
+        written, reasoning = equal(self.output_tokens), equal(self.reasoning_tokens)
+        kept = weighted(self.cache_write_tokens)
+        return [*map(Usage, read, written, cached, reasoning, kept)]
 
 
 class Allowance(Struct, frozen=True):

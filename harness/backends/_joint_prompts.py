@@ -107,23 +107,5 @@ def shares(usage: Usage | None, requests: Sequence[Request]) -> list[Usage | Non
     """
     if usage is None:
         return [None] * len(requests)
-    sizes = [1 + sum(len(m.content.encode()) for m in one.messages) for one in requests]
-    equal = [1] * len(requests)
-    parts = (
-        (usage.input_tokens, sizes),
-        (usage.output_tokens, equal),
-        (usage.cached_input_tokens, sizes),
-        (usage.reasoning_tokens, equal),
-        (usage.cache_write_tokens, sizes),
-    )
-    return [Usage(*counts) for counts in zip(*(_divided(*part) for part in parts), strict=True)]
-
-
-def _divided(total: int, weights: Sequence[int]) -> list[int]:
-    found, given, weighed, whole = [], 0, 0, sum(weights)
-    for weight in weights:
-        weighed += weight
-        upto = total * weighed // whole
-        found.append(upto - given)
-        given = upto
-    return found
+    sizes = (1 + sum(len(m.content.encode()) for m in one.messages) for one in requests)
+    return [*usage.divided(list(sizes))]

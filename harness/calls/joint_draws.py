@@ -102,19 +102,5 @@ def _answer(group: _Group, replies: dict[int, Reply]) -> None:
 
 
 def divided(usage: Usage | None, parts: int) -> list[Usage | None]:
-    """Divide a call's token counts among its samples, so that the parts add up to the whole.
-
-    The first sample gets the input. The output, of which providers report only the sum, is divided
-    as equally as possible. If the counts are unknown, each part is None.
-    """
-    if usage is None:
-        return [None] * parts
-    found: list[Usage | None] = []
-    for number in range(parts):
-        output, reasoning = (
-            total // parts + (number < total % parts)
-            for total in (usage.output_tokens, usage.reasoning_tokens)
-        )
-        own = usage if number == 0 else Usage()
-        found.append(replace(own, output_tokens=output, reasoning_tokens=reasoning))
-    return found
+    """Divide a call's token counts (if known) among its samples. The first one gets the input."""
+    return [None] * parts if usage is None else [*usage.divided([1, *[0] * (parts - 1)])]
