@@ -62,6 +62,17 @@ class Engine(Protocol):
         """End the work in flight."""
 
 
+class Pool(Protocol):
+    """Does work piece by piece, several pieces at a time."""
+
+    def in_order(self, work: Callable[[T], R], pieces: Iterable[T]) -> Iterator[R]:
+        """Yield ``work(piece)`` for each piece, in the order of the pieces.
+
+        Raises:
+            HarnessError: If a process ends unexpectedly.
+        """
+
+
 class Workers:
     """A pool of ``jobs`` processes. If ``jobs`` is 1, the calling process does the work itself.
 

@@ -143,16 +143,19 @@ class Stages:
         self.resumed = 0
 
     def found(self, name: str, key: str, type_: type[T]) -> T | None:
+        """Return a stage's saved result as `saved` does, and count it as reused."""
+        saved = self.saved(name, key, type_)
+        self.resumed += saved is not None
+        return saved
+
+    def saved(self, name: str, key: str, type_: type[T]) -> T | None:
         """Return a stage's result saved under this key, or None if there is none to read."""
         try:
             content = (self.folder / f"{name}.json").read_bytes()
             saved = msgspec.json.decode(content, type=_Saved[type_])  # type: ignore[valid-type]
         except (OSError, msgspec.MsgspecError):  # missing, torn, or from another version
             return None
-        if saved.key != key:
-            return None
-        self.resumed += 1
-        return saved.result
+        return saved.result if saved.key == key else None
 
     def save(self, name: str, key: str, result: object) -> None:
         """Save a stage's result under a key, replacing any earlier result of the stage."""

@@ -6,11 +6,12 @@ cannot be read.
 
 from __future__ import annotations
 
+import copy
 import gzip
-import json
 import re
 import zlib
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from itertools import islice, pairwise
 from pathlib import Path
@@ -19,15 +20,25 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from harness.datasets.folder import DataFolder, numbered_lines, parquet_rows
+from harness.builders.rows import (
+    LARGEST,
+    ArrowRows,
+    JsonlRows,
+    ParquetRows,
+    RowRange,
+    WarcRows,
+    files_of,
+    is_below,
+    row_parts,
+)
+from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
-from harness.records import Document, encodable
+from harness.records import Document
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.token import Token
 
-LARGEST = 64_000_000  # maximum bytes of an unpacked file, or characters of a row
 MOST_FACTS = 8  # maximum number of facts kept about a row
 LONGEST_FACT = 200  # maximum characters of a fact
 
@@ -37,7 +48,7 @@ METADATA = "gutenberg-metadata.json"
 BEGIN = re.compile(r"^\*\*\* ?START OF TH[^\n]*\n", re.MULTILINE)
 END = re.compile(r"^\*\*\* ?END OF TH", re.MULTILINE)
 WORDS_A_DOCUMENT = 1000
-ROWS_IN_MEMORY = 256
+FILES_A_PART = 32
 
 
 class FileLoader:
@@ -48,8 +59,9 @@ class FileLoader:
     def __init__(
         self, path: str, files: str = "", encoding: str = "utf-8", *, data: DataFolder
     ) -> None:
-        self._root, self._encoding = data.place(path), encoding
+        self._root, self._encoding = data.place(path).absolute(), encoding
         self._pattern = files or self.pattern
+        self._part: list[str] = []  # the names of the files, in a part
         try:
             "".encode(encoding)
         except LookupError:
@@ -62,8 +74,8 @@ class FileLoader:
 
         Hidden files are skipped.
         """
-        if self._root.is_file():
-            yield self._root.name
+        if self._part or self._root.is_file():
+            yield from self._part or [self._root.name]
             return
         try:
             files = [path for path in self._root.glob(self._pattern) if path.is_file()]
@@ -79,6 +91,17 @@ class FileLoader:
     def read(self, names: Collection[str]) -> Iterator[Document]:
         """Yield the documents with the given names, in the same order as `names` yields them."""
         return (self._document(name) for name in self.names() if name in names)
+
+    def parts(self) -> Iterator[FileLoader]:
+        """Yield loaders of some consecutive files each."""
+        names = self.names()
+        while some := list(islice(names, FILES_A_PART)):
+            yield self._part_of(some)
+
+    def _part_of(self, names: list[str]) -> FileLoader:
+        part = copy.copy(self)
+        part._part = names
+        return part
 
     def _document(self, name: str) -> Document:
         path = self._root if self._root.is_file() else self._root / name
@@ -110,11 +133,6 @@ def _normalised(text: str) -> str:
     r"""Return text with ``\n`` as line ends, no byte-order mark, and no spaces in blank lines."""
     plain = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     return BLANK_LINE_SPACES.sub("", plain)
-
-
-def is_below(path: Path, root: Path) -> bool:
-    """Return whether a path is ``root`` or inside it, after symbolic links are resolved."""
-    return path.resolve().is_relative_to(root.resolve())
 
 
 class MarkdownLoader(FileLoader):
@@ -165,6 +183,11 @@ class GutenbergLoader(FileLoader):
         """Yield the books' paths, relative to the folder."""
         return iter(self._books) if self._books else super().names()
 
+    def _part_of(self, names: list[str]) -> FileLoader:
+        part = copy.copy(self)
+        part._part, part._books = names, {name: self._books.get(name, {}) for name in names}
+        return part
+
     def _document(self, name: str) -> Document:
         book = super()._document(name)
         return replace(book, text=body(book.text), about=self._books.get(name, {}))
@@ -199,6 +222,10 @@ class WordListLoader(FileLoader):
 
     def __init__(self, path: str, encoding: str = "utf-8", *, data: DataFolder) -> None:
         super().__init__(str(data.file(path)), "", encoding, data=data)
+
+    def parts(self) -> Iterator[FileLoader]:
+        """Yield this loader: a list is not divided."""
+        yield self
 
     def names(self) -> Iterator[str]:
         """Yield the numbers of the documents' first words in the list: "1", "1001" and so on."""
@@ -237,94 +264,77 @@ def row_document(name: str, row: Mapping[str, Any], column: str) -> Document:
     return Document(name, _normalised(text), about)
 
 
-class JsonlLoader:
-    """Loads one document from each line of a JSONL file, named by the line's number."""
+@dataclass(frozen=True)
+class RowDocuments:
+    """Loads one document from each row of a part of a file, from the text in a column."""
 
-    def __init__(self, path: str, column: str = "text", *, data: DataFolder) -> None:
-        self._path, self._column = data.file(path), column
+    rows: RowRange
+    column: str
 
     def names(self) -> Iterator[str]:
-        """Yield the line numbers, as strings, of all lines that are not blank."""
-        return (str(number) for number, _ in numbered_lines(self._path))
+        """Yield the names of the rows."""
+        return map(self.rows.name, self.rows.numbers())
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
         """Yield the documents with the given names, in the same order as `names` yields them."""
-        for number, row in json_rows(self._path, names):
+        for number, row in self.rows.rows(names):
+            name = self.rows.name(number)
             if isinstance(row, str):
-                yield Document(str(number), "", problem=row)
+                yield Document(name, "", problem=row)
             else:
-                yield row_document(str(number), row, self._column)
+                yield row_document(name, row, self.column)
 
 
-def json_rows(
-    path: Path, names: Collection[str] | None = None
-) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """Yield (number from 1, object) for each non-blank line, or for those numbered in ``names``.
+class RowLoader:
+    """Loads one document from each row of a file, or of all files of the format below a folder.
 
-    For a line that is not a JSON object, a description of the problem stands in its place.
+    ``column`` is the column with the text. A document's name is the number of its row or, if there
+    are several files, ``FILE/ROW``, where FILE is the number of the file, from 0.
     """
-    for number, line in numbered_lines(path):
-        if names is None or str(number) in names:
-            try:
-                yield number, json_object(line)
-            except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-                yield number, f"not a JSON object ({error})"
 
-
-def json_object(line: bytes) -> dict[str, Any]:
-    """Decode a JSON object. Lone surrogates, such as half an emoji, become U+FFFD.
-
-    Raises:
-        msgspec.MsgspecError, RecursionError, ValueError: If the line is not a JSON object.
-    """
-    try:
-        return msgspec.json.decode(line, type=dict[str, Any])
-    except msgspec.MsgspecError:
-        plain = encodable(json.dumps(json.loads(line), ensure_ascii=False))
-        return msgspec.json.decode(plain, type=dict[str, Any])
-
-
-class ParquetLoader:
-    """Loads one document from each row of a Parquet file, or of all such files below a folder.
-
-    ``column`` is the column with the text. A document's name is its row number or, if there are
-    several files, ``FILE/ROW``, where FILE is the number of the file. Both numbers start at 0. In a
-    folder, only files named ``*.parquet`` are loaded.
-    """
+    format: type[RowRange]
 
     def __init__(self, path: str, column: str = "text", *, data: DataFolder) -> None:
-        place = data.place(path)
-        files = [place] if place.is_file() else sorted(place.glob("**/*.parquet"))
-        if not files:
-            raise DataInvalid(f"{place} has no file *.parquet.", "Check the path.")
-        for file in files:
-            if not is_below(file, place):
-                raise DataInvalid(f"{file} is outside the folder.", "Name the file itself.")
-        self._files, self._column = files, column
+        self._files, self._column = files_of(data.place(path), self.format), column
+
+    def parts(self) -> Iterator[RowDocuments]:
+        """Yield loaders of some consecutive rows each."""
+        return (RowDocuments(rows, self._column) for rows in row_parts(self._files, self.format))
 
     def names(self) -> Iterator[str]:
         """Yield the names of all rows, file by file."""
-        return (name for _, names in self._names_by_file() for name in names)
+        return (name for part in self.parts() for name in part.names())
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
         """Yield the documents with the given names, in the same order as `names` yields them."""
-        for file, own in self._names_by_file():
-            wanted = [number for number, name in enumerate(own) if name in names]
-            for first in range(0, len(wanted), ROWS_IN_MEMORY):
-                some = wanted[first : first + ROWS_IN_MEMORY]
-                query = (
-                    "SELECT * FROM read_parquet($file, file_row_number = true) WHERE "
-                    "file_row_number BETWEEN $first AND $last AND "
-                    "list_contains($some, file_row_number) ORDER BY file_row_number"
-                )
-                for row in parquet_rows(file, query, first=some[0], last=some[-1], some=some):
-                    yield row_document(own[row.pop("file_row_number")], row, self._column)
+        return (document for part in self.parts() for document in part.read(names))
 
-    def _names_by_file(self) -> Iterator[tuple[Path, list[str]]]:
-        for number, file in enumerate(self._files):
-            [found] = parquet_rows(file, "SELECT count(*) AS size FROM read_parquet($file)")
-            prefix = f"{number}/" if len(self._files) > 1 else ""
-            yield file, [f"{prefix}{row}" for row in range(found["size"])]
+
+class JsonlLoader(RowLoader):
+    """Loads one document from each line of JSONL, compressed or not. Lines are counted from 1."""
+
+    format = JsonlRows
+
+
+class ParquetLoader(RowLoader):
+    """Loads one document from each row of Parquet. Rows are counted from 0."""
+
+    format = ParquetRows
+
+
+class ArrowLoader(RowLoader):
+    """Loads one document from each row of Arrow files, as the library datasets saves them."""
+
+    format = ArrowRows
+
+
+class WarcLoader(RowLoader):
+    """Loads one document from each record of WARC with plain text. Records are counted from 1."""
+
+    format = WarcRows
+
+    def __init__(self, path: str, *, data: DataFolder) -> None:
+        super().__init__(path, data=data)
 
 
 PLUGINS = {
@@ -334,4 +344,6 @@ PLUGINS = {
     "word_list": WordListLoader,
     "jsonl": JsonlLoader,
     "parquet": ParquetLoader,
+    "arrow": ArrowLoader,
+    "warc": WarcLoader,
 }

@@ -17,9 +17,11 @@ from harness.builders import concodeeval as concodeeval_builder
 from harness.builders.collie.audit import Audited, audit_items
 from harness.builders.collie.source import find_source
 from harness.builders.collie.structure import PAPER, find_structures
+from harness.builders.pools import pool_of
 from harness.builders.wildifeval import TASKS
 from harness.builders.wildifeval.pipeline import StageEstimate
 from harness.cli.console import (
+    Engine,
     ExactOutput,
     Jobs,
     Limit,
@@ -78,12 +80,13 @@ def collie(
     documents: Limit = None,
     strings: Limit = None,
     jobs: Jobs = None,
+    engine: Engine = "processes",
     report: Report = False,
 ) -> None:
     """Build instances of constraint structures from text, each with a natural reference answer.
 
     Args:
-        source: A text file or folder, NAME=PATH, or a YAML file; repeatable.
+        source: A file or folder, NAME=PATH, or a YAML file; repeatable.
         structures: A structure of the paper, 'paper' for all, or a YAML file or folder; repeatable
             (default: those of the paper that the sources have texts for).
         seed: Random seed; the same seed gives the same files.
@@ -109,7 +112,8 @@ def collie(
             collie_builder.Recipe(found, sources, seed, targets),
             out,
             DataFolder(Settings().data_dir),
-            jobs=jobs or cores(),
+            jobs=jobs,
+            engine=engine,
             status=lambda said: status.update(Text(said)),
         )
     if report:
@@ -168,11 +172,12 @@ def _show_audit(found: Sequence[Audited]) -> int:
 
 @build.verb("wildifeval")
 def wildifeval(
-    chats: Annotated[list[Path], typer.Option("--from", metavar="FILE")],
+    chats: Annotated[list[Path], typer.Option("--from", metavar="PATH")],
     out: Out,
     config: Annotated[Path | None, typer.Option(metavar="FILE")] = None,
     overrides: Overrides = None,
     dry_run: bool = False,
+    engine: Engine = "processes",
     report: Report = False,
 ) -> None:
     """Build a data set in WildIFEval's format from the first messages of chats.
@@ -181,7 +186,7 @@ def wildifeval(
     calls failed, 3 the budget is spent, 130 interrupted.
 
     Args:
-        chats: A chat log as JSONL; repeatable.
+        chats: A chat log: a file or folder of JSONL, Parquet or Arrow; repeatable.
         config: A curation file with models and settings.
         overrides: Set a key of the curation file; repeatable.
         dry_run: Print the calls and their estimated cost without making any.
@@ -191,14 +196,16 @@ def wildifeval(
     if curation.by_authors:
         fetch_prompts([CURATION_PROMPTS], settings)
     job = prepare_curation(curation, chats, out, Resources(settings))
+    workers = pool_of(engine, None if engine == "ray" else 1)
     if dry_run:
-        _show_estimate(job, estimate_curation(job, say))
+        with workers as pool:
+            _show_estimate(job, estimate_curation(job, say, pool))
         return
     again = shlex.join(["harness", *sys.argv[1:]])
     display = Display({name: name for name in job.models})
     try:
-        with display:
-            end = attended(curate(job, display.watch, say), display, again)
+        with display, workers as pool:
+            end = attended(curate(job, pool, display.watch, say), display, again)
     finally:
         for stage, tally in display.tallies.items():
             say(f"{stage}: {tally.calls:,} calls, {tally.cached:,} from the cache")

@@ -45,8 +45,7 @@ class DataFolder:
                 place.
             DataMissing: If there is no such file.
         """
-        names = [name, f"{name}.gz"] if name.endswith(".jsonl") else [name]
-        return self._found(names, os.path.isfile, "file")
+        return self._found(_names(name), os.path.isfile, "file")
 
     def place(self, name: str) -> Path:
         """Return the path of a file or folder, searching the same places as `file`.
@@ -56,7 +55,7 @@ class DataFolder:
                 place.
             DataMissing: If there is no such file or folder.
         """
-        return self._found([name], is_there, "file or folder")
+        return self._found(_names(name), is_there, "file or folder")
 
     def own(self, name: str) -> str:
         """Return the path of a file or folder next to the run file, or ``name`` if there is none.
@@ -87,6 +86,10 @@ class DataFolder:
         places = f"{beside}in the data folder {self.root} or in {Path.cwd()}"
         problem = f"There is no {what} {names[0]!r} {places}."
         raise DataMissing(problem, remedy)
+
+
+def _names(name: str) -> list[str]:
+    return [name, f"{name}.gz"] if name.endswith(".jsonl") else [name]
 
 
 def _refuse_others(name: str, places: Sequence[Path]) -> None:
@@ -135,19 +138,27 @@ def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
         yield found
 
 
-def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+def numbered_lines(
+    path: Path, start: int = 0, end: int | None = None, first: int = 1
+) -> Iterator[tuple[int, bytes]]:
     """Yield the number (from 1) and the bytes of each non-blank line of a file.
 
-    A file named ``*.gz`` is decompressed.
+    A file named ``*.gz`` is decompressed. To read a part of a file, give the bytes from ``start``
+    to ``end``, which must be the ends of lines, and the number of its ``first`` line.
 
     Raises:
         DataInvalid: If a line is too long, or the compression is damaged.
         DataMissing: If the file cannot be read.
     """
-    number = 0
+    number = first - 1
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            for number, line in enumerate(iter(lambda: file.readline(LONGEST_LINE), b""), start=1):
+            file.seek(start)
+            lines = iter(lambda: file.readline(LONGEST_LINE), b"")
+            for number, line in enumerate(lines, start=first):
+                if end is not None and start >= end:
+                    return
+                start += len(line)
                 if number == 1:
                     line = line.removeprefix(BOM_UTF8)
                 if not line.strip():

@@ -240,6 +240,17 @@ class Loader(Protocol):
 
 
 @runtime_checkable
+class Divisible(Protocol):
+    """Optional for a `Loader`: parts of the corpus that several machines can read."""
+
+    def parts(self) -> Iterator[Loader]:
+        """Yield picklable loaders of some consecutive documents each, in order.
+
+        The documents have the same names as in the whole corpus.
+        """
+
+
+@runtime_checkable
 class Filter(Protocol):
     """A rule that decides which paragraphs and sentences of a corpus are not natural text."""
 
@@ -428,7 +439,7 @@ CAPABILITIES: Mapping[str, tuple[Any, ...]] = {
     "checkers": (Checker,),
     "metrics": (Metric,),
     "measures": (Measure,),
-    "loaders": (Loader,),
+    "loaders": (Loader, Divisible),
     "filters": (Filter,),
     "post_processors": (PostProcessor,),
     "observers": (Observer,),

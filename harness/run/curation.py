@@ -28,7 +28,7 @@ from harness.calls.keys import provider_seed
 from harness.calls.signals import Notices, Stop, Stopping
 from harness.config.curation import Curation, StageName
 from harness.config.settings import Settings
-from harness.datasets.folder import CURATION_PROMPTS
+from harness.datasets.folder import CURATION_PROMPTS, is_there
 from harness.errors import (
     CallError,
     ConfigError,
@@ -43,6 +43,7 @@ from harness.run.models import Model, ModelBuilder, Resources, check_prices, wor
 from harness.run.pool import work_off
 from harness.run.progress import Ending, Tally
 from harness.run.session import Session, open_session
+from harness.workers import Pool
 
 T = TypeVar("T")
 
@@ -84,8 +85,8 @@ def prepare_curation(
 ) -> CurationJob:
     """Check a curation and its source files, build its models, and return a job for `curate`."""
     for source in sources:
-        if not source.is_file():
-            raise DataMissing(f"There is no file {source}.", "Check the path.")
+        if not is_there(source):
+            raise DataMissing(f"There is no file or folder {source}.", "Check the path.")
     refuse_other(out, KIND, FILES)
     own = dict(curation.prompts)
     if published := curation.by_authors:
@@ -116,20 +117,25 @@ def prepare_curation(
     return CurationJob(curation, prompts, tuple(sources), out, models, resources.settings)
 
 
-def estimate_curation(job: CurationJob, status: Callable[[str], None]) -> list[StageEstimate]:
+def estimate_curation(
+    job: CurationJob, status: Callable[[str], None], workers: Pool
+) -> list[StageEstimate]:
     """Estimate the calls of each stage. This screens the chats but calls no model."""
     with locked_stages(stages_folder(job.out), job.out) as stages:
-        found = screened(job.sources, job.curation, stages, status)
+        found = screened(job.sources, job.curation, stages, workers, status)
     gives = {stage: "logprobs" in job.models[stage].backend.features for stage in job.models}
     return estimate(job.curation, found.chats, job.prompts, gives.__getitem__)
 
 
 async def curate(
     job: CurationJob,
+    workers: Pool,
     listener: StageListener | None = None,
     status: Callable[[str], None] = lambda _: None,
 ) -> CurationEnd:
     """Build or resume a data set. ``status`` receives messages, and ``listener`` shows progress.
+
+    ``workers`` screen the chats.
 
     Raises:
         HarnessError: If some calls failed. Only these are repeated in the next session.
@@ -142,9 +148,8 @@ async def curate(
         ) as session:
             asking = StageCalls(job.models, session, job.curation.seed, listener)
             try:
-                built = await build(
-                    job.curation, job.prompts, job.sources, job.out, asking, stages, status
-                )
+                found = screened(job.sources, job.curation, stages, workers, status)
+                built = await build(job.curation, job.prompts, found, job.out, asking, status)
             except Stopping:
                 return CurationEnd(session.ended, None, session.budget)
             return CurationEnd("finished", built, session.budget)

@@ -9,7 +9,8 @@ from typing import Any
 import duckdb
 import pytest
 
-from harness.builders.loaders import METADATA, body, json_object, running_text
+from harness.builders.loaders import METADATA, body, running_text
+from harness.builders.rows import json_object
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, DataInvalid, DataMissing
 from harness.plugins import kind

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -13,19 +14,19 @@ import harness
 from harness.builders import folder
 from harness.builders.collie import extraction
 from harness.builders.collie.audit import TRIVIAL, Audited, audit
-from harness.builders.collie.extraction import ExtractionPlan, Segmenter, Yield
-from harness.builders.collie.source import Documents, Source, parts
+from harness.builders.collie.extraction import Extracted, ExtractionPlan, Segmenter, Yield
+from harness.builders.collie.source import DocumentPart, Documents, Source, parts
 from harness.builders.collie.structure import Structure
 from harness.builders.folder import BuiltFolder, Stages, key_of, locked_stages
 from harness.builders.markdown import Cell, card, document, inline, quoted, table
+from harness.builders.pools import pool_of
 from harness.datasets.folder import DataFolder
-from harness.errors import ConfigError, DataInvalid
+from harness.errors import ConfigError, DataInvalid, StoreFailed
 from harness.plugins import kind
-from harness.records import Document
 from harness.scoring.constraints.check import splitter
 from harness.scoring.constraints.grammar import Base, Constraint, measure_name
 from harness.tasks.collie import CollieItem
-from harness.workers import Workers
+from harness.workers import Pool
 
 KIND = "collie"
 VERSION = 2  # incremented when a seed gives different instances or near misses
@@ -53,14 +54,17 @@ def build(
     out: Path,
     data: DataFolder,
     *,
-    jobs: int = 1,
+    jobs: int | None = 1,
+    engine: str = "processes",
     status: Callable[[str], None] = lambda _: None,
 ) -> BuiltFolder:
     """Build a data set from a recipe, and write it to the folder ``out``.
 
     An interrupted build resumes when it is called again, from results that are saved next to
     ``out``. These are deleted when the build finishes, or fails because of wrong settings or data.
-    It runs in as many processes as ``jobs`` says, and calls ``status`` with progress messages.
+    It runs in as many processes as ``jobs`` says (None: one per core), and calls ``status`` with
+    progress messages. If ``engine`` is "ray", the processes are those of a Ray cluster, which also
+    reads the corpora.
     """
     structures, sources = recipe.structures, recipe.sources
     out, nltk_data = out.resolve(), data.root / "nltk_data"
@@ -76,14 +80,15 @@ def build(
         recipe.seed,
         recipe.targets,
         str(nltk_data),
+        units.name,
     )
-    corpora = {source.name: Documents(source, recipe.seed, data) for source in sources}
-    key = key_of(VERSION, plan, units.name)
-    with (
-        locked_stages(out.with_name(f".{out.name}.stages"), out) as stages,
-        stages.deleted_on_mistakes(),
-        Workers(jobs) as workers,
-    ):
+    key = key_of(VERSION, plan)
+    with ExitStack() as stack:
+        workers = stack.enter_context(pool_of(engine, jobs))
+        readers = workers if engine == "ray" else None
+        corpora = {one.name: Documents(one, recipe.seed, data, readers) for one in sources}
+        stages = stack.enter_context(locked_stages(out.with_name(f".{out.name}.stages"), out))
+        stack.enter_context(stages.deleted_on_mistakes())
         yields = _extracted(plan, corpora, key, stages, workers, status)
         items = extraction.instances(structures, yields)
         if not items:
@@ -167,30 +172,31 @@ def _extracted(
     corpora: Mapping[str, Documents],
     key: str,
     stages: Stages,
-    workers: Workers,
+    workers: Pool,
     status: Callable[[str], None],
 ) -> dict[str, Yield]:
-    """Return what each source yields; the result of each batch is saved as a stage."""
+    """Return what each source yields; the result of each part is saved as a stage."""
     yields = {name: Yield() for name in corpora}
-    asked = deque[tuple[str, str, str]]()
+    asked = deque[tuple[str, str]]()
 
-    def missing() -> Iterator[tuple[str, list[Document]]]:
-        """Yield the batches without a saved result, and merge the saved results of the others."""
+    def parts() -> Iterator[DocumentPart]:
         for name, documents in corpora.items():
-            for place, some in enumerate(documents.batches()):
-                stage = f"{name}-{place:05}", key_of(key, name, some)
-                saved = stages.found(*stage, Yield)
-                if saved is not None:
-                    extraction.merge(yields[name], saved, plan)
-                else:
-                    asked.append((name, *stage))
-                    yield name, some
+            for place, part in enumerate(documents.parts()):
+                stage = f"{name}-{place:05}"
+                asked.append((name, stage))
+                saved = stages.saved(stage, key, Extracted)
+                yield replace(part, saved=saved.digests if saved else b"")
 
-    for part in workers.in_order(partial(extraction.extract_batch, plan), missing()):
-        name, stage, stage_key = asked.popleft()
-        stages.save(stage, stage_key, part)
+    for part in workers.in_order(partial(extraction.extract_part, plan), parts()):
+        name, stage = asked.popleft()
+        if part is not None:
+            stages.save(stage, key, part)
+        elif (part := stages.found(stage, key, Extracted)) is None:
+            message = f"A stage of {name} was deleted during the build."
+            raise StoreFailed(message, "Run the command again.")
+        corpora[name].count(part.digests)
         found = yields[name]
-        extraction.merge(found, part, plan)
+        extraction.merge(found, part.found, plan)
         status(
             f"{name}: {found.documents:,} of {corpora[name].chosen:,} documents, "
             f"{found.characters / 1e6:.1f} million characters"

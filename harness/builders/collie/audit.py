@@ -22,7 +22,7 @@ from harness.scoring.constraints.check import PARAGRAPH_BREAK, Observed, Splitte
 from harness.scoring.constraints.grammar import Base, Constraint, Specification, Target
 from harness.scoring.constraints.render import clause, sole
 from harness.tasks.collie import CollieItem
-from harness.workers import Workers
+from harness.workers import Pool
 
 TRIVIAL = 0.5  # an instance is trivial if at least this share of natural texts pass
 TRIVIAL_PART = 0.95  # one of its base constraints is trivial if at least this share satisfy it
@@ -132,7 +132,7 @@ class Audited(Struct, frozen=True):
 
 
 def audit(
-    items: Sequence[CollieItem], background: Background, nltk_data: Path, workers: Workers
+    items: Sequence[CollieItem], background: Background, nltk_data: Path, workers: Pool
 ) -> list[Audited]:
     """Return the findings on each instance, in order: its correctness and its difficulty.
 
@@ -149,7 +149,7 @@ def audit(
     return found
 
 
-def audit_items(items: Iterable[CollieItem], nltk_data: Path, workers: Workers) -> list[Audited]:
+def audit_items(items: Iterable[CollieItem], nltk_data: Path, workers: Pool) -> list[Audited]:
     """Return the findings on each item of the task ``collie``, in order.
 
     A sample of the reference answers at an item's level serves as its `audit` background.

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from harness.builders.collie.audit import BACKGROUND
-from harness.builders.collie.source import PlugIn, Source, parts
+from harness.builders.collie.source import DocumentPart, PlugIn, Source, parts
 from harness.builders.collie.structure import (
     Structure,
     draw,
@@ -26,7 +26,7 @@ from harness.builders.collie.structure import (
     suspicious,
 )
 from harness.builders.draws import Draws, hashed
-from harness.errors import ConfigError, HarnessError
+from harness.errors import ConfigError, DataMissing, HarnessError
 from harness.plugin_interface import calling
 from harness.plugins import kind
 from harness.ports import Filter
@@ -212,16 +212,41 @@ class ExtractionPlan(Struct, frozen=True):
     seed: int
     targets: int
     nltk_data: str
+    splitter: str  # the name of the sentence splitter
 
 
-def extract_batch(plan: ExtractionPlan, batch: tuple[str, Sequence[Document]]) -> Yield:
-    """Extract strings and candidates from ``batch``: a source's name and some of its documents.
+class Extracted(Struct):
+    """What some documents yield, with the digests of the documents, joined."""
+
+    found: Yield
+    digests: bytes
+
+
+def extract_part(plan: ExtractionPlan, part: DocumentPart) -> Extracted | None:
+    """Extract strings and candidates from some documents, or return None if a result is saved.
 
     Raises:
         HarnessError: If a document causes an error. The message names the document.
     """
-    source = Source.model_validate(plan.sources[batch[0]])
+    if part.saved and b"".join(digest for _, digest in part.read()) == part.saved:
+        return None
+    digests = bytearray()
+
+    def documents() -> Iterator[Document]:
+        for document, digest in part.read():
+            digests.extend(digest)
+            yield document
+
+    return Extracted(_extracted(plan, part.source, documents()), bytes(digests))
+
+
+def _extracted(plan: ExtractionPlan, name: str, documents: Iterable[Document]) -> Yield:
+    source = Source.model_validate(plan.sources[name])
     units = splitter(Path(plan.nltk_data))
+    if units.name != plan.splitter:
+        message = f"A machine splits sentences with {units.name}, but this one with {plan.splitter}"
+        remedy = f"Each machine needs the same sentence data in {plan.nltk_data}."
+        raise DataMissing(f"{message}.", remedy)
     segmenter = Segmenter(source, units, plan.seed)
     structures: dict[str, list[Structure]] = defaultdict(list)
     for structure in map(read_structure, plan.structures):
@@ -248,7 +273,7 @@ def extract_batch(plan: ExtractionPlan, batch: tuple[str, Sequence[Document]]) -
         return found
 
     whole = Yield()
-    for document in batch[1]:
+    for document in documents:
         try:
             merge(whole, extracted(document), plan)
         except HarnessError as error:

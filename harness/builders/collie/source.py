@@ -8,7 +8,11 @@ from __future__ import annotations
 import hashlib
 import heapq
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,20 +21,22 @@ from pydantic import ConfigDict, Field, PrivateAttr
 
 from harness.builders.collie.structure import Bounds, FilePart, read_yaml
 from harness.builders.draws import hashed
+from harness.builders.rows import format_of
 from harness.config.validation import validated
 from harness.datasets.folder import DataFolder, is_there, own_path
 from harness.errors import ConfigError, DataInvalid, DataMissing, nearest
 from harness.plugin_interface import calling
 from harness.plugins import kind
-from harness.ports import Loader
+from harness.ports import Divisible, Loader
 from harness.records import Document
 from harness.scoring.constraints.grammar import Level
+from harness.workers import Pool
 
 PRESETS = {path.stem: path for path in sorted(Path(__file__).with_name("sources").glob("*.yaml"))}
-# By a path's suffix: the preset. If its loader reads Parquet, `LOADER_OF` may name another one.
-PRESET_OF = {".md": "markdown", ".markdown": "markdown", ".jsonl": "jsonl", ".parquet": "parquet"}
+# By a path's suffix: the preset. Other files with rows have the preset of their format. If a
+# preset's loader reads Parquet, another format has its own loader.
+PRESET_OF = {".md": "markdown", ".markdown": "markdown"}
 GUTENBERG = "gutenberg-metadata.json"
-LOADER_OF = {".jsonl": "jsonl", ".gz": "jsonl", ".txt": "text"}
 MOST_DOCUMENTS = 256  # maximum documents of a batch
 MOST_CHARACTERS = 1_000_000  # maximum characters of a batch, unless one document is longer
 
@@ -98,7 +104,8 @@ def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
         preset = name if name in PRESETS else _preset_of(Path(path))
         [(loader, _)] = parts([_read(PRESETS[preset])["load"]])
         if loader == "parquet":
-            loader = LOADER_OF.get(Path(path).suffix, loader)
+            plain = "text" if Path(path).suffix == ".txt" else loader
+            loader = format_of(own_path(path)) or plain
         stem = Path(path).resolve().name.partition(".")[0]
         name = name or re.sub(r"[^A-Za-z0-9_-]", "_", stem) or "own"
         raw = {"preset": preset, "name": name, "load": {"name": loader, "path": path}}
@@ -141,49 +148,140 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _preset_of(path: Path) -> str:
-    if path.is_dir():
-        return "gutenberg" if (path / GUTENBERG).is_file() else "text"
-    return PRESET_OF.get(Path(path.name.removesuffix(".gz")).suffix, "text")
+    if (path / GUTENBERG).is_file():
+        return "gutenberg"
+    preset = format_of(own_path(str(path))).replace("arrow", "parquet")
+    return preset or PRESET_OF.get(Path(path.name.removesuffix(".gz")).suffix, "text")
+
+
+@dataclass(frozen=True)
+class DocumentPart:
+    """Some documents of the source ``source``: read already, or to be read by the loader.
+
+    ``called`` is what messages call the loader. ``saved`` is the digests of the documents from
+    which an earlier build has saved a result.
+    """
+
+    source: str
+    called: str
+    documents: Sequence[Document] = ()
+    loader: Loader | None = None
+    names: Collection[str] = ()
+    saved: bytes = b""
+
+    def read(self) -> Iterator[tuple[Document, bytes]]:
+        """Yield each document with its SHA-256."""
+        with calling(self.called):
+            for document in self.loader.read(self.names) if self.loader else self.documents:
+                text = document.text.encode()
+                # Facts that are not data fail here rather than in an instance.
+                facts = msgspec.json.encode((document.name, document.about, document.problem))
+                yield document, hashlib.sha256(facts + text).digest()
+
+
+class AllNames(Collection[str]):
+    """The names of all documents of a loader, which are not kept in memory."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[str]:
+        return self._loader.names()
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 class Documents:
-    """The documents drawn from a source. ``chosen`` of its ``available`` documents are drawn."""
+    """The documents drawn from a source. ``chosen`` of its ``available`` documents are drawn.
 
-    def __init__(self, source: Source, seed: int, data: DataFolder) -> None:
+    Args:
+        source: The source.
+        seed: The seed of the draw.
+        data: The data folder.
+        pool: Machines that read the corpus, part by part. Without it, this process reads it.
+
+    """
+
+    def __init__(
+        self, source: Source, seed: int, data: DataFolder, pool: Pool | None = None
+    ) -> None:
         name, options = source.loader()
-        self._called = f"The loader {name!r} of {source.name}"
+        self._name, self._called = source.name, f"The loader {name!r} of {source.name}"
         self._digest = hashlib.sha256()
-        self.available = 0
-
-        def counted() -> Iterator[str]:
-            for name in self._loader.names():
-                self.available += 1
-                yield name
-
+        self._apart = pool is not None
+        key = f"{seed} documents"
         with calling(self._called):
-            self._loader: Loader = kind("loaders").build(name, options, data=data)
-            most, rank = source.documents, hashed(f"{seed} documents")
-            self._names = set(counted() if most is None else heapq.nsmallest(most, counted(), rank))
-        self.chosen = len(self._names)
+            loader: Loader = kind("loaders").build(name, options, data=data)
+            self._loaders = [loader]
+            if pool and isinstance(loader, Divisible):
+                self._loaders = list(loader.parts())
+        draw = partial(_drawn, self._called, key, source.documents)
+        drawn = pool.in_order(draw, self._loaders) if pool else map(draw, self._loaders)
+        rank, most = hashed(key), source.documents or 0
+        best: list[tuple[bytes, str, int]] = []
+        self.available = 0
+        for place, (size, names) in enumerate(drawn):
+            self.available += size
+            best += ((rank(name), name, place) for name in names)
+            if len(best) > 2 * most:
+                best = heapq.nsmallest(most, best)
+        chosen: dict[int, set[str]] = defaultdict(set)
+        for _, name, place in heapq.nsmallest(most, best):
+            chosen[place].add(name)
+        self.chosen = sum(map(len, chosen.values()))
+        self._names: Mapping[int, Collection[str]] = chosen
+        if source.documents is None:
+            self.chosen = self.available
+            self._names = dict(enumerate(map(AllNames, self._loaders)))
 
     @property
     def sha256(self) -> str:
-        """The SHA-256 (hex digits) of the names and texts of all documents read so far."""
+        """The SHA-256 (hex digits) of the digests of all documents that were counted."""
         return self._digest.hexdigest()
 
-    def batches(self) -> Iterator[list[Document]]:
-        """Yield the chosen documents in batches of limited size, in the order of the source."""
+    def count(self, digests: bytes) -> None:
+        """Count documents, which are the next in the source, by their digests."""
+        self._digest.update(digests)
+
+    def parts(self) -> Iterator[DocumentPart]:
+        """Yield the chosen documents in parts of limited size, in the order of the source.
+
+        With a pool, the parts are to be read by it.
+        """
+        wholes = [
+            DocumentPart(self._name, self._called, loader=self._loaders[place], names=names)
+            for place, names in sorted(self._names.items())
+        ]
+        if self._apart:
+            yield from wholes
+            return
         batch: list[Document] = []
         characters = 0
-        with calling(self._called):
-            for document in self._loader.read(self._names):
-                self._digest.update(f"{document.name}\0{len(document.text)}\0".encode())
-                self._digest.update(document.text.encode())
-                msgspec.json.encode(document.about)  # fails here rather than in an instance
-                characters += len(document.text)
-                if batch and (len(batch) >= MOST_DOCUMENTS or characters > MOST_CHARACTERS):
-                    yield batch
-                    batch, characters = [], len(document.text)
-                batch.append(document)
+        for document, _ in chain.from_iterable(whole.read() for whole in wholes):
+            characters += len(document.text)
+            if batch and (len(batch) >= MOST_DOCUMENTS or characters > MOST_CHARACTERS):
+                yield DocumentPart(self._name, self._called, batch)
+                batch, characters = [], len(document.text)
+            batch.append(document)
         if batch:
-            yield batch
+            yield DocumentPart(self._name, self._called, batch)
+
+
+def _drawn(called: str, key: str, most: int | None, loader: Loader) -> tuple[int, list[str]]:
+    """Return the number of documents of a loader, and the names of at most ``most``, drawn."""
+    size = 0
+
+    def counted() -> Iterator[str]:
+        nonlocal size
+        for size, name in enumerate(loader.names(), start=1):  # noqa: B007
+            yield name
+
+    with calling(called):
+        names = heapq.nsmallest(most or 0, counted(), hashed(key))
+        if most is None:
+            deque(counted(), maxlen=0)
+    return size, names

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +16,22 @@ import harness
 from harness.builders import folder
 from harness.builders.folder import BuiltFolder, Stages, key_of
 from harness.builders.markdown import Cell, card, document, inline, quoted, table
+from harness.builders.rows import row_parts
 from harness.builders.wildifeval.asking import Asking, CurationPrompts
 from harness.builders.wildifeval.pipeline import Curated, CuratedRow, curated
-from harness.builders.wildifeval.screening import UNREADABLE, Screened, Step, read_chats, screen
+from harness.builders.wildifeval.screening import (
+    UNREADABLE,
+    Screened,
+    Step,
+    examine_part,
+    log_files,
+    screen,
+)
 from harness.config.curation import Curation
 from harness.datasets.folder import cannot_read, sha256
 from harness.records import encodable
 from harness.tasks.wildifeval import CATEGORIES, OTHER
+from harness.workers import Pool
 
 KIND = "wildifeval"
 VERSION = 2  # incremented when the screening, or what a seed draws, changes
@@ -43,13 +53,33 @@ def stages_folder(out: Path) -> Path:
 
 
 def screened(
-    sources: Sequence[Path], curation: Curation, stages: Stages, status: Callable[[str], None]
+    sources: Sequence[Path],
+    curation: Curation,
+    stages: Stages,
+    workers: Pool,
+    status: Callable[[str], None],
 ) -> Screened:
-    """Screen the chats in some files, or return the saved result if nothing has changed."""
+    """Screen the chats in some files, or return the saved result if nothing has changed.
+
+    ``workers`` read and examine the chats.
+    """
     status("Reading the chats")
-    hashes = [of["sha256"] for of in _source_facts(sources)]
-    key = key_of(VERSION, curation.screen.model_dump(mode="json"), hashes)
-    make = partial(screen, read_chats(sources), curation.screen)
+    logs = [(place, *log_files(place)) for place in sources]
+    files = [file.absolute() for _, some, _ in logs for file in some]
+    hashes = workers.in_order(_sha256, files)
+    names = [
+        (path.relative_to(place) if path != place else Path(path.name)).as_posix()
+        for place, some, _ in logs
+        for path in some
+    ]
+    facts = [{"name": encodable(name), "sha256": next(hashes)} for name in names]
+    key = key_of(VERSION, curation.screen.model_dump(mode="json"), facts)
+
+    def make() -> Screened:
+        parts = (rows for _, some, kind in logs for rows in row_parts(some, kind))
+        examined = workers.in_order(partial(examine_part, curation.screen), parts)
+        return screen(chain.from_iterable(examined), facts)
+
     found = stages.result("screen", key, Screened, make)
     if unreadable := found.step.removed.get(UNREADABLE):
         first = found.step.examples[UNREADABLE][0].detail
@@ -60,16 +90,14 @@ def screened(
 async def build(
     curation: Curation,
     prompts: CurationPrompts,
-    sources: Sequence[Path],
+    found: Screened,
     out: Path,
     asking: Asking,
-    stages: Stages,
     status: Callable[[str], None],
 ) -> BuiltFolder:
-    """Build the data set from chat logs (the files ``sources``), and write the folder ``out``.
+    """Build the data set from screened chats (``found``), and write the folder ``out``.
 
-    ``asking`` calls the models, ``stages`` saves the result of the screening, and ``status`` is
-    called with progress messages.
+    ``asking`` calls the models, and ``status`` is called with progress messages.
 
     Raises:
         ConfigError: If a setting is invalid, or if a model's first replies cannot be read.
@@ -81,14 +109,14 @@ async def build(
         StoreFailed: If ``out`` cannot be written.
     """
     folder.refuse_other(out, KIND, FILES)
-    result = await curated(curation, prompts, asking, screened(sources, curation, stages, status))
+    result = await curated(curation, prompts, asking, found)
     rows = result.rows
     constraints = [one for row in rows for one in row.constraints]
     facts = {
         "version": VERSION,
         "paper": "arXiv 2503.06573",
         "curation": curation.model_dump(mode="json"),
-        "sources": _source_facts(sources),
+        "sources": found.sources,
         "prompts": prompts.hashes,
         **asking.facts(),
         "steps": [
@@ -112,11 +140,11 @@ async def build(
     return BuiltFolder(out, len(rows), facts, text)
 
 
-def _source_facts(sources: Sequence[Path]) -> list[dict[str, str]]:
+def _sha256(path: Path) -> str:
     try:
-        return [{"name": encodable(path.name), "sha256": sha256(path)} for path in sources]
+        return sha256(path)
     except OSError as error:
-        raise cannot_read(error.filename, error) from None
+        raise cannot_read(path, error) from None
 
 
 def about(facts: Mapping[str, Any]) -> str:

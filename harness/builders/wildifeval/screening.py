@@ -18,7 +18,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from harness.builders.loaders import json_rows
+from harness.builders.rows import FORMATS, JsonlRows, RowRange, files_of, format_of
 from harness.config.curation import ScreenSection
 from harness.errors import ConfigError, DataInvalid
 from harness.extras import import_extra
@@ -58,21 +58,20 @@ class Chat(Struct, frozen=True):
     problem: str = ""  # where and why the chat cannot be read
 
 
-def read_chats(paths: Sequence[Path]) -> Iterator[Chat]:
-    """Yield the chats in the files, readable or not. Repeated ids get a suffix like ``#2``."""
-    seen: dict[str, int] = {}
-    for path in paths:
-        for number, row in json_rows(path):
-            chat = _chat(row, str(number))
-            if chat.problem:
-                where = f"{encodable(path.name)}, line {number}"
-                chat = replace(chat, problem=f"{where}: {chat.problem}")
-            name = chat.id
-            while chat.id in seen:
-                seen[name] += 1
-                chat = replace(chat, id=f"{name}#{seen[name]}")
-            seen[chat.id] = 1
-            yield chat
+def log_files(place: Path) -> tuple[list[Path], type[RowRange]]:
+    """Return the files of a log, which is a file or a folder, and their format."""
+    kind = FORMATS.get(format_of(place), JsonlRows)
+    return files_of(place, kind), kind
+
+
+def read_chats(rows: RowRange) -> Iterator[Chat]:
+    """Yield the chats in a part of a log, readable or not."""
+    for number, row in rows.rows():
+        chat = _chat(row, str(number))
+        if chat.problem:
+            where = f"{encodable(rows.path.name)}, {rows.unit} {number}"
+            chat = replace(chat, problem=f"{where}: {chat.problem}")
+        yield chat
 
 
 def _chat(row: Mapping[str, Any] | str, number: str) -> Chat:
@@ -150,43 +149,70 @@ class Step(Struct):
 
 
 class Screened(Struct):
-    """The chats that passed the screening. ``step`` counts the dropped chats by reason."""
+    """The chats that passed the screening. ``step`` counts the dropped chats by reason.
+
+    ``sources`` has the name and SHA-256 of each file.
+    """
 
     chats: list[Chat]
     step: Step
+    sources: list[dict[str, str]]
 
 
-def screen(chats: Iterable[Chat], by: ScreenSection) -> Screened:
-    """Screen chats by language, code, toxicity and duplication, as the settings ``by`` say."""
+class Examined(Struct, frozen=True):
+    """A chat, and why it is dropped (empty if it is not). A dropped text is cut to an example."""
+
+    chat: Chat
+    reason: str = ""
+    detail: str = ""
+
+
+def examine_part(by: ScreenSection, rows: RowRange) -> list[Examined]:
+    """Read the chats in a part of a log, and examine them."""
+    return list(examine(read_chats(rows), by))
+
+
+def examine(chats: Iterable[Chat], by: ScreenSection) -> Iterator[Examined]:
+    """Examine each chat by its language, code and toxicity, as the settings ``by`` say."""
     if by.language and by.language not in LANGUAGES:
         message = f"screen.language: {by.language!r} cannot be distinguished from others."
         raise ConfigError(message, f"Choose one of {', '.join(LANGUAGES)}, or null to keep all.")
-    step, kept, seen = Step("screen", 0), list[Chat](), set[bytes]()
     left = iter(chats)
-    while batch := list(islice(left, BATCH)):
-        step.before += len(batch)
-        clean = []
-        for chat in batch:
-            reason, detail = _reason(chat, by)
-            if reason:
-                step.leave_out(reason, chat.id, chat.text, detail)
-            else:
-                clean.append(chat)
-        texts = [chat.text[:LONGEST] for chat in clean]
-        found = CLASSIFIERS[by.toxicity](texts) if by.toxicity in CLASSIFIERS and texts else None
-        for chat, probability in zip(clean, found or [0.0] * len(clean), strict=True):
-            digest = hashlib.blake2b(" ".join(chat.text.split()).encode(), digest_size=16).digest()
-            if found and probability >= by.toxic_from:
-                step.leave_out("toxic", chat.id, chat.text, f"probability {probability:.2f}")
-            elif digest in seen:
-                step.leave_out("duplicate", chat.id, chat.text)
-            else:
-                seen.add(digest)
-                kept.append(chat)
+    while batch := [Examined(chat, *_reason(chat, by)) for chat in islice(left, BATCH)]:
+        texts = [one.chat.text[:LONGEST] for one in batch if not one.reason]
+        classify = CLASSIFIERS.get(by.toxicity) if texts else None
+        probabilities = iter(classify(texts) if classify else [])
+        for one in batch:
+            if classify and not one.reason and (p := next(probabilities)) >= by.toxic_from:
+                one = Examined(one.chat, "toxic", f"probability {p:.2f}")
+            cut = replace(one.chat, text=one.chat.text[:LONGEST_EXAMPLE])
+            yield replace(one, chat=cut) if one.reason else one
+
+
+def screen(examined: Iterable[Examined], sources: list[dict[str, str]]) -> Screened:
+    """Drop chats that are to be dropped, and duplicates. Repeated ids get a suffix like ``#2``.
+
+    Raises:
+        DataInvalid: If none of the chats can be read.
+    """
+    step, kept, texts, ids = Step("screen", 0), list[Chat](), set[bytes](), dict[str, int]()
+    for one in examined:
+        step.before += 1
+        chat, name = one.chat, one.chat.id
+        while chat.id in ids:
+            ids[name] += 1
+            chat = replace(chat, id=f"{name}#{ids[name]}")
+        ids[chat.id] = 1
+        digest = hashlib.blake2b(" ".join(chat.text.split()).encode(), digest_size=16).digest()
+        if reason := one.reason or ("duplicate" if digest in texts else ""):
+            step.leave_out(reason, chat.id, chat.text, one.detail)
+        else:
+            texts.add(digest)
+            kept.append(chat)
     if step.before and step.removed.get(UNREADABLE) == step.before:
         message = f"No chat can be read: {step.examples[UNREADABLE][0].detail}."
         raise DataInvalid(message, "docs/wildifeval_build.md lists the supported formats.")
-    return Screened(kept, step)
+    return Screened(kept, step, sources)
 
 
 def _reason(chat: Chat, by: ScreenSection) -> tuple[str, str]:

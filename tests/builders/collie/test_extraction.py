@@ -113,7 +113,7 @@ def test_the_parts_give_what_the_whole_gives(
     found = Yield()
     for part in range(parts):
         some = Yield(candidates={"s": chosen(shuffled[part::parts], most, 0)})
-        merge(found, some, ExtractionPlan([], {}, {}, 0, most, ""))
+        merge(found, some, ExtractionPlan([], {}, {}, 0, most, "", ""))
     assert found.candidates["s"] == whole
 
 

@@ -148,7 +148,11 @@ def test_a_path_is_the_users_before_it_is_the_data_folders(
     data = DataFolder(tmp_path / "data")
 
     def texts(given: str) -> list[str]:
-        return [d.text for batch in Documents(find_source(given), 0, data).batches() for d in batch]
+        return [
+            d.text
+            for part in Documents(find_source(given), 0, data).parts()
+            for d, _ in part.read()
+        ]
 
     assert texts("corpus") == ["mine"]
     (tmp_path / "here" / "s.yaml").write_text("{name: s, load: {name: text, path: corpus}}")

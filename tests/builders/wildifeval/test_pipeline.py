@@ -57,7 +57,7 @@ async def curated(
     folder: Path, model: Model, *overrides: str, prompts: CurationPrompts | None = None
 ) -> Curated:
     curation = load_curation(None, ["model.backend=openai", "filter.keep=1", *overrides])
-    screened = Screened(CHATS, Step("screen", len(CHATS)))
+    screened = Screened(CHATS, Step("screen", len(CHATS)), [])
     prompts = prompts or CurationPrompts({})
     return await run_stages(curation, prompts, asking(folder, model), screened)
 
@@ -195,7 +195,7 @@ async def test_no_stage_asks_more_than_was_estimated(keep: float, tmp_path: Path
     curation = load_curation(None, ["model.backend=openai", *overrides])
     estimated = estimate(curation, CHATS, CurationPrompts({}), lambda _: False)
     build = asking(tmp_path, model)
-    screened = Screened(CHATS, Step("screen", len(CHATS)))
+    screened = Screened(CHATS, Step("screen", len(CHATS)), [])
     await run_stages(curation, CurationPrompts({}), build, screened)
     calls = build.facts()["calls"]
     assert [one.stage for one in estimated] == list(calls)

@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.builders.rows import JsonlRows
 from harness.builders.wildifeval.screening import (
     LANGUAGES,
     Chat,
     Screened,
     code_sign,
+    examine,
     language_code,
     other_language,
     read_chats,
@@ -26,7 +28,7 @@ SPANISH = "Escribe un poema de cuatro versos sobre la luna y el mar."
 
 def screened(*chats: Chat, **changes: object) -> Screened:
     by = {"toxicity": None, **changes}  # the classifier takes seconds to load
-    return screen(chats, ScreenSection.model_validate(by))
+    return screen(examine(chats, ScreenSection.model_validate(by)), [])
 
 
 def test_each_is_counted_under_the_first_reason_that_holds() -> None:
@@ -198,7 +200,12 @@ def test_any_text_is_decided_on(text: str) -> None:
 def chats(folder: Path, *rows: Any) -> list[Chat]:
     path = folder / "chats.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return list(read_chats([path]))
+    return read(path)
+
+
+def read(path: Path) -> list[Chat]:
+    [rows] = JsonlRows.of_file(path, "")
+    return list(read_chats(rows))
 
 
 def turns(*said: tuple[str, Any]) -> list[dict[str, Any]]:
@@ -233,7 +240,7 @@ def test_a_conversation_in_which_no_user_speaks_is_empty(tmp_path: Path) -> None
 def test_ids_are_unique(tmp_path: Path) -> None:
     rows = [{"prompt": "a"}, {"id": "x", "prompt": "b"}, {"id": "x", "prompt": "c"}]
     rows += [{"id": "x#2", "prompt": "d"}, {"id": "x", "prompt": "e"}, {"id": 7, "prompt": "f"}]
-    found = chats(tmp_path, *rows)
+    found = screened(*chats(tmp_path, *rows), language=None).chats
     assert [chat.id for chat in found] == ["1", "x", "x#2", "x#2#2", "x#3", "7"]
     assert [chat.text for chat in found] == list("abcdef")
 
@@ -259,7 +266,8 @@ def test_logs_may_be_packed_and_several(tmp_path: Path) -> None:
     packed.write_bytes(gzip.compress(b'{"id": "a", "prompt": "Ho"}\n'))
     plain = tmp_path / "a.jsonl"
     plain.write_text('{"id": "a", "prompt": "Hi"}\n')
-    assert list(read_chats([plain, packed])) == [Chat("a", "Hi"), Chat("a#2", "Ho")]
+    found = screened(*read(plain), *read(packed), language=None).chats
+    assert found == [Chat("a", "Hi"), Chat("a#2", "Ho")]
 
 
 @pytest.mark.parametrize(
@@ -283,7 +291,7 @@ def test_one_that_cannot_be_read_is_told_with_its_place_and_the_others_are_read(
 ) -> None:
     path = tmp_path / "chats.jsonl"
     path.write_text(f'{{"prompt": "Hi"}}\n\n{line}\n{{"prompt": "Ho"}}\n')
-    first, bad, last = read_chats([path])
+    first, bad, last = read(path)
     assert (first.text, bad.text, last.text) == ("Hi", "", "Ho")
     assert bad.problem.startswith("chats.jsonl, line 3: ")
     assert problem in bad.problem
@@ -295,7 +303,7 @@ def test_half_an_emoji_and_a_mark_of_byte_order_are_no_obstacle(tmp_path: Path) 
     path.write_bytes(
         b'\xef\xbb\xbf{"prompt": "Hi"}\n{"id": "b", "prompt": "\\ud83d\\ude00 \\ud83d \xc3\xa4"}\n'
     )
-    assert list(read_chats([path])) == [Chat("1", "Hi"), Chat("b", "\U0001f600 \ufffd ä")]
+    assert read(path) == [Chat("1", "Hi"), Chat("b", "\U0001f600 \ufffd ä")]
 
 
 def test_parts_within_parts_are_not_followed(tmp_path: Path) -> None:
@@ -303,4 +311,4 @@ def test_parts_within_parts_are_not_followed(tmp_path: Path) -> None:
     deep = "[" * 900 + '"no"' + "]" * 900
     content = f'["Hi", {deep}, {{"type": "text", "text": "you"}}]'
     path.write_text(f'{{"id": "a", "messages": [{{"role": "user", "content": {content}}}]}}\n')
-    assert [chat.text for chat in read_chats([path])] == ["Hi\nyou"]
+    assert [chat.text for chat in read(path)] == ["Hi\nyou"]
