@@ -66,7 +66,9 @@ def stats(form: JsonFormat = "table") -> None:
         oldest, newest = min(row.oldest for row in kept), max(row.newest for row in kept)
         facts["from"] = f"{date_text(oldest)} to {date_text(newest)}"
     if runs:
-        facts["paid"] = f"${usd:,.2f} by {runs:,} {'runs' if runs > 1 else 'run'} with a budget"
+        # An upper bound: sessions that were killed leave what they had reserved.
+        by = f"{runs:,} {'runs' if runs > 1 else 'run'} with a budget"
+        facts["paid"] = f"at most ${usd:,.2f} by {by}"
     facts |= shared
     if form == "json":
         show_listing("", facts | {"of": [one._asdict() for one in kept]}, form)
