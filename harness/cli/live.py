@@ -155,7 +155,8 @@ def attended(work: Coroutine[Any, Any, T], display: Display, again: str) -> T:
 def early_end(ended: Ending, budget: Budget | None, key: str, again: str) -> int:
     """Print why a session ended early and how to resume it. Return its exit code."""
     if ended == "budget" and budget is not None:
-        unsure = f", ${budget.unsure:,.4f} of it for calls that failed or were cut off, and may be billed"
+        calls = "calls that failed or were cut off, and may be billed"
+        unsure = f", ${budget.unsure:,.4f} of it for {calls}"
         spent = f"${budget.spent:,.4f} is spent{unsure if budget.unsure else ''}"
         call = f"the next call, which may cost ${budget.wanted:,.4f}"
         say(f"The budget of {usd(budget.usd)} cannot pay for {call}: {spent}. Raise {key}.")
