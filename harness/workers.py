@@ -35,7 +35,7 @@ PENDING = 2  # pieces submitted per process or core; more would only take memory
 
 
 class Pending(Protocol):
-    """A piece that is being worked on."""
+    """A submitted piece of work whose result is not known yet."""
 
     def result(self) -> Any:
         """Wait for the result and return it, or raise the error of the work."""
@@ -63,7 +63,7 @@ class Engine(Protocol):
 
 
 class Pool(Protocol):
-    """Does work piece by piece, several pieces at a time."""
+    """Runs a function on many pieces of work, several at a time."""
 
     def in_order(self, work: Callable[[T], R], pieces: Iterable[T]) -> Iterator[R]:
         """Yield ``work(piece)`` for each piece, in the order of the pieces.

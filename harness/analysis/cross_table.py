@@ -88,7 +88,7 @@ class TableRow(Struct, frozen=True, kw_only=True):
 
 
 class CrossTable(Struct, frozen=True, kw_only=True):
-    """A results table, with the labels whose groups are its rows and columns (empty for none)."""
+    """A results table, whose rows and columns are the groups of labels ("" for no label)."""
 
     tasks: list[str]
     row_label: str

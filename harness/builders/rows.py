@@ -32,8 +32,8 @@ class RowRange:
     """Consecutive rows of a file.
 
     ``prefix`` comes before a row's number in its name, and ``first`` is the number of the first
-    row. ``start`` and ``end`` delimit the part: bytes of JSONL, or row numbers. Without an ``end``,
-    it is the whole file.
+    row. ``start`` and ``end`` delimit the rows: as offsets in bytes for JSONL, otherwise as row
+    numbers. Without an ``end``, the range is the whole file.
     """
 
     patterns: ClassVar[Sequence[str]]  # of the files' names in a folder

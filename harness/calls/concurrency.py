@@ -85,7 +85,7 @@ class AdaptiveLimit:
         self._begin_round()
 
     def unrefused(self) -> None:
-        """Raise the limit by half, unless it was lowered or a call of this round was pushed back.
+        """Raise the limit by half, unless it was ever lowered, or a call of this round was refused.
 
         To be called after calls have waited for `UNREFUSED_S` seconds while the limit was fully
         used.

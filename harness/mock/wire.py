@@ -72,7 +72,7 @@ class MockRequest(Struct, frozen=True):
         return next((turn.text for turn in reversed(self.turns) if turn.role == "user"), "")
 
     def alone(self, prompt: str) -> MockRequest:
-        """Return the request with one of its prompts. Its digest depends on the prompt too."""
+        """Return a request for one of several prompts, with a digest of its own."""
         digest = blake2b(f"{self.digest}{prompt}".encode(), digest_size=8).hexdigest()
         return replace(self, digest=digest, turns=(Turn("user", prompt),), prompts=())
 
