@@ -213,10 +213,10 @@ def _begun(prepared: Callable[[], dict[str, Job]]) -> dict[str, Job]:
 
 
 def _say_prompt_errors(jobs: Iterable[Job]) -> None:
-    """Warn before anything is paid for if a prompt does not ask for what its parser reads."""
+    """Warn before anything is paid for if a prompt has no field, or does not fit its parser."""
     tasks = [job.task for job in jobs if isinstance(job.task, PromptChecked)]
     for fault in dict.fromkeys(fault for task in tasks for fault in task.prompt_errors()):
-        say(f"Prompt and parser do not match: {fault}", "yellow")
+        say(f"Check the prompt: {fault}", "yellow")
 
 
 DETACHED = 4  # exit code of a run that has left while its batches are at work

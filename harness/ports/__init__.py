@@ -418,10 +418,10 @@ class JudgeRouting(Protocol[D]):
 
 @runtime_checkable
 class PromptChecked(Protocol):
-    """A task that can check whether its prompts ask for the format that its parser reads."""
+    """A task that can check its prompts, such as whether they ask for what its parser reads."""
 
     def prompt_errors(self) -> list[str]:
-        """Return a sentence for each mismatch between the task's prompts and its parser."""
+        """Return a sentence for each problem with the task's prompts."""
 
 
 CAPABILITIES: Mapping[str, tuple[Any, ...]] = {

@@ -6,6 +6,7 @@ import copy
 import dataclasses
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib.metadata import version
@@ -203,6 +204,7 @@ class RowsTask(Conversations):
             turns = (Message("user", first["content"]),) if "turns" in row else turns_of(row)
         else:
             turns = (Message("user", self._template.render(row)),)
+            self._refuse_single_braces(self._template, row)
         if not turns[-1].content.strip():
             raise DataInvalid("the prompt is empty.")
         if self._system is None:
@@ -210,6 +212,12 @@ class RowsTask(Conversations):
         if turns[0].role == "system":
             raise DataInvalid("the row and task.system both have a system message.", "Remove one.")
         return (Message("system", self._system.render(row)), *turns)
+
+    def _refuse_single_braces(self, prompt: Template, row: Row) -> None:
+        named = () if prompt.names else re.findall(r"\{(\w+)\}", prompt.text)
+        for name in row.keys() & {*named}:
+            said = f"{prompt.name} uses no field of the row: {{{name}}} would be sent as it is."
+            raise DataInvalid(said, f"Write {{{{ {name} }}}}.")
 
     def row_fields(self) -> Iterator[tuple[str, Row]]:
         """Yield each row's id and its fields, except those with a meaning of their own."""
@@ -394,11 +402,16 @@ class RowsTask(Conversations):
         return view
 
     def prompt_errors(self) -> list[str]:
-        """Return warnings about prompts and answers that do not fit the option ``extract``.
+        """Return warnings about a prompt that no field is in, or that does not fit ``extract``.
 
-        These are prompts that do not ask for what ``extract`` reads, correct answers from ``gold``
-        that do not pass, and targets that ``extract`` would misread, in the first instances.
+        The latter are, in the first instances, prompts that do not ask for what ``extract`` reads,
+        correct answers from ``gold`` that do not pass, and targets that ``extract`` would misread.
         """
+        if self._prompt is not None and not self._prompt.names:
+            first = [one.data for one in islice(self.instances(), 2)]
+            if first[0].role is None and first[0].messages == first[-1].messages and first[1:]:
+                said = "task.prompt uses no field of the rows, so that all have the same prompt."
+                return [f"{said} Fields are written {{{{ question }}}}."]
         if self._extraction is None:
             return []
         found: dict[str, list[str]] = {}

@@ -331,6 +331,16 @@ def test_the_fingerprint_tells_data_prompt_and_checks(made: Made) -> None:
     assert differing == [{"template_sha256"}, {"checks_sha256"}]
 
 
+def test_a_prompt_that_is_the_same_for_all_rows_is_told(made: Made) -> None:
+    rows = {"q": "2?", "target": "2"}, {"q": "3?", "target": "3"}
+    (said,) = made(*rows, prompt="Answer.", **CHECKED).prompt_errors()
+    assert "uses no field" in said
+    assert made(*rows, prompt="Answer.", system="{{ q }}", **CHECKED).prompt_errors() == []
+    assert made(rows[0], prompt="Answer.", **CHECKED).prompt_errors() == []
+    with pytest.raises(DataInvalid, match=r"\{q\} would be sent as it is.*Write \{\{ q \}\}"):
+        list(made(*rows, prompt="Answer {q}", **CHECKED).instances())
+
+
 def test_a_prompt_without_the_structure_of_its_parser_is_told(made: Made) -> None:
     extract = {"regex": r"answer is ([a-z]{4})"}
     row = {**ROW, "target": "abcd"}
