@@ -243,6 +243,26 @@ class Metrics(Struct, frozen=True, kw_only=True):
         """The pass rate over all judged samples, or None if there are none."""
         return self.overall.mean
 
+    @property
+    def ci95(self) -> Interval | None:
+        """The 95% confidence interval of the pass rate, or None if it cannot be estimated."""
+        return self.overall.ci95
+
+    @property
+    def stderr(self) -> float | None:
+        """The standard error of the pass rate, or None if it cannot be estimated."""
+        return self.overall.stderr
+
+    @property
+    def n(self) -> int:
+        """The number of judged samples, over which the pass rate is computed."""
+        return self.overall.n
+
+    @property
+    def not_judged(self) -> int:
+        """The number of samples without a verdict, which the pass rate leaves out."""
+        return self.overall.missing
+
     def primary(self, group: Group | None = None) -> SampleStatistic:
         """Return the primary metric of the run or a group. If it is unknown, its mean is None."""
         rate, scores = (group, group.scores) if group else (self.overall, self.scores)
@@ -255,10 +275,12 @@ class Metrics(Struct, frozen=True, kw_only=True):
         found = [f"run={self.run!r}", f"task={self.task!r}", f"model={self.model!r}"]
         if self.pass_rate is not None:
             found.append(f"pass_rate={self.pass_rate:.4g}")
-        if self.overall.ci95 is not None:
-            found.append("ci95=({:.4g}, {:.4g})".format(*self.overall.ci95))
-        found += [f"{name}={mean.mean:.4g}" for name, mean in [*self.scores.items()][:MOST_SHOWN]]
-        found.append(f"n_samples={self.n_samples}, n_clusters={self.n_clusters}")
+        if self.ci95 is not None:
+            found.append("ci95=({:.4g}, {:.4g})".format(*self.ci95))
+        found.append(f"n={self.n}, not_judged={self.not_judged}, n_clusters={self.n_clusters}")
+        means = [f"{name!r}: {mean.mean:.4g}" for name, mean in self.scores.items()]
+        more = ["…"] * (len(means) > MOST_SHOWN)
+        found += [f"scores={{{', '.join(means[:MOST_SHOWN] + more)}}}"] * bool(means)
         found += ["simulated=True"] * self.simulated
         found += [f"incomplete: {self.progress}"] * (not self.complete)
         return f"Metrics({', '.join(found)}, …)"

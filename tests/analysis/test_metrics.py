@@ -63,3 +63,10 @@ def test_keys_of_a_task_or_a_later_version_are_ignored(document: dict) -> None:
 def test_others_are_refused_by_name(text: bytes, problem: str) -> None:
     with pytest.raises(DataInvalid, match=f"metrics.json: {problem}"):
         from_json(text, PATH)
+
+
+def test_the_short_text_names_what_can_be_read(make, summary_of) -> None:
+    metrics = summary_of([make("a", True), make("b", False), make("c", None)])
+    assert "pass_rate=0.5, ci95=(0.09453, 0.9055), n=2, not_judged=1, n_clusters=3" in repr(metrics)
+    assert (metrics.n, metrics.not_judged) == (2, 1)
+    assert (metrics.ci95, metrics.stderr) == (metrics.overall.ci95, metrics.overall.stderr)
