@@ -173,14 +173,17 @@ def table(
     columns: Annotated[str | None, typer.Option(metavar="LABEL")] = None,
     score: Annotated[list[str] | None, typer.Option(metavar="NAME")] = None,
     round_: Round = None,
+    intervals: bool = False,
     form: Format = "table",
 ) -> None:
     """What would a paper's results table of these runs look like?
 
     Prints one row per model and group. Runs of several benchmarks without a common table are
-    shown as in harness eval.
+    shown as with --intervals.
 
     Args:
+        intervals: Print the table of harness eval: each primary metric with its 95% interval, and
+            the differences from the first model.
         rows: Label whose groups are a model's rows; '' for one row (default: as in the task's
             paper, else one row).
         columns: Label whose groups are columns; '' for one column (default: as in the task's
@@ -189,6 +192,13 @@ def table(
     """
     folders = runs_named(runs, Settings())
     found = list(map(read_run, folders))
+    own = (rows, columns, round_) != (None, None, None) or score
+    if intervals:
+        if own:
+            problem = "--intervals is a table of its own."
+            raise ConfigError(problem, "Leave out --rows, --columns, --score and --round.")
+        show(suite_document(suite(found)), form)
+        return
     tasks = {name: _task(name) for name in {variant.metrics.task for variant, _ in found}}
     papers = {name: task.table for name, task in tasks.items() if isinstance(task, Tabled)}
     tables = {name: one for name, one in papers.items() if isinstance(one, PaperTable)}
@@ -198,7 +208,7 @@ def table(
         found = [(variant, with_call_scores(folder.attempts)) for folder, (variant, _) in pairs]
     forms = {(one.rows, one.columns) for one in tables.values()}
     alike = len(tables) == len(tasks) and len(forms) == 1
-    if len(tasks) > 1 and not alike and (rows, columns, round_) == (None, None, None) and not score:
+    if len(tasks) > 1 and not alike and not own:
         show(suite_document(suite(found)), form)
         return
     asked = TableOptions(rows=rows, columns=columns, scores=score or [], round=round_)

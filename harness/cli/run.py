@@ -320,7 +320,8 @@ def _show(
         show(runs_table(results))
     say(f"Results in {first.settings.runs_dir}; one in full: harness show {first.folder.name}")
     if done and as_suite:
-        say(f"The table again: harness table {base}; every pair tested: harness matrix {base}")
+        again = f"harness table {base} --intervals"
+        say(f"The table again: {again}; every pair tested: harness matrix {base}")
     elif done:
         _compare(jobs, base)
 

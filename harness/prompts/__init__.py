@@ -86,6 +86,13 @@ class Template:
             problem = f"{self.name}: there is no field {name!r} here."
             raise ConfigError(problem, nearest(name, fields))
 
+    def refuse_single_braces(self, fields: Collection[str]) -> None:
+        """Raise DataInvalid if the template uses no field, but names one of ``fields`` in {}."""
+        named = () if self.names else re.findall(r"\{(\w+)\}", self.text)
+        for name in (one for one in named if one in fields):
+            said = f"{self.name} uses no field of the row: {{{name}}} would be sent as it is."
+            raise DataInvalid(said, f"Write {{{{ {name} }}}}.")
+
     def render(self, row: Mapping[str, Any]) -> str:
         """Return the prompt for a row.
 

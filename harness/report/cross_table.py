@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from harness.analysis.ablation import counted
 from harness.analysis.breakdown import explained
 from harness.analysis.cross_table import CrossTable, ShownFigure, TableCell, TableRow
 from harness.analysis.metrics import PASS_RATE
@@ -186,8 +187,8 @@ def suite_document(found: Suite, *, brief: bool = False) -> TableDocument:
         methods = dict.fromkeys(TESTS[one.comparison.method] for one in found.comparisons)
         note = (
             "Model minus the first model, in the table's units, over the instances that both have; "
-            f"p by {' or '.join(methods)}. p (Holm): adjusted over all {len(found.comparisons)} "
-            "comparisons. Each interval is for its row alone."
+            f"p by {' or '.join(methods)}. p (Holm): adjusted for "
+            f"{counted(len(found.comparisons), 'comparison')}. Each interval is for its row alone."
         )
         parts += [_differences(found), Note(note)]
     if found.correlations and not brief:

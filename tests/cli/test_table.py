@@ -70,6 +70,17 @@ def test_a_file_s_name_means_its_variants(quick: Path) -> None:
     assert {row["runs"] for row in rows} == {"both.zero", "both.taught"}
 
 
+def test_the_table_of_an_evaluation_again(quick: Path) -> None:
+    told = shown(quick, "weak", "strong", "--intervals", COLUMNS="200").stdout
+    assert "Per cent, with 95% intervals" in told
+    assert "Against simulated" in told
+    assert "adjusted for 1 comparison." in told
+    latex = shown(quick, "weak", "strong", "--intervals", "--format", "latex").stdout
+    assert r"benchmark & difference & p (Holm) & p & n \\" in latex
+    refused = harness("table", "weak", "--intervals", "--rows", "structure", env=on(quick))
+    assert "Leave out --rows" in mistake(refused)
+
+
 def test_other_formats(quick: Path) -> None:
     runs = ("weak", "strong", "--rows", "structure", "--columns", "source")
     markdown = shown(quick, *runs, "--format", "markdown").stdout

@@ -6,7 +6,6 @@ import copy
 import dataclasses
 import hashlib
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib.metadata import version
@@ -204,7 +203,7 @@ class RowsTask(Conversations):
             turns = (Message("user", first["content"]),) if "turns" in row else turns_of(row)
         else:
             turns = (Message("user", self._template.render(row)),)
-            self._refuse_single_braces(self._template, row)
+            self._template.refuse_single_braces(row)
         if not turns[-1].content.strip():
             raise DataInvalid("the prompt is empty.")
         if self._system is None:
@@ -212,12 +211,6 @@ class RowsTask(Conversations):
         if turns[0].role == "system":
             raise DataInvalid("the row and task.system both have a system message.", "Remove one.")
         return (Message("system", self._system.render(row)), *turns)
-
-    def _refuse_single_braces(self, prompt: Template, row: Row) -> None:
-        named = () if prompt.names else re.findall(r"\{(\w+)\}", prompt.text)
-        for name in row.keys() & {*named}:
-            said = f"{prompt.name} uses no field of the row: {{{name}}} would be sent as it is."
-            raise DataInvalid(said, f"Write {{{{ {name} }}}}.")
 
     def row_fields(self) -> Iterator[tuple[str, Row]]:
         """Yield each row's id and its fields, except those with a meaning of their own."""
