@@ -23,8 +23,6 @@ From Python:
 docs/python.md describes the functions that this module exports.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any

@@ -6,8 +6,6 @@ provider. A `TransientError` is retried, a `FatalCallError` ends the run, a `Pro
 as an answer, and any other `CallError` becomes an attempt with outcome ``error``.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Iterable, Iterator, Mapping

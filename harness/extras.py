@@ -1,7 +1,5 @@
 """The optional dependencies of the package (extras)."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from pathlib import Path

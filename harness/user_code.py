@@ -1,7 +1,5 @@
 """Support for code that users write: makes functions checkers, hashes source, and loads files."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import dis

@@ -4,8 +4,6 @@ A batch has no metadata. Its requests have names, which end with the batch's tag
 results. Source: https://platform.claude.com/docs/en/build-with-claude/batch-processing
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The common part of backends whose batches are made from a file of requests, in JSON Lines."""
 
-from __future__ import annotations
-
 import asyncio
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence

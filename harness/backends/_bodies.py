@@ -7,8 +7,6 @@ or an invalid log-probability.
 Sources: the API references of OpenAI, vLLM and llama.cpp (ggml-org/llama.cpp#10783).
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from itertools import islice

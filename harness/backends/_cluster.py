@@ -1,7 +1,5 @@
 """Connects to a Ray cluster, and surveys its machines."""
 
-from __future__ import annotations
-
 import logging
 import platform
 import socket

@@ -1,7 +1,5 @@
 """Starts, replaces and ends the copies of a model on a Ray cluster."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import pickle

@@ -1,7 +1,5 @@
 """Keeps prompts that crash a model's engine every time from ending a run."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Hashable

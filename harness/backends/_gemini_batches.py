@@ -5,8 +5,6 @@ of Vertex AI are not supported: they read and write Google Cloud Storage.
 Sources: https://ai.google.dev/gemini-api/docs/batch-api, https://ai.google.dev/api/files.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit

@@ -4,8 +4,6 @@ For the layers above, each prompt stays a call of its own, with its key, cache e
 limits and attempt.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from contextlib import suppress

@@ -5,8 +5,6 @@ log-probability and with the likeliest token at its position, and then one token
 An engine in this process returns them by the tokens' ids.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
 from typing import Any

@@ -5,8 +5,6 @@ differ in only a few places. Every file is therefore hashed completely. Gigabyte
 minutes, so hashes of large files are cached until the file system reports a change.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

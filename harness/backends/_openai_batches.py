@@ -7,8 +7,6 @@ https://console.groq.com/docs/batch, https://docs.mistral.ai/capabilities/batch,
 https://docs.together.ai/docs/batch-inference.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar

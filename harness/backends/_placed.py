@@ -1,7 +1,5 @@
 """A backend whose copies work on the machines of a Ray cluster."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib.util
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Starts, shares and ends the local servers and engines of this process."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -4,8 +4,6 @@ Three tables map HTTP statuses, error codes and exceptions to the treatment of a
 (docs/limits.md).
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import re

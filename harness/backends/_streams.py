@@ -3,8 +3,6 @@
 Source: https://platform.claude.com/docs/en/build-with-claude/streaming.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

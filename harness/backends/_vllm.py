@@ -4,8 +4,6 @@ It describes the model to load, and checks the engine's arguments. Arguments tha
 answers are part of the cache key. Arguments that only affect speed are not.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import math

@@ -4,8 +4,6 @@ Requests are translated in the same way as by vLLM's server. Settings that the r
 from the model's generation configuration. Without max_tokens, an answer may fill the context.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import json

@@ -4,8 +4,6 @@ API version 2026-10-21 rejects temperature, top_p and top_k, even with default v
 2023-06-01 accepts them for the models that still support it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 

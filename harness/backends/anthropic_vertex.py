@@ -5,8 +5,6 @@
 Source: https://platform.claude.com/docs/en/build-with-claude/claude-on-vertex-ai.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote

@@ -5,8 +5,6 @@
 Source: https://docs.aws.amazon.com/bedrock/latest/APIReference/API_runtime_Converse.html.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from typing import Any

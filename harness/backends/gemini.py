@@ -6,8 +6,6 @@
 Source: https://ai.google.dev/api/generate-content, and the types of google-genai 3.6.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import quote

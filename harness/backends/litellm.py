@@ -7,8 +7,6 @@ Prefer the others where possible. LiteLLM's own retries, cache and telemetry are
 Source: https://docs.litellm.ai/docs/completion/input.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -5,8 +5,6 @@
 The presets, with their sources, are in openai_presets.yaml.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ There are no turns: the texts of the messages are joined into one prompt, separa
 Conversations (rounds of feedback) are refused.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar

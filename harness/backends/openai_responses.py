@@ -5,8 +5,6 @@ are no seeds and no stop sequences.
 Source: https://developers.openai.com/api/reference/responses, and the types of the SDK 3.52.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping

@@ -5,8 +5,6 @@ A row of the recording has ``prompt`` or ``instance`` or both, an optional ``sam
 another format have one answer per row (docs/run-files.md).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property

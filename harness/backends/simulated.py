@@ -1,7 +1,5 @@
 """A simulated model for trying out the harness: seeded, offline, without a key."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from collections.abc import Callable

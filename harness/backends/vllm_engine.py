@@ -5,8 +5,6 @@ separate request with its own seed and cache key. The samples of a prompt share 
 through the engine's prefix cache. An engine that dies is reloaded.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import importlib.util

@@ -3,8 +3,6 @@
 Committing 100 replies together takes hardly longer than committing one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import threading

@@ -4,8 +4,6 @@ Each step is first recorded in the ledger, so that another process can continue 
 killed. Only one process at a time works on a batch: the one that holds the claim on its tag.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping

@@ -5,8 +5,6 @@ wave of calls is then submitted with `batch_jobs`, which also delivers the outco
 already in a batch, from an earlier session or another process, waits for that batch.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time

@@ -6,8 +6,6 @@ the transaction that commits the call's outcome. Batches that have ended stay in
 `harness batches`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence

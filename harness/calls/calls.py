@@ -1,7 +1,5 @@
 """The top of the call stack: finds a call's reply in the cache or in flight, or pays for it."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time

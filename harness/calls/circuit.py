@@ -6,8 +6,6 @@ few tries, and does not flood the provider. After ``outage_s`` seconds, the run 
 resumed. (Nygard, "Release It!", 2007, "Circuit Breaker".)
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable

@@ -9,8 +9,6 @@ back. As in DCTCP (RFC 8257), the decrease is proportional to the share of calls
 few of them do not halve the rate.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import deque

@@ -5,8 +5,6 @@ runs, and with the payments and batches that SQLite can still read. Replies are 
 damaged file, because a damaged page may look like a valid one.
 """
 
-from __future__ import annotations
-
 import contextlib
 import math
 import sqlite3
@@ -26,10 +24,8 @@ NETWORK_FILE_SYSTEMS = {
 The log needs memory that all processes share (https://www.sqlite.org/wal.html, section 1).
 """
 
-LOCKED_S = 15.0
-"""Seconds to wait for another process's lock on the file, as long as nothing has been paid for."""
-SESSION = b"session "
-"""Prefix of payment keys under which sessions record what they reserve for calls in flight."""
+LOCKED_S = 15.0  # to wait for another process's lock while nothing has been paid for
+SESSION = b"session "  # prefix of payment keys for what sessions reserve for calls in flight
 
 FORMAT = 1  # the file's ``user_version``; the earliest files have 0 and the same layout of replies
 
@@ -69,10 +65,8 @@ PRAGMA user_version={FORMAT};
 COMMIT;
 """
 
-ReplyRow = tuple[bytes, bytes, str, str, float]
-"""A row of ``replies``, with columns in the order of `TABLES`."""
-PaymentRow = tuple[str, bytes, float, float]
-"""A row of ``payments``, with columns in the order of `TABLES`."""
+ReplyRow = tuple[bytes, bytes, str, str, float]  # a row of ``replies`` (`TABLES`)
+PaymentRow = tuple[str, bytes, float, float]  # a row of ``payments`` (`TABLES`)
 Statement = tuple[str, Sequence[object]]  # in SQL, with its values
 
 
@@ -84,8 +78,7 @@ class Write(NamedTuple):
     statements: Sequence[Statement] = ()
 
 
-Restore = Callable[[], Iterable[ReplyRow]]
-"""Yields replies that are recorded outside the cache, as rows of ``replies``."""
+Restore = Callable[[], Iterable[ReplyRow]]  # yields replies recorded outside the cache
 
 SMALLEST = 512  # size in bytes of the smallest database
 PARTS = ("", "-wal", "-shm", "-journal")  # suffixes of a database's files

@@ -4,8 +4,6 @@ Each sample keeps its own key, cache entry and payment. Only calls without a see
 one seed for all samples of a call, an answer would depend on the samples that it is drawn with.
 """
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import suppress
 from dataclasses import dataclass, field

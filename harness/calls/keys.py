@@ -1,7 +1,5 @@
 """The keys of calls, and the seeds sent with them. Calls with one key share a reply."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 from functools import partial
@@ -9,8 +7,7 @@ from functools import partial
 from harness.ports import LOGLIKELIHOODS, Backend, KeyedByRequest
 from harness.records import Request, content_hash
 
-KEY_VERSION = 1
-"""Part of every key. An increment keeps old replies from being reused when keys change meaning."""
+KEY_VERSION = 1  # part of every key; to be raised when keys change meaning
 
 
 def call_key(

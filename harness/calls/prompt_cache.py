@@ -6,8 +6,6 @@ finds how much of the beginning is shared (`SharedBeginnings`), and sends one ca
 beginning to the cache, ahead of the others.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import OrderedDict

@@ -47,14 +47,11 @@ It is the whole reservation, only one request, or nothing.
 
 LOCKED_S = 0.01  # seconds until the next try if another process is admitting calls
 LEARNED = 20  # number of ended calls after which the moving means are trusted
-MEMORY = 200
-"""Number of recent calls in the moving means, so that these adapt when a run's prompts change."""
+MEMORY = 200  # number of recent calls in the moving means
 SIGMAS = 4.0  # standard errors of the estimates that a margin covers
-BOUND_CHARACTERS = 2.0
-"""Assumed characters per token until the mean is trusted. A low value, as for code or digits."""
+BOUND_CHARACTERS = 2.0  # assumed characters per token until the mean is trusted: few, as for code
 BOUND_MESSAGE = 20  # assumed tokens of a message in addition to its text
-BOUND_TIMES = 3
-"""Until the mean is trusted, the expected output is this many times the longest answer so far."""
+BOUND_TIMES = 3  # until then, the expected output is this many times the longest answer so far
 BOUND_OUTPUT = 1000  # assumed output tokens if the run file sets no maximum
 
 

@@ -30,11 +30,9 @@ from harness.calls.database import LOCKED_S, PaymentRow, ReplyRow, Restore, is_b
 from harness.errors import StoreFailed
 from harness.records import Call, Reply, encodable
 
-PATIENCE_S = 300.0
-"""Maximum seconds to wait for another process's lock. Long, because the replies were paid for."""
+PATIENCE_S = 300.0  # to wait for another process's lock: long, as the replies were paid for
 NOTICE_S = 2.0  # seconds of waiting for another process before the user is notified
-ROOM_BYTES = 1 << 20
-"""Free disk space required before anything is paid for: room for some hundred replies."""
+ROOM_BYTES = 1 << 20  # free disk space required before anything is paid for
 
 _PAUSE_S = 0.02
 _INSERT_REPLIES = "INSERT INTO replies VALUES {rows} ON CONFLICT (key) DO NOTHING"

@@ -3,8 +3,6 @@
 These are a layer's signature, reasons for not sending a call, requests to stop, and status texts.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable

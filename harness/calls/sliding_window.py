@@ -1,7 +1,5 @@
 """The use of a rate limit in the last 60 seconds."""
 
-from __future__ import annotations
-
 from math import ceil
 from typing import Literal
 

@@ -4,8 +4,6 @@ While the process is suspended (Ctrl-Z, ``docker pause``), the clock continues. 
 time limits of its calls have passed, but their paid replies are waiting in the sockets.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable

@@ -4,8 +4,6 @@ A verb's module is imported only when the verb is used, so that ``--help`` and c
 instant.
 """
 
-from __future__ import annotations
-
 import errno
 import io
 import os

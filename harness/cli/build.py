@@ -1,7 +1,5 @@
 """`harness build`: new benchmarks from a seed, your own text, or chat logs."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ Other processes may be using the file, so rows are deleted a few thousand at a t
 compacted only if that is quick. Payments of runs with a budget are never deleted.
 """
 
-from __future__ import annotations
-
 import contextlib
 import re
 import sqlite3

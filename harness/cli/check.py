@@ -1,7 +1,5 @@
 """`harness check`: a gate for releases, decided on recorded runs."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """`harness compare`, `ablation`, `table` and `matrix`: compare several runs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any

@@ -1,7 +1,5 @@
 """Shell completion. It must respond at once, so imports that take long are avoided."""
 
-from __future__ import annotations
-
 import contextlib
 import os.path
 from collections.abc import Iterable

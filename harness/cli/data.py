@@ -1,7 +1,5 @@
 """`harness data`: fetch public data sets, list them, and show where they are."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any, Literal
 

@@ -1,7 +1,5 @@
 """`harness docs`: the documentation's pages, which are part of the package."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated

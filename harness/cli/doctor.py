@@ -5,8 +5,6 @@ tables of a team's database. Secrets are not shown: keys are listed by the names
 and sent only to the preset's own host.
 """
 
-from __future__ import annotations
-
 import platform
 import re
 import shlex

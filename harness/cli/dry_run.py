@@ -1,7 +1,5 @@
 """Shows dry runs: the plans of runs and their estimated costs."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import islice
 from math import inf

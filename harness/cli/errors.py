@@ -1,7 +1,5 @@
 """`harness errors`: manual error analysis, from a sheet of failures to a table of error kinds."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`harness export` and `harness import`: tables, Inspect logs and lm-eval samples."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Mapping, Sequence

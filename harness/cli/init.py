@@ -1,7 +1,5 @@
 """`harness init`: the files of a first benchmark of your own, or of a Slurm job."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`harness judge` and `harness judge validate`: score a run with a judge, and validate judges."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Sequence
 from functools import partial

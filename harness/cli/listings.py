@@ -1,7 +1,5 @@
 """Listings: runs (`harness ls`), plug-ins (`tasks`, `backends`, `checkers`, `judges`), `prices`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Annotated, Any

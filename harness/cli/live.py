@@ -1,7 +1,5 @@
 """Shows live progress, or plain lines without a terminal. Handles Ctrl-C and early ends of runs."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import signal

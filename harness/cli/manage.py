@@ -1,7 +1,5 @@
 """`harness rm`, `mv` and `merge`: delete and rename runs, and merge the shards of a run."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 import typer

@@ -1,7 +1,5 @@
 """`harness mock`: a simulated provider on the loopback interface, for rehearsals."""
 
-from __future__ import annotations
-
 import signal
 import threading
 from pathlib import Path

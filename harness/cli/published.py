@@ -1,7 +1,5 @@
 """Downloads published data sets before the runs that need them start."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 

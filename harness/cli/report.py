@@ -1,7 +1,5 @@
 """`harness report`: an HTML page about runs, and its figures as files."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -1,7 +1,5 @@
 """`harness reproduce`: a paper's tables and figures, with our values next to the published ones."""
 
-from __future__ import annotations
-
 import time
 from functools import partial
 from pathlib import Path

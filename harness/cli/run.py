@@ -1,7 +1,5 @@
 """`harness run` and `harness eval`: execute the runs of a run file, one after another."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

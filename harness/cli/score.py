@@ -6,8 +6,6 @@ were read, which shows whether the run has grown since. Each further line is the
 attempt (`harness.analysis.rescoring.Rescored`).
 """
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable, Iterable, Mapping

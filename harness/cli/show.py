@@ -1,7 +1,5 @@
 """`harness show`: a run's metrics, its constraints, or one instance's attempts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Literal

@@ -1,7 +1,5 @@
 """`harness view`: the live page of runs."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import signal

@@ -3,8 +3,6 @@
 Where the paper (Lior et al. 2025, arXiv 2503.06573) gives a value, it is the default.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal

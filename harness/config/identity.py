@@ -1,7 +1,5 @@
 """A run's identity: which keys of its run file may change when it is resumed."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Loads run files: applies ``-o`` overrides to the YAML, and returns one `RunFile` per variant."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import re

@@ -3,8 +3,6 @@
 No other module reads them, except that shell completion looks up ``HARNESS_RUNS_DIR``.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

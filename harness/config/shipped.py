@@ -1,7 +1,5 @@
 """Run files and studies that are shipped with the harness, found by name."""
 
-from __future__ import annotations
-
 import re
 from difflib import get_close_matches
 from itertools import takewhile

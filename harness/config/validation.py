@@ -3,8 +3,6 @@
 The messages name keys. They quote only values that cannot be secret, such as numbers and names.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import is_dataclass

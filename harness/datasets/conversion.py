@@ -6,8 +6,6 @@ named after a source and the number of a structure. The constraint of an instanc
 names in an archive are only compared, never used as paths, and the sizes in it are not trusted.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import json

@@ -5,8 +5,6 @@ file gets its final name only if its size and hash, as far as known, are right. 
 not overwritten.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,7 +1,5 @@
 """Finds files in the data folder or by path, and reads JSONL."""
 
-from __future__ import annotations
-
 import filecmp
 import glob
 import gzip

@@ -3,8 +3,6 @@
 No code of a data set is executed: the library reads data files only.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import re

@@ -4,8 +4,6 @@ If answers are recorded, a conversation without a recorded answer is an error, b
 answer would be scored unnoticed.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -4,8 +4,6 @@ In older versions, sampling parameters are accepted but have no effect. ``output
 effect either, and tools are never called.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Anthropic's message batches: ``/v1/messages/batches``."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

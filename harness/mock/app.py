@@ -10,8 +10,6 @@ Nor are the endpoints of vLLM's tokenizer: ``/tokenize``, ``/detokenize`` and ``
 `batches` serves the endpoints of batches, whose requests take the same steps.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Collection, Mapping
 from hashlib import blake2b

@@ -5,8 +5,6 @@ request is then counted (billed) once, like a request outside a batch. Results a
 Files and batches are kept in memory.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import random

@@ -3,8 +3,6 @@
 Credentials are not checked: any signature or token is accepted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar
 

@@ -1,7 +1,5 @@
 """The connection of one request: reads the body, and answers or breaks off in many ways."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import socket

@@ -4,8 +4,6 @@ A draw depends only on the seed, the request's body, and how many requests had t
 the order in which requests arrive has no effect. A retried request gets a new draw and may succeed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from hashlib import blake2b

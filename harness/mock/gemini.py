@@ -1,7 +1,5 @@
 """Simulates the text generation of Google's Gemini API."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 

@@ -1,7 +1,5 @@
 """The files and batches of Google AI Studio's Gemini API."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

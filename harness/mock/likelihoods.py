@@ -4,8 +4,6 @@ The log-probability of a token depends only on the model and on the text up to t
 two requests that contain the same text get the same numbers.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from hashlib import blake2b

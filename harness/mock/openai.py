@@ -5,8 +5,6 @@ answer. OpenAI has no headers for separate limits on input and output tokens. Su
 enforced, but not reported.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from abc import abstractmethod

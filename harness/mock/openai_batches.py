@@ -5,8 +5,6 @@ Groq's batches are like OpenAI's. Mistral's are at ``/v1/batch/jobs``. Files tha
 ``/v1/files/upload`` are Together's, and so are the batches that are created from them.
 """
 
-from __future__ import annotations
-
 import re
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal

@@ -1,7 +1,5 @@
 """OpenAI's Responses API, with stateless requests and text only."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar

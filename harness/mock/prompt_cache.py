@@ -3,8 +3,6 @@
 Source: https://platform.claude.com/docs/en/build-with-claude/prompt-caching.
 """
 
-from __future__ import annotations
-
 import time
 
 from msgspec.structs import replace

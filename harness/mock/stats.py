@@ -3,8 +3,6 @@
 The windows are exact, because tests use them to decide whether a client respects a limit.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable

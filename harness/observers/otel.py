@@ -4,8 +4,6 @@ Each session of a run is a trace, with one span for the session and, below it, o
 OpenTelemetry's own environment variables configure where the traces are sent.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

@@ -6,8 +6,6 @@ a misspelt method would otherwise be ignored. The harness asks for capabilities 
 ``isinstance(task, Judged)``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeVar, get_args, runtime_checkable
 

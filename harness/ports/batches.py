@@ -1,7 +1,5 @@
 """Batches, a capability of backends: a provider takes many requests in one job, for less money."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable

@@ -1,7 +1,5 @@
 """Optional members of tasks with conversations of several turns."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Protocol, TypeVar, runtime_checkable
 

@@ -1,7 +1,5 @@
 """Judges, which score answers by asking a model, and their optional members."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 

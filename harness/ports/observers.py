@@ -1,7 +1,5 @@
 """The members that an observer of runs must implement (example: docs/plugins.md)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 

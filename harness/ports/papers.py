@@ -1,7 +1,5 @@
 """What a task declares for reports: its paper's claims, figures and tables, and explanations."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, TypeVar, runtime_checkable

@@ -1,7 +1,5 @@
 """Optional members of a task: how its prompts are sent, and metrics of all answers together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 

@@ -3,8 +3,6 @@
 A repeated build takes answers from the cache, so it resumes where it stopped.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Writes a session's `status.json` once a second, and carries out requests to stop the session."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from types import TracebackType

@@ -1,7 +1,5 @@
 """The judges of a run file (``judges:``, ``panels:``): how they are built, and what they ask."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ A judge added later does not change which answers passed. It can also judge the 
 to the run's instances. These judgements are stored separately (`harness.store.references`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace

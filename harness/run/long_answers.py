@@ -5,8 +5,6 @@ its token limit (COLLIE: 4 s for 10,000 sentences). Meanwhile the replies of oth
 out and be paid for again.
 """
 
-from __future__ import annotations
-
 import contextlib
 import pickle
 import signal

@@ -1,7 +1,5 @@
 """Merges the runs of all shards into one run, which can be resumed like any other."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import shutil

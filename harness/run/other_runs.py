@@ -1,7 +1,5 @@
 """Other runs that a run file names, whose answers are compared or whose mistakes are shown."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path

@@ -4,8 +4,6 @@ A paraphrase is used only if it keeps every value that the checker looks for. Ot
 text is used. The call is recorded in both cases. (In run files and attempts the key is ``polish``.)
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import Any, Literal

@@ -4,8 +4,6 @@ The model sees the conversation from the user's side: its own turns as the assis
 the answers as the user's. It does not see the system message of the evaluated model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """The worker pool that does all paid work: samples, judgements and questions."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import gc

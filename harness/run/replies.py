@@ -1,7 +1,5 @@
 """The reply cache of all runs: where it is, and how a lost one is filled from recorded runs."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from functools import partial

@@ -1,7 +1,5 @@
 """Prepares the runs of a study, and records hashes by which the study's page can be verified."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Resolves what a run file names: its model, its task, and the defaults of its plug-ins."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial

@@ -1,7 +1,5 @@
 """Reads run files, which users give as a path, the name of a shipped file, or a mapping."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import re

@@ -1,7 +1,5 @@
 """A session of paid work (for a run, a later judge or a data-set build), and its budget."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence

@@ -5,8 +5,6 @@ also be correct for the instance (as far as the task can tell), or if its answer
 As a safeguard, building a prompt fails if one of its shots shows the instance's answer.
 """
 
-from __future__ import annotations
-
 import hashlib
 import random
 import re

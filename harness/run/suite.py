@@ -1,7 +1,5 @@
 """A suite: several models on several benchmarks, as a run file with a matrix."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """Facts that a run's task knows: references, the scored part of a reply, fields of its rows."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from itertools import islice

@@ -4,8 +4,6 @@ A run's rounds are then turns. They are asked whatever the verdicts are, until a
 or refused, or until a played user ends the conversation.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any, Protocol, cast

@@ -1,7 +1,5 @@
 """The verdicts of scripted conversations, in which a run's rounds are the user's turns."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Writes files atomically: a crash leaves either the old or the new content."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterator

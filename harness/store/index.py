@@ -5,8 +5,6 @@ sample's later rounds that precede the new line in the file no longer count, bec
 superseded answer. The index takes tens of bytes of memory per attempt. Texts are read on demand.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path

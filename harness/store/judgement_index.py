@@ -4,8 +4,6 @@ For each judge and text, the last judgement counts. The index takes about 40 byt
 plus the values of scores. Texts and reasons are read on demand.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace

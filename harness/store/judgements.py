@@ -6,8 +6,6 @@ judged text, so that a judgement of a superseded answer is not applied to the ne
 with the rules, decide whether an answer passes. Judges that are not in the run file never decide.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from hashlib import blake2b
 from pathlib import Path

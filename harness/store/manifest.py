@@ -1,7 +1,5 @@
 """The manifest: what produced a run's results, and when."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import hashlib

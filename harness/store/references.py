@@ -5,8 +5,6 @@ answer as its text, and the judges' ``judgements.jsonl`` and ``judges.json``. Re
 therefore judged, resumed, paid for and read like a model's answers, but never mixed with them.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable
 from pathlib import Path

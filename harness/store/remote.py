@@ -5,8 +5,6 @@ append, so whole files are uploaded. What a killed machine has not uploaded cost
 replies are in the team's cache, which such runs need for their lease, too.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import time

@@ -5,8 +5,6 @@ than `SILENT_S` therefore counts as dead. The file is only for viewers: no run i
 and no result is computed from it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import time

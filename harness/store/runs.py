@@ -1,7 +1,5 @@
 """The folder of all runs: the names of runs, and how to find them."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import shutil

@@ -5,8 +5,6 @@ the budget. A session raises its bound before it makes calls that need more, and
 calls have cost less. The bound of a killed session remains, since its calls may have been billed.
 """
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Callable
 from functools import partial

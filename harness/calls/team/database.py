@@ -6,8 +6,6 @@ cannot be changed either. The role that creates the tables owns them; the teams 
 rights.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A background task that exchanges a process's use of something with the team's database."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time

@@ -1,7 +1,5 @@
 """Joining a team: whether and with which key its replies are encrypted, and what it has saved."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 import hmac

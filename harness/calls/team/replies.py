@@ -8,8 +8,6 @@ it lives. All times are those of the database's clock, and no lease ends within 
 start of the server, since owners cannot renew leases while the server is down.
 """
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import threading

@@ -1,7 +1,5 @@
 """The reply cache of a machine that belongs to a team: a local file before the team's database."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import sqlite3
