@@ -88,11 +88,7 @@ def _raised(error: Exception, name: str, instance: str, text: str) -> str:
 
 
 def source_sha256(plugin: Callable[..., Any]) -> str:
-    """Return a hash of the source of a function or class.
-
-    If a function's source is not available, its bytecode is hashed. If a class's source is not
-    available, the result is "".
-    """
+    """Return a hash of the source, else a function's bytecode, or "" for a class."""
     return _source_sha256(inspect.unwrap(plugin))
 
 

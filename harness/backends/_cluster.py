@@ -55,10 +55,7 @@ def connect(address: str | None) -> Any:
 
 
 def _init(ray: Any, address: str | None) -> None:
-    """Call ``ray.init`` in a thread that lives as long as this process.
-
-    A cluster that Ray starts on this machine is killed when the thread that started it ends.
-    """
+    """Call ``ray.init`` in a thread that never ends: a cluster that it starts here ends with it."""
     connected: Future[None] = Future()
 
     def live() -> None:

@@ -267,10 +267,7 @@ class HttpClient:
         return content
 
     def masked(self, reply: Reply) -> Reply:
-        """Return a reply in which the API key is masked.
-
-        The raw body has been masked before, but JSON escapes may have hidden the key there.
-        """
+        """Return a reply without the API key, which JSON escapes may have hidden in the body."""
         if reply.others:
             others = {number: self.masked(other) for number, other in reply.others.items()}
             return structs.replace(self.masked(structs.replace(reply, others={})), others=others)

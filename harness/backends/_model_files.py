@@ -62,19 +62,13 @@ class Hashes:
 
 
 def model_identity(name: str, hashes: Hashes) -> str:
-    """Return what identifies a model.
-
-    This is a hash of the model's files if it is local, and otherwise its name on the hub.
-    """
+    """Return what identifies a model: a hash of its files, or its name on the hub."""
     found = place(name)
     return files_identity(found, hashes) if isinstance(found, Path) else found
 
 
 def files_identity(place: Path, hashes: Hashes) -> str:
-    """Return a hash of a file's content, or of the names and contents of the files in a folder.
-
-    Subfolders are ignored.
-    """
+    """Return a hash of a file, or of the names and contents of a folder's own files."""
     digest = hashlib.blake2b(digest_size=16)
     try:
         within = place.iterdir() if place.is_dir() else [place]

@@ -223,10 +223,7 @@ class PlacedBackend:
 def placed(
     name: str, options: Mapping[str, Any], placement: PlacementSection, supplied: Mapping[str, Any]
 ) -> PlacedBackend:
-    """Build a backend that is placed on a cluster.
-
-    ``supplied`` has what the harness supplies to backends: see `harness.plugins`.
-    """
+    """Build a backend that is placed on a cluster, from what backends are ``supplied`` with."""
     if importlib.util.find_spec("ray") is None:
         import_extra("ray", "ray")
     backends = kind("backends")

@@ -143,10 +143,7 @@ class InProcessEngine:
         return self._reply(await self._output(tokens, fields, name), request)
 
     async def _likelihoods(self, request: Request, name: str) -> Reply:
-        """Score given answers, or the windows of a text, one after another.
-
-        All answers but the first find their context in the engine's prefix cache.
-        """
+        """Score answers, or windows of a text, in turn: later ones find the context cached."""
         special = self._special(request)
         encode = functools.partial(self._tokenizer.encode, add_special_tokens=special)
         if request.window:

@@ -140,11 +140,7 @@ class Circuit:
                 return await self._outlast(request, error)
 
     async def _counted(self, request: Request) -> Reply:
-        """Send the request once, and return its reply.
-
-        A reply, or a rejection that is not worth retrying, shows that the provider works: both
-        reset the counts of consecutive failures.
-        """
+        """Send the request once. A reply or a rejection resets the counts of failures in a row."""
         try:
             reply = await self.ask(request)
         except TransientError as error:

@@ -52,10 +52,7 @@ def docs(
 
 
 def _search(pages: Mapping[str, Path], words: Sequence[str]) -> dict[str, str]:
-    """Return the sections that contain all words: a line of each by "PAGE: HEADING", best first.
-
-    Sections whose heading has the words come first, then those that have the words most often.
-    """
+    """Return the sections with all words, best first (headings before texts), with a line each."""
     found: dict[str, tuple[bool, int, str]] = {}
     for name, path in pages.items():
         for heading, lines in _sections(path.read_text("utf-8")):

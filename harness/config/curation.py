@@ -97,10 +97,7 @@ class Curation(Section):
 
 
 def load_curation(path: Path | None, overrides: Iterable[str] = ()) -> Curation:
-    """Load a curation file and apply ``key.path=value`` overrides.
-
-    If ``path`` is None, the overrides alone make up the file.
-    """
+    """Load a curation file (or none) with ``key.path=value`` overrides."""
     tree = read(path, "curation file", FORM) if path else {}
     for text in overrides:
         override(tree, *parse_override(text))

@@ -142,11 +142,7 @@ SECRET_LENGTH = 8  # minimum characters of a secret: a shorter text may be a wor
 
 
 def configured_secrets(named: Collection[str] = ()) -> Mapping[str, str]:
-    """Return all secrets in the environment and ``.env``, by variable.
-
-    A variable holds a secret if it is in ``named``, or if its own name is like ``…_API_KEY``. Short
-    values are left out.
-    """
+    """Return secrets in the environment and ``.env``: those ``named``, or like ``…_API_KEY``."""
     found = {
         name: value.strip()
         for name, value in _variables().items()

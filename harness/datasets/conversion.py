@@ -214,10 +214,7 @@ CATEGORIES = ("content", "situation", "style", "format", "mixed", "example")
 
 
 def write_instructions(archive: Path, folder: str) -> Iterator[bytes]:
-    """Yield the lines of ``followbench/data.jsonl``, made from the files in an archive's folder.
-
-    The category of a row's file is added to the row as ``constraint_type``.
-    """
+    """Yield the lines of ``followbench/data.jsonl`` from files named after their categories."""
     for category in CATEGORIES:
         name = f"{folder}/{category}_constraints.json"
         [content] = member(archive, name, LARGEST)

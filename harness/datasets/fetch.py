@@ -111,10 +111,7 @@ def prompt_files(name: str, root: Path) -> dict[str, Path]:
 
 
 def summary(found: DataSet, root: Path) -> str:
-    """Return how much of a data set is in the data folder ``root``: "yes", "no" or "in part".
-
-    If a file there is not the published one, the result is "other content".
-    """
+    """Return how much of a data set is installed: "yes", "no", "in part" or "other content"."""
     present = [_is_there(product, root) for product in found.products]
     if None in present:
         return "other content"

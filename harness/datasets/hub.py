@@ -139,10 +139,7 @@ class HubDataset:
         return count is None or count > MOST_KEPT
 
     def rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield (location, row) for each row, with the values as JSON has them.
-
-        Class labels are replaced by their names, and ``columns`` are added.
-        """
+        """Yield (location, row) with values as in JSON, names of labels, and ``columns``."""
         found = self._loaded
         features = found.features or {}
         names = {key: one.names for key, one in features.items() if hasattr(one, "names")}

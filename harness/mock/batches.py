@@ -100,10 +100,7 @@ class BatchSettings:
         self._drawn = 0
 
     def change(self, faults: Mapping[str, float] | None, latency: float | str | None) -> None:
-        """Set the probabilities of faults and the latency.
-
-        A setting that is None stays as it is.
-        """
+        """Set the probabilities of faults and the latency. None leaves a setting as it is."""
         for name, share in (faults or {}).items():
             if name not in BATCH_FAULTS:
                 raise MockError(f"Unknown batch fault {name!r}. Faults: {', '.join(BATCH_FAULTS)}.")
@@ -314,10 +311,7 @@ def check_unique(entries: Iterable[BatchedRequest]) -> str:
 
 
 class FileBatches(VendorBatches):
-    """The batches of a vendor that makes them from files, which are kept by id.
-
-    ``admit`` checks the body of each request in a file.
-    """
+    """The batches of a vendor that makes them from files. ``admit`` checks each request."""
 
     file_id: ClassVar[str]  # a template for ``{number}``
 

@@ -211,10 +211,7 @@ OF_RULES = ("task.checks", "task.extract", "task.gold", "task.groups")
 
 
 def check_changes(job: Job) -> Differences | None:
-    """Check that a run can continue. Return the changes for which `rescore` must be called first.
-
-    The result is None if nothing has changed, or if the run is new.
-    """
+    """Check that a run can continue. Return changes, if any, that `rescore` must be called for."""
     if not job.folder.begun():
         return None
     found = job.folder.differences(job.run, job.fingerprint, resolved)

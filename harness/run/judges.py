@@ -62,10 +62,7 @@ class JudgeModel:
 
     @property
     def fingerprint(self) -> Mapping[str, str]:
-        """Hashes, by name, of inputs that judgements depend on besides the judge's section.
-
-        These are, for example, the hashes of prompts and of local model weights.
-        """
+        """Hashes, by name, of what judgements depend on: prompts or local weights, for example."""
         found: dict[str, str] = {}
         for part in (self.judge, self.model.backend):
             found |= part.fingerprint() if isinstance(part, Fingerprinted) else {}

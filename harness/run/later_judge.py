@@ -174,10 +174,7 @@ def prepare_judge(
 def prepare_panel(
     folder: RunFolder, section: PanelSection, settings: Settings, *, references: bool = False
 ) -> LaterJudge:
-    """Check a panel that is to judge an existing run, whose judges include the panel's members.
-
-    With ``references``, the reference answers are judged instead of the run's answers.
-    """
+    """Check a panel of judges that a run has, to judge its answers or its ``references``."""
     task = _task_of(folder, settings)
     known = read_register(folder.path).judges
     judges = {name: one for name, one in known.items() if not one.members}
@@ -212,10 +209,7 @@ def _task_of(
 async def judge_later(
     job: LaterJudge, listener: Listener | None = None, retried: Collection[JudgementOutcome] = ()
 ) -> JudgingEnd:
-    """Make the missing and failed judgements, and update the run's metrics.
-
-    Judgements with a ``retried`` outcome are made again, too. ``listener`` shows the progress.
-    """
+    """Make missing, failed and ``retried`` judgements, and update the run's metrics."""
     folder, place = job.folder, job.folder
     models = [judge.model for judge in job.judges.models]
     async with open_session(

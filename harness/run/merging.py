@@ -55,10 +55,7 @@ def find_shards(root: Path, base: str) -> Mapping[str, Shards]:
 
 
 def merge(shards: Shards, name: str, settings: Settings) -> RunFolder:
-    """Write a run with the attempts and judgements of all shards, and return its folder.
-
-    The shards' folders are left as they are. The new run appears only when it is complete.
-    """
+    """Write a run with all shards' attempts and judgements, which appears when complete."""
     target, folders = RunFolder(settings.runs_dir, name), [shards[one] for one in sorted(shards)]
     if target.exists():
         raise RunConflict(

@@ -48,10 +48,7 @@ MOST_WORKERS = 50_000  # a call that waits for a batch takes 3.3 KB, without its
 
 
 class Resources:
-    """Servers, rate limits, prices and secrets that runs share.
-
-    As a context manager, it stops the servers on exit.
-    """
+    """Servers (stopped on exit), rate limits, prices and secrets that runs share."""
 
     def __init__(self, settings: Settings, secret: Callable[[str], str] = secret) -> None:
         self.settings = settings

@@ -94,10 +94,7 @@ class RunAnswers:
 
 
 def answers_of(runs: Path, name: str, task: Task[Any], *, simulated: bool) -> RunAnswers:
-    """Return a finished run's answers, with which a judge compares those of another run.
-
-    The arguments are as in `other_run`. The run is named by the judge's option ``against``.
-    """
+    """Return a finished run's answers, for a judge's option ``against`` (see `other_run`)."""
     folder = other_run(runs, name, task, "against", simulated=simulated)
     if not folder.begun() or folder.read_manifest().get("owed"):
         remedy = "Run its file again first: answers made later would be missing here."

@@ -67,10 +67,7 @@ class UserModel(NamedTuple):
 
 
 def build_user(section: UserSection, builder: ModelBuilder, seed: int | None) -> UserModel:
-    """Build the model that plays the user from its section in a run file.
-
-    ``seed`` is that of the run.
-    """
+    """Build the model that plays the user from its section, with the run's ``seed``."""
 
     def simulated(request: Request) -> str:
         written = [one.content for one in request.messages if one.role == "assistant"]

@@ -77,10 +77,7 @@ class ScoredBatch(NamedTuple):
 
 
 def batches(task: Task[Any], recorded: AttemptIndex) -> Iterator[Batch]:
-    """Divide a run's recorded attempts into batches for a `Rescorer`.
-
-    Neither instances nor texts are held in memory.
-    """
+    """Divide a run's attempts into batches, without holding instances or texts in memory."""
     left = np.ones(len(recorded), np.bool_)
     instances: list[tuple[Instance[Any] | None, int]] = []
     rows: list[range] = []

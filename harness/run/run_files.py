@@ -185,11 +185,7 @@ def _written(rows: Sequence[Mapping[str, Any]], where: str) -> str:
 
 
 def with_own_rows(run: RunFile, folder: RunFolder, settings: Settings) -> RunFile:
-    """Return a run file to record in a run's folder.
-
-    Rows that the run file contains are copied into this folder. The recorded path of the copy is
-    relative to the folder, which may be renamed.
-    """
+    """Return a run file to record in a folder, to which rows in the file are copied."""
     path = _own_rows(run, settings)
     if path is None:
         return run
@@ -206,10 +202,7 @@ def _own_rows(run: RunFile, settings: Settings) -> Path | None:
 def find_runs_and_files(
     names: Iterable[str], settings: Settings
 ) -> list[tuple[RunFolder, RunFile]]:
-    """Return the named runs as `runs_named` does, with their run files.
-
-    If a run is named by its run file, this file is read as it is now, else the recorded one.
-    """
+    """Return the runs as `runs_named` does, each with the file named, or the recorded one."""
     names, root = list(names), settings.runs_dir
     folders, now = find_runs(root, names), dict[str, RunFile]()
     for name in names:

@@ -153,10 +153,7 @@ class AttemptLines:
         return self._kind != ""
 
     def read_on(self, most: int | None = None) -> bool:
-        """Read the lines that were added to the file. Return whether there were any.
-
-        With ``most``, stop after about that many bytes.
-        """
+        """Read lines added to the file (about ``most`` bytes). Return whether there were any."""
         begun = self.size
         if most is None:
             with reading(self.path):
