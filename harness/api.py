@@ -223,10 +223,7 @@ async def aevaluate(
 
 
 async def _evaluate(
-    display: Display,
-    tasks: Tasks,
-    model: str | Sequence[str],
-    **options: Unpack[EvaluateOptions],
+    display: Display, tasks: Tasks, model: str | Sequence[str], **options: Unpack[EvaluateOptions]
 ) -> EvaluationResult:
     root, changes = Settings().runs_dir, dict(options.get("overrides", {}))
     given = [tasks] if isinstance(tasks, str | Mapping) else tasks

@@ -11,14 +11,7 @@ import msgspec
 
 from harness.backends._anthropic_batches import STATUSES, AnthropicBatching
 from harness.backends._bodies import Count, counted, read, state_in, with_tool_calls
-from harness.backends._http import (
-    REPLY_MB,
-    UNREADABLE,
-    FindCut,
-    HttpBackend,
-    HttpClient,
-    encode,
-)
+from harness.backends._http import REPLY_MB, UNREADABLE, FindCut, HttpBackend, HttpClient, encode
 from harness.backends._responses import OnAllowances
 from harness.backends._sdk_client import SDKClient
 from harness.backends._streams import LONGEST_UNSTREAMED, streamed, text_so_far

@@ -23,13 +23,7 @@ from harness.backends._openai_batches import BatchRules, OpenAIBatching
 from harness.backends._responses import OnAllowances
 from harness.backends._sdk_client import SDKClient
 from harness.errors import CallError, ConfigError, FatalCallError, TransientError, nearest
-from harness.ports import (
-    LOGLIKELIHOODS,
-    LOGPROBS,
-    PARAMETERS,
-    PROMPT_LOGPROBS,
-    SAMPLES_PER_CALL,
-)
+from harness.ports import LOGLIKELIHOODS, LOGPROBS, PARAMETERS, PROMPT_LOGPROBS, SAMPLES_PER_CALL
 from harness.records import DecodingConstraint, Reply, Request, Usage
 
 

@@ -13,15 +13,7 @@ from harness.analysis.rescoring import first_reason
 from harness.calls.database import LOCKED_S
 from harness.calls.keys import backend_key
 from harness.ports import Batched, Targeted
-from harness.records import (
-    Instance,
-    Message,
-    Origin,
-    Question,
-    Reply,
-    Request,
-    messages_hash,
-)
+from harness.records import Instance, Message, Origin, Question, Reply, Request, messages_hash
 from harness.run.assessment import assess, judged_outcomes, reply_outcome
 from harness.run.call_bounds import CHARACTERS_PER_TOKEN, CallBounds, CallEstimate, EstimateRange
 from harness.run.job import Job

@@ -270,10 +270,7 @@ class TableBuilder:
         return table, lines
 
     def _instances(
-        self,
-        digest: NDArray[np.int64],
-        first: Ints,
-        column: Callable[[str], NDArray[Any]],
+        self, digest: NDArray[np.int64], first: Ints, column: Callable[[str], NDArray[Any]]
     ) -> InstanceTable:
         clusters = column("cluster")[first]
         order = np.argsort(clusters).astype(np.int32)
