@@ -47,11 +47,7 @@ class JointPrompts:
         self._open: dict[Hashable, _Group] = {}
 
     async def __call__(self, kind: Hashable, request: Request) -> Reply:
-        """Return the reply to a request, which may be sent with others of its kind.
-
-        Raises:
-            CallError: If the call fails.
-        """
+        """Return the reply to a request, which may be sent with others of its kind."""
         if (group := self._open.get(kind)) is None:
             outcome = await self._lead(kind, request)
         else:

@@ -110,7 +110,6 @@ class PlacedBackend:
 
         Raises:
             RequestRejected: If the prompt has killed copies repeatedly.
-            CallError: If the call fails.
         """
         while True:
             alone = self._prompts.suspects(request)

@@ -103,9 +103,6 @@ class OpenAICompletionsBackend(OpenAIBackend):
         """Return the reply to a request.
 
         If the text is to be scored in windows, the server first tokenises it.
-
-        Raises:
-            CallError: If the call fails.
         """
         if self._joint is not None and _joins(request):
             return await self._joint(encode(self._shared(request)), request)

@@ -112,7 +112,6 @@ class BatchLane:
             PaidElsewhere: If the reply is in the cache, as every answer from a batch is. The
                 exception holds the reply.
             Stopping: If the run stops while the call is waiting.
-            CallError: If the call fails.
         """
         tries, live = 0, not self.batching
         while True:

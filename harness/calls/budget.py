@@ -346,9 +346,6 @@ def bounds(request: Request) -> tuple[int, int]:
     The input bound counts one token per byte of UTF-8, since no tokeniser uses more. It includes
     extra parameters such as tools, and the decoding constraint. The output bound covers all answers
     of the call.
-
-    Raises:
-        ConfigError: If the output is unlimited.
     """
     read = sum(len(m.content.encode()) + MESSAGE_TOKENS for m in request.sent)
     read += sum(len(m.reasoning_state or "") for m in request.messages)

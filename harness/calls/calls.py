@@ -94,7 +94,6 @@ class CachedCalls:
         Raises:
             ReplyUnsaved: If the reply or its payment could not be saved.
             Stopping: If the run stops before the call is made.
-            CallError: If the call fails.
         """
         replies = self.claim.replies
         key, in_flight = self.claim.key(request), replies.in_flight

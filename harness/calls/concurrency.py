@@ -183,7 +183,6 @@ class ConcurrencyLimiter:
 
         Raises:
             NotSent: If the call is not sent, for example because the run stops.
-            CallError: If the call fails.
         """
         ticket = await self._enter(request)
         sent = time.perf_counter()

@@ -113,7 +113,6 @@ def open_database(path: Path, *, wal: bool) -> sqlite3.Connection:
     Without a write-ahead log (``wal``), writes are slower, but no shared memory is needed.
 
     Raises:
-        StoreFailed: If the file is another program's, or was written by a newer version.
         sqlite3.Error: If the file is damaged, locked or inaccessible.
     """
     # No implicit transactions: a batch takes the lock before its first row.

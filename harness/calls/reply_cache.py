@@ -65,10 +65,6 @@ class ReplyCache:
         patience_s: Seconds to keep trying while another process has locked the file.
         notice: Receives messages for the user, from any thread. "" clears the last message.
         restore: Yields replies that are recorded elsewhere, to refill a damaged cache.
-
-    Raises:
-        StoreFailed: If the file cannot be opened or recovered, or is no cache that this version
-            can read.
     """
 
     shared: Shared | None = None  # set if other machines share the replies and claims
@@ -178,7 +174,6 @@ class ReplyCache:
 
         Raises:
             StoreBusy: If another process keeps the file locked for more than ``wait_s`` seconds.
-            StoreFailed: If the file cannot be read.
         """
         name = bytes.fromhex(key)
         rows = self._read("SELECT reply FROM replies WHERE key = ?", [name], wait_s)
@@ -269,11 +264,7 @@ class ReplyCache:
         return self._read(query, values, LOCKED_S)
 
     def booked(self, run: str) -> dict[bytes, float]:
-        """Return a run's payments in US dollars, by call key or the name given to `charge`.
-
-        Raises:
-            StoreFailed: If the file cannot be read, or holds an invalid payment.
-        """
+        """Return a run's payments in US dollars, by call key or the name given to `charge`."""
         rows = self._read("SELECT key, usd FROM payments WHERE run = ?", [encodable(run)], LOCKED_S)
         for key, usd in rows:
             if not (isinstance(key, bytes) and isinstance(usd, float) and -1e-9 < usd < inf):

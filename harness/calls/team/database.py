@@ -111,9 +111,6 @@ class TeamDatabase:
     Args:
         url: A ``postgresql://`` URL. Its password appears in no message.
         notice: Receives messages for the user, from any thread. "" clears the last message.
-
-    Raises:
-        ConfigError: If the URL is malformed.
     """
 
     def __init__(self, url: str, notice: Report = lambda _: None) -> None:

@@ -27,9 +27,6 @@ class Cipher:
 
     Args:
         key: 32 bytes in Base64.
-
-    Raises:
-        ConfigError: If the key is malformed.
     """
 
     def __init__(self, key: str) -> None:
@@ -68,11 +65,7 @@ def join(cursor: Cursor, database: str, cipher: Cipher | None) -> None:
 
 
 def check_key(cursor: Cursor, database: str, cipher: Cipher | None) -> None:
-    """Check that this process encrypts replies as the first process of its team did, if any.
-
-    Raises:
-        StoreFailed: If it does not. The message names the ``database``.
-    """
+    """Check that this process encrypts replies as the first process of its team did, if any."""
     check = cipher.check if cipher else b""
     found = cursor.execute(_KEY_CHECK).fetchone()
     if found is None or found[1] == check:
@@ -101,10 +94,6 @@ def team_facts(url: str, key: str | None) -> TeamFacts:
     """Return what the team of a database's URL has saved there.
 
     ``key`` encrypts its replies (None: they are not encrypted).
-
-    Raises:
-        ConfigError: If the URL or the key is malformed.
-        StoreFailed: If the database does not answer at once, or the key is not the team's.
     """
     cipher = None if key is None else Cipher(key)
     with closing(TeamDatabase(url)) as database:

@@ -123,6 +123,8 @@ class _Question:
 class TeamReplies:
     """The replies, payments and claims of a team, as one process uses them.
 
+    Methods raise `TeamUnreachable` if the database does not answer in time.
+
     Args:
         database: A connection, which this object closes.
         machine: Identifies this machine's cache. A call that another process has claimed on the
@@ -132,9 +134,6 @@ class TeamReplies:
         patience_s: Seconds that a call waits for the database before it fails.
         lease_s: Seconds after which the claims of a killed process are free.
         notice: Receives messages for the user, from any thread. "" clears the last message.
-
-    Raises:
-        StoreFailed: If the database does not answer, or the team's replies are encrypted otherwise.
     """
 
     def __init__(
@@ -176,11 +175,7 @@ class TeamReplies:
         return (await self._ask(_Question(key, False))).reply
 
     async def claim(self, key: bytes) -> ClaimAnswer:
-        """Claim a call, and look up its reply afterwards.
-
-        Raises:
-            TeamUnreachable: If the database does not answer in time.
-        """
+        """Claim a call, and look up its reply afterwards."""
         return await self._ask(_Question(key, True))
 
     async def _ask(self, question: _Question) -> ClaimAnswer:
@@ -210,9 +205,6 @@ class TeamReplies:
         """Hand this process's claims on calls over to a batch, for `HELD`.
 
         Return whether the batch now has all of them.
-
-        Raises:
-            TeamUnreachable: If the database does not answer in time.
         """
         values = {**self._own, "keys": keys, "holder": holder, "held": HELD}
         held = 0
@@ -229,11 +221,7 @@ class TeamReplies:
         return held == len(set(keys))
 
     async def free(self, keys: list[bytes], holder: UUID) -> None:
-        """Release a batch's claims on calls.
-
-        Raises:
-            TeamUnreachable: If the database does not answer in time.
-        """
+        """Release a batch's claims on calls."""
         values = {"keys": keys, "owner": holder}
         await self._transact(lambda cursor: cursor.execute(_RELEASE, values))
 
@@ -256,11 +244,7 @@ class TeamReplies:
             self._changed.wait_for(lambda: self._down_since or rows.keys().isdisjoint(self.unsent))
 
     def booked(self, run: str) -> dict[bytes, float]:
-        """Return a run's payments in US dollars, by key, also those that are not sent yet.
-
-        Raises:
-            TeamUnreachable: If the database does not answer in time.
-        """
+        """Return a run's payments in US dollars, by key, also those that are not sent yet."""
         with self._changed:
             unsent = [
                 (UUID(bytes=name), *row.payment[1:3])

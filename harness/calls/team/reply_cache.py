@@ -42,10 +42,6 @@ class TeamReplyCache(ReplyCache):
         lease_s: Seconds after which calls of a killed process may be made by other machines.
         notice: As for `ReplyCache`.
         restore: As for `ReplyCache`.
-
-    Raises:
-        ConfigError: If the URL or the key is malformed.
-        StoreFailed: If the file or the database cannot be used.
     """
 
     def __init__(
@@ -100,11 +96,7 @@ class TeamReplyCache(ReplyCache):
         return found
 
     async def fetch(self, key: str) -> Reply | None:
-        """Return the reply that the team has saved under a key, or None. It is saved here too.
-
-        Raises:
-            StoreFailed: If the database does not answer in time, or the file cannot be written.
-        """
+        """Return the reply that the team has saved under a key, or None. It is saved here too."""
         if (row := await self._team.find(bytes.fromhex(key))) is None:
             return None
         await self._add(row)
@@ -115,9 +107,6 @@ class TeamReplyCache(ReplyCache):
 
         Returns:
             Whether the call is claimed, or its reply is in the cache.
-
-        Raises:
-            StoreFailed: As for `fetch`.
         """
         claimed, row = await self._team.claim(bytes.fromhex(key))
         if row is not None:
@@ -128,18 +117,11 @@ class TeamReplyCache(ReplyCache):
         """Keep this process's claims on the calls of a batch, even when the process has ended.
 
         Return False if one of them has been lost while the database could not be reached.
-
-        Raises:
-            StoreFailed: If the database does not answer in time.
         """
         return await self._team.hold([bytes.fromhex(key) for key in keys], uuid5(_BATCHES, tag))
 
     async def free_claims(self, tag: str, keys: Sequence[str]) -> None:
-        """Release the claims on calls of a batch, from any process.
-
-        Raises:
-            StoreFailed: As for `hold_claims`.
-        """
+        """Release the claims on calls of a batch, from any process."""
         await self._team.free([bytes.fromhex(key) for key in keys], uuid5(_BATCHES, tag))
 
     async def _add(self, row: ReplyRow) -> None:
