@@ -138,9 +138,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The slow files first: those that begin last keep one core waiting for the other."""
 
     def haste(item: pytest.Item) -> int:
-        if item.path.name in ("test_docs.py", "test_browser.py", "test_testing.py"):
+        if item.path.name in ("test_api.py", "test_browser.py", "test_docs.py", "test_testing.py"):
             return 0
-        return 1 if item.path.parent.name == "cli" else 2
+        return 1 if item.path.parent.name in ("cli", "team") else 2
 
     items.sort(key=haste)
 
