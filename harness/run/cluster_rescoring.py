@@ -6,7 +6,7 @@ cannot be sent has to be the same there: packages, and NLTK's English sentence p
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -61,7 +61,7 @@ class ClusterRescorer:
     judged: Collection[Outcome]
     task: bytes
     data_dir: Path
-    packages: dict[str, str]
+    packages: Mapping[str, str]
     splitter: str
 
     @classmethod

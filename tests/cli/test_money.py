@@ -386,7 +386,9 @@ def test_a_text_with_a_usage_of_zero_is_unsure_and_not_free(runs: Path) -> None:
     with arrivals(completion("some text", 0, 0)) as (url, times):
         ended = harness(*command(url))
         assert ended.returncode == 3, ended.stderr
-        assert "$2.0000 of it for calls that failed or were cut off, and may be billed" in ended.stderr
+        assert (
+            "$2.0000 of it for calls that failed or were cut off, and may be billed" in ended.stderr
+        )
         assert len(times) == 40
     assert {a.get("cost_usd") for a in attempts(runs, "gpt4_collie").values()} == {None}
 
