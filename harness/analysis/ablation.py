@@ -129,9 +129,7 @@ def _label(variants: Sequence[Variant], wanted: str) -> str:
     labels = [variant.metrics.groups for variant in variants]
     whole = [label for label in labels[0] if all(label in one for one in labels)]
     if not wanted and not whole:
-        raise ConfigError(
-            "The runs have no common label to average over.", "Name runs of one task."
-        )
+        raise ConfigError("The runs have no common label to average over.", "Name runs of a task.")
     for variant in variants:
         if wanted not in variant.metrics.groups:
             problem = f"The run {variant.metrics.run!r} has no groups of {wanted!r}."

@@ -45,10 +45,8 @@ def embedding_map(texts: Sequence[str], embeddings: Path | None = None) -> NDArr
     else:
         vectors = _read(embeddings, texts)
     manifold = import_extra("sklearn.manifold", "build")
-    perplexity = min(PERPLEXITY, (len(texts) - 1) / 3)
-    projection = manifold.TSNE(
-        metric="cosine", init="random", perplexity=perplexity, random_state=SEED
-    )
+    options = {"perplexity": min(PERPLEXITY, (len(texts) - 1) / 3), "random_state": SEED}
+    projection = manifold.TSNE(metric="cosine", init="random", **options)
     # OpenMP's threads wait in busy loops: for 61 texts, two take 20 times the CPU time of one.
     threads = 1 if len(texts) < THREADS_FROM else None
     with import_extra("threadpoolctl", "build").threadpool_limits(threads):

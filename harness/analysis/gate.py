@@ -155,9 +155,7 @@ def _measure(
     compared = [asked.score] if base and asked.max_drop is not None else []
     _refuse_without_verdicts(folder, run, [*asked.min, *asked.max, *compared])
     scores, exact = list(asked.min), []
-    figures = [
-        one for name, least in asked.min.items() for one in _means(run, name, least, asked.by)
-    ]
+    figures = [one for name, low in asked.min.items() for one in _means(run, name, low, asked.by)]
     latencies: list[ToDecide] = []
     for name, most in asked.max.items():
         if name in (COST, COST_PER_SAMPLE):

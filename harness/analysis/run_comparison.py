@@ -102,9 +102,8 @@ def compare_runs(
     others = [run for number, run in enumerate(runs) if number != place]
     for option, label in (("--by", asked.by), ("--cluster", asked.cluster)):
         refuse_unknown_label(option, label, {base.name: table})  # pairs use the baseline's groups
-    found = [
-        _against((base, table), one, score, asked, names or {}, findings or {}) for one in others
-    ]
+    further = score, asked, names or {}, findings or {}
+    found = [_against((base, table), one, *further) for one in others]
     overall = adjusted([one.overall for one in found])
     by_group = [comparison for one in found for comparison in one.groups.values()]
     waiting = iter(adjusted(by_group, planned=len(found) == 1))

@@ -320,9 +320,8 @@ def _rounds(attempts: AttemptTable, groups: Groups) -> list[Rounds]:
     found = [Rounds(**{name: {} for name in Rounds.__struct_fields__}) for _ in groups.names]
     for k in np.bincount(judged.round).nonzero()[0].tolist():
         any_of = groups.means(any_of_first(judged, k), PASS_RATE)
-        fixed, broken = (
-            groups.sizes(judged.take((change == by) & (judged.round == k))) for by in (1, -1)
-        )
+        own_round = judged.round == k
+        fixed, broken = (groups.sizes(judged.take((change == by) & own_round)) for by in (1, -1))
         for number, one in groups.means(of_round(judged, k), PASS_RATE).items():
             own, any_one = found[number], any_of[number]
             if one.mean is None or any_one.mean is None:

@@ -185,9 +185,8 @@ def _with_groups(attempts: list[Placed]) -> list[Placed]:
     for _, attempt in attempts:
         for label, value in attempt.groups.items():
             values.setdefault(label, set()).add(value)
-    groups = {
-        label for label, some in values.items() if len(some) <= MAX_GROUPS and NO_LABEL not in some
-    }
+    few = {label for label, some in values.items() if len(some) <= MAX_GROUPS}
+    groups = {label for label in few if NO_LABEL not in values[label]}
     return [
         (where, replace(one, groups={k: v for k, v in one.groups.items() if k in groups}))
         for where, one in attempts

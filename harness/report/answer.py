@@ -128,14 +128,12 @@ def _side_by_side(runs: Sequence[ReportedRun], unit: ShownUnit) -> str:
     for run in runs[:MOST_NAMED]:
         found = run.metrics.primary()
         task = f" of {printable(run.metrics.task)}" if len(tasks) > 1 else ""
-        said.append(
-            f"{printable(run.name)} {verb_for(run.metrics.measure, found.mean, unit)}{task}"
-        )
-    more = len(runs) - len(said)
-    rest = [f"and {more:,} more"] if more else []
-    return f"{len(runs):,} runs of {counted(len(tasks), 'task')}, not compared: " + ", ".join(
-        [*said, *rest]
-    )
+        passes = verb_for(run.metrics.measure, found.mean, unit)
+        said.append(f"{printable(run.name)} {passes}{task}")
+    if more := len(runs) - len(said):
+        said.append(f"and {more:,} more")
+    of = counted(len(tasks), "task")
+    return f"{len(runs):,} runs of {of}, not compared: {', '.join(said)}"
 
 
 def _by_task(found: Suite, digits: int) -> str:

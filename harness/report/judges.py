@@ -225,9 +225,8 @@ def without_judges(run: ReportedRun, notes: Mapping[str, str]) -> WithoutJudges 
     pass rate. The notes are those of `validated`.
     """
     judges = {} if run.index.judgements is None else run.index.judgements.register.judges
-    names = [
-        name for name, one in judges.items() if one.decides and notes.get(name) == NOT_VALIDATED
-    ]
+    deciding = [name for name, one in judges.items() if one.decides]
+    names = [name for name in deciding if notes.get(name) == NOT_VALIDATED]
     if not names or run.metrics.measure:
         return None
     rest = run.index.without(names).last_rounds()

@@ -236,9 +236,8 @@ def round_table(metrics: Metrics) -> Table:
     """Build a table of pass rates by round."""
     rounds = metrics.rounds
     hidden = [Column(heading, hide=1) for heading in ("fixed", "broken")]
-    each, any_so_far = (
-        Column(f"{what} ± s.e.", digits=4, rate=True) for what in ("each", "any so far")
-    )
+    names = ("each ± s.e.", "any so far ± s.e.")
+    each, any_so_far = (Column(name, digits=4, rate=True) for name in names)
     rows = [
         [
             str(number),

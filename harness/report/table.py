@@ -160,9 +160,7 @@ class TableDocument:
 def joined(documents: Mapping[str, TableDocument]) -> TableDocument:
     """Join the documents of several benchmarks. Each is preceded by its title."""
     return TableDocument(
-        parts=[
-            part for one in documents.values() for part in (Note(one.title, "bold"), *one.parts)
-        ],
+        parts=[p for one in documents.values() for p in (Note(one.title, "bold"), *one.parts)],
         records=[
             {"task": name, **record}
             for name, one in documents.items()

@@ -335,9 +335,8 @@ async def serve(
     )
     settings.load()
     loop, state = asyncio.get_running_loop(), ServerState()
-    server = await loop.create_server(
-        partial(HttpToolsProtocol, settings, state, {}, loop), sock=listener
-    )
+    protocol = partial(HttpToolsProtocol, settings, state, {}, loop)
+    server = await loop.create_server(protocol, sock=listener)
     try:
         opened(app)
         await asyncio.Event().wait()

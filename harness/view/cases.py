@@ -121,9 +121,8 @@ class CaseTable:
         counts = [shown[at] and asked.where in ("", self.names[at]) for at in runs]
         chosen = matching[counts].any(axis=0) & self._in_groups(cells, asked.groups)
         if asked.differ and any(shown):
-            compared = np.array(
-                [_shown(cells[at], verdicts[at], values[at]) for at in runs if shown[at]]
-            )
+            seen = (at for at in runs if shown[at])
+            compared = np.array([_shown(cells[at], verdicts[at], values[at]) for at in seen])
             most = np.nanmax(compared, 0, initial=-np.inf)
             chosen &= most != np.nanmin(compared, 0, initial=np.inf)
         if asked.change:

@@ -229,6 +229,7 @@ def report(
     """Return the build's report in Markdown: texts kept and dropped, audit results and examples."""
     reasons = [one for found in yields.values() for one in found.problems.items()]
     unreadable = [f"- {inline(name)}: {inline(why)}" for name, why in reasons]
+    built = Counter((one.structure, one.source) for one in items)
     columns = ("documents", "unreadable", "characters", "paragraphs")
     return document(
         "# Report of the build",
@@ -252,9 +253,7 @@ def report(
                 "tried": found.texts[structure.level],
                 "satisfied": found.satisfied.get(structure.name, 0),
                 "suspicious": found.suspicious.get(structure.name, 0),
-                "instances": sum(
-                    (one.structure, one.source) == (structure.name, source) for one in items
-                ),
+                "instances": built[structure.name, source],
             }
             for structure in structures
             for source, found in yields.items()

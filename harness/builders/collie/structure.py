@@ -49,9 +49,8 @@ class Bounds(FilePart):
 
     def holds(self, number: int) -> bool:
         """Return whether the range contains a number."""
-        return (self.low is None or self.low <= number) and (
-            self.high is None or number <= self.high
-        )
+        above = self.low is None or self.low <= number
+        return above and (self.high is None or number <= self.high)
 
 
 class _SweptRange(FilePart):

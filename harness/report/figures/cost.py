@@ -105,9 +105,8 @@ def cost_figures(runs: Runs) -> Iterator[Figure]:
         part = runs.measured(run, last=True).get(())
         cost = run.metrics.cost_usd
         if cost and not run.recorded and part is not None and part.mean is not None:
-            points.append(
-                Point(usd(cost, computed=run.metrics.computed_usd), runs.shown(run), part, cost)
-            )
+            paid = usd(cost, computed=run.metrics.computed_usd)
+            points.append(Point(paid, runs.shown(run), part, cost))
     if len(points) < 2:
         return
     value = runs.value(plot.LAST_ROUNDS)

@@ -238,9 +238,8 @@ def feedback(specification: grammar.Specification, result: CheckResult) -> str:
         # Quirk: a single constraint on each of the text's parts names the part.
         part = constraint.input_level if isinstance(constraint, Base) else None
         return f"The generated {part or level} satisfies all constraints."
-    clauses = [
-        _missing(one) or _observed(one, specification) + place(one.base) for one in result.findings
-    ]
+    findings = result.findings
+    clauses = [_missing(one) or _observed(one, specification) + place(one.base) for one in findings]
     joined = f" {clauses[0]}." if isinstance(constraint, Base) else f":\n{numbered(clauses)}"
     asked = instruction(specification).removeprefix("Please ").removesuffix(".")
     return f"Your task is to {asked}.\nHowever, you just generated a {level}{joined}"

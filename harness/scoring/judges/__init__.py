@@ -133,9 +133,7 @@ class PromptJudge:
     ) -> None:
         tokens, temperature = decoding.max_tokens, decoding.temperature or 0
         if samples < 1 or temperature < 0 or (tokens is not None and tokens < 1):
-            raise ConfigError(
-                "samples and max_tokens must be 1 or more, and temperature 0 or more."
-            )
+            raise ConfigError("samples and max_tokens must be at least 1, and temperature 0.")
         self.prompt, self.decoding, self.samples = prompt, decoding, samples
         self._where = {
             label: [groups] if isinstance(groups, str) else groups

@@ -38,9 +38,7 @@ class BertScoreMetric:
         try:
             self._scorer: Any = bert_score.BERTScorer(**options, rescale_with_baseline=baseline)
         except (KeyError, OSError, ValueError) as error:
-            said = (
-                f"The metric 'bertscore' cannot load {model!r} ({type(error).__name__}: {error})."
-            )
+            said = f"The metric 'bertscore' cannot load {model!r} ({error!r})."
             remedy = "Name a model or folder that exists; set 'layer' if it is not a published one."
             raise ConfigError(said, remedy) from None
 

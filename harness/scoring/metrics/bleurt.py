@@ -26,9 +26,7 @@ class BleurtMetric:
     def __init__(self, checkpoint: str) -> None:
         self._checkpoint = Path(checkpoint).expanduser()
         if not self._checkpoint.is_dir():
-            remedy = (
-                "Download one (https://github.com/google-research/bleurt), and name its folder."
-            )
+            remedy = "Download one (https://github.com/google-research/bleurt); name its folder."
             raise ConfigError(f"There is no BLEURT checkpoint at {self._checkpoint}.", remedy)
         try:
             from bleurt.score import BleurtScorer

@@ -236,9 +236,7 @@ class PaperValidator:
         try:  # the registry contains only the drafts: nothing is fetched
             self._engine = bounded(Draft7Validator, paper=True)(schema, registry=REGISTRY)
         except Exception as error:  # an $id that is not a string
-            problem = (
-                f"Draft7Validator does not accept the schema ({type(error).__name__}: {error})."
-            )
+            problem = f"Draft7Validator refuses the schema ({type(error).__name__}: {error})."
             raise DataInvalid(problem, "Fix the schema.") from None
 
     def violations(self, value: Any) -> tuple[Violation, ...]:

@@ -188,9 +188,7 @@ class ConCodeEval:
         for unit, measure in (("characters", len), ("words", lambda text: len(text.split()))):
             rows = [(NAMES[name], *summary(list(map(measure, own)))) for name, own in texts.items()]
             yield DataTable((f"{unit} per schema", *SUMMARY), rows, f"{_PAPER}, table 3")
-        counts = Counter(
-            name for schema in found for name in {key for _, key, _ in keywords(schema)}
-        )
+        counts = Counter(key for one in found for key in {key for _, key, _ in keywords(one)})
         yield DataTable(("keyword", "schemas"), counts.most_common())
 
     def groups(self, row: SchemaRow, output: Format) -> dict[str, str]:

@@ -220,9 +220,8 @@ def _item(row: _Row, evolution: tuple[str, ...], where: str) -> FollowBenchItem:
         if answer is not None and rule.violation(answer):
             answer = None  # five published examples have answers that are not in their form
     shown = evolution[-1:] if category == "example" else evolution
-    return FollowBenchItem(
-        f"{category}/{row.example_id}/{level}", category, level, shown, rule, answer
-    )
+    name = f"{category}/{row.example_id}/{level}"
+    return FollowBenchItem(name, category, level, shown, rule, answer)
 
 
 def _published(folder: Path, categories: Sequence[Category]) -> dict[Category, Path]:

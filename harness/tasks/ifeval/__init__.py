@@ -198,9 +198,8 @@ def read_item(raw: Row, where: str, verdicts: Verdicts, multilingual: bool = Fal
             said = f"{len(row.kwargs)} kwargs for {len(row.instruction_id_list)} instructions."
             raise DataInvalid(said, "Write {} for an instruction without arguments.")
         pairs = zip(row.instruction_id_list, row.kwargs, strict=True)
-        found = tuple(
-            verifiable.instruction(name, own, verdicts, multilingual) for name, own in pairs
-        )
+        options = verdicts, multilingual
+        found = tuple(verifiable.instruction(name, own, *options) for name, own in pairs)
     return IFEvalItem(str(row.key), messages, found, row.reference, row.wrong)
 
 

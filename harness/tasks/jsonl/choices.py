@@ -181,7 +181,6 @@ def _likeliest(
     sums: Sequence[AnswerLikelihood], divisors: Sequence[int | None] | None = None
 ) -> int:
     """Return the index of the answer with the largest log-likelihood, the first if several have."""
-    values = [
-        one.total / (by or 1) for one, by in zip(sums, divisors or [1] * len(sums), strict=True)
-    ]
+    each = zip(sums, divisors or [1] * len(sums), strict=True)
+    values = [one.total / (by or 1) for one, by in each]
     return values.index(max(values))

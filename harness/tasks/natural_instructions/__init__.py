@@ -133,18 +133,15 @@ class NaturalInstructionsTask:
         self._known_categories = loading.read_categories(loading.SHIPPED)
         self._files = self._chosen(data.place(names.get(dataset, dataset)), tasks)
         _check_numbers(examples, instances, self._files)
-        self._showing = Showing(
-            encodings.fields_of(encoding), form, examples, instances, token_budget
-        )
+        fields = encodings.fields_of(encoding)
+        self._showing = Showing(fields, form, examples, instances, token_budget)
 
     def _chosen(self, path: Path, tasks: Sequence[str] | None) -> dict[str, Path]:
         files = loading.task_files(path)
         if tasks is None:
             return files
         if not tasks:
-            raise ConfigError(
-                "task.tasks names no task.", "Name tasks, or remove the key to use all."
-            )
+            raise ConfigError("task.tasks names no task.", "Name tasks, or remove it to use all.")
         evaluated = {name for name in files if name.partition("_")[0] in loading.EVALUATION}
         known = {"evaluation": evaluated, "training": files.keys() - evaluated}
         if any(wanted.startswith("category:") for wanted in tasks):
