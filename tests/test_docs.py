@@ -109,6 +109,46 @@ def test_the_notebook_runs_and_prints_what_it_shows(
     assert (tmp_path / "runs/large/metrics.json").is_file()
 
 
+@pytest.mark.parametrize(("accuracy", "code"), [(1.0, 0), (0.0, 4)])
+def test_the_gate_of_a_pull_request_that_edits_rows_and_checks(
+    tmp_path: Path, accuracy: float, code: int
+) -> None:
+    def git(*arguments: str) -> None:
+        who = ("-c", "user.name=A", "-c", "user.email=a@example.org")
+        subprocess.run(["git", *who, *arguments], cwd=tmp_path, check=True, capture_output=True)
+
+    def write(n: int, accuracy: float, prompt: str, schema: dict[str, object]) -> None:
+        rows = [{"id": str(row), "q": f"Row {row}", "target": "{}"} for row in range(n)]
+        (tmp_path / "rows.jsonl").write_text("\n".join(map(json.dumps, rows)))
+        (tmp_path / "schema.json").write_text(json.dumps(schema))
+        checks = ["./exact.py", {"json_schema": {"schema": "schema.json"}}][: 1 + n // 200]
+        task = {"path": "rows.jsonl", "prompt": prompt, "checks": checks}
+        model = {"backend": "simulated", "accuracy": accuracy}
+        check = {"min": {"pass_rate": 0.5}}
+        tree = {"task": task, "model": model, "check": check}
+        (tmp_path / "quality.yaml").write_text(json.dumps(tree))
+        source = f"def check(text):\n    return text == '{{}}'  # {n}\n"
+        (tmp_path / "exact.py").write_text(source)
+
+    page = BLOCK.findall((ROOT / "docs/check.md").read_text())
+    [script] = [text for kind, _, text in page if kind == "sh" and "git show" in text]
+    git("init", "-q", "-b", "main")
+    write(150, 1.0, "{{ q }}", {})
+    git("add", ".")
+    git("commit", "-q", "-m", "Main")
+    git("remote", "add", "origin", str(tmp_path))
+    git("checkout", "-q", "-b", "change")
+    write(200, accuracy, "New: {{ q }}", {"type": "object"})
+    bin_ = Path(sys.executable).parent
+    environment = os.environ | {"PATH": f"{bin_}:{os.environ['PATH']}", "HARNESS_RUNS_DIR": "runs"}
+    ended = subprocess.run(
+        ["bash", "-euc", script], cwd=tmp_path, env=environment, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert ended.returncode == code, ended.stdout + ended.stderr
+    assert "change of pass_rate        200" in ended.stdout
+
+
 def shell(script: str, environment: dict[str, str]) -> dict[str, str]:
     """Run a part of a page by bash, and return the environment with what it has assigned."""
     with tempfile.TemporaryFile("w+") as output, tempfile.NamedTemporaryFile("r") as after:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from harness.store.calls import NO_CALLS
 from harness.store.columns import AttemptTable
 from harness.store.index import read_attempts
 from harness.store.judgements import read_register
-from harness.store.run_folder import JUDGES, RunFolder
+from harness.store.run_folder import HASH, JUDGES, RunFolder
 
 PART = "_sha256/"  # In a fingerprint, `LABEL_sha256/GROUP` is the hash of that group's data
 CONFOUNDED = "CONFOUNDED"
@@ -36,6 +36,7 @@ FORM_SETTINGS = frozenset({"task.form", "task.parser", "decoding.constraint"})
 
 RECORDING = ("model.where", "model.columns", "model.match")  # not compared: vary with prompts
 SHOTS = "task.shots"
+OF_VERDICTS = ("task.checks", "task.extract", "task.gold", "task.on_truncated")
 LONGEST = 60  # characters of a setting's value in a note
 
 
@@ -291,6 +292,37 @@ def differing(baseline: Variant, variants: Sequence[Variant]) -> Iterator[str]:
         named = sorted(names.get(one := key.removesuffix("_sha256"), one) for key in scored)
         yield f"{SCORED_DIFFERENTLY} {', '.join(named)}."
     yield from unequal([(one.name, one.metrics) for one in (baseline, *variants)])
+
+
+def refuse_unlike_verdicts(baseline: Variant, variant: Variant, deciding: Collection[str]) -> None:
+    """Raise RunConflict if two runs differ in the checks or judges that decide what passes.
+
+    ``deciding`` holds the names of the judges and panels that do so in at least one of the runs.
+    """
+    keys = baseline.settings.keys() & variant.settings.keys() & {*OF_VERDICTS}
+    keys |= {f"{kind}.{name}" for kind in NAMED for name in deciding}
+    found = [key for key in changed(baseline, variant) if key in keys]
+    ours, theirs = baseline.fingerprint, variant.fingerprint
+    unlike = [key for key in ours.keys() & theirs.keys() if ours[key] != theirs[key]]
+    checks = str([variant.settings.get("task.checks")])  # which names their files and plug-ins
+    found += [name for key in unlike if repr(name := key.removesuffix(HASH)) in checks]
+    found += [name for name in deciding if any(key.startswith(f"judge_{name}_") for key in unlike)]
+    if not found and f"checks{HASH}" in unlike:
+        found = ["the set of checks"]
+    if found:
+        both = [name for name in variant.metrics.scores if name in baseline.metrics.scores]
+        remedy = (
+            f"Give {baseline.name!r} the same checks and score its answers again without a call: "
+            f"{option('rescore')}. With other judges, start it again: {option('fresh')}; cached "
+            "answers cost nothing."
+        )
+        if both:
+            remedy += f" Or compare one score: {option('score', both[0])}."
+        raise RunConflict(
+            f"{variant.name!r} and {baseline.name!r} define differently what passes: they differ "
+            f"in {', '.join(sorted({*found}))}.",
+            remedy,
+        )
 
 
 def confounded(baseline: Variant, variant: Variant) -> bool:

@@ -29,9 +29,11 @@ from harness.analysis.clustered import rate, wilson_size
 from harness.analysis.comparable import (
     Run,
     Variant,
+    differing,
     read_run,
     refuse_incomparable,
     refuse_unknown_label,
+    refuse_unlike_verdicts,
     scored_runs,
 )
 from harness.analysis.comparison import ALPHA, Method, compare, needed_instances, pair
@@ -39,9 +41,9 @@ from harness.analysis.distributions import normal_quantile, t_quantile
 from harness.analysis.metrics import PASS_RATE, Interval
 from harness.analysis.paper_figures import weighted_means, weights_of
 from harness.analysis.summary import only_numbers
-from harness.analysis.unjudged import Unjudged, unjudged
+from harness.analysis.unjudged import Unjudged, deciding, unjudged
 from harness.config.run_file import of_k
-from harness.config.sections import CheckSection
+from harness.config.sections import CheckSection, above_1
 from harness.errors import ConfigError, RunConflict, nearest
 from harness.store.calls import NO_CALLS, answers, read_calls, timed_calls
 from harness.store.columns import AttemptTable
@@ -86,6 +88,7 @@ class Gate:
     decisions: Sequence[Decision]
     unjudged: Sequence[Unjudged] = ()  # of the run and its baseline, where there are such samples
     too_few: Literal["pass", "fail"] | None = None  # what "too few to tell" counts as
+    notes: Sequence[str] = ()  # how the run differs from its baseline
 
     @property
     def outcome(self) -> Outcome:
@@ -166,7 +169,12 @@ def _measure(
             _refuse_unknown_figure(run, name)
             figures += (replace(one, at_most=True) for one in _means(run, name, most, asked.by))
             scores.append(name)
+    notes: list[str] = []
     if base and before and asked.max_drop is not None:
+        if asked.score == PASS_RATE or of_k(asked.score)[1]:
+            judges = {*deciding(folder), *deciding(base)}
+            refuse_unlike_verdicts(before[0], run[0], judges)
+        notes += differing(before[0], [run[0]])
         changes = list(_changes(before, run, asked.score, -asked.max_drop, asked.by))
         if all(one.value == 0 for one in changes) and _same_answers(base, folder):
             passed = {"method": "exact", "ci95": None, "outcome": "passed"}
@@ -178,7 +186,7 @@ def _measure(
     if base and before:
         lacking.append(unjudged(base, before, [asked.score], asked.max_unjudged))
     counted = [one for one in lacking if one.failed_calls or one.no_judgement or one.final]
-    gate = Gate(run[0], before[0] if before else None, exact, counted, asked.too_few)
+    gate = Gate(run[0], before[0] if before else None, exact, counted, asked.too_few, notes)
     return gate, [*(partial(decided, one) for one in figures), *latencies]
 
 
@@ -298,6 +306,8 @@ def _changes(baseline: Run, run: Run, score: str, least: float, by: str) -> Iter
     pairs = pair(before, after, score=column)
     if not len(pairs):
         raise ConfigError("The runs have no instance in common.", "Name runs of the same data.")
+    if pairs.verdicts and -least > 1:
+        raise ConfigError(f"{above_1(-least)}.")
     parts = {"": pairs}
     if by:
         parts |= {group: pairs.take(rows) for group, rows in pairs.group(by).items()}

@@ -54,9 +54,13 @@ def _owed(folder: RunFolder, score: str) -> set[int]:
     A score that no judge gives needs the judges that decide the verdict.
     """
     known, judge = read_register(folder.path).judges, score.partition(".")[0]
-    deciding = [name for name, one in known.items() if one.decides]
-    judges = [judge, *known[judge].members] if judge in known else deciding
+    judges = [judge, *known[judge].members] if judge in known else deciding(folder)
     return {*AttemptIndex(folder.attempts).owed_judgements(judges, FAILED)}
+
+
+def deciding(folder: RunFolder) -> list[str]:
+    """Return the names of a run's judges and panels that decide what passes."""
+    return [name for name, one in read_register(folder.path).judges.items() if one.decides]
 
 
 def _lacks(folder: RunFolder, table: AttemptTable, score: str) -> Bools:

@@ -60,8 +60,6 @@ def check(
         form: Output format; junit is XML for CI systems.
     """
     given: dict[str, Any] = {"min": bounds("--min", least), "max": bounds("--max", most)}
-    if bool(baseline) != (max_drop is not None):
-        raise ConfigError("--baseline and --max-drop need each other.", "Give both, or neither.")
     given |= {"baseline": baseline, "max_drop": max_drop, "score": score, "by": by}
     given |= {"max_unjudged": max_unjudged, "too_few": too_few}
     settings = Settings()
@@ -102,14 +100,16 @@ def section(run: RunFile, given: Mapping[str, Any]) -> CheckSection:
     ``run``.
     """
     given = {key: value for key, value in given.items() if value not in ("", None, {})}
+    own = {} if run.check is None else run.check.model_dump()
+    if own.get("baseline") and Path(own["baseline"]).suffix in RUN_FILE:
+        own["baseline"] = DataFolder(Path(), run.folder).own(own["baseline"])
     if not given.keys() & {"min", "max", "baseline"}:
-        if run.check is None:
+        if not own and "max_drop" not in given:
             remedy = "Set --min pass_rate=0.9, --max, or --baseline and --max-drop (docs/check.md)."
             raise ConfigError("There is no bound to check.", remedy)
-        own = run.check.model_dump()
-        if own["baseline"] and Path(own["baseline"]).suffix in RUN_FILE:
-            own["baseline"] = DataFolder(Path(), run.folder).own(own["baseline"])
         given = own | given
+    elif "max_drop" in given:
+        given = {"baseline": own.get("baseline")} | given
     return validated(CheckSection, given, "check")
 
 
@@ -133,6 +133,9 @@ def junit(gates: Sequence[Gate]) -> str:
             case = ElementTree.SubElement(suite, "testcase", named)
             if kind:
                 ElementTree.SubElement(case, kind, {"message": message, "type": outcome})
+        if gate.notes:
+            said = "\n".join(map(printable, gate.notes))
+            ElementTree.SubElement(suite, "system-out").text = said
     ElementTree.indent(root)
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, "unicode")}\n'
 

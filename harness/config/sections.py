@@ -282,14 +282,26 @@ class CheckSection(Section):
     def _bounds_something(self) -> CheckSection:
         if (self.baseline is None) != (self.max_drop is None):
             raise ValueError("baseline and max_drop need each other: set both or neither")
+        if self.max_drop is not None and self.max_drop > 1 and _is_rate(self.score):
+            raise ValueError(above_1(self.max_drop))
         if not self.min and not self.max and self.baseline is None:
             raise ValueError("there is no bound: set min, max, or baseline and max_drop")
         for kind, bounds in (("min", self.min), ("max", self.max)):
             for score, bound in bounds.items():
-                if re.match(r"pass_rate$|(pass|any)[@^]", score) and not 0 <= bound <= 1:
+                if _is_rate(score) and not 0 <= bound <= 1:
                     said = f"{kind}.{score} is {bound:g}: a rate is between 0 and 1, like 0.9"
                     raise ValueError(said)
         return self
+
+
+def _is_rate(score: str) -> bool:
+    return re.match(r"pass_rate$|(pass|any)[@^]", score) is not None
+
+
+def above_1(max_drop: float) -> str:
+    """Return what is wrong with a ``max_drop`` above 1 of a score between 0 and 1."""
+    points = f"for {max_drop:g} points, write {max_drop / 100:g}"
+    return f"max_drop is {max_drop:g}, but a rate cannot drop by more than 1: {points}"
 
 
 def _check_judge_name(name: str) -> str:

@@ -60,6 +60,7 @@ def gate_document(gates: Sequence[Gate]) -> TableDocument:
         notes.append(WITHOUT_SCORE)
     for gate in gates:
         notes += [unjudged_line(one, gate, len(gates) > 1) for one in gate.unjudged]
+        notes += gate.notes
         if gate.outcome == "failed":
             notes.append(f"What fails: harness show {gate.run.name} --failed")
     outcome, overall = worst({one.outcome for one in gates}), worst({one.result for one in gates})
@@ -81,6 +82,7 @@ def gate_document(gates: Sequence[Gate]) -> TableDocument:
                     "result": gate.result,
                     "decisions": list(gate.decisions),
                     "unjudged": list(gate.unjudged),
+                    "notes": list(gate.notes),
                 }
                 for gate in gates
             ],

@@ -9,6 +9,7 @@ from harness.analysis.comparable import (
     changed,
     differing,
     refuse_incomparable,
+    refuse_unlike_verdicts,
     settings,
 )
 from harness.config.identity import by_name
@@ -52,6 +53,35 @@ def test_groups_of_another_label_are_no_pairs_where_the_parts_differ() -> None:
     with pytest.raises(RunConflict, match="use different groups of 'task'") as refused:
         refuse_incomparable(WHOLE, [part()], "category")
     assert refused.value.remedy == "Use --over task."
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "refused"),
+    [
+        ("judges.reader", {"judges.reader.name": "yes_no"}, "judges.reader"),
+        ("judges.adviser", {"judges.adviser.name": "score"}, ""),
+        ("task.prompt", "{{ q }}", ""),
+        ("checks_sha256", "other", "the set of checks"),
+        ("check.py_sha256", "other", "check.py"),
+        ("template_sha256", "other", ""),
+        ("judge_reader_prompt_sha256", "other", "reader"),
+        ("judge_adviser_prompt_sha256", "other", ""),
+    ],
+)
+def test_only_what_decides_on_passing_makes_verdicts_unlike(
+    key: str, value: object, refused: str
+) -> None:
+    keys = ("checks", "check.py", "template", "judge_reader_prompt", "judge_adviser_prompt")
+    fingerprint = {f"{name}_sha256": "same" for name in keys}
+    settings: dict[str, object] = {"task.checks": ["check.py"]}
+    base = variant("base", {}, settings=settings, fingerprint=fingerprint)
+    other = {"settings": settings, "fingerprint": fingerprint}
+    other["fingerprint" if key in fingerprint else "settings"] |= {key: value}  # type: ignore[operator]
+    run = variant("run", {}, **other)  # type: ignore[arg-type]
+    if not refused:
+        return refuse_unlike_verdicts(base, run, {"reader"})
+    with pytest.raises(RunConflict, match=f"they differ in {refused}"):
+        refuse_unlike_verdicts(base, run, {"reader"})
 
 
 def test_a_judge_that_differs_is_told_by_its_name() -> None:

@@ -53,6 +53,9 @@ def test_a_failed_gate_names_the_command_that_lists_the_failures(runs: Path) -> 
 def test_a_rate_in_per_cent_is_refused(runs: Path) -> None:
     ended = harness("check", "quickstart", "--min", "pass_rate=90", env=on(runs))
     assert "between 0 and 1" in mistake(ended)
+    for score in ("pass_rate", "constraints"):
+        asked = ("--baseline", "quickstart.simulated-weak", "--max-drop", "5", "--score", score)
+        assert "write 0.05" in mistake(harness("check", "quickstart", *asked, env=on(runs)))
 
 
 def test_a_drop_below_the_baseline_fails(runs: Path) -> None:
@@ -60,6 +63,54 @@ def test_a_drop_below_the_baseline_fails(runs: Path) -> None:
     ended = harness("check", "quickstart.simulated-weak", *asked, env=on(runs))
     assert ended.returncode == 4
     assert "change of pass_rate" in ended.stdout
+
+
+def test_how_a_run_differs_from_its_baseline_is_said_in_every_format(runs: Path) -> None:
+    asked = ("check", "quickstart", "--baseline", "quickstart.simulated-weak", "--max-drop", "0.02")
+    for form in ("table", "markdown", "json", "junit"):
+        ended = harness(*asked, "--format", form, env=on(runs))
+        assert "model.accuracy" in ended.stdout
+    refuse_other_than_junit(ended.stdout)
+
+
+@pytest.fixture
+def rules(tmp_path: Path) -> Path:
+    """A folder with the runs `strict` and `lenient`: the same 20 answers, with different checks."""
+    answers = [{"instance": str(n), "rounds": [{"text": "yes" if n % 2 else "no"}]}
+               for n in range(20)]  # fmt: skip
+    (tmp_path / "answers.jsonl").write_text("\n".join(map(json.dumps, answers)))
+    model = {"backend": "replay", "path": "answers.jsonl", "match": "instance"}
+    rows = [{"id": str(n), "prompt": f"Is {n} odd?"} for n in range(20)]
+    check = {"baseline": "strict", "max_drop": 0}
+    for name, pattern in (("strict", "yes"), ("lenient", ".")):
+        checks = [{"regex_match": {"pattern": pattern}}]
+        task = {"name": "jsonl", "rows": rows, "checks": checks}
+        tree = {"task": task, "model": model, "check": check}
+        (tmp_path / f"{name}.yaml").write_text(json.dumps(tree))
+        ended = harness("run", tmp_path / f"{name}.yaml", env=on(tmp_path))
+        assert ended.returncode == 0, ended.stderr
+    return tmp_path
+
+
+def test_runs_with_different_checks_are_not_compared(rules: Path) -> None:
+    said = mistake(harness("check", "lenient", env=on(rules)))
+    assert "they differ in task.checks" in said
+    strict = rules / "strict.yaml"
+    strict.write_text((rules / "lenient.yaml").read_text())
+    assert harness("run", strict, "--rescore", env=on(rules)).returncode == 0
+    assert harness("check", "lenient", env=on(rules)).returncode == 0
+
+
+def test_a_drop_alone_applies_to_the_baseline_of_the_run_file(runs: Path, tmp_path: Path) -> None:
+    shutil.copytree(runs / "quickstart", tmp_path / "quickstart")
+    shutil.copytree(runs / "quickstart.simulated-weak", tmp_path / "weak")
+    checked = ("-o", "check={baseline: quickstart, max_drop: 0.02}", "--limit", "52")
+    weak = ("--name", "weak", "--model", "simulated/weak", "-o", "model.accuracy=0.1")
+    assert harness("run", "quickstart", *weak, *checked, env=on(tmp_path)).returncode == 0
+    for more in ([], ["--min", "pass_rate=0"]):
+        asked = ("check", "weak", "--max-drop", "1", *more)
+        assert harness(*asked, env=on(tmp_path)).returncode == 0
+    assert harness("check", "weak", env=on(tmp_path)).returncode == 4
 
 
 def test_formats(runs: Path) -> None:
