@@ -24,7 +24,7 @@ from harness.report.table import (
     flat,
     table,
 )
-from harness.report.text import number, p_value, which_round
+from harness.report.text import clusters_text, number, p_value, which_round
 
 TESTS: Mapping[str, str] = {
     "exact McNemar": "McNemar's exact test",
@@ -114,9 +114,9 @@ def details(one: Against, comparison: RunComparison) -> Iterator[str]:
     if lacking := ", ".join(f"{n:,} {what}" for what, n in counts.items() if n):
         yield f"Excluded, not counted as failures: {lacking}."
     if found.n and found.n_clusters < 2:
-        yield "One cluster: the uncertainty cannot be estimated."
+        yield f"{clusters_text(found.n, found.n_clusters)}: the uncertainty cannot be estimated."
     if found.stderr is not None:
-        how = f"over {found.n_clusters:,} clusters; p by {TESTS[found.method]}"
+        how = f"over {clusters_text(found.n, found.n_clusters)}; p by {TESTS[found.method]}"
         equal = "" if found.stderr else ": all differences are equal,"
         yield f"Standard error {found.stderr:.4f}{equal} {how}."
     if found.effect is not None:

@@ -8,7 +8,7 @@ from harness.analysis.gate import COST, COST_PER_SAMPLE, LATENCY, Decision, Gate
 from harness.analysis.unjudged import Unjudged
 from harness.report.run_tables import WITHOUT_SCORE
 from harness.report.table import Cell, Column, Note, TableDocument, flat, table
-from harness.report.text import UNKNOWN, interval, number, printable, usd
+from harness.report.text import UNKNOWN, clusters_text, interval, number, printable, usd
 
 _STYLES = {"passed": "green", "failed": "red", "too few to tell": "yellow"}
 
@@ -54,6 +54,10 @@ def gate_document(gates: Sequence[Gate]) -> TableDocument:
         notes.append("The runs have the same answers, so the score has not changed.")
     if needed:
         notes.append("needed: instances that decide in 80% of cases if the true value is this one.")
+    unsure = [one for one in decisions if one.outcome == "too few to tell" and not one.group]
+    if few := [one for one in unsure if 0 < 10 * one.n_clusters <= one.n]:
+        n, units = few[0].n, clusters_text(few[0].n, few[0].n_clusters)
+        notes.append(f"Intervals count clusters, not instances: {n:,} instances in {units}.")
     if any(LATENCY.fullmatch(one.what) for one in decisions):
         notes.append("Latencies are those of calls that were made: cached replies have none.")
     if any(_leaves_out(one, gate) for gate, one in found):

@@ -29,7 +29,16 @@ from harness.report.table import (
     facts,
     table,
 )
-from harness.report.text import interval, is_zero, number, p_value, task_shown, usd, with_error
+from harness.report.text import (
+    clusters_text,
+    interval,
+    is_zero,
+    number,
+    p_value,
+    task_shown,
+    usd,
+    with_error,
+)
 
 SIGNIFICANT = 0.05
 MOST_GROUPS = 50  # maximum groups of a label to show; metrics.json has all of them
@@ -167,7 +176,8 @@ def _verdicts(metrics: Metrics, rate: Rate, *, bold: bool) -> Iterator[tuple[obj
         yield "by prompt", f"{shown}, each cluster (unique prompt) with equal weight"
     if not is_zero(rate.naive_stderr):
         yield "naive s.e.", f"± {number(rate.naive_stderr, 4)}, as if all samples were independent"
-    yield "judged", f"{rate.n:,} samples in {rate.n_clusters:,} clusters"
+    units = clusters_text(metrics.n_instances, rate.n_clusters)
+    yield "judged", f"{rate.n:,} samples in {units}"
     not_judged = f"{rate.missing:,} samples"
     if rate.n and rate.missing:
         lowest = number(rate.pass_rate_errors_as_failures, 4)

@@ -145,6 +145,13 @@ def usd(cost: float | None, *, computed: float = 0.0) -> str:
     return f"{about}${cost:.{4 if cost >= 0.001 else 1 - floor(log10(cost))}f}"
 
 
+def clusters_text(n: int, n_units: int) -> str:
+    """Return a number of clusters in words. If they are few for n values, say what sets them."""
+    said = f"{n_units:,} cluster{'s' * (n_units != 1)}"
+    few = n_units == 1 < n or 10 * n_units <= n
+    return f"{said} (rows set theirs with the field 'cluster')" if few else said
+
+
 def which_round(round_: int | None) -> str:
     """Describe a round: "last round" (None), "first answer" (1), or "last round up to N"."""
     return {None: "last round", 1: "first answer"}.get(round_, f"last round up to {round_}")

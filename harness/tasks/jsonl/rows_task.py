@@ -28,6 +28,7 @@ from harness.records import (
     Message,
     Request,
     Score,
+    content_hash,
     encodable,
     verdict,
 )
@@ -177,6 +178,9 @@ class RowsTask(Conversations):
             rules, judges = self._rules.of(checked, before), self._judges.of(checked, before)
             earlier = JsonlItem(before, messages, rules, judges)
             item = replace(item, role=role, before=earlier)
+        if cluster is None and (item.later or item.role):
+            # Conversations that begin with the same turn are still different prompts.
+            cluster = content_hash((messages, [turn.messages for turn in item.later], item.role))
         return Instance(name, item, groups, None if cluster is None else str(cluster))
 
     def _item(

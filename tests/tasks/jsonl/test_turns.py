@@ -103,3 +103,23 @@ def test_a_prompt_template_and_turns_are_refused(made: Made) -> None:
 
 def test_a_conversation_passes_the_checks_for_tasks(made: Made) -> None:
     assert check_task(made(TALK)) == []
+
+
+def test_conversations_are_one_cluster_if_all_user_turns_are_the_same(made: Made) -> None:
+    played = {"prompt": "Hi.", "user": {"goal": "Pay.", "max_turns": 3}}
+    rows = [
+        {"turns": ["Hi.", "Number 1."]},
+        {"turns": ["Hi.", "Number 1."], "checks": ["exact_match"], "target": "x"},
+        {"turns": ["Hi.", "Number 2."]},
+        {"turns": ["Hi.", "Number 2."], "cluster": "mine"},
+        {"turns": ["Hi."]},
+        played,
+        played | {"user": {"goal": "Complain.", "max_turns": 3}},
+    ]
+    made_of = [
+        one.cluster for one in made(*rows, checks=[{"contains": {"target": "x"}}]).instances()
+    ]
+    first, same, second, own, single, pays, complains = made_of
+    assert first == same
+    assert (own, single) == ("mine", None)
+    assert len({first, second, pays, complains, None}) == 5
