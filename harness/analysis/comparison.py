@@ -30,11 +30,13 @@ from harness.analysis.p_values import benjamini_hochberg, holm, mcnemar
 from harness.store.columns import AttemptTable, Bools, Ints, rows_by
 
 Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
 
 Method = Literal["exact McNemar", "clustered paired t", "none"]
 
 ALPHA = 0.05
 POWER = 0.8
+MOST_UNJUDGED = 0.05  # largest share of excluded pairs without `Comparison.bounds`
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,7 @@ class Pairs:
     only_first: int | None  # number of instances that only the first run has; None for a subset
     only_second: int | None  # likewise
     not_judged: int | None  # number of instances in both runs that lack a value in one; likewise
+    bounds: Interval | None = None  # as in `Comparison`; None for a subset
 
     def __len__(self) -> int:
         return len(self.digest)
@@ -78,7 +81,9 @@ class Pairs:
         """Return the pairs selected by a mask or by row numbers."""
         columns = ("digest", "first", "second", "samples", "cluster", "grouping")
         taken = {name: getattr(self, name)[rows] for name in columns}
-        return with_fields(self, **taken, only_first=None, only_second=None, not_judged=None)
+        return with_fields(
+            self, **taken, only_first=None, only_second=None, not_judged=None, bounds=None
+        )
 
     def moved(self) -> tuple[list[int], list[int]]:
         """Return the digests of instances whose value rose, and of those whose value fell."""
@@ -108,8 +113,8 @@ class Pairs:
 
 def pair(first: AttemptTable, second: AttemptTable, *, score: str = PASS_RATE) -> Pairs:
     """Pair the values of the instances that two runs share: means over samples' last rounds."""
-    total_first, n_first = _by_instance(first, score)
-    total_second, n_second = _by_instance(second, score)
+    total_first, n_first, missing_first = _by_instance(first, score)
+    total_second, n_second, missing_second = _by_instance(second, score)
     both, at_first, at_second = np.intersect1d(
         first.instances.digest, second.instances.digest, assume_unique=True, return_indices=True
     )
@@ -120,6 +125,19 @@ def pair(first: AttemptTable, second: AttemptTable, *, score: str = PASS_RATE) -
     common = present[0][at_first] & present[1][at_second]
     judged = common & (n_first[at_first] > 0) & (n_second[at_second] > 0)
     rows_first, rows_second = at_first[judged], at_second[judged]
+    not_judged = int(common.sum() - judged.sum())
+    # A single true or false value is a verdict, whichever score it comes from.
+    verdicts, bounds = is_verdict(first, score) and is_verdict(second, score), None
+    if verdicts and not_judged >= MOST_UNJUDGED * common.sum() and not_judged:
+        ends = [
+            [total[at] / (n + missing)[at], (total + missing)[at] / (n + missing)[at]]
+            for total, n, missing, at in (
+                (total_first, n_first, missing_first, at_first[common]),
+                (total_second, n_second, missing_second, at_second[common]),
+            )
+        ]
+        (low_first, high_first), (low_second, high_second) = ends
+        bounds = float((low_second - high_first).mean()), float((high_second - low_first).mean())
     samples = np.stack([n_first[rows_first], n_second[rows_second]], axis=1).astype(np.int32)
     return Pairs(
         digest=both[judged],
@@ -131,20 +149,22 @@ def pair(first: AttemptTable, second: AttemptTable, *, score: str = PASS_RATE) -
         ),
         grouping=first.instances.grouping[rows_first],
         groupings=first.instances.groupings,
-        # A single true or false value is a verdict, whichever score it comes from.
-        verdicts=is_verdict(first, score) and is_verdict(second, score),
+        verdicts=verdicts,
         only_first=int(present[0].sum() - common.sum()),
         only_second=int(present[1].sum() - common.sum()),
-        not_judged=int(common.sum() - judged.sum()),
+        not_judged=not_judged,
+        bounds=bounds,
     )
 
 
-def _by_instance(table: AttemptTable, score: str) -> tuple[Floats, NDArray[np.int64]]:
+def _by_instance(table: AttemptTable, score: str) -> tuple[Floats, Counts, Counts]:
+    """Return each instance's sum of values, and its numbers of samples with and without a value."""
     last = table.last_rounds()
     known, values = values_of(last, score)
     instance, m = last.instance[known], len(table.instances.digest)
     total = np.bincount(instance, weights=values, minlength=m).astype(np.float64)
-    return total, np.bincount(instance, minlength=m)
+    n = np.bincount(instance, minlength=m)
+    return total, n, np.bincount(last.instance, minlength=m) - n
 
 
 def _merged_units(first: Ints, second: Ints) -> Ints:
@@ -184,6 +204,9 @@ class Comparison(Struct, frozen=True, kw_only=True):
     only_first: int | None  # this and the following are as in `Pairs`
     only_second: int | None
     not_judged: int | None
+    # The difference if all unjudged samples counted against the second run, and if all for it. It
+    # is null for scores other than verdicts, and if less than 5% of the pairs are not judged.
+    bounds: Interval | None = None
 
 
 def compare(pairs: Pairs) -> Comparison:
@@ -234,6 +257,7 @@ def compare(pairs: Pairs) -> Comparison:
         only_first=pairs.only_first,
         only_second=pairs.only_second,
         not_judged=pairs.not_judged,
+        bounds=pairs.bounds,
     )
 
 

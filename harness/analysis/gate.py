@@ -77,6 +77,13 @@ class Decision(Struct, frozen=True, kw_only=True):
     degrees: float | None = None  # of freedom of t; by default, one less than clusters
     outcome: Outcome = "too few to tell"
     needed: int | None = None  # instances that would tell in 80% of cases if this value is true
+    not_judged: int = 0  # pairs that are excluded because an answer of either run has no verdict
+    bounds: Interval | None = None  # of a change with the unjudged samples (`Comparison.bounds`)
+
+    @property
+    def biased(self) -> bool:
+        """Whether the change could be beyond the bound if all unjudged samples were judged."""
+        return self.bounds is not None and self.bounds[0] < self.bound
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +104,7 @@ class Gate:
         It is not ``passed`` if too many samples have no verdict.
         """
         found = {one.outcome for one in self.decisions}
-        return worst(found if self._judged else {*found, "too few to tell"})
+        return worst(found if self.judged else {*found, "too few to tell"})
 
     @property
     def result(self) -> Outcome:
@@ -109,11 +116,13 @@ class Gate:
             return self.outcome
         if self.too_few == "fail":
             return "failed"
-        return "passed" if self._judged else self.outcome
+        return "passed" if self.judged else self.outcome
 
     @property
-    def _judged(self) -> bool:
-        return all(one.allowed for one in self.unjudged)
+    def judged(self) -> bool:
+        """Whether enough samples have a verdict to decide, whatever ``too_few`` says."""
+        biased = any(one.biased for one in self.decisions)
+        return all(one.allowed for one in self.unjudged) and not biased
 
 
 def worst(outcomes: Collection[Outcome]) -> Outcome:
@@ -324,6 +333,8 @@ def _changes(baseline: Run, run: Run, score: str, least: float, by: str) -> Iter
             n_clusters=one.n_clusters,
             stderr=one.stderr,
             degrees=one.degrees,
+            not_judged=one.not_judged or 0,
+            bounds=one.bounds if column == PASS_RATE else None,
         )
 
 
@@ -350,6 +361,8 @@ def decided(one: Decision, decisions: int) -> Decision:
         above, below = low > one.bound, high <= one.bound
     if above or below:
         outcome = "passed" if above != one.at_most else "failed"
+    if outcome == "passed" and one.biased:
+        return replace(one, ci95=(low, high))
     distance, needed = abs(one.value - one.bound), None
     if outcome == "too few to tell" and distance:
         stderr = one.stderr or (one.ci95[1] - one.ci95[0]) / 2 / t

@@ -14,7 +14,7 @@ from harness.analysis.comparison import ALPHA, Comparison
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.run_comparison import PairMatrix, RunComparison
 from harness.analysis.suite import Suite
-from harness.report.comparison import TESTS, score_name
+from harness.report.comparison import TESTS, bounds_line, score_name
 from harness.report.cross_table import row_name
 from harness.report.phrases import MOST_NAMED, between, change_of, listed, short, show, verb_for
 from harness.report.runs import Reported, ReportedRun
@@ -287,6 +287,8 @@ def _support(
                 f"p {p_value(found.p_value)} by {TESTS[found.method]}, over the instances that "
                 f"both have; {run} is {counts}."
             )
+        if found.bounds is not None and found.not_judged:
+            yield bounds_line(found.not_judged, found.n, found.bounds)
     failing: dict[str, list[str]] = {}
     for one in overviews if len(runs) > 1 else ():
         if one.failures:

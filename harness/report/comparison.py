@@ -10,7 +10,7 @@ import msgspec
 
 from harness.analysis.breakdown import explained
 from harness.analysis.comparison import Comparison
-from harness.analysis.metrics import PASS_RATE, SampleStatistic
+from harness.analysis.metrics import PASS_RATE, Interval, SampleStatistic
 from harness.analysis.rankings import InducedRankings
 from harness.analysis.run_comparison import STARRED, Against, MatrixRow, PairMatrix, RunComparison
 from harness.report.runs import ReportedRun
@@ -102,6 +102,15 @@ def _quoted(text: str) -> str:
     return quote(text, safe="", errors="replace")
 
 
+def bounds_line(not_judged: int, n: int, bounds: Interval) -> str:
+    """Return a sentence on what pairs that were not judged could change in a difference."""
+    low, high = (number(end, sign=True) for end in bounds)
+    return (
+        f"{not_judged:,} of {not_judged + n:,} pairs are not judged, which may bias the difference:"
+        f" it is {low} if all unjudged answers count against the run, and {high} if for it."
+    )
+
+
 def details(one: Against, comparison: RunComparison) -> Iterator[str]:
     """Yield sentences on a comparison's exclusions, uncertainty, effect, power and rankings."""
     found, ranking = one.overall, one.ranking
@@ -112,7 +121,10 @@ def details(one: Against, comparison: RunComparison) -> Iterator[str]:
         "with too few verdicts" if of_k else "not judged": found.not_judged,
     }
     if lacking := ", ".join(f"{n:,} {what}" for what, n in counts.items() if n):
-        yield f"Excluded, not counted as failures: {lacking}."
+        pairs = f", {found.n:,} pairs remain" if found.not_judged and not found.bounds else ""
+        yield f"Excluded, not counted as failures: {lacking}{pairs}."
+    if found.bounds is not None and found.not_judged:
+        yield bounds_line(found.not_judged, found.n, found.bounds)
     if found.n and found.n_clusters < 2:
         yield f"{clusters_text(found.n, found.n_clusters)}: the uncertainty cannot be estimated."
     if found.stderr is not None:

@@ -6,11 +6,14 @@ from collections.abc import Sequence
 
 from harness.analysis.gate import COST, COST_PER_SAMPLE, LATENCY, Decision, Gate, Outcome, worst
 from harness.analysis.unjudged import Unjudged
+from harness.report.comparison import bounds_line
 from harness.report.run_tables import WITHOUT_SCORE
 from harness.report.table import Cell, Column, Note, TableDocument, flat, table
 from harness.report.text import UNKNOWN, clusters_text, interval, number, printable, usd
 
 _STYLES = {"passed": "green", "failed": "red", "too few to tell": "yellow"}
+
+_TOO_FEW = " Too few are judged to tell, whatever max_unjudged allows."
 
 
 def gate_document(gates: Sequence[Gate]) -> TableDocument:
@@ -58,6 +61,11 @@ def gate_document(gates: Sequence[Gate]) -> TableDocument:
     if few := [one for one in unsure if 0 < 10 * one.n_clusters <= one.n]:
         n, units = few[0].n, clusters_text(few[0].n, few[0].n_clusters)
         notes.append(f"Intervals count clusters, not instances: {n:,} instances in {units}.")
+    notes += [
+        f"{one.what}: {bounds_line(one.not_judged, one.n, one.bounds)}" + _TOO_FEW * one.biased
+        for one in decisions
+        if one.bounds is not None
+    ]
     if any(LATENCY.fullmatch(one.what) for one in decisions):
         notes.append("Latencies are those of calls that were made: cached replies have none.")
     if any(_leaves_out(one, gate) for gate, one in found):
@@ -136,9 +144,12 @@ def decision_line(one: Decision) -> str:
     """Return a decision on one line: figure, interval, bound, n and, if undecided, the n needed."""
     needed = f" ({one.needed:,} needed to tell)" if one.needed else ""
     uncertain = "" if one.method == "exact" else f" (95% {_interval(one)})"
+    more = ""
+    if one.bounds is not None and one.biased:
+        more = f"; {bounds_line(one.not_judged, one.n, one.bounds)}{_TOO_FEW}"
     return (
         f"{printable(f'{one.what} {one.group}'.strip())} {shown(one, one.value)}{uncertain}, "
-        f"bound {bound(one)}, n = {one.n:,}{needed}"
+        f"bound {bound(one)}, n = {one.n:,}{needed}{more}"
     )
 
 

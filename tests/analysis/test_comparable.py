@@ -75,9 +75,11 @@ def test_only_what_decides_on_passing_makes_verdicts_unlike(
     fingerprint = {f"{name}_sha256": "same" for name in keys}
     settings: dict[str, object] = {"task.checks": ["check.py"]}
     base = variant("base", {}, settings=settings, fingerprint=fingerprint)
-    other = {"settings": settings, "fingerprint": fingerprint}
-    other["fingerprint" if key in fingerprint else "settings"] |= {key: value}  # type: ignore[operator]
-    run = variant("run", {}, **other)  # type: ignore[arg-type]
+    if key in fingerprint:
+        fingerprint = fingerprint | {key: str(value)}
+    else:
+        settings = settings | {key: value}
+    run = variant("run", {}, settings=settings, fingerprint=fingerprint)
     if not refused:
         return refuse_unlike_verdicts(base, run, {"reader"})
     with pytest.raises(RunConflict, match=f"they differ in {refused}"):

@@ -455,6 +455,14 @@ def test_instances_are_paired_by_name(
     assert pairs.only_first == len(first.keys() - second.keys())
     assert pairs.only_second == len(second.keys() - first.keys())
     assert pairs.not_judged == len(both) - len(judged)
+    few = not pairs.not_judged or pairs.not_judged < 0.05 * len(both)
+    assert (pairs.bounds is None) == few
+    for against, end in zip((True, False), pairs.bounds or (), strict=False):
+        means = [
+            [np.mean([put if v is None else v for v in run[name]]) for name in both]
+            for run, put in ((first, against), (second, not against))
+        ]
+        assert end == pytest.approx(np.mean(means[1]) - np.mean(means[0]))
     assert pairs.verdicts
     assert pairs.binary == all(len(part) == 1 for found in judged.values() for part in found)
     assert len(set(pairs.cluster.tolist())) == len(judged)

@@ -10,6 +10,7 @@ from harness.analysis.clustered import rate, wilson
 from harness.analysis.comparison import needed_instances
 from harness.analysis.gate import Decision, Gate, decided
 from harness.analysis.unjudged import Unjudged
+from harness.report.gate import gate_line
 from tests.analysis.variants import variant
 
 
@@ -62,6 +63,16 @@ def test_a_run_with_too_few_verdicts_does_not_pass(
     lacking = Unjudged(run="run", n_samples=9, failed_calls=2, no_judgement=1, allowed=allowed)
     decision = decided(figure(0.8, 0.75, 0.85, bound), 1)
     assert Gate(variant("run", {}), None, [decision], [lacking]).outcome == outcome
+
+
+@pytest.mark.parametrize(("least", "outcome"), [(0.01, "passed"), (-0.2, "too few to tell")])
+def test_pairs_without_a_verdict_could_change_the_outcome(least: float, outcome: str) -> None:
+    more = {"method": "clustered paired t", "not_judged": 20, "bounds": (least, 0.4)}
+    decision = decided(figure(0.2, 0.1, 0.3, 0.0, **more), 1)
+    allowed = Unjudged(run="run", n_samples=99, failed_calls=0, no_judgement=20, allowed=True)
+    gate = Gate(variant("run", {}), None, [decision], [allowed], "pass")
+    assert (decision.outcome, gate.outcome, gate.result) == (outcome, outcome, outcome)
+    assert ("Too few are judged to tell" in gate_line(gate)) == (outcome != "passed")
 
 
 def test_the_number_of_instances_that_would_tell() -> None:
