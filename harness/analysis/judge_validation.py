@@ -51,6 +51,20 @@ class Agreement(Struct, frozen=True, kw_only=True):
     confusion: dict[str, int]  # number of criteria by JUDGE_REFERENCE: yes_no, abstained_yes, …
     reference_abstained: int
 
+    @property
+    def beyond_chance(self) -> bool:
+        """Whether the 95% interval of kappa is above 0.
+
+        If all verdicts agree, kappa has no interval. That of the accuracy must then be above the
+        agreement expected by chance.
+        """
+        if self.kappa.ci95 is not None:
+            return self.kappa.ci95[0] > 0
+        if self.kappa.mean != 1 or self.accuracy.ci95 is None:
+            return False
+        yes = self.confusion["yes_yes"] / self.kappa.n
+        return self.accuracy.ci95[0] > yes**2 + (1 - yes) ** 2
+
 
 def agreement(
     judge: NDArray[np.integer], reference: NDArray[np.integer], cluster: NDArray[np.integer]

@@ -341,6 +341,13 @@ def _on_judges(overviews: Sequence[RunOverview]) -> Iterator[str]:
         for one, without in found
     ]
     yield f"Failures that only {name} found, not validated against human labels: {listed(told)}."
+    labelled = [
+        f"{printable(one.name)} " * (len(overviews) > 1) + printable(kappa)
+        for one, without in found
+        for kappa in without.labelled
+    ]
+    if labelled:
+        yield f"Agreement with human labels that may be due to chance: {'; '.join(labelled)}."
 
 
 def _judging(runs: Sequence[ReportedRun]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -188,12 +188,7 @@ def validated(runs: Sequence[ReportedRun]) -> Iterator[tuple[str, str]]:
     Judges whose labels have not been read or compared are left out.
     """
     for name in dict.fromkeys(name for run in runs for name in run.metrics.judges):
-        known = [
-            (run.name, found.agreement)
-            for run in runs
-            for found in run.validations
-            if (found.judge, found.reference) == (name, PEOPLE)
-        ]
+        known = [(run.name, found) for run in runs if (found := _by_people(run, name))]
         if known:
             run, found = max(known, key=lambda one: one[1].accuracy.n)
             of = f", in {run}" if len(runs) > 1 else ""
@@ -209,30 +204,47 @@ def validated(runs: Sequence[ReportedRun]) -> Iterator[tuple[str, str]]:
             yield name, NOT_VALIDATED
 
 
+def _by_people(run: ReportedRun, judge: str) -> Agreement | None:
+    """Return a judge's agreement with human labels of a run, or None if it is not known."""
+    found = (one for one in run.validations if (one.judge, one.reference) == (judge, PEOPLE))
+    return next((one.agreement for one in found), None)
+
+
 class WithoutJudges(Struct, frozen=True, kw_only=True):
     """What a run's verdicts are without its deciding judges that were not validated."""
 
     judges: Sequence[str]
+    labelled: Sequence[str]  # those with human labels: their kappa, which may be due to chance
     value: float | None  # the pass rate; None if nothing else decides
     failed: int  # samples
     alone: int  # failed samples that nothing else fails
 
 
-def without_judges(run: ReportedRun, notes: Mapping[str, str]) -> WithoutJudges | None:
-    """Return a run's verdicts without the judges that were not validated, by the ``notes`` on them.
+def without_judges(run: ReportedRun) -> WithoutJudges | None:
+    """Return a run's verdicts without the judges that were not validated on its own answers.
 
-    The result is None if all deciding judges were validated, or if the primary metric is not the
-    pass rate. The notes are those of `validated`.
+    A judge is validated if it agrees with human labels beyond chance. The result is None if all
+    deciding judges were validated, or if the primary metric is not the pass rate. Judges whose
+    labels have not been read count as validated.
     """
     judges = {} if run.index.judgements is None else run.index.judgements.register.judges
-    deciding = [name for name, one in judges.items() if one.decides]
-    names = [name for name in deciding if notes.get(name) == NOT_VALIDATED]
+    known = {name: _by_people(run, name) for name, one in judges.items() if one.decides}
+    names = [
+        name
+        for name, found in known.items()
+        if not (found.beyond_chance if found else kept_labels(run.index.path.parent, name).exists())
+    ]
     if not names or run.metrics.measure:
         return None
     rest = run.index.without(names).last_rounds()
     failed = run.attempts.last_rounds().passed == 0
     return WithoutJudges(
         judges=names,
+        labelled=[
+            f"{name} kappa {number(found.kappa.mean, 2)}, n = {found.kappa.n:,}"
+            for name in names
+            if (found := known[name])
+        ],
         value=value_of(rest, PASS_RATE).mean,
         failed=int(failed.sum()),
         alone=int((failed & (rest.passed != 0)).sum()),

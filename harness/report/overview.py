@@ -187,7 +187,7 @@ def overview(
     frequent, judges = _frequent(runs), dict(validated(runs))
     included = included or [len(run.attempts) for run in runs]
     found = [
-        _run(run, full_name, n, runs, frequent, judges)
+        _run(run, full_name, n, runs, frequent)
         for run, full_name, n in zip(runs, full_names, included, strict=True)
     ]
     return Overview(
@@ -218,7 +218,6 @@ def _run(
     included: int,
     runs: Sequence[ReportedRun],
     frequent: Container[str],
-    judges: Mapping[str, str],
 ) -> RunOverview:
     metrics = run.metrics
     found = metrics.primary()
@@ -243,7 +242,7 @@ def _run(
         failures=list(_failures(run, frequent)),
         n_failed=len(failed) - n_failed_calls,
         n_failed_calls=n_failed_calls,
-        without=without_judges(run, judges),
+        without=without_judges(run),
         not_judged=metrics.overall.missing if metrics.overall.n else found.missing,
         outcomes={outcome: metrics.outcomes.get(outcome, 0) for outcome in OUTCOMES},
         cost_usd=None if run.recorded else metrics.cost_usd,

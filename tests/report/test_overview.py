@@ -295,12 +295,19 @@ def test_the_pass_rate_without_a_judge_that_was_not_validated(tmp_path: Path) ->
         metrics=replaced(run.metrics, judges=facts),
     )
     found = of(run)
-    assert found.runs[0].without == WithoutJudges(judges=["j"], value=2 / 3, failed=2, alone=1)
+    assert found.runs[0].without == WithoutJudges(
+        judges=["j"], labelled=[], value=2 / 3, failed=2, alone=1
+    )
     assert found.answer.support[-2] == (
         "Failures that only the judge j found, not validated against human labels: 1 of 2."
     )
-    people = replaced(validation((0.9, True)), judge="j", reference=PEOPLE)
-    assert of(replace(run, validations=[people])).runs[0].without is None
+    for labels, good in (([(0.9, True), (0.1, False)] * 10, True), ([(0.9, True)] * 11, False)):
+        people = replaced(validation(*labels), judge="j", reference=PEOPLE)
+        validated = of(replace(run, validations=[people]))
+        assert (validated.runs[0].without is None) == good
+    assert validated.answer.support[-2] == (
+        "Agreement with human labels that may be due to chance: j kappa n/a, n = 11."
+    )
 
 
 def test_recorded_answers_have_no_cost(tmp_path: Path) -> None:
