@@ -25,6 +25,7 @@ from harness.analysis.rankings import DRAWS, MAX_WORK, MIN_DRAWS, SEED, Tau, ran
 from harness.analysis.run_comparison import ComparisonOptions, compare_runs
 from harness.errors import RunConflict
 
+FEWEST_PROMPTS = 10  # for an average rank's interval: fewer prompts are drawn too much alike
 FEWEST_MODELS = 4  # for a rank correlation: the p value of 3 models is never below 0.33
 
 
@@ -42,7 +43,9 @@ class AverageRank(Struct, frozen=True, kw_only=True):
 
     row: int
     rank: float
-    ci95: Interval  # by the percentile bootstrap (Efron 1979) over the prompts of each benchmark
+    # By the percentile bootstrap (Efron 1979) over the prompts of each benchmark. It is None if a
+    # benchmark has fewer than `FEWEST_PROMPTS`, or if the rank is the same in (almost) all draws.
+    ci95: Interval | None
 
 
 class Suite(Struct, frozen=True, kw_only=True):
@@ -149,8 +152,13 @@ def _ranks(
             total[:, place] += (ahead + len(places) + 1) / 2
     observed, *boot = total / len(benchmarks)
     low, high = np.percentile(boot, [2.5, 97.5], axis=0)
+    enough = min(len(sizes) for _, sizes in benchmarks.values()) >= FEWEST_PROMPTS
     found = [
-        AverageRank(row=at, rank=float(observed[n]), ci95=(float(low[n]), float(high[n])))
+        AverageRank(
+            row=at,
+            rank=float(observed[n]),
+            ci95=(float(low[n]), float(high[n])) if enough and low[n] < high[n] else None,
+        )
         for n, at in enumerate(places)
     ]
     return list(benchmarks), found, draws

@@ -12,7 +12,7 @@ from harness.analysis.breakdown import explained
 from harness.analysis.cross_table import CrossTable, ShownFigure, TableCell, TableRow
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.rankings import Tau
-from harness.analysis.suite import BenchmarkComparison, Suite
+from harness.analysis.suite import FEWEST_PROMPTS, BenchmarkComparison, Suite
 from harness.report.comparison import TESTS
 from harness.report.runs import common_start
 from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, flat, table
@@ -209,7 +209,7 @@ def _models(found: Suite, brief: bool) -> Table:
     for place, row in enumerate(found.table.rows):
         cells: list[object] = [_value(cell, figure) for figure, _, cell in _cells(found.table, row)]
         rank = ranks.get(place)
-        cells.append(_with_interval(rank.rank, rank.ci95, 1, 1) if rank else MISSING)
+        cells.append(_with_interval(rank.rank, rank.ci95, 1, 2) if rank else MISSING)
         rows.append(Row([row.model, *row.settings.values(), *cells], row.marks))
     columns = ["model", *settings, *headings, "average rank" if ranks else None]
     return table(columns, rows, names=1 + len(settings))
@@ -260,7 +260,8 @@ def _model_notes(found: Suite, brief: bool) -> Iterator[str]:
             f"average rank: over {', '.join(found.ranked)}; 1 is best; higher scores are "
             f"taken as better. Interval: {found.draws:,} bootstrap draws of each benchmark's "
             "prompts, over the instances that all models have. Models whose intervals overlap "
-            "may be in either order."
+            f"may be in either order. {UNKNOWN}: fewer than {FEWEST_PROMPTS} prompts, or the same "
+            "rank in all draws."
         )
 
 
@@ -324,5 +325,6 @@ def _suite_records(found: Suite) -> Iterator[Mapping[str, object]]:
         figures = {"value": tau.tau_b, "n": tau.n_runs}
         yield record("tau_b", figures, benchmark=_pair(found, tau))
     for rank in found.ranks:
-        figures = {"value": rank.rank, "ci95_low": rank.ci95[0], "ci95_high": rank.ci95[1]}
+        low, high = rank.ci95 or (None, None)
+        figures = {"value": rank.rank, "ci95_low": low, "ci95_high": high}
         yield record("average_rank", figures, model=row_name(shown.rows[rank.row]))
