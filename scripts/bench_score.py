@@ -136,7 +136,7 @@ def memory(pid: int) -> int:
 
 def spent(command: Sequence[str], root: Path, cores: set[int]) -> Spent:
     """Run a command of the harness on some of the cores."""
-    env = {**os.environ, "HARNESS_RUNS_DIR": str(root)}
+    env = {"RAY_ADDRESS": "local", **os.environ, "HARNESS_RUNS_DIR": str(root)}
     began = time.perf_counter()
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     process = subprocess.Popen(
