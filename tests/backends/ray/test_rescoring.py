@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from harness.backends._ray_tasks import RayTasks
 from harness.config.settings import Settings
-from harness.errors import ConfigError
+from harness.errors import ConfigError, DataInvalid
 from harness.run.cluster_rescoring import ClusterRescorer
 from harness.run.rescoring import batches
 from harness.run.resolving import build_task
@@ -130,3 +131,18 @@ def test_a_machine_with_another_version_of_a_package_is_an_error(
         pytest.raises(ConfigError, match=r"On .*: The version of regex is .*, and 1\.0 where"),
     ):
         list(workers.in_order(rescorer.score, pieces))
+
+
+def test_another_splitter_and_a_damaged_line_are_errors(
+    recorded: tuple[RunFolder, Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, settings = recorded
+    monkeypatch.setenv("HARNESS_DATA_DIR", str(settings.data_dir))  # which the rescorer sets
+    run, index = run_of_rows(folder.path.parents[1]), AttemptIndex(folder.attempts)
+    task = build_task(run, settings)
+    rescorer = ClusterRescorer.of(task, run, settings, index)
+    piece = rescorer.read(next(batches(task, index)))
+    with pytest.raises(ConfigError, match=r"Sentences would be split by .*, and not by another"):
+        replace(rescorer, splitter="another").score(piece)
+    with pytest.raises(DataInvalid, match="A line of the run's files is damaged"):
+        rescorer.score(piece._replace(attempts=[b"{}", *piece.attempts[1:]]))
