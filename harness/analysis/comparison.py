@@ -127,7 +127,8 @@ def pair(first: AttemptTable, second: AttemptTable, *, score: str = PASS_RATE) -
     rows_first, rows_second = at_first[judged], at_second[judged]
     not_judged = int(common.sum() - judged.sum())
     # A single true or false value is a verdict, whichever score it comes from.
-    verdicts, bounds = is_verdict(first, score) and is_verdict(second, score), None
+    verdicts = is_verdict(first, score) and is_verdict(second, score)
+    bounds: Interval | None = None
     if verdicts and not_judged >= MOST_UNJUDGED * common.sum() and not_judged:
         ends = [
             [total[at] / (n + missing)[at], (total + missing)[at] / (n + missing)[at]]
