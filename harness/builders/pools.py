@@ -41,6 +41,7 @@ class RayDataPool:
             problem = f"A build cannot use Ray through its client ({address})."
             raise ConfigError(problem, "Run it on a machine of the cluster, with RAY_ADDRESS=auto.")
         self._jobs = jobs
+        import_extra("pyarrow", "ray")  # also missing where Ray was installed without Ray Data
         self._data = import_extra("ray.data", "ray")
         connect(None)
 

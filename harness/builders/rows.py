@@ -6,7 +6,9 @@ WARC can only be read from the beginning, so each such file is one part.
 
 from __future__ import annotations
 
+import gzip
 import json
+import zlib
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -210,32 +212,32 @@ class WarcRows(RowRange):
     patterns = ("**/*.warc", "**/*.warc.gz", "**/*.wet", "**/*.wet.gz")
     unit = "record"
 
-    def _records(self) -> Iterator[tuple[int, Any]]:
+    def _records(self, names: Collection[str] | None) -> Iterator[tuple[int, Row | None]]:
+        """Yield (number, row) for each record with plain text, without a row if it is not named."""
         warc = import_extra("warcio", "build")
         broken = import_extra("warcio.exceptions", "build").ArchiveLoadFailed
+        opened = gzip.open if self.path.suffix == ".gz" else open
         number = 0
         try:
-            with self.path.open("rb") as file:
+            with opened(self.path, "rb") as file:
                 for number, record in enumerate(warc.ArchiveIterator(file), start=1):
                     kind = (record.rec_headers.get_header("Content-Type") or "").lower()
                     if record.rec_type in ("conversion", "resource") and "text/plain" in kind:
-                        yield number, record
-        except (broken, ValueError) as error:
-            raise DataInvalid(
-                f"{self.path}, after record {number}: not complete WARC ({error!s:.160})."
-            ) from None
+                        yield number, _record_row(record) if self._wants(number, names) else None
+                file.read(1)  # warcio takes the end of torn gzip for the end of the file
+        except (broken, ValueError, gzip.BadGzipFile, EOFError, zlib.error) as error:
+            said = f"not complete WARC ({error!s:.160})"
+            raise DataInvalid(f"{self.path}, after record {number}: {said}.") from None
         except OSError as error:
             raise cannot_read(self.path, error) from None
 
     def numbers(self) -> Iterator[int]:
         """Yield the numbers of the records with plain text."""
-        return (number for number, _ in self._records())
+        return (number for number, _ in self._records(()))
 
     def rows(self, names: Collection[str] | None = None) -> Iterator[tuple[int, Row]]:
         """Yield a row for each record, with its ``text``, ``url`` and ``language``."""
-        for number, record in self._records():
-            if self._wants(number, names):
-                yield number, _record_row(record)
+        return ((number, row) for number, row in self._records(names) if row is not None)
 
 
 def _record_row(record: Any) -> Row:

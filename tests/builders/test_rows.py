@@ -92,6 +92,15 @@ def test_damaged_warc(tmp_path: Path) -> None:
         list(loader.names())
 
 
+def test_compressed_warc_that_ends_too_early(tmp_path: Path) -> None:
+    path = write_warc(tmp_path / "a.warc.gz", ["One. " * 2_000, "Two."])
+    content = path.read_bytes()
+    for end in (len(content) - 5, len(content) // 2):
+        path.write_bytes(content[:end])
+        with pytest.raises(DataInvalid, match=r"a\.warc\.gz, after record \d: not complete WARC"):
+            list(built("warc", tmp_path, "a.warc.gz").names())
+
+
 def test_files_are_read_in_parts(tmp_path: Path) -> None:
     for n in range(70):
         (tmp_path / f"{n:02}.txt").write_text(f"text {n}")

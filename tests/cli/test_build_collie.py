@@ -1,5 +1,6 @@
 """`harness build collie`: from a folder of text to a run, on the command line."""
 
+import importlib.util
 import json
 import os
 import time
@@ -31,6 +32,13 @@ def mine(corpus: Path) -> Path:
     assert "65 instances in " in ended.stderr
     assert ended.stdout.startswith("# Report of the build")
     return corpus / "mine"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("ray") is not None, reason="Ray is installed")
+def test_a_build_on_a_cluster_names_the_extra(corpus: Path) -> None:
+    command = ("build", "collie", "--source", corpus / "text", "--out", corpus / "none")
+    ended = harness(*command, "--engine", "ray")
+    assert mistake(ended).endswith("pip install 'harness-instruct[ray]'")
 
 
 def test_what_was_built_runs(mine: Path, tmp_path: Path) -> None:
