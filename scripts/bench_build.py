@@ -60,17 +60,18 @@ def with_ray(folder: Path, megabytes: float) -> None:
     """Build from shards on this machine and on a cluster, and compare."""
     from ray.cluster_utils import Cluster
 
+    from tests.backends.ray.conftest import NODE
+
     texts = write_corpus(folder / "texts", DOCUMENTS, int(megabytes * 1e6 / DOCUMENTS))
     shards = folder / "shards"
     shards.mkdir()
     for number, path in enumerate(sorted(texts.iterdir())):
         with (shards / f"{number % 30:02}.jsonl").open("a") as file:
             file.write(json.dumps({"text": path.read_text()}) + "\n")
-    node = {"node_ip_address": "127.0.0.1", "object_store_memory": 80_000_000}
-    head = {**node, "num_cpus": 0, "include_dashboard": False}
+    head = {**NODE, "num_cpus": 0, "include_dashboard": False}
     cluster = Cluster(initialize_head=True, head_node_args=head)
     for _ in range(2):
-        cluster.add_node(num_cpus=1, **node)
+        cluster.add_node(num_cpus=1, **NODE)
     os.environ["RAY_ADDRESS"] = cluster.address
     source = ["--source", str(shards), "--documents", str(DOCUMENTS)]
     engines = {"one": ["--jobs", "1"], "two": ["--jobs", "2"], "ray": ["--engine", "ray"]}
