@@ -3,6 +3,8 @@
 Each row is two runs made R times over: the share of 95% intervals that hold the
 true difference, and the share of p values below 0.05 where there is none. The
 second table is of one small run: the share of intervals that hold its true rate.
+The third is of means over groups without a difference: the share of p values
+below 0.05, with the prompts and with the groups as units.
 
     python scripts/bench_intervals.py --check
 
@@ -23,7 +25,8 @@ import argparse
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import product
 from math import sqrt
 from typing import NamedTuple
 
@@ -32,6 +35,7 @@ from numpy.typing import NDArray
 
 from harness.analysis.clustered import clustered_mean
 from harness.analysis.comparison import ALPHA, Pairs, compare
+from harness.analysis.comparison import paired as paired_t
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.int_]
@@ -172,6 +176,31 @@ def simulate_rate(design: Design, repetitions: int, seed: int) -> tuple[float, f
     return covered / repetitions, by_t / repetitions
 
 
+GROUPED, GROUPS = (40, 200), (2, 3, 5, 20)
+CHANGED = (0.1, 0.4)
+"""Shares of prompts whose verdict changes, as often for the better as for the worse."""
+
+
+def simulate_groups(
+    n: int, groups: int, changed: float, repetitions: int, seed: int
+) -> tuple[float, float]:
+    """Return the shares of significant means over groups, by prompts and by groups as units."""
+    chance = np.random.default_rng((seed, n, groups, round(changed * 1e6)))
+    group = (np.arange(n) % groups).astype(np.int32)
+    labels = tuple({"group": f"{number:02}"} for number in range(groups))
+    by_prompt = by_group = 0
+    for _ in range(repetitions):
+        first = (chance.random(n) < 0.5).astype(np.float64)
+        second = np.where(chance.random(n) < changed, 1 - first, first)
+        pairs = paired(np.arange(n), first[:, None], second[:, None])
+        found = compare(replace(pairs, grouping=group, groupings=labels), "group")
+        by_prompt += found.p_value is not None and found.p_value < ALPHA
+        means = [np.bincount(group, run) / np.bincount(group) for run in (second, first)]
+        p = paired_t(*(one.tolist() for one in means)).p_value
+        by_group += p is not None and p < ALPHA
+    return by_prompt / repetitions, by_group / repetitions
+
+
 def small_designs() -> Iterator[Design]:
     """The rows of the second table."""
     for shared in (True, False):
@@ -246,6 +275,16 @@ def main() -> None:
         figures = (f"{design.rate:.2f}", f"{covered:.2%}", f"{by_t:.2%}")
         table.add_row(prompts, f"{design.instances}", f"{design.samples}", *figures)
     console.print(table)
+    table = Table(padding=(0, 0))
+    for name in ("instances", "groups", "changed", "prompts", "groups as units"):
+        table.add_column(name, justify="right")
+    false = []
+    for n, groups, changed in product(GROUPED, GROUPS, CHANGED):
+        shares = simulate_groups(n, groups, changed, given.repetitions, given.seed)
+        false.append(shares[0])
+        figures = (f"{n}", f"{groups}", f"{changed:.0%}", *(f"{one:.2%}" for one in shares))
+        table.add_row(*figures)
+    console.print(table)
     spread = sqrt(0.95 * 0.05 / given.repetitions)
     seconds = time.perf_counter() - begun
     console.print(
@@ -254,6 +293,8 @@ def main() -> None:
     least = min(covered for _, covered, _ in small)
     told = f"intervals of small runs hold the true rate in {LEAST:.0%} or more"
     checked = [*bounds(rows), (told, least >= LEAST)]
+    told = f"p < {ALPHA} of means over groups without a difference in at most {FOUND[1]:.0%}"
+    checked.append((told, max(false) <= FOUND[1]))
     for bound, held in checked:
         console.print(f"{'ok    ' if held else 'MISSED'} {bound}", highlight=False)
     if given.check and not all(held for _, held in checked):

@@ -1,8 +1,9 @@
-"""Compares the variants of a run file with a baseline.
+"""Compares the variants of a run file with a baseline, by their means over groups.
 
-The statistical unit is one group of a label, for example one Natural Instructions task. Groups have
-equal weight, as in Mishra et al. 2022 (arXiv 2104.08773). A variant that lacks some of the
-baseline's groups is compared with the baseline on the groups that both have.
+The groups of a label, such as the tasks of Natural Instructions, have equal weight, as in Mishra et
+al. 2022 (arXiv 2104.08773). A variant is compared with the baseline on the instances, and thereby
+the groups, that both have. The statistical unit is the prompt, as in other comparisons, unless the
+groups are said to be a random sample of all groups.
 """
 
 from __future__ import annotations
@@ -13,15 +14,20 @@ from math import fsum
 from msgspec import Struct
 from msgspec.structs import replace
 
+from harness.analysis.breakdown import scored
+from harness.analysis.clustered import ROUNDING
 from harness.analysis.comparable import (
+    Run,
     Variant,
     common_score,
     differing,
     marks_against,
     refuse_incomparable,
     refuse_unknown,
+    refuse_unknown_label,
+    shared_replies,
 )
-from harness.analysis.comparison import Paired, paired
+from harness.analysis.comparison import Method, Paired, Pairs, compare, pair, paired
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.p_values import holm
 from harness.config.run_file import of_k
@@ -33,6 +39,7 @@ class AblationOptions(Struct, frozen=True, kw_only=True):
 
     baseline: str = ""  # name of a variant; empty for the first
     over: str = ""  # label of the groups to average over; empty for the first common label
+    cluster: str | None = ""  # as in `ComparisonOptions`; None for the label `over`
     by: str = ""  # a coarser label, to show gains by its groups; empty for none
     member: Mapping[str, str] = {}  # maps each group of `over` to its group of `by`
 
@@ -61,7 +68,9 @@ class AblationRow(Struct, frozen=True, kw_only=True):
     gain: Gain
     difference: float | None = None  # variant minus baseline, over the shared groups
     ci95: tuple[float, float] | None = None
+    n_clusters: int = 0
     p_value: float | None = None
+    method: Method = "none"
     p_holm: float | None = None  # adjusted over all rows of the table, by Holm's method
     n_better: int = 0  # shared groups in which the variant's value is larger
     by: dict[str, Gain] = {}  # gains by group of the coarser label
@@ -74,6 +83,7 @@ class Ablation(Struct, frozen=True, kw_only=True):
     model: str | None = None
     baseline: str
     over: str
+    cluster: str = ""  # label of the statistical unit; empty for the prompt
     score: str  # different scores of the variants are joined by "and"
     by: str = ""
     n_groups: int
@@ -81,17 +91,20 @@ class Ablation(Struct, frozen=True, kw_only=True):
     notes: list[str]
 
 
-def ablate(variants: Sequence[Variant], options: AblationOptions) -> Ablation:
+def ablate(runs: Sequence[Run], options: AblationOptions) -> Ablation:
     """Compare variants with a baseline, and return the table of means and gains.
 
     Raises:
-        ConfigError: If the baseline, the label or the score is unknown, the runs have no common
+        ConfigError: If the baseline, a label or the score is unknown, the runs have no common
             label, or the baseline has no attempts or no values to compare with.
         RunConflict: If differences in task, data set or primary metric prevent a comparison.
     """
+    variants = [variant for variant, _ in runs]
     begun = [variant for variant in variants if variant.begun]
     baseline = _baseline(variants, options.baseline)
     over = _label(begun, options.over)
+    cluster = over if options.cluster is None else options.cluster
+    options = replace(options, over=over, cluster=cluster)
     refuse_incomparable(baseline, begun, over)
     known = [PASS_RATE, *(name for one in begun for name in one.metrics.scores)]
     measures, score = common_score(begun)
@@ -100,13 +113,28 @@ def ablate(variants: Sequence[Variant], options: AblationOptions) -> Ablation:
     if not base:
         problem = f"The run {baseline.metrics.run!r} has no {baseline.score} in any {over}."
         raise ConfigError(problem, "Name another --baseline, or another --score.")
-    rows = [_row(variant, baseline, over, options.member) for variant in variants]
+    tables = {one.name: scored(table.last_rounds(), one.score) for one, table in runs}
+    before = tables[baseline.name]
+    if cluster != over:
+        refuse_unknown_label("--cluster", cluster, {baseline.name: before})
+    rows = [
+        _row(variant, baseline, pair(before, tables[variant.name], score=score), options)
+        for variant in variants
+    ]
+    base_run = next(run for run in runs if run[0] is baseline)
+    rows = [
+        replace(row, p_value=None, method="shared replies")
+        if row.p_value is not None and shared_replies(base_run, run)
+        else row
+        for row, run in zip(rows, runs, strict=True)
+    ]
     adjusted = holm([row.p_value for row in rows])
     return Ablation(
         task=baseline.metrics.task,
         model=baseline.metrics.model,
         baseline=baseline.name,
         over=over,
+        cluster=cluster,
         score=measures,
         by=options.by,
         n_groups=len(base),
@@ -129,7 +157,8 @@ def _label(variants: Sequence[Variant], wanted: str) -> str:
     labels = [variant.metrics.groups for variant in variants]
     whole = [label for label in labels[0] if all(label in one for one in labels)]
     if not wanted and not whole:
-        raise ConfigError("The runs have no common label to average over.", "Name runs of a task.")
+        problem = "The runs have no label in common whose groups could be averaged."
+        raise ConfigError(problem, "Use harness compare, or name labels in the task's 'groups'.")
     for variant in variants:
         if wanted not in variant.metrics.groups:
             problem = f"The run {variant.metrics.run!r} has no groups of {wanted!r}."
@@ -158,33 +187,50 @@ def counted(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'s' * (n != 1)}"
 
 
-def _gain(values: Mapping[str, float], base: Mapping[str, float]) -> Gain:
-    n = len(common := values.keys() & base.keys())
-    before, after = (fsum(one[name] for name in common) for one in (base, values))
+def _gain(values: Mapping[str, float], base: Mapping[str, float], of: int) -> Gain:
+    """Return the mean and gain of groups' ``values`` over those of ``base``, a superset."""
+    before, after = fsum(base[name] for name in values), fsum(values.values())
     percent = (after - before) / before * 100 if before else None
-    return Gain(n=n, of=len(base), mean=after / n if n else None, percent=percent)
+    return Gain(n=len(values), of=of, mean=after / len(values) if values else None, percent=percent)
 
 
-def _row(variant: Variant, baseline: Variant, over: str, member: Mapping[str, str]) -> AblationRow:
-    values, base = (group_values(one, over) for one in (variant, baseline))
-    is_baseline = variant.name == baseline.name
-    found = compare_groups({} if is_baseline else values, base)
-    return AblationRow(
+def _row(
+    variant: Variant, baseline: Variant, pairs: Pairs, options: AblationOptions
+) -> AblationRow:
+    over, member = options.over, options.member
+    own, every = (group_values(one, over) for one in (variant, baseline))
+    base, values = (
+        {name: float(side[rows].mean()) for name, rows in pairs.group(over).items()}
+        for side in (pairs.first, pairs.second)
+    )
+    row = AblationRow(
         variant=variant.name,
-        is_baseline=is_baseline,
+        is_baseline=variant.name == baseline.name,
         marks=[*marks_against(baseline, variant), *_doubts(variant, baseline, over)],
-        n_groups=len(values),
-        mean=fsum(values.values()) / len(values) if values else None,
-        same_groups=values.keys() == base.keys(),
-        gain=_gain(values, base),
-        difference=found.mean,
-        ci95=found.difference_ci95(),
-        p_value=found.p_value,
-        n_better=found.n_more,
+        n_groups=len(own),
+        mean=fsum(own.values()) / len(own) if own else None,
+        same_groups=own.keys() == every.keys(),
+        gain=_gain(values, base, len(every)),
+        n_better=sum(values[name] > base[name] + ROUNDING for name in base),
         by={
-            coarse: _gain(values, {n: v for n, v in base.items() if member.get(n) == coarse})
+            coarse: _gain(
+                {name: value for name, value in values.items() if member.get(name) == coarse},
+                base,
+                sum(member.get(name) == coarse for name in every),
+            )
             for coarse in sorted(set(member.values()))
         },
+    )
+    if row.is_baseline or not values:
+        return row
+    found = compare(pairs.clustered_by(options.cluster or ""), over)
+    return replace(
+        row,
+        difference=found.difference,
+        ci95=found.ci95,
+        n_clusters=found.n_clusters,
+        p_value=found.p_value,
+        method=found.method,
     )
 
 

@@ -164,6 +164,73 @@ def clustered_means(
     return dict(zip(group[starts].tolist(), estimates, strict=True))
 
 
+def mean_of_groups(
+    values: NDArray[Any], clusters: NDArray[Any], group: NDArray[np.integer]
+) -> Estimate:
+    """Estimate the mean over groups, each with equal weight, of the means of their values.
+
+    The groups are fixed, and clusters are sampled within them (strata). The variance is the sum of
+    the squares of the clusters' influences on the mean, with the factor m / (m - 1) in a group of m
+    clusters. If no cluster is in several of G groups, this is the sum of their variances / G^2. The
+    degrees of freedom are those of a sum of variances v with f degrees each (Welch 1947, Biometrika
+    34), sum(v)^2 / sum(v^2 / (f + 2)) - 2. Groups that share clusters are one term, with the fewest
+    of their degrees.
+
+    The variance of a group with a single cluster is unknown. These groups are pooled, and centred
+    at the mean over all groups (as by "adjust" in R's survey package), which is conservative. If
+    all groups have a single cluster, they are thereby a random sample with G - 1 degrees.
+
+    Args:
+        values: (n,) The values.
+        clusters: (n,) The indices of the values' clusters.
+        group: (n,) The indices of the values' groups.
+    """
+    clusters, group = (np.unique(one, return_inverse=True)[1] for one in (clusters, group))
+    keys, unit = np.unique(group << 32 | clusters, return_inverse=True)
+    found = list(clustered_means(values, unit, keys >> 32).values())
+    means = np.array([one.mean for one in found])
+    mean, n, n_clusters = float(means.mean()), len(values), int(clusters.max()) + 1
+    if n_clusters < 2:
+        return Estimate(mean, n=n, n_clusters=n_clusters)
+    single = np.array([one.n_clusters == 1 for one in found])
+    pooled = single[group]
+    found.append(clustered_mean(means[single], (keys & 0xFFFFFFFF)[single[keys >> 32]]))
+    m, degrees = (
+        np.array([getattr(one, name) or 1 for one in found]) for name in ("n_clusters", "degrees")
+    )
+    stratum = np.where(pooled, len(single), group)
+    influence = (values - np.where(pooled, mean, means[group])) / np.bincount(group)[group]
+    influence *= np.sqrt(m / np.maximum(m - 1, 1))[stratum] / len(single)
+    term = merged(stratum, clusters)
+    of_cluster = np.zeros(n_clusters, np.intp)
+    of_cluster[clusters] = term
+    v = np.bincount(of_cluster, np.square(np.bincount(clusters, influence)))
+    f = np.full(len(v), inf)
+    np.minimum.at(f, term, degrees[stratum])
+    free = v.sum() ** 2 / (v**2 / (f + 2)).sum() - 2 if v.any() else f.sum()
+    return Estimate(
+        mean,
+        stderr=sqrt(v.sum()),
+        n=n,
+        n_clusters=n_clusters,
+        degrees=float(np.clip(free, f.min(), f.sum())),
+    )
+
+
+def merged(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+    """Return (n,) merged units: values that share a unit in ``first`` or ``second`` share one."""
+    if len(first) == 0:
+        return first
+    unit, before = first.copy(), second
+    while (unit != before).any():
+        before = unit
+        for units in (second, first):  # all values in a unit get the lowest number among them
+            lowest = np.full(int(units.max()) + 1, first.max())
+            np.minimum.at(lowest, units, unit)
+            unit = lowest[units]
+    return np.unique(unit, return_inverse=True)[1].astype(np.int32)
+
+
 def _stderrs(
     squares: NDArray[Any], units: NDArray[np.integer], n: NDArray[np.integer]
 ) -> list[float | None]:

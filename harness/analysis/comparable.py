@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 from msgspec import structs
 
 from harness.analysis.breakdown import has_score, most_samples, scored
@@ -16,9 +18,9 @@ from harness.config.identity import NAMED, by_name, free_keys
 from harness.config.run_file import flatten, is_below, of_k
 from harness.errors import ConfigError, RunConflict, nearest, option
 from harness.scoring import cut
-from harness.store.calls import NO_CALLS
+from harness.store.calls import NO_CALLS, answers
 from harness.store.columns import AttemptTable
-from harness.store.index import read_attempts
+from harness.store.index import AttemptIndex, read_attempts
 from harness.store.judgements import read_register
 from harness.store.run_folder import HASH, JUDGES, RunFolder
 
@@ -49,6 +51,7 @@ class Variant:
     settings: Mapping[str, Any]  # of the run file, by dotted keys of two parts
     fingerprint: Mapping[str, str]  # what the scores depend on, as in the manifest
     later: Mapping[str, Any] = field(default_factory=dict)  # settings of judges added later
+    attempts: Path | None = None  # the file with the run's replies
 
     @property
     def begun(self) -> bool:
@@ -109,7 +112,26 @@ def variant_of(folder: RunFolder, metrics: Metrics, name: str = "") -> Variant:
                 kind = "judges" if "model" in known.section else "panels"
                 later |= settings({kind: {judge: dict(known.section)}})
                 fingerprint |= {f"judge_{judge}_{key}": v for key, v in known.fingerprint.items()}
-    return Variant(name or folder.name, metrics, settings(by_name(run)), fingerprint, later)
+    own_settings = settings(by_name(run))
+    return Variant(name or folder.name, metrics, own_settings, fingerprint, later, folder.attempts)
+
+
+def shared_replies(first: Run, second: Run) -> int:
+    """Return how many replies two runs share if these are all replies of one of them, else 0.
+
+    Such runs are not independent samples: one repeats the other, or has further samples or rounds.
+    Runs that score the same replies differently are not counted as such.
+    """
+    (one, table), (other, other_table) = first, second
+    starts = [each.take((each.sample == 0) & (each.round == 1)) for each in (table, other_table)]
+    names, others = (each.instances.digest[each.instance] for each in starts)
+    both, rows, other_rows = np.intersect1d(names, others, assume_unique=True, return_indices=True)
+    alike = np.array_equal(starts[0].passed[rows], starts[1].passed[other_rows])
+    if not (one.attempts and other.attempts and len(both) and alike):
+        return 0
+    found = [answers(AttemptIndex(path)) for path in (one.attempts, other.attempts)]
+    few, many = sorted(found, key=len)
+    return len(few) if few.items() <= many.items() else 0
 
 
 def settings(tree: dict[str, Any]) -> dict[str, Any]:
@@ -270,7 +292,7 @@ def differing(baseline: Variant, variants: Sequence[Variant]) -> Iterator[str]:
     if listed := [one for key in others for one in _values(key, [baseline, *variants])]:
         yield f"They differ in more than the task's options: {', '.join(listed)}."
     forms: dict[str, set[str]] = {}
-    scored = set[str]()
+    scored: dict[str, set[str]] = {}
     for variant in variants:
         ours, theirs = baseline.fingerprint, variant.fingerprint
         found = {key for key in ours.keys() & theirs.keys() if ours[key] != theirs[key]}
@@ -280,7 +302,8 @@ def differing(baseline: Variant, variants: Sequence[Variant]) -> Iterator[str]:
         if variant.name in same and found & FORM:
             forms[variant.name] = found & FORM
             found -= FORM
-        scored |= found
+        if found:
+            scored[variant.name] = found
     if forms:
         parts = {key.removesuffix("_sha256") for found in forms.values() for key in found}
         yield (
@@ -289,8 +312,10 @@ def differing(baseline: Variant, variants: Sequence[Variant]) -> Iterator[str]:
         )
     if scored:
         names = INPUTS | INPUTS_0_1.get(baseline.metrics.task, {})
-        named = sorted(names.get(one := key.removesuffix("_sha256"), one) for key in scored)
-        yield f"{SCORED_DIFFERENTLY} {', '.join(named)}."
+        keys = sorted({key.removesuffix("_sha256") for found in scored.values() for key in found})
+        listed = [names.get(key, key) for key in keys]
+        which = f"{', '.join(scored)} against {baseline.name}"
+        yield f"{SCORED_DIFFERENTLY} {', '.join(listed)}: {which}."
     yield from unequal([(one.name, one.metrics) for one in (baseline, *variants)])
 
 

@@ -1,8 +1,10 @@
 """Compares two runs on their common instances: the difference and its uncertainty.
 
 A pair is an instance with the mean of its samples in each run, so k samples form one pair and not
-k². If every cluster holds one pair of single verdicts, the test is McNemar's exact test. Otherwise
-it is Student's t test of the paired differences with a clustered standard error.
+k². If clusters have equal weights, and the mean difference of each is -1, 0 or 1, the test is
+McNemar's exact test of the clusters, so that repeated answers add no evidence. Otherwise it is
+Student's t test of the paired differences with a clustered standard error. For verdicts, whose t is
+unreliable if few clusters differ, p is then at least that of an exact test (`sign_flips`).
 """
 
 from __future__ import annotations
@@ -19,20 +21,26 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from harness.analysis.breakdown import group_codes, is_verdict, values_of
-from harness.analysis.clustered import ROUNDING, Estimate, clustered_mean
+from harness.analysis.clustered import (
+    ROUNDING,
+    Estimate,
+    clustered_mean,
+    mean_of_groups,
+    merged,
+)
 from harness.analysis.distributions import (
     normal_quantile,
     t_quantile,
     t_tail,
 )
 from harness.analysis.metrics import PASS_RATE, Interval
-from harness.analysis.p_values import benjamini_hochberg, holm, mcnemar
+from harness.analysis.p_values import benjamini_hochberg, holm, mcnemar, sign_flips
 from harness.store.columns import AttemptTable, Bools, Ints, rows_by
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
-Method = Literal["exact McNemar", "clustered paired t", "none"]
+Method = Literal["exact McNemar", "clustered paired t", "sign flips", "shared replies", "none"]
 
 ALPHA = 0.05
 POWER = 0.8
@@ -58,12 +66,6 @@ class Pairs:
 
     def __len__(self) -> int:
         return len(self.digest)
-
-    @property
-    def binary(self) -> bool:
-        """Whether every value is a single sample's verdict (0 or 1)."""
-        single = self.verdicts and bool((self.samples == 1).all())
-        return single and all(np.isin(one, (0, 1)).all() for one in (self.first, self.second))
 
     @property
     def rounding(self) -> float:
@@ -103,7 +105,7 @@ class Pairs:
             return self
         code, names = self.codes(label)
         coarser = np.where(code < 0, len(names) + self.cluster, code)
-        return with_fields(self, cluster=_merged_units(self.cluster, coarser))
+        return with_fields(self, cluster=merged(self.cluster, coarser))
 
     def codes(self, label: str) -> tuple[Ints, list[str]]:
         """Return each pair's group index (-1 without a group), and the sorted group names."""
@@ -145,9 +147,7 @@ def pair(first: AttemptTable, second: AttemptTable, *, score: str = PASS_RATE) -
         first=total_first[rows_first] / samples[:, 0],
         second=total_second[rows_second] / samples[:, 1],
         samples=samples,
-        cluster=_merged_units(
-            first.instances.cluster[rows_first], second.instances.cluster[rows_second]
-        ),
+        cluster=merged(first.instances.cluster[rows_first], second.instances.cluster[rows_second]),
         grouping=first.instances.grouping[rows_first],
         groupings=first.instances.groupings,
         verdicts=verdicts,
@@ -168,21 +168,6 @@ def _by_instance(table: AttemptTable, score: str) -> tuple[Floats, Counts, Count
     return total, n, np.bincount(last.instance, minlength=m) - n
 
 
-def _merged_units(first: Ints, second: Ints) -> Ints:
-    """Return (n,) merged units: pairs that share a unit in ``first`` or ``second`` share one."""
-    if len(first) == 0:
-        return first
-    unit, before = first.copy(), second
-    while (unit != before).any():
-        before = unit
-        for units in (second, first):  # all pairs in a unit get the lowest number among them
-            lowest = np.full(int(units.max()) + 1, first.max())
-            np.minimum.at(lowest, units, unit)
-            unit = lowest[units]
-    merged: Ints = np.unique(unit, return_inverse=True)[1].astype(np.int32)
-    return merged
-
-
 class Comparison(Struct, frozen=True, kw_only=True):
     """The comparison of a second run with a first, over the instances that both have."""
 
@@ -194,13 +179,13 @@ class Comparison(Struct, frozen=True, kw_only=True):
     stderr: float | None  # clustered; null for fewer than two clusters
     ci95: Interval | None  # by t, or `_paired_interval`; excludes 0 only if p_value < 0.05
     degrees: float | None  # degrees of freedom of t (`degrees_of_freedom`)
-    p_value: float | None  # two-sided, for no difference; null if `method` is "none"
+    p_value: float | None  # two-sided, for no difference; null if `method` is one of the last two
     p_adjusted: float | None = None  # adjusted for a family of comparisons
     method: Method
     better: int  # pairs in which the second is larger
     worse: int
     effect: float | None  # Cohen's h (1988, chapter 6) for verdicts, else d_z: mean / spread
-    detectable: float | None  # least true difference with p < 0.05 in 80% of cases
+    detectable: float | None  # least true difference with p < 0.05 in 80% of cases; null if none
     needed: int | None  # instances that would detect the observed difference in 80% of cases
     only_first: int | None  # this and the following are as in `Pairs`
     only_second: int | None
@@ -210,40 +195,59 @@ class Comparison(Struct, frozen=True, kw_only=True):
     bounds: Interval | None = None
 
 
-def compare(pairs: Pairs) -> Comparison:
-    """Compare the second run with the first: means, difference, test and power."""
-    differences, rounding = pairs.difference, pairs.rounding
+def compare(pairs: Pairs, over: str = "") -> Comparison:
+    """Compare the second run with the first: means, difference, test and power.
+
+    The means weigh all pairs equally or, if a label ``over`` is given, its groups. Pairs without a
+    group are then left out.
+    """
+    if over:
+        pairs = pairs.take(pairs.codes(over)[0] >= 0)
+    differences, rounding, n = pairs.difference, pairs.rounding, len(pairs)
+    weights = np.full(n, 1 / max(n, 1))
     estimate = clustered_mean(differences, pairs.cluster)
+    if over and n:
+        group = np.unique(pairs.codes(over)[0], return_inverse=True)[1]
+        sizes = np.bincount(group)
+        weights = 1 / len(sizes) / sizes[group]
+        estimate = mean_of_groups(differences, pairs.cluster, group)
     # A sum of thirds that should be 0 may come out as 1e-17, which would then look very certain.
     difference, stderr = (
         value if value is None or abs(value) > rounding else 0.0
         for value in (estimate.mean, estimate.stderr)
     )
-    n, units, degrees = len(pairs), estimate.n_clusters, estimate.degrees
+    units, degrees = estimate.n_clusters, estimate.degrees
     better, worse = int((differences > 0).sum()), int((differences < 0).sum())
     method: Method = "none"
     ci95 = p_value = detectable = needed = None
     if stderr is not None and difference is not None and degrees is not None:
-        t = t_quantile(degrees, 1 - ALPHA / 2)
-        if pairs.binary and units == n:
-            method, p_value = "exact McNemar", mcnemar(better, worse)
-            ci95 = _paired_interval(better, worse, n, p_value)
+        shares = np.bincount(pairs.cluster, weights).astype(np.float64)
+        totals = np.bincount(pairs.cluster, weights * differences).astype(np.float64)
+        totals, shares = totals[shares > 0], shares[shares > 0]
+        if pairs.verdicts and _all_or_none(totals, shares):
+            changed = int((totals > 0).sum()), int((totals < 0).sum())
+            method, p_value = "exact McNemar", mcnemar(*changed)
+            ci95 = _paired_interval(*changed, units, p_value)
         elif stderr > 0:
-            p_value = 2 * t_tail(degrees, abs(difference / stderr))
-            method = "clustered paired t"
+            method, p_value = "clustered paired t", 2 * t_tail(degrees, abs(difference / stderr))
+            ci95 = _interval(pairs, difference, t_quantile(degrees, 1 - ALPHA / 2) * stderr)
+            exact = sign_flips(totals) if pairs.verdicts else 0.0
+            if exact > p_value:
+                method, p_value = "sign flips", exact
+                if p_value >= ALPHA:
+                    ci95 = min(ci95[0], 0.0), max(ci95[1], 0.0)
         elif not better + worse:
             method, p_value = "clustered paired t", 1.0
-        if method == "clustered paired t":
-            ci95 = _interval(difference, t * stderr, units, bounded=pairs.verdicts)
-        if stderr > 0:
-            detectable = _reach(degrees) * stderr
+            ci95 = _no_change(units) if pairs.verdicts else None
+        reach = _reach(degrees) * stderr
+        detectable = reach if 0 < reach <= (1.0 if pairs.verdicts else inf) else None
         if stderr > 0 and difference:
             needed = needed_instances(n, units, degrees, stderr / abs(difference))
     return Comparison(
         n=n,
         n_clusters=units,
-        first=float(pairs.first.mean()) if n else None,
-        second=float(pairs.second.mean()) if n else None,
+        first=float(weights @ pairs.first) if n else None,
+        second=float(weights @ pairs.second) if n else None,
         difference=difference,
         stderr=stderr,
         ci95=ci95,
@@ -319,19 +323,40 @@ def needed_instances(
     return high
 
 
-def _interval(difference: float, margin: float, units: int, *, bounded: bool) -> Interval | None:
-    """Return the 95% interval of a mean difference, ``difference`` ± ``margin``.
+def untested(found: Comparison) -> Comparison:
+    """Return a comparison of runs of which one has all replies of the other, without a test.
 
-    Differences of verdicts are ``bounded``: their interval is clipped to [-1, 1]. If no pair
-    differs, the margin is 0, which carries no information. The interval of verdicts is then the
-    exact bound on the share of units that may differ (Clopper and Pearson 1934). Other values have
-    no interval.
+    If they do not differ, which is then certain, there is no interval either.
     """
-    if margin > 0:
-        low, high = difference - margin, difference + margin
-        return (max(-1.0, low), min(1.0, high)) if bounded else (low, high)
+    ci95 = found.ci95 if found.better + found.worse else None
+    return replace(
+        found, method="shared replies", ci95=ci95, p_value=None, detectable=None, needed=None
+    )
+
+
+def _all_or_none(totals: Floats, shares: Floats) -> bool:
+    """Return whether clusters have equal shares, and the mean difference of each is -1, 0 or 1."""
+    means = np.abs(totals / shares)
+    return np.allclose(shares, shares[0], atol=0) and bool(
+        (np.minimum(means, np.abs(means - 1)) < 1e-9).all()
+    )
+
+
+def _interval(pairs: Pairs, difference: float, margin: float) -> Interval:
+    """Return ``difference`` ± ``margin``, clipped to [-1, 1] if all values are from 0 to 1."""
+    ends = [float(end) for v in (pairs.first, pairs.second) for end in (v.min(), v.max())]
+    limit = 1.0 if min(ends) >= 0 and max(ends) <= 1 + ROUNDING else inf
+    return max(-limit, difference - margin), min(limit, difference + margin)
+
+
+def _no_change(units: int) -> Interval:
+    """Return the 95% interval of a difference of verdicts if none of the units differs.
+
+    The standard error of 0 carries no information. The interval is the exact bound on the share of
+    units that may differ (Clopper and Pearson 1934).
+    """
     reach = 1 - (ALPHA / 2) ** (1 / units)
-    return (-reach, reach) if bounded else None
+    return -reach, reach
 
 
 def _paired_interval(better: int, worse: int, n: int, p: float) -> Interval:

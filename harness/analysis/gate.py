@@ -374,7 +374,7 @@ def decided(one: Decision, decisions: int) -> Decision:
             stderr, at_bound = (sqrt(p * (1 - p) / size) for p in (one.value, one.bound))
             correction = one.n / size / distance
         elif one.method == "exact McNemar":
-            correction = 1 / distance
+            correction = one.n / units / distance
         errors = {"error": stderr / distance, "at_bound": at_bound / distance}
         found = needed_instances(one.n, units, degrees, **errors, comparisons=decisions)
         needed = max(ceil(found + correction), one.n + 1)

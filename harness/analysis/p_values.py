@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import fsum
 
+import numpy as np
+from numpy.typing import NDArray
+
 from harness.analysis.distributions import binomial_cdf, chi_squared_tail
+
+_MOST_FLIPPED = 16  # clusters; 65,536 sums
 
 
 def mcnemar(better: int, worse: int) -> float:
@@ -18,6 +23,27 @@ def mcnemar(better: int, worse: int) -> float:
     if not better + worse:
         return 1.0
     return min(1.0, 2 * binomial_cdf(min(better, worse), better + worse))
+
+
+def sign_flips(totals: NDArray[np.float64]) -> float:
+    """Return the exact two-sided p value of the hypothesis that the signs of totals are random.
+
+    If the two runs answer every cluster equally well, they can be swapped in each, which changes
+    the sign of the cluster's total difference (Fisher 1935, "The Design of Experiments", section
+    21). For totals of one size, this is McNemar's test. Otherwise, p is computed from all sums of
+    up to `_MOST_FLIPPED` totals that are not 0; it is 0.0 for more, where t is reliable.
+    """
+    totals = totals[totals != 0]
+    sizes = np.abs(totals)
+    if not len(sizes) or sizes.max() - sizes.min() <= 1e-9 * sizes.max():
+        positive = int((totals > 0).sum())
+        return mcnemar(positive, len(totals) - positive)
+    if len(sizes) > _MOST_FLIPPED:
+        return 0.0
+    sums = np.zeros(1)
+    for size in sizes:
+        sums = np.concatenate([sums + size, sums - size])
+    return float((np.abs(sums) >= abs(totals.sum()) - 1e-9 * sizes.max()).mean())
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:

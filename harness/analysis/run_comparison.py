@@ -22,8 +22,9 @@ from harness.analysis.comparable import (
     refuse_unknown,
     refuse_unknown_label,
     scored_runs,
+    shared_replies,
 )
-from harness.analysis.comparison import Comparison, adjusted, compare, pair
+from harness.analysis.comparison import Comparison, adjusted, compare, pair, untested
 from harness.analysis.constraints import ConstraintFindings, KindChange, compare_kinds
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.analysis.rankings import Ranking, rank_groups
@@ -48,6 +49,7 @@ class Against(Struct, frozen=True, kw_only=True):
     run: str
     marks: list[str]
     overall: Comparison
+    shared: int = 0  # replies that the runs share, if they are all replies of one (no p value)
     groups: dict[str, Comparison] = {}
     ranking: Ranking | None = None  # how the two runs rank the groups
     better_digests: list[int] = []  # digests of the instances in which the run's value is larger
@@ -96,6 +98,7 @@ def compare_runs(
     refuse_unknown(baseline, run_names, f"--baseline {baseline!r} is not one of the runs.")
     place = run_names.index(baseline) if baseline else 0
     refuse_incomparable(runs[place][0], [variant for variant, _ in runs])
+    unscored = runs
     runs, measures, score = scored_runs(runs, asked.score, asked.round)
     asked = replace(asked, score=measures)
     base, table = runs[place]
@@ -103,7 +106,11 @@ def compare_runs(
     for option, label in (("--by", asked.by), ("--cluster", asked.cluster)):
         refuse_unknown_label(option, label, {base.name: table})  # pairs use the baseline's groups
     further = score, asked, names or {}, findings or {}
-    found = [_against((base, table), one, *further) for one in others]
+    rest = (run for number, run in enumerate(unscored) if number != place)
+    found = [
+        _sharing(_against((base, table), one, *further), shared_replies(unscored[place], run))
+        for one, run in zip(others, rest, strict=True)
+    ]
     overall = adjusted([one.overall for one in found])
     by_group = [comparison for one in found for comparison in one.groups.values()]
     waiting = iter(adjusted(by_group, planned=len(found) == 1))
@@ -154,6 +161,32 @@ def _against(
     )
 
 
+def _sharing(found: Against, shared: int) -> Against:
+    """Return a comparison without tests if all replies of one run are ``shared`` by the other."""
+    if not shared:
+        return found
+    groups = {name: untested(one) for name, one in found.groups.items()}
+    return replace(found, shared=shared, overall=untested(found.overall), groups=groups)
+
+
+def with_planned(matrix: PairMatrix, comparison: RunComparison) -> PairMatrix:
+    """Return a matrix in which p against the baseline is adjusted as in ``comparison``.
+
+    Each pair of a page then has a single adjusted p value.
+    """
+    planned = {one.run: one.overall.p_adjusted for one in comparison.others}
+    planned[comparison.baseline] = None
+    names = [row.run for row in matrix.rows]
+    pairs = []
+    for one in matrix.pairs:
+        both = names[one.first], names[one.second]
+        if comparison.baseline in both:
+            p = planned[both[both[0] == comparison.baseline]]
+            one = replace(one, comparison=replace(one.comparison, p_adjusted=p))
+        pairs.append(one)
+    return replace(matrix, pairs=pairs)
+
+
 class MatrixRow(Struct, frozen=True, kw_only=True):
     """A row of the matrix: a run and its mean score."""
 
@@ -196,13 +229,17 @@ def pair_matrix(
     """
     base, others = runs[0][0], [variant for variant, _ in runs[1:]]
     refuse_incomparable(base, others)
+    places = list(combinations(range(len(runs)), 2))
+    shared = [shared_replies(runs[one], runs[other]) for one, other in places]
     runs, measures, score = scored_runs(runs, score, round_)
     tables = [table for _, table in runs]
     refuse_unknown_label("--cluster", cluster, {variant.name: table for variant, table in runs})
     verdicts = all(is_verdict(table, score) for table in tables)
-    places = list(combinations(range(len(runs)), 2))
     pairings = [pair(tables[one], tables[other], score=score) for one, other in places]
-    comparisons = adjusted([compare(pairs.clustered_by(cluster)) for pairs in pairings])
+    found = [compare(pairs.clustered_by(cluster)) for pairs in pairings]
+    comparisons = adjusted(
+        [untested(one) if n else one for one, n in zip(found, shared, strict=True)]
+    )
     return PairMatrix(
         task=base.metrics.task,
         score=measures,

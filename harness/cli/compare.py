@@ -110,6 +110,7 @@ def ablation(
     over: Annotated[str, typer.Option(metavar="LABEL")] = "",
     score: Score = "",
     by: By = "",
+    cluster: Annotated[str | None, typer.Option(metavar="LABEL")] = None,
     form: Format = "table",
 ) -> None:
     """How much does each variant of a run file gain over the baseline?
@@ -119,22 +120,26 @@ def ablation(
     Args:
         name: The run file's name; its variants' runs are NAME.VARIANT.
         baseline: Baseline variant (default: the first).
-        over: Label whose groups are averaged and paired (default: the first that all runs have).
+        over: Label whose groups are averaged (default: the first that all runs have).
+        cluster: Label of the statistical unit, such as that of --over if its groups are a random
+            sample; '' for the prompt (default: the prompt; for a task with claims, --over).
     """
     settings = Settings()
     folders = variants_named(name, settings)
     prefix = run_name(run_path(settings.runs_dir, name).name, "?").removesuffix("?")
-    variants = [
-        read_run(one, one.name.removeprefix(prefix), grouped=True, score=score)[0]
-        for one in folders
+    runs = [
+        read_run(one, one.name.removeprefix(prefix), grouped=True, score=score) for one in folders
     ]
-    asked = AblationOptions(baseline=baseline, over=over, by=by)
-    found = ablate(variants, asked)
+    task = _task(runs[0][0].metrics.task, "No claims")
+    claiming = task if isinstance(task, Claiming) else None
+    if cluster is None and claiming is None:
+        cluster = ""
+    asked = AblationOptions(baseline=baseline, over=over, cluster=cluster, by=by)
+    found = ablate(runs, asked)
     if by:
         [folder] = (one for one in folders if one.name == prefix + found.baseline)
-        found = ablate(variants, replace(asked, member=_members(folder, found.over, by)))
-    task = _task(found.task, "No claims")
-    claiming = task if isinstance(task, Claiming) else None
+        found = ablate(runs, replace(asked, member=_members(folder, found.over, by)))
+    variants = [variant for variant, _ in runs]
     show(ablation_document(findings(variants, found, claiming)), form)
 
 

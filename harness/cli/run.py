@@ -329,15 +329,18 @@ def _compare(jobs: Sequence[Job], base: str) -> None:
     from harness.analysis.run_comparison import ComparisonOptions, compare_runs
     from harness.report.comparison import comparison_document
 
+    runs = [read_run(job.folder) for job in jobs]
     try:
-        found = compare_runs([read_run(job.folder) for job in jobs], ComparisonOptions(score=""))
+        found = compare_runs(runs, ComparisonOptions(score=""))
     except HarnessError as error:
         say(f"Not compared: {error.message}")
     else:
         output.print()
         show(comparison_document(found, brief=True))
         say(f"For details: harness compare {base}; for a page to share: harness report {base}")
-    say(f"The answers: harness show {base} --side-by-side; by group: harness ablation {base}")
+    grouped = set.intersection(*({*table.labels()} for _, table in runs))
+    by_group = f"; by group: harness ablation {base}" if grouped else ""
+    say(f"The answers: harness show {base} --side-by-side{by_group}")
 
 
 def _without(missing: list[str]) -> Callable[[str], str]:

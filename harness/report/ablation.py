@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from harness.analysis.ablation import Ablation, AblationRow, Gain, counted
 from harness.analysis.breakdown import explained
 from harness.analysis.claims import AblationFindings, ClaimVerdict, FieldGain
+from harness.report.comparison import TESTS, units_shown
 from harness.report.table import Cell, Column, Note, Row, Table, TableDocument, flat, table
 from harness.report.text import UNKNOWN, number, p_value
 
@@ -56,13 +57,19 @@ def _figures(row: AblationRow) -> list[str]:
 
 
 def _notes(found: Ablation) -> list[str]:
-    compared = sum(row.p_value is not None for row in found.rows)
+    tested = [TESTS[row.method] for row in found.rows if row.p_value is not None]
+    sample = ", as a random sample of all such groups" if found.cluster == found.over else ""
     notes = [
         f"{found.score} x 100: mean over {counted(found.n_groups, 'group')} of {found.over!r} with "
-        f"equal weight. Gain: per cent of the mean of {found.baseline!r}. Difference from it with "
-        "95% interval and p: paired t over the groups, not adjusted. p (Holm): adjusted over all "
-        f"rows that have one ({compared})."
+        f"equal weight. Gain: per cent of the mean of {found.baseline!r}. Difference from it, on "
+        "the instances that both have, with 95% interval and p, not adjusted. The statistical "
+        f"units are {units_shown(found.cluster)}{sample}."
     ]
+    if tested:
+        listed = " or ".join(dict.fromkeys(tested))
+        notes.append(
+            f"p by {listed}. p (Holm): adjusted over all rows that have one ({len(tested)})."
+        )
     if any(row.mean is not None and not row.same_groups for row in found.rows):
         notes.append(
             "* Covers different groups from the baseline, so this mean is not comparable with the "
@@ -100,7 +107,8 @@ def _fields(gains: Sequence[FieldGain], over: str) -> Table:
         rows.append([field, gain.less, gain.more, *_hundredfold(gain), better])
     changed = {(name, *forms) for gain in gains for name, forms in gain.other_forms.items()}
     notes = [
-        "Pairs of variants that differ only in that field; intervals are not adjusted.",
+        f"Pairs of variants that differ only in that field. Units: groups of {over!r}. Intervals "
+        "are not adjusted.",
         *(
             f"† {less!r} also becomes {more!r} there: both count as the field {name!r}."
             for name, less, more in sorted(changed)

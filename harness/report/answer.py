@@ -179,6 +179,8 @@ def _pair(
         change = f"{_FEEDBACK} {change}"
     elif found.p_value is not None and found.p_value >= ALPHA:
         return f"no difference found between {run} ({second}) and {base} ({first}): {change}"
+    if one.shared and not found.better + found.worse:
+        return f"{run} repeats the {one.shared:,} replies of {base}: {first} each"
     return f"{run} {verb_for(score, found.second, unit)}, {base} {first}: {change}"
 
 
@@ -205,7 +207,9 @@ def _best(
     alike = [
         place
         for place in others
-        if place not in own and not _is_sure(_compared(matrix, place, best))
+        if place not in own
+        and not _is_sure(found := _compared(matrix, place, best))
+        and found.method != "shared replies"
     ]
     shown = {place: f"{names[place]} ({show(rows[place].value.mean, unit)})" for place in ranked}
     name = f"{names[best]}, the baseline," if best == base else names[best]
@@ -229,7 +233,7 @@ def _best(
             value = show(rows[base].value.mean, unit)
             said += "; " if alike or len(tied) > 1 else ", "
             said += f"{names[base]} (the baseline) {value}: {change}"
-    elif tied == [base] and others:
+    elif tied == [base] and others and ranked[1] not in alike:
         said += f"; next is {shown[ranked[1]]}"
     if rest := [shown[place] for place in alike if place != base]:
         it = "it" if len(tied) == 1 else names[best]
@@ -273,15 +277,16 @@ def _support(
     elif comparison is not None and comparison.others[0].overall.n:
         against = comparison.others[0]
         found, run = against.overall, printable(against.run)
-        counts = (
-            f"better on {found.better:,}, worse on {f'{found.worse:,}' if found.worse else 'none'}"
-        )
+        better, worse = (f"{n:,}" if n else "none" for n in (found.better, found.worse))
+        counts = f"better on {better}, worse on {worse}"
         if (against.run, comparison.baseline) in continuing:
             base = printable(comparison.baseline)
             yield (
                 f"{run} continues {base}'s answers, so these are not independent samples: {run} is "
                 f"{counts}."
             )
+        elif found.p_value is None:
+            yield f"{TESTS[found.method].capitalize()}; {run} is {counts}."
         else:
             yield (
                 f"p {p_value(found.p_value)} by {TESTS[found.method]}, over the instances that "
@@ -384,8 +389,9 @@ def _adjusted(
     ]
     if ps:
         yield (
-            f"p of {names[best]} against {listed(ps)}, adjusted for all {len(matrix.pairs)} pairs "
-            "of runs (Holm). Intervals are 95%, not adjusted."
+            f"p of {names[best]} against {listed(ps)}, adjusted by Holm's method: against the "
+            f"baseline over the {len(rows) - 1} runs compared with it, of other pairs over all "
+            f"{len(matrix.pairs)}. Intervals are 95%, not adjusted."
         )
 
 

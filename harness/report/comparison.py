@@ -29,6 +29,8 @@ from harness.report.text import clusters_text, number, p_value, which_round
 TESTS: Mapping[str, str] = {
     "exact McNemar": "McNemar's exact test",
     "clustered paired t": "Student's t of the paired differences, clustered",
+    "sign flips": "an exact test that swaps the two runs in each cluster, because few differ",
+    "shared replies": "no test, because all replies of one of the runs are replies of the other",
     "none": "no test, because all pairs differ in the same way",
 }
 
@@ -128,17 +130,21 @@ def details(one: Against, comparison: RunComparison) -> Iterator[str]:
     if found.n and found.n_clusters < 2:
         yield f"{clusters_text(found.n, found.n_clusters)}: the uncertainty cannot be estimated."
     if found.stderr is not None:
-        how = f"over {clusters_text(found.n, found.n_clusters)}; p by {TESTS[found.method]}"
+        by = "" if found.p_value is None else "p by "
+        clusters = clusters_text(found.n, found.n_clusters)
+        how = f"over {clusters}; {by}{TESTS[found.method]}"
         equal = "" if found.stderr else ": all differences are equal,"
         yield f"Standard error {found.stderr:.4f}{equal} {how}."
     if found.effect is not None:
         name = "Cohen's h" if of_k or comparison.asked.score == PASS_RATE else "d_z"
         yield f"Effect size {name} {found.effect:+.3f}."
-    if found.detectable is not None:
-        detected = f"a true difference of {found.detectable:.4f} in 80% of cases"
+    if found.stderr and found.p_value is not None:
+        detected = "detects no difference in 80% of cases"
+        if found.detectable is not None:
+            detected = f"detects a true difference of {found.detectable:.4f} in 80% of cases"
         if found.needed is not None:
             detected += f"; detecting the observed difference takes {found.needed:,} instances"
-        yield f"This sample detects {detected}."
+        yield f"This sample {detected}."
     if any(one.without_constraints):
         of_base, of_run = one.without_constraints
         yield (
@@ -159,7 +165,7 @@ def captions(comparison: RunComparison) -> Iterator[str]:
     yield (
         f"{score_name(asked.score)} of {_answers(asked.round)}, run minus baseline, over the "
         f"instances that both have, each with equal weight. The statistical units are "
-        f"{_units(asked.cluster)}. better, worse: number of instances."
+        f"{units_shown(asked.cluster)}. better, worse: number of instances."
     )
     yield from explained(asked.score)
     several = len(comparison.others) > 1
@@ -171,6 +177,13 @@ def captions(comparison: RunComparison) -> Iterator[str]:
         yield f"p ({how} over all {groups} groups."
     if several or asked.by:
         yield "p and the intervals are not adjusted for the number of rows."
+    for one in comparison.others:
+        if one.shared:
+            same = " None differs." * (one.overall.better + one.overall.worse == 0)
+            yield (
+                f"No p value of {one.run}: all {one.shared:,} replies of one of the two runs are "
+                f"replies of the other, so these are not independent samples.{same}"
+            )
     if any(one.constraints for one in comparison.others):
         yield (
             "constraint: the kind, without its values. n counts each constraint of each instance. "
@@ -189,7 +202,8 @@ def _answers(round_: int | None) -> str:
     return "first answers" if round_ == 1 else f"each sample's {which_round(round_)}"
 
 
-def _units(cluster: str) -> str:
+def units_shown(cluster: str) -> str:
+    """Return the statistical units of a comparison in words."""
     return f"groups of {cluster!r}" if cluster else "prompts"
 
 
@@ -312,7 +326,7 @@ def _scoring_names(found: InducedRankings) -> list[str]:
 def _matrix_captions(matrix: PairMatrix) -> Iterator[str]:
     yield (
         f"{score_name(matrix.score)} of {_answers(matrix.round)}; the statistical units are "
-        f"{_units(matrix.cluster)}."
+        f"{units_shown(matrix.cluster)}."
     )
     yield from explained(matrix.score)
     if matrix.pairs:

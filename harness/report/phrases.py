@@ -35,7 +35,8 @@ def verb_for(
     told = show(value, unit)
     if score in (None, PASS_RATE):
         return f"pass{'' if plural else 'es'} {told}"
-    return f"{'have' if plural else 'has'} {score_name(score)} {told}"
+    named = f"{told} by its own measure" if " and " in score else f"{score_name(score)} {told}"
+    return f"{'have' if plural else 'has'} {named}"
 
 
 def between(ci95: tuple[float, float] | None, unit: ShownUnit, sign: bool = False) -> str:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
 from itertools import permutations
 from os.path import commonprefix
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
 from msgspec.structs import replace as replaced
 
 from harness.analysis.breakdown import are_fractions, is_verdict, scored
-from harness.analysis.comparable import refuse_unknown_score, variant_of
+from harness.analysis.comparable import refuse_unknown_score, shared_replies, variant_of
 from harness.analysis.constraints import NO_FINDINGS, ConstraintKind, kinds, read_findings
 from harness.analysis.failures import NO_FAILURES, Failures, merged, read_failures
 from harness.analysis.judge_validation import JudgeValidation, against_people, against_rules
@@ -27,6 +25,7 @@ from harness.analysis.run_comparison import (
     RunComparison,
     compare_runs,
     pair_matrix,
+    with_planned,
 )
 from harness.analysis.suite import Suite, suite
 from harness.analysis.summary import Latencies, latencies, measure
@@ -37,7 +36,7 @@ from harness.report.judges import REFERENCE_COLUMNS, reference_cells
 from harness.report.run_tables import PARTIAL
 from harness.report.table import Cell, Column, ShownUnit, Table, TableDocument, table
 from harness.report.text import COMPUTED, interval, is_zero, task_shown, usd, with_error
-from harness.store.calls import CallTotals, answers, read_latencies, sample_seconds
+from harness.store.calls import CallTotals, read_latencies, sample_seconds
 from harness.store.columns import AttemptTable
 from harness.store.index import AttemptIndex
 from harness.store.run_folder import RunFolder
@@ -197,28 +196,23 @@ def report_on(
     asked = replaced(asked, by=asked.by or next(shared, ""))
     known = findings if all(len(one.table) for one in findings.values()) else {}
     comparison = compare_runs(variants, asked, baseline, findings=known)
-    continuing = list(_continuing(runs)) if texts else []
+    continuing = [
+        (run.name, base.name)
+        for (run, own), (base, other) in permutations(zip(runs, variants, strict=True), 2)
+        if texts
+        and base.last_round < run.last_round
+        and not run.metrics.turns  # the later rounds are no feedback
+        and shared_replies(own, other)
+    ]
     if len(runs) < 3:
         return Reported(runs, comparison, continuing=continuing)
-    matrix = pair_matrix(variants, asked.score, round_=asked.round)
+    matrix = with_planned(
+        pair_matrix(variants, asked.score, round_=asked.round, cluster=asked.cluster), comparison
+    )
     rankings = None  # of three runs, most orders are alike or in reverse
     if len(runs) > 3 and 1 < len(groups[0].get(asked.by, ())) <= MOST_RANKED:
         rankings = induced_rankings(variants, asked.score, asked.by, round_=asked.round)
     return Reported(runs, comparison, matrix, rankings, continuing=continuing)
-
-
-def _continuing(runs: Sequence[ReportedRun]) -> Iterator[tuple[str, str]]:
-    """Yield the pairs of `Reported.continuing`. Both runs' verdicts on the first answers agree."""
-    first = cache(lambda place: answers(runs[place].index, 1))
-    verdicts = [run.attempts.last_rounds(1).passed for run in runs]
-    for (one, run), (other, base) in permutations(enumerate(runs), 2):
-        if (
-            base.last_round < run.last_round
-            and not run.metrics.turns  # the later rounds are no feedback
-            and np.array_equal(verdicts[one], verdicts[other])
-            and first(one) == first(other)
-        ):
-            yield run.name, base.name
 
 
 def _validations(index: AttemptIndex, run: str) -> list[JudgeValidation]:

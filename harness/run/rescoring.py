@@ -21,6 +21,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from harness.analysis.ablation import counted
 from harness.analysis.rescoring import (
     GONE,
     Rescored,
@@ -268,9 +269,9 @@ class ScoredAgain(NamedTuple):
     def __str__(self) -> str:
         later = f", {self.dropped:,} later rounds followed other feedback" if self.dropped else ""
         scored = f"{self.attempts:,} recorded answers were scored again"
-        changed = f"{self.changed:,} verdicts changed"
+        changed = f"{counted(self.changed, 'verdict')} changed"
         if self.revalued != self.changed:
-            changed += f", and scores of {self.revalued:,} answers"
+            changed += f", and scores of {counted(self.revalued, 'answer')}"
         return f"{scored}: {changed}{later}."
 
 

@@ -5,16 +5,51 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import scipy
 from msgspec import structs
 
-from harness.analysis.ablation import AblationOptions, ablate
+from harness.analysis import ablation
+from harness.analysis.ablation import Ablation, AblationOptions
 from harness.analysis.claims import AblationFindings, findings
 from harness.analysis.comparable import Variant
 from harness.errors import ConfigError, RunConflict
 from harness.ports import Claim
+from harness.store.columns import AttemptTable, InstanceTable, name_digest
 from tests.analysis.variants import group, variant
+
+EACH = 20  # instances of a task
+
+
+def attempts(run: Variant) -> AttemptTable:
+    """Attempts with the run's means: equal scores of a task's instances, and as many verdicts."""
+    tasks = run.metrics.groups.get("task", {})
+    rows = sorted((name_digest(f"{task}/{n}"), task, n) for task in tasks for n in range(EACH))
+    places = np.arange(len(rows), dtype=np.int32)
+    names = list(tasks)
+    scores = [tasks[task].scores for _, task, _ in rows]
+    return AttemptTable(
+        instance=places,
+        sample=np.zeros(len(rows), np.int32),
+        round=np.ones(len(rows), np.int32),
+        outcome=np.zeros(len(rows), np.int8),
+        passed=np.array([n < round(EACH * (tasks[task].mean or 0)) for _, task, n in rows], "i1"),
+        scores={"f1": np.array([one["f1"].mean if "f1" in one else np.nan for one in scores])},
+        instances=InstanceTable(
+            digest=np.array([digest for digest, _, _ in rows], np.int64),
+            cluster=places,
+            grouping=np.array([names.index(task) for _, task, _ in rows], np.int32),
+            groupings=tuple({"task": name} for name in names),
+        ),
+    )
+
+
+def ablate(variants: Sequence[Variant], options: AblationOptions) -> Ablation:
+    """The table with the groups as statistical units."""
+    runs = [(one, attempts(one)) for one in variants]
+    return ablation.ablate(runs, structs.replace(options, cluster=None))
+
 
 BASE = variant("base", {"a": 0.2, "b": 0.4, "c": 0.6})
 MORE = variant("more", {"a": 0.3, "b": 0.6, "c": 0.7})
@@ -166,6 +201,20 @@ def test_a_baseline_without_anything_to_compare() -> None:
     unscored = variant("unscored", {"a": None})
     with pytest.raises(ConfigError, match=r"'abl\.unscored' has no f1 in any task"):
         ablate([unscored, BASE], AblationOptions())
+
+
+def test_prompts_are_the_units_unless_the_groups_are_said_to_be() -> None:
+    runs = [(one, attempts(one)) for one in measured("pass_rate", BASE, MORE)]
+    by_prompt, by_group = (
+        ablation.ablate(runs, AblationOptions(cluster=label)) for label in ("", "task")
+    )
+    (_, one), (_, other) = by_prompt.rows, by_group.rows
+    assert one.difference == other.difference == pytest.approx(0.2 / 3)
+    assert (one.n_clusters, other.n_clusters) == (60, 3)
+    # 4 of 60 prompts get better, and none worse: compare has the same p
+    assert (one.p_value, one.method) == (0.125, "exact McNemar")
+    with pytest.raises(ConfigError, match="has no label 'tusk'"):
+        ablation.ablate(runs, AblationOptions(cluster="tusk"))
 
 
 def test_runs_of_different_measures_need_a_score() -> None:

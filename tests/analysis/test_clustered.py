@@ -1,5 +1,6 @@
 """Clustered standard errors, against computations of another kind."""
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -8,7 +9,7 @@ import scipy
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from harness.analysis.clustered import clustered_mean, degrees_of_freedom, wilson
+from harness.analysis.clustered import clustered_mean, degrees_of_freedom, mean_of_groups, wilson
 from tests.analysis.statsmodels_reference import satterthwaite
 
 VALUES = st.lists(st.tuples(st.booleans(), st.integers(0, 5)), min_size=2, max_size=40)
@@ -157,3 +158,60 @@ def test_clusters_of_one_size_have_the_usual_degrees() -> None:
     assert degrees_of_freedom(np.bincount([7] * 12)) == 11
     assert clustered_mean(np.array([1, 0, 1]), np.array([0, 1, 2])).degrees == 2
     assert clustered_mean(np.array([1, 0]), np.array([3, 3])).degrees is None
+
+
+def a_mean_of_groups(
+    values: np.ndarray, clusters: np.ndarray, group: np.ndarray
+) -> tuple[float, float, float]:
+    """By hand, of clusters within groups: the mean, its variance and Welch's degrees."""
+    parts = [clustered_mean(values[group == g], clusters[group == g]) for g in np.unique(group)]
+    terms = [((one.stderr or 0.0) / len(parts)) ** 2 for one in parts]
+    degrees = [one.degrees or 0.0 for one in parts]
+    free = sum(terms) ** 2 / sum(v**2 / (f + 2) for v, f in zip(terms, degrees, strict=True)) - 2
+    return float(np.mean([one.mean for one in parts])), sum(terms), free
+
+
+def test_a_mean_over_groups_adds_their_variances() -> None:
+    chance = np.random.default_rng(1)
+    group = np.repeat([0, 1, 2], [10, 30, 60])
+    clusters = np.arange(100) // 2
+    values = chance.normal(size=100) * (1 + group)
+    mean, variance, degrees = a_mean_of_groups(values, clusters, group)
+    found = mean_of_groups(values, clusters, group)
+    assert (found.n, found.n_clusters) == (100, 50)
+    assert found.mean == pytest.approx(mean)
+    assert found.stderr == pytest.approx(math.sqrt(variance))
+    assert found.degrees == pytest.approx(degrees)
+
+
+def test_a_mean_over_one_group_is_that_of_its_clusters() -> None:
+    values, clusters = np.random.default_rng(2).normal(size=30), np.arange(30) // 4
+    found, expected = (
+        mean_of_groups(values, clusters, clusters * 0),
+        clustered_mean(values, clusters),
+    )
+    assert found.mean == pytest.approx(expected.mean)
+    assert found.stderr == pytest.approx(expected.stderr)
+    assert found.degrees == pytest.approx(expected.degrees)
+
+
+def test_clusters_in_every_group_are_averaged_before_they_are_counted() -> None:
+    """Each of 12 clusters has one value in each of 3 groups."""
+    values = np.random.default_rng(3).normal(size=(12, 3))
+    clusters, group = np.indices((12, 3))
+    found = mean_of_groups(values.ravel(), clusters.ravel(), group.ravel())
+    assert found.stderr == pytest.approx(scipy.stats.sem(values.mean(axis=1)))
+    assert found.degrees == 11
+
+
+def test_groups_of_one_cluster_are_a_sample_of_groups() -> None:
+    values, group = np.random.default_rng(4).normal(size=24), np.arange(24) // 4
+    found = mean_of_groups(values, group, group)
+    assert found.stderr == pytest.approx(scipy.stats.sem(values.reshape(6, 4).mean(axis=1)))
+    assert (found.degrees, found.n_clusters) == (pytest.approx(5), 6)
+    # A single one among others is not certain either.
+    mixed = mean_of_groups(values, np.where(group < 1, -1, np.arange(24)) + 1, group)
+    assert mixed.stderr is not None
+    others = values[4:].reshape(5, 4)
+    assert mixed.stderr > math.sqrt((scipy.stats.sem(others, axis=1) ** 2).sum()) / 6
+    assert mean_of_groups(values, group * 0, group).stderr is None

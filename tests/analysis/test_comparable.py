@@ -159,10 +159,11 @@ def test_what_differs_is_told() -> None:
         "model.name (m, n).",
     ]
     stemmed = variant("stemmed", {}, fingerprint={"dataset_sha256": "d", "stemmer": "old"})
-    assert "They were made or scored with a different stemmer." in list(differing(other, [stemmed]))
+    told = list(differing(other, [stemmed]))
+    assert "They were made or scored with a different stemmer: stemmed against other." in told
     strict, lenient = (arm(one, template_sha256="t", checks_sha256=one) for one in ("a", "b"))
     told = list(differing(strict, [lenient]))
-    assert "They were made or scored with a different set of checks." in told
+    assert "They were made or scored with a different set of checks: b against a." in told
 
 
 def arm(
@@ -181,7 +182,7 @@ def test_arms_whose_prompts_differ_in_more_than_the_form_are_confounded() -> Non
         "CONFOUNDED: the prompts of json and of free differ in more than the form of the answer, "
         "so a difference between the two cannot be attributed to the form or to decoding.",
         "The variants differ in task.form.",
-        "They were made or scored with a different form, parser.",
+        "They were made or scored with a different form, parser: json against free.",
     ]
 
 
@@ -207,7 +208,7 @@ def test_each_arm_is_told_apart() -> None:
     assert [one.startswith("CONFOUNDED") for one in told] == [True, False, False]
     assert "the prompts of a and of free" in told[0]
     assert "the prompts of b say what those of free do: the comparison is of form." in told[1]
-    assert told[2] == "They were made or scored with a different labels."
+    assert told[2] == "They were made or scored with a different labels: c against free."
 
 
 def test_without_a_hash_of_the_content_nothing_is_known_of_it() -> None:
@@ -216,7 +217,7 @@ def test_without_a_hash_of_the_content_nothing_is_known_of_it() -> None:
     told = list(differing(base, [other]))
     assert told == [
         "They differ in more than the task's options: decoding.constraint (null, x).",
-        "They were made or scored with a different form.",
+        "They were made or scored with a different form: other against base.",
     ]
 
 

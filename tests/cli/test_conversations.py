@@ -253,7 +253,7 @@ def test_checks_that_change_score_every_turn_again_without_a_call(
     changed = row("Bonn")
     changed["turns"][0]["target"] = "Yes"
     said = harness("run", run.file([changed]), "--rescore", env=run.environment).stderr
-    assert "3 recorded answers were scored again: 1 verdicts changed." in said
+    assert "3 recorded answers were scored again: 1 verdict changed." in said
     assert run.metrics()["overall"]["pass_rate"] == 0
     assert counting.asked.total() == asked
     longer = row("Bonn")

@@ -14,6 +14,7 @@ from harness.analysis.run_comparison import (
     ComparisonOptions,
     compare_runs,
     pair_matrix,
+    with_planned,
 )
 from harness.analysis.suite import suite
 from harness.records import Score
@@ -38,7 +39,9 @@ def told(
         return overview(Reported(list(runs)), "title", MADE_AT)
     options = ComparisonOptions(**asked)  # type: ignore[arg-type]
     comparison = compare_runs(every, options)
-    matrix = pair_matrix(every, options.score, round_=options.round) if len(runs) > 2 else None
+    matrix = None
+    if len(runs) > 2:
+        matrix = with_planned(pair_matrix(every, options.score, round_=options.round), comparison)
     reported = Reported(list(runs), comparison, matrix, continuing=continuing)
     return overview(reported, "title", MADE_AT)
 
@@ -206,8 +209,20 @@ def test_the_best_of_several_runs_and_those_as_good(runs_passing: Runs) -> None:
     )
     assert found.support[0] == "best against good, the next best: +5 points (-11 to +20)."
     assert found.support[1] == (
-        "p of best against base <0.001, weak <0.001 and good 1.000, adjusted for all 6 pairs of "
-        "runs (Holm). Intervals are 95%, not adjusted."
+        "p of best against base <0.001, weak <0.001 and good 1.000, adjusted by Holm's "
+        "method: against the baseline over the 3 runs compared with it, of other pairs over all 6. "
+        "Intervals are 95%, not adjusted."
+    )
+
+
+def test_each_pair_is_decided_as_in_the_table(runs_passing: Runs) -> None:
+    found = told(runs_passing({"base": 19, "weak": 12, "poor": 14, "low": 13}))
+    assert found.comparison is not None
+    shown = {row.run: row.p_adjusted for row in found.comparison.rows}
+    assert found.answer.support[-1].startswith(
+        "p of base against weak {:.3f}, poor {:.3f} and low {:.3f}, adjusted by Holm's".format(
+            *(shown[name] for name in ("weak", "poor", "low"))
+        )
     )
 
 
@@ -305,7 +320,10 @@ def test_other_data_or_judges_are_warned_of(runs_passing: Runs) -> None:
                 for run, own in zip(runs, prints, strict=True)]  # fmt: skip
     every = list(zip(variants, [run.attempts for run in runs], strict=True))
     found = overview(Reported(runs, compare_runs(every, ComparisonOptions())), "title", MADE_AT)
-    assert found.warnings[0] == "The runs were made or scored with a different judge_j_prompt."
+    assert (
+        found.warnings[0]
+        == "The runs were made or scored with a different judge_j_prompt: strict against plain."
+    )
 
 
 def test_runs_that_are_not_compared(runs_passing: Runs) -> None:

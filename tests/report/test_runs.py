@@ -83,6 +83,10 @@ def test_a_run_may_go_on_from_anothers_answers(tmp_path: Path) -> None:
     options = ComparisonOptions(score="")
     assert report_on(folders, options).continuing == [("feedback", "plain")]
     assert report_on(folders, options, texts=False).continuing == []
+    feedback, other = report_on(folders, options).comparison.others
+    told = (feedback.shared, feedback.overall.method, feedback.overall.p_value)
+    assert told == (2, "shared replies", None)
+    assert (other.shared, other.overall.p_value) == (0, 1.0)
 
 
 @pytest.mark.parametrize(

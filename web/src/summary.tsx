@@ -324,8 +324,8 @@ export function Comparison({ overview, children }: WithParts) {
   return (
     <Section id="comparison" title={`Compared with ${comparison.baseline}`}>
       <p class="note">
-        Difference in <T t={comparison.score} />{round} on the same instances{unit === "%" && ", in percentage points"}. A hollow dot: the 95% interval
-        includes no difference. Better and worse: instances, which a number opens.
+        Difference in <T t={comparison.score} />{round} on the same instances{unit === "%" && ", in percentage points"}. A hollow dot: no sure
+        difference (p ≥ 0.05). Better and worse: instances, which a number opens.
       </p>
       <div class="scroll" tabIndex={0} role="region" aria-label={visible(title)}>
         <table class="matrix stacked">
@@ -344,7 +344,7 @@ export function Comparison({ overview, children }: WithParts) {
             {order.sorted(rows, (row, at) => [row.run, null, row.difference, row.p_adjusted ?? row.p, row.better, row.worse, row.n][at]).map((row) => {
               const { run, difference, low, high } = row;
               const p = row.p_adjusted ?? row.p;
-              const clear = low !== null && high !== null && (low > 0 || high < 0);
+              const clear = p === null ? low !== null && high !== null && (low > 0 || high < 0) : p < 0.05;
               const open = (kind: "better" | "worse") => (row[kind] ? <a href={link({ change: `${kind}:${run}` })}>{counted(row[kind])}</a> : "0");
               return (
                 <tr key={run}>

@@ -127,7 +127,8 @@ def pair_figure(runs: Runs, found: PairMatrix) -> Figure:
             sheet.add(names[one], texts, row=keys[one], column=keys[other], value=value)
     caption = (
         "Paired over the instances that both runs have; the tooltip and the table give the 95% "
-        "interval, p, and p adjusted for all pairs (Holm)."
+        "interval, p, and p adjusted by Holm's method: against the baseline over the runs compared "
+        "with it, of other pairs over all pairs."
     )
     title = f"difference in {printable(score_name(found.score))}, row minus column"
     chart = _chart(sheet, of, ("column", keys), ("row", keys))

@@ -14,7 +14,7 @@ from harness.analysis.judge_validation import JudgeValidation
 from harness.analysis.metrics import PASS_RATE, Metrics, SampleStatistic, Statistic
 from harness.analysis.run_comparison import RunComparison
 from harness.errors import UserError
-from harness.report.comparison import score_name
+from harness.report.comparison import score_name, units_shown
 from harness.report.figure import Figure
 from harness.report.figures import plot
 from harness.report.figures.names import NUMBER, interval, number, shown, slug
@@ -233,22 +233,23 @@ def ablation_figures(runs: Runs, comparison: RunComparison | None) -> Iterator[F
     """Draw each run's mean difference from the baseline over groups, as `harness ablation` does."""
     if comparison is None or len(comparison.others) < 2 or comparison.asked.round is not None:
         return
-    variants = [Variant(run.name, run.metrics, run.settings, {}) for run in runs.every]
-    options = AblationOptions(baseline=comparison.baseline, over=comparison.asked.by)
+    every = [(Variant(run.name, run.metrics, run.settings, {}), run.attempts) for run in runs.every]
+    asked = comparison.asked
+    options = AblationOptions(baseline=comparison.baseline, over=asked.by, cluster=asked.cluster)
     try:
-        found = ablate(variants, options)
+        found = ablate(every, options)
     except UserError:  # no groups that all runs have
         return
     points = [
         Point(
             row=runs.short[runs.names[row.variant]],
             run=runs.names[row.variant],
-            of=Statistic(mean=row.difference, ci95=row.ci95, n=row.gain.n, n_clusters=row.gain.n),
+            of=Statistic(
+                mean=row.difference, ci95=row.ci95, n=row.gain.n, n_clusters=row.n_clusters
+            ),
             beside={
                 "mean": number(row.gain.mean, unit=runs.unit),
                 "gain %": "" if row.gain.percent is None else f"{row.gain.percent:+.0f}",
-                "p": p_value(row.p_value),
-                "p (Holm)": p_value(row.p_holm),
             },
         )
         for row in found.rows
@@ -260,8 +261,9 @@ def ablation_figures(runs: Runs, comparison: RunComparison | None) -> Iterator[F
     plan = Plan(
         name="ablation",
         title=f"mean difference over {over} from {runs.short[baseline]}",
-        caption=f"Each {over} has equal weight, and differences are paired over them. Not adjusted "
-        "for multiple comparisons.",
+        caption=f"Each {over} has equal weight; differences are of the instances that both have. "
+        f"The statistical units are {units_shown(asked.cluster)}. Not adjusted for multiple "
+        "comparisons, and not tested here: the page's tests weigh instances equally.",
         section="comparison",
         heading="run",
         value=f"mean difference over {over}",
