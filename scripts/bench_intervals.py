@@ -186,7 +186,7 @@ def simulate_groups(
 ) -> tuple[float, float]:
     """Return the shares of significant means over groups, by prompts and by groups as units."""
     chance = np.random.default_rng((seed, n, groups, round(changed * 1e6)))
-    group = (np.arange(n) % groups).astype(np.int32)
+    group = (np.arange(n) * groups // (n + 1)).astype(np.int32)  # of nearly equal sizes
     labels = tuple({"group": f"{number:02}"} for number in range(groups))
     by_prompt = by_group = 0
     for _ in range(repetitions):

@@ -19,7 +19,7 @@ from harness.analysis.metrics import PASS_RATE
 from harness.analysis.p_values import benjamini_hochberg, mcnemar
 from harness.records import Attempt, Score
 from harness.store.columns import AttemptTable, name_digest
-from scripts.bench_intervals import Design, simulate
+from scripts.bench_intervals import Design, simulate, simulate_groups
 from tests.analysis import statsmodels_reference as statsmodels
 from tests.analysis.conftest import Make, TableOf
 
@@ -182,6 +182,11 @@ def test_means_over_groups_are_decided_as_means_over_instances(
     assert (whole.p_value, over.p_value, over.n_clusters) == (0.125, 0.125, 79)
     assert over.ci95 is not None
     assert over.ci95[0] == 0
+
+
+def test_two_groups_do_not_make_chance_significant() -> None:
+    by_prompt, by_group = simulate_groups(40, 2, 0.1, 500, seed=1)
+    assert by_prompt < 0.05 < by_group
 
 
 def test_what_cannot_be_detected_is_none(make: Make, table_of: TableOf) -> None:

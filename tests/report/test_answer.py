@@ -219,11 +219,12 @@ def test_each_pair_is_decided_as_in_the_table(runs_passing: Runs) -> None:
     found = told(runs_passing({"base": 19, "weak": 12, "poor": 14, "low": 13}))
     assert found.comparison is not None
     shown = {row.run: row.p_adjusted for row in found.comparison.rows}
-    assert found.answer.support[-1].startswith(
+    expected = (
         "p of base against weak {:.3f}, poor {:.3f} and low {:.3f}, adjusted by Holm's".format(
             *(shown[name] for name in ("weak", "poor", "low"))
         )
     )
+    assert any(one.startswith(expected) for one in found.answer.support)
 
 
 def test_a_run_that_is_surely_the_best(runs_passing: Runs) -> None:
