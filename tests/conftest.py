@@ -153,16 +153,17 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session")
-def _unused_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Paths of folders that nobody has made."""
+def _folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Paths of new folders: `mktemp` would list all the folders before."""
     root = tmp_path_factory.mktemp("harness")
     return (root / str(number) for number in itertools.count())
 
 
 @pytest.fixture(autouse=True)
-def _own_folders(_unused_folders: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def _own_folders(_folders: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """No test sees the runs, the caches or the keys of the person who runs it."""
-    folder = next(_unused_folders)
+    folder = next(_folders)
+    folder.mkdir()
     for name in ("runs", "cache"):
         monkeypatch.setenv(f"HARNESS_{name.upper()}_DIR", str(folder / name))
     monkeypatch.setenv("HARNESS_FETCH", "false")
