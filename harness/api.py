@@ -33,7 +33,7 @@ from harness.errors import ConfigError, for_python
 from harness.plugins import register
 from harness.results import ComparisonResult, EvaluationResult, RunResult
 from harness.run.job import execute, prepare_all
-from harness.run.models import Resources
+from harness.run.models import Resources, ignored_urls
 from harness.run.remote import set_copies_aside
 from harness.run.run_files import read_runs, registered, run_named, task_section
 from harness.run.suite import eval_command, evaluation, write_suite
@@ -164,6 +164,10 @@ async def _execute(
             fetch_published(chosen, base, resources)
             again = options.get("rescore", False)
             jobs = prepare_all(runs, base, resources, only=only, rescore=again)
+            for warning in dict.fromkeys(
+                w for job in jobs.values() for w in ignored_urls(job.models)
+            ):
+                say(warning, "yellow")
             begin()
         with display.of({job.folder.name: name for name, job in jobs.items()}):
             for job in jobs.values():
@@ -226,6 +230,10 @@ async def _evaluate(
     display: Display, tasks: Tasks, model: str | Sequence[str], **options: Unpack[EvaluateOptions]
 ) -> EvaluationResult:
     root, changes = Settings().runs_dir, dict(options.get("overrides", {}))
+    if not isinstance(tasks, str | Mapping | list | tuple):
+        problem = f"The tasks are of the type {type(tasks).__name__!r}."
+        remedy = 'For a data frame of rows: {"rows": frame.to_dict("records"), "checks": …}.'
+        raise ConfigError(problem, remedy)
     given = [tasks] if isinstance(tasks, str | Mapping) else tasks
     own: dict[str, Callable[..., Any]] = {}
     named = [task if isinstance(task, str) else task_section(task, own) for task in given]

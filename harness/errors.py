@@ -142,6 +142,9 @@ def nearest(name: str, valid: Iterable[str], prefix: str = "") -> str:
     """
     choices = sorted(valid)
     close = get_close_matches(name, choices, n=1, cutoff=0.6)
+    if not close:
+        folded = {choice.lower(): choice for choice in choices}
+        close = [folded[one] for one in get_close_matches(name.lower(), folded, n=1, cutoff=0.6)]
     if close:
         return f"Did you mean {prefix + close[0]!r}?"
     return f"Valid names: {', '.join(choices)}." if choices else ""

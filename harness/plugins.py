@@ -87,6 +87,10 @@ def register(kind_name: str, name: str, plugin: Callable[..., Any]) -> None:
     Raises:
         ConfigError: If a built-in or installed plug-in has this name.
     """
+    installed = [f"{one.module}:{one.attr}" for one in kind(kind_name)._external().get(name, ())]
+    source = inspect.unwrap(plugin)
+    if f"{source.__module__}:{source.__qualname__}" in installed:
+        return  # it is that of the entry point
     if name in kind(kind_name).names() and (kind_name, name) not in _registered:
         problem = f"There already is a {kind(kind_name).title} named {name!r}."
         raise ConfigError(problem, "Give yours another name.")
@@ -190,7 +194,9 @@ class Kind:
             said = f"({type(error).__name__}: {error})"
             problem = f"The {where} from {packages} cannot be loaded {said}."
             raise ConfigError(problem, "Fix or uninstall that package.") from error
-        return getattr(plugin, "plugin", plugin)
+        plugin = getattr(plugin, "plugin", plugin)
+        own_check = self.name == "checkers" and inspect.isfunction(plugin)
+        return checker_of(plugin, name) if own_check else plugin
 
     def origin(self, name: str) -> dict[str, str]:
         """Return a plug-in's ``package`` (or file), ``version`` and code's ``sha256``, or ""."""
@@ -262,10 +268,16 @@ class Kind:
                 said = "must be text: put it in quotes"
             said = f"Option {option!r} of the {where}: {said[:1].lower()}{said[1:]}."
             remedy = ""
+            if first["type"] == "string_type" and isinstance(first["input"], dict):
+                value = f"{next(iter(first['input']), '')}: …"
+                section = {"tasks": "task.", "backends": "model."}.get(self.name, "")
+                remedy = f"Within the shell's quotes, too: -o '{section}{option}=\"{value}\"'."
             if option in SUPPLIED.get(self.name, ()):
                 remedy = "The harness supplies a parameter of this name only if it is keyword-only."
             elif first["type"] == "missing":
                 said = f"The {where} needs the option {option!r}."
+                if self.name == "checkers":
+                    remedy = f"For a field of the row: {{{name}: {{{option}: {{field: NAME}}}}}}."
                 if self.name == "backends":
                     remedy = (
                         f"In a run file: model.{option}. On the command line: -o model.{option}=…"

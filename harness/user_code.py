@@ -52,6 +52,8 @@ def checker_of(function: Callable[..., Any], name: str) -> Callable[..., Any]:
             except Exception as error:
                 problem = _raised(error, name, instance.id, text)
                 remedy = "A check must not raise: catch the error and return False or the reason."
+                if isinstance(getattr(error, "obj", None), Instance):
+                    remedy = 'A field of the row is instance.data.row["NAME"].'
                 again = (
                     f"No paid reply is lost: fix the check, and run again with {option('rescore')}."
                 )

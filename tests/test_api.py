@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 
 import harness
@@ -431,6 +432,11 @@ def test_own_rows_and_checks_are_evaluated_on_several_models() -> None:
     with pytest.raises(ConfigError, match="neither a name nor rows") as raised:
         harness.evaluate(rows, "simulated")
     assert '{"rows": rows' in raised.value.remedy
+    with pytest.raises(ConfigError, match="of the type 'DataFrame'") as raised:
+        harness.evaluate(pandas.DataFrame(rows), "simulated")
+    assert '{"rows": frame.to_dict("records")' in raised.value.remedy
+    alone = harness.evaluate({"rows": rows, "checks": polite}, "simulated/1", progress=False)
+    assert [*alone.run.metrics.scores] == ["polite"]
     own = {"rows": rows, "checks": ["exact_match", polite]}
     models = ["simulated/1", "simulated/0"]
     found = harness.evaluate([own, "ifeval"], models, limit=2, progress=False)
@@ -475,6 +481,16 @@ def test_a_check_that_raises_is_named_with_its_instance_and_answer() -> None:
     said = r"check 'data' raised JSONDecodeError on instance '1': Expecting value.*\(test_api\.py, "
     with pytest.raises(ConfigError, match=said + r"line \d+\)\. The answer begins: 'yes'"):
         harness.run(file(["data"]), progress=False)
+
+
+def test_a_check_that_looks_for_a_field_in_the_instance_is_told_where_it_is() -> None:
+    @harness.checker
+    def right(text: str, instance: Any) -> bool:
+        return bool(text == instance.target)
+
+    with pytest.raises(ConfigError, match="has no attribute 'target'") as raised:
+        harness.run(file(["right"]), progress=False)
+    assert 'instance.data.row["NAME"]' in raised.value.remedy
 
 
 @pytest.mark.parametrize("rows_name_it", [False, True])

@@ -18,6 +18,7 @@ from string import Template
 
 import pytest
 
+from harness.config.loading import parse_yaml
 from tests.cli.command import harness
 
 ROOT = Path(__file__).parents[1]
@@ -176,3 +177,9 @@ def shell(script: str, environment: dict[str, str]) -> dict[str, str]:
 def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
     for target in LINK.findall(page.read_text()):
         assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_yaml_of_a_page_parses(page: Path) -> None:
+    for text in (text for kind, _, text in BLOCK.findall(page.read_text()) if kind == "yaml"):
+        assert parse_yaml(text) is not None, text

@@ -70,6 +70,22 @@ def test_a_backend_of_another_package_comes_in_by_the_same_door(install: Install
     assert (echo.loud, echo.times, echo.secret) == (True, 1, len)
 
 
+@pytest.mark.parametrize("decorator", ["", "@harness.checker"])
+def test_an_entry_point_may_name_a_function_that_checks(install: Install, decorator: str) -> None:
+    code = f"""
+        import harness
+
+        {decorator}
+        def has_tax(text: str, rate: float = 0.19) -> bool:
+            return str(rate) in text
+    """
+    install(code, group="harness.checkers", entry="has_tax = third:has_tax")
+    check = kind("checkers").build("has_tax", {"rate": 0.07})
+    assert check.check("With 0.07.", None).passed
+    assert not check.check("With 0.19.", None).passed
+    assert kind("checkers").origin("has_tax")["package"] == "third"
+
+
 def test_an_entry_point_may_name_the_module(install: Install) -> None:
     install(ECHO, entry="echo = third")
     assert kind("backends").load("echo").__name__ == "Echo"

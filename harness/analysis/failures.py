@@ -20,6 +20,7 @@ from harness.store.index import AttemptIndex
 
 UNKNOWN = "no reason was recorded"
 FENCE_HINT = "If the JSON is in a ``` block, add extraction: fence to the check json_schema."
+LOOKED_AT = 100  # unparseable answers in which a ``` block is looked for
 
 MOST_TOLD = 3  # reasons of an attempt
 LONGEST_TOLD = 120  # characters of such a reason
@@ -101,6 +102,15 @@ def read_failed(index: AttemptIndex, first: Iterable[str] = ()) -> list[FailedAt
         FailedAttempt(one.instance, one.sample, one.round, one.outcome, one.reason, one.text)
         for _, one in _read(index, index.listed(first))
     ]
+
+
+def fence_hint(index: AttemptIndex, settings: object) -> str:
+    """Return `FENCE_HINT` if unparseable answers have ``` blocks, and no setting is extraction."""
+    if "extraction" in str(settings):
+        return ""
+    unparseable = index.attempts.outcome == OUTCOMES.index("unparseable")
+    failed = index.read(FailedLine, np.flatnonzero(unparseable)[:LOOKED_AT])
+    return FENCE_HINT if any("```" in (one.text or "") for one in failed) else ""
 
 
 def read_failures(index: AttemptIndex) -> Failures:

@@ -15,7 +15,7 @@ from harness.backends._http import REPLY_MB, UNREADABLE, FindCut, HttpBackend, H
 from harness.backends._responses import OnAllowances
 from harness.backends._sdk_client import SDKClient
 from harness.backends._streams import LONGEST_UNSTREAMED, streamed, text_so_far
-from harness.errors import TransientError
+from harness.errors import ConfigError, TransientError
 from harness.records import DecodingConstraint, Message, PromptCut, Reply, Request, Usage
 
 URL = "https://api.anthropic.com"
@@ -206,6 +206,11 @@ class AnthropicBackend(AnthropicBatching, MessagesBackend):
         on_allowances: OnAllowances | None = None,
         prompt_cut: FindCut | None = None,
     ) -> None:
+        if base_url.rstrip("/").endswith("/v1"):
+            problem = (
+                f"model.base_url: the backend anthropic adds /v1 itself, and {base_url} has it."
+            )
+            raise ConfigError(problem, f"Write {base_url.rstrip('/').removesuffix('/v1')}.")
         own = KEY if base_url.rstrip("/") == URL else None
         limits = {"concurrency": concurrency, "timeout_s": timeout_s, "reply_mb": reply_mb}
         given = {"headers": {"anthropic-version": api_version}, "on_allowances": on_allowances}

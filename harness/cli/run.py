@@ -24,7 +24,7 @@ from harness.ports import PromptChecked
 from harness.records import OUTCOMES, Outcome
 from harness.report.text import usd
 from harness.run.job import Job, execute, prepare_all
-from harness.run.models import Resources
+from harness.run.models import Resources, ignored_urls
 from harness.run.remote import set_copies_aside
 from harness.run.run_files import read_runs
 from harness.store.run_folder import RunFolder
@@ -185,7 +185,7 @@ def _carry_out(
 
             jobs = {} if how.fresh else _begun(partial(prepared, base, rescore=how.rescore))
             jobs = jobs or prepared(fresh_base(root, base, list(runs)))
-            _say_prompt_errors(jobs.values())
+            _say_warnings(jobs.values())
             show_dry_runs([*jobs.values()], missing, base)
             return
         with set_aside(root, base, runs) if how.fresh else nullcontext("") as kept:
@@ -193,7 +193,7 @@ def _carry_out(
                 set_copies_aside(settings, base, runs)
             fetch_published(runs, base, resources)
             jobs = prepared(base, rescore=how.rescore)
-            _say_prompt_errors(jobs.values())
+            _say_warnings(jobs.values())
             confirm_cost([*jobs.values()], settings, how.yes)
             begin()
         if kept:
@@ -210,8 +210,10 @@ def _begun(prepared: Callable[[], dict[str, Job]]) -> dict[str, Job]:
         return {}
 
 
-def _say_prompt_errors(jobs: Iterable[Job]) -> None:
-    """Warn before anything is paid for if a prompt has no field, or does not fit its parser."""
+def _say_warnings(jobs: Iterable[Job]) -> None:
+    """Warn before anything is paid for about ignored base URLs and unsuitable prompts."""
+    for warning in dict.fromkeys(said for job in jobs for said in ignored_urls(job.models)):
+        say(warning, "yellow")
     tasks = [job.task for job in jobs if isinstance(job.task, PromptChecked)]
     for fault in dict.fromkeys(fault for task in tasks for fault in task.prompt_errors()):
         say(f"Check the prompt: {fault}", "yellow")
@@ -265,10 +267,14 @@ def _run(job: Job, again: str, display: Display) -> tuple[Metrics, int]:
         how_many = "No answer" if unread == attempts else f"{unread:,} of {attempts:,} answers"
         could = "could be parsed" if unread == attempts else "could not be parsed"
         say(f"{name}: {how_many} {could}. To read them: harness show {name} --failed", "yellow")
-        if "json_schema" in str((job.run.task.options, next(iter(job.instances)).data)):
-            from harness.analysis.failures import FENCE_HINT  # not needed before the last call
+        settings = str((job.run.task.options, next(iter(job.instances)).data))
+        if "json_schema" in settings:
+            # Not needed before the last call.
+            from harness.analysis.failures import fence_hint
+            from harness.store.index import AttemptIndex
 
-            say(FENCE_HINT)
+            if hint := fence_hint(AttemptIndex(job.folder.attempts), settings):
+                say(hint)
     if 0 < attempts <= MANY * (cut := metrics.outcomes["truncated"]):
         told = f"{cut:,} of {attempts:,} answers reached the token limit: see decoding.max_tokens."
         say(f"{name}: {told}", "yellow")

@@ -77,6 +77,11 @@ class Settings(BaseSettings):
             ) from None
 
 
+def is_set(variable: str) -> bool:
+    """Return whether a variable of the environment or ``.env`` is set, and not empty."""
+    return variable in _variables()
+
+
 def visible_gpus() -> tuple[str, ...] | None:
     """Return the GPU ids in ``CUDA_VISIBLE_DEVICES``: () if it hides all, None if it is not set."""
     named = os.environ.get("CUDA_VISIBLE_DEVICES")  # Slurm sets it; CUDA reads no .env

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, get_args, get_type_hints
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic_core import ErrorDetails
 
+from harness.config.other_tools import option_remedy
 from harness.errors import ConfigError, nearest
 
 M = TypeVar("M", bound=BaseModel)
@@ -83,6 +84,8 @@ def _explain(found: ErrorDetails, model: type[BaseModel]) -> str:
 def _hint(key: str, section: Iterable[str], model: type[BaseModel]) -> str:
     if ":" in key:
         return "A space is missing after its colon"
+    if not section and (said := option_remedy(f"--{key}")):
+        return said
     for other in model.model_fields if not section else ():
         if key in _valid_keys(model, (other,)):
             return f"Did you mean {f'{other}.{key}'!r}?"

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from harness.analysis.breakdown import is_verdict
 from harness.analysis.comparable import CONFOUNDED, SCORED_DIFFERENTLY
-from harness.analysis.failures import FENCE_HINT
+from harness.analysis.failures import fence_hint
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.analysis.run_comparison import RunComparison
 from harness.analysis.self_preference import notes
@@ -328,7 +328,7 @@ def _failures(run: ReportedRun, frequent: Container[str]) -> Iterator[FailureSha
             reason=reason,
             n=n,
             of=n_failed_calls if _of_call(reason) else len(failed) - n_failed_calls,
-            hint=FENCE_HINT if in_json else "",
+            hint=fence_hint(run.index, run.settings) if in_json else "",
             example=run.failures.names[first],
             alone=len(run.failures.of[first]) == 1,
             filter={"where": run.name, "reason": reason},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +21,7 @@ from harness.calls.sliding_window import Unit
 from harness.config.prices import FREE, Price, load_prices
 from harness.config.run_file import RunFile, Shard
 from harness.config.sections import LimitsSection, ModelSection, SecondModelSection
-from harness.config.settings import Settings, secret
+from harness.config.settings import Settings, is_set, secret
 from harness.datasets.folder import DataFolder, read_jsonl
 from harness.errors import ConfigError, keys_of
 from harness.plugins import kind
@@ -309,6 +309,26 @@ def build_models(run: RunFile, builder: ModelBuilder) -> None:
         builder.build(run.user.model, "user.model")
     for judge in run.judges:
         builder.build(judge.model, f"judges.{judge.as_}.model")
+
+
+# By backend, the variable in which its provider's SDK looks for a base URL.
+URL_VARIABLES = {
+    **dict.fromkeys(("openai", "openai_completions", "openai_responses"), "OPENAI_BASE_URL"),
+    "anthropic": "ANTHROPIC_BASE_URL",
+}
+
+
+def ignored_urls(models: Iterable[Model]) -> Iterator[str]:
+    """Yield a warning for each model whose provider's SDK would take its URL from a variable."""
+    for model in models:
+        variable = URL_VARIABLES.get(model.section.backend, "")
+        options = model.section.options
+        default = model.host == "api.anthropic.com" or not options.get("base_url")
+        if default and is_set(variable) and not options.get("preset"):
+            own = f"-o model.base_url=${variable}"
+            how = own if model.where == "model" else f"set {model.where}.base_url."
+            said = f"{variable} is not used: {model.section.name} is called at"
+            yield f"{said} {model.backend.endpoint}. To use it: {how}"
 
 
 def apply_limits(models: Sequence[Model]) -> None:

@@ -126,7 +126,7 @@ def _plain(
                 for one in value
             ]
         else:
-            found[name] = value
+            found[name] = registered(value, own) if name == "checks" else value
     return found
 
 

@@ -4,6 +4,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ import yaml
 
 from harness.config import shipped
 from harness.config.loading import expand, override
-from harness.config.other_tools import remedy
+from harness.config.other_tools import FILES, remedy
 from harness.config.run_file import RunFile
 from harness.datasets.fetch import CATALOGUE
 from harness.errors import ConfigError, nearest, option
@@ -201,6 +202,10 @@ def _check_task(name: str) -> None:
     if _is_rows(name) or _prefixed(name)[0]:
         return
     if suffix in (".yaml", ".yml"):
+        with suppress(OSError, UnicodeDecodeError):
+            text = Path(name).read_text("utf-8")
+            if key := next((one for one in FILES if re.search(rf"(?m)^{one}:", text)), None):
+                raise ConfigError(f"{name} is not a run file.", FILES[key].replace("FILE", name))
         raise ConfigError(f"{name} is a run file.", f"Use harness run {name} --model MODEL.")
     if suffix and suffix != ".py":
         forms = "Rows are read from .jsonl, .json, .csv and .tsv files (docs/jsonl.md)."

@@ -32,6 +32,7 @@ FROM_ROW = ("target", "targets")
 field ``target``, or ``targets`` if the row has no ``target``."""
 MAY_NAME_A_FILE = {"json_schema": "schema"}
 """Maps a checker to the option that can name a file. A string is taken for the file's path."""
+_FIELD = " For another field: {{{}: {{target: {{field: NAME}}}}}}."
 MOST_CACHED = 4_096  # maximum number of cached checkers, which feedback needs again
 
 
@@ -123,7 +124,7 @@ def from_row(row: Mapping[str, Any], name: str, check: str) -> Any:
     if name not in row:
         raise DataInvalid(
             f"the check {check!r} needs the field {name!r:.60}, which the row does not have.",
-            nearest(name, map(str, row)),
+            f"{nearest(name, map(str, row))}{_FIELD.format(check) if name == 'target' else ''}",
         )
     if row[name] is None and name == "target":
         problem = f"the check {check!r} needs a target, but the row's target is null or NaN."
@@ -163,6 +164,8 @@ def _refuse_unknown(checker: str, names: Sequence[str], judges: Collection[str])
     if checker in judges:
         said = f"Put it under judges: (docs/judges.md); for some rows, write '- judge: {checker}'."
         raise ConfigError(f": {checker!r} is a judge, not a checker.", said)
+    if "," in checker:
+        raise ConfigError(f": {checker!r:.60} is not one name.", f"Write [{checker}].")
     short = {name for name in names if ":" not in name}
     known = names if get_close_matches(checker, names, n=1) else short
     said = remedy(checker, "checkers") or nearest(checker, {*known, "as", "of", JUDGE})

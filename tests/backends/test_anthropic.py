@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from harness.backends.anthropic import AnthropicBackend
-from harness.errors import FatalCallError, TransientError
+from harness.errors import ConfigError, FatalCallError, TransientError
 from harness.records import Decoding, Message, Origin, PromptCut, Reply, Request, Usage
 from tests.backends.answering import answering, transient
 
@@ -51,6 +51,13 @@ async def test_the_request_says_what_was_asked_and_nothing_else() -> None:
         "stop_sequences": ["END"],
     }
     assert reply == Reply("Hello", "stop", Usage(8, 2, 3), "m1")
+
+
+def test_a_url_with_the_version_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"Write http://localhost:8000/proxy\.$"):
+        AnthropicBackend(
+            base_url="http://localhost:8000/proxy/v1/", secret=str, concurrency=1, timeout_s=5
+        )
 
 
 CACHED = {"cache_control": {"type": "ephemeral"}}

@@ -166,16 +166,29 @@ def test_a_row_without_a_schema_for_its_answer_is_refused_before_any_call(
     assert said in mistake(ended)
 
 
+@pytest.mark.parametrize(
+    ("answer", "options", "hinted"),
+    [
+        ("Here:\n```json\n{}\n```", {}, True),
+        ("Here: {}", {}, False),
+        ("Here:\n```json\n{\n```", {"extraction": "fence"}, False),
+    ],
+)
 def test_answers_that_none_can_parse_are_explained(
-    tmp_path: Path, environment: dict[str, str]
+    answer: str,
+    options: dict[str, str],
+    hinted: bool,
+    tmp_path: Path,
+    environment: dict[str, str],
 ) -> None:
-    row = {"prompt": "JSON.", "checks": [{"json_schema": {"schema": {"type": "object"}}}]}
+    check = {"json_schema": {"schema": {"type": "object"}, **options}}
+    row = {"prompt": "JSON.", "checks": [check]}
     file = written(tmp_path, [row], SCHEMAS.replace("constraint: task", "temperature: 0"))
-    with MockServer(answers=lambda ask, n: "Here:\n```json\n{}\n```") as server:
+    with MockServer(answers=lambda ask, n: answer) as server:
         base = "-o", f"model.base_url={server.base_url}"
         ended = harness("run", file, *base, env=environment | {"OPENAI_API_KEY": "k"})
     assert "No answer could be parsed" in ended.stderr
-    assert "extraction: fence" in ended.stderr
+    assert ("extraction: fence" in ended.stderr) == hinted
 
 
 def test_truncated_and_unparseable_answers_are_left_out_of_scores_with_a_note(

@@ -80,6 +80,7 @@ def test_a_key_of_a_model_that_a_variant_gives_by_name(tmp_path: Path, axis: str
         ("task.name=colie", "collie"),
         ("model.acuracy=1", "accuracy"),
         ("task.datset=v1", "dataset"),
+        ("task.name=Collie", "collie"),
     ],
 )
 def test_a_mistyped_name(option: str, nearest: str) -> None:

@@ -161,3 +161,15 @@ def test_a_second_model_polishes_and_no_target_is_lost(tmp_path: Path) -> None:
     assert metrics["n_calls"] == asked
     refused = harness("run", file, "-o", "polish=null", env=environment)
     assert "polish" in mistake(refused)
+
+
+def test_a_base_url_for_other_tools_is_not_used_without_a_word(tmp_path: Path) -> None:
+    own = {"HARNESS_RUNS_DIR": str(tmp_path), "OPENAI_API_KEY": "sk-0123456789"}
+    environment = os.environ | own | {"OPENAI_BASE_URL": "http://localhost:1/v1"}
+    command = ("eval", "collie", "--model", "openai/m", "--dry-run", "-o", "task.dataset=builtin")
+    ended = harness(*command, env=environment)
+    assert "OPENAI_BASE_URL is not used: m is called at https://api.openai.com" in ended.stderr
+    assert "To use it: -o model.base_url=$OPENAI_BASE_URL" in ended.stderr
+    stated = harness(*command, "-o", "model.base_url=http://localhost:1/v1", env=environment)
+    assert stated.returncode == 0, stated.stderr
+    assert "OPENAI_BASE_URL" not in stated.stderr

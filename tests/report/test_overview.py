@@ -130,7 +130,7 @@ def test_failures_are_counted_by_reason(tmp_path: Path) -> None:
         attempt("good"),
         failing("b", "keywords:existence", "case"),
         failing("c", "keywords:existence"),
-        attempt("d", passed=False, outcome="unparseable", error=unread, scores={}),
+        attempt("d", passed=False, outcome="unparseable", error=unread, scores={}, text="```{```"),
         attempt("e", passed=False, outcome="truncated", scores={}),
         attempt("f", passed=False, scores={}),
         *[attempt(name, passed=None, outcome="error", error="down", scores={}) for name in "gh"],

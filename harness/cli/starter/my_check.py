@@ -1,4 +1,7 @@
-"""Your own check: a function of the answer. A run file names this file by its path."""
+"""Your own check: a function of the answer. A run file names this file by its path.
+
+Other parameters are options: {closers: ".!?"}, or a field of the row: {closers: {field: NAME}}.
+"""
 
 
 def ends_well(text: str, closers: str = ".") -> str:

@@ -19,6 +19,7 @@ import msgspec
 from msgspec import structs
 
 from harness.datasets.folder import DataFolder
+from harness.errors import ConfigError
 from harness.ports import LOGLIKELIHOODS, Aggregates, GivenAnswer
 from harness.records import Decoding, Instance, Message, Request, Score
 from harness.tasks._likelihoods import likelihood_request
@@ -86,6 +87,8 @@ class LmEvalTask:
 
     @cached_property
     def _loaded(self) -> LmTasks:
+        if self._include is not None and not self._include.is_dir():
+            raise ConfigError(f"There is no folder {self._include}.", "Correct task.include_path.")
         return load(self._names, self._include, self._prompts, self._metadata)
 
     def instances(self) -> Iterator[One]:

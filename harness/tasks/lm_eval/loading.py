@@ -167,7 +167,8 @@ def _found(manager: Any, names: Sequence[str]) -> LmTasks:
         matching = matching or sorted(fnmatch.filter(manager.all_tasks, name))
         if not matching:
             known = [one for one in manager.all_tasks if one[:2] == name[:2]]
-            raise ConfigError(f"lm-eval has no task named {name!r}.", nearest(name, known))
+            remedy = f"{nearest(name, known)} For a task of your own, set task.include_path."
+            raise ConfigError(f"lm-eval has no task named {name!r}.", remedy.strip())
         chosen += [one for one in matching if one not in chosen]
     try:
         found = manager.load(chosen)
