@@ -140,7 +140,7 @@ def nearest(name: str, valid: Iterable[str], prefix: str = "") -> str:
 
     ``prefix`` is put in front of the closest name. Without valid names, the hint is "".
     """
-    choices = sorted(valid)
+    choices = sorted(filter(None, valid))
     close = get_close_matches(name, choices, n=1, cutoff=0.6)
     if not close:
         folded = {choice.lower(): choice for choice in choices}

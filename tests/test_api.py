@@ -435,7 +435,9 @@ def test_own_rows_and_checks_are_evaluated_on_several_models() -> None:
     with pytest.raises(ConfigError, match="of the type 'DataFrame'") as raised:
         harness.evaluate(pandas.DataFrame(rows), "simulated")
     assert '{"rows": frame.to_dict("records")' in raised.value.remedy
-    alone = harness.evaluate({"rows": rows, "checks": polite}, "simulated/1", progress=False)
+    alone = harness.evaluate(
+        {"rows": rows, "checks": polite}, "simulated/1", name="alone", progress=False
+    )
     assert [*alone.run.metrics.scores] == ["polite"]
     own = {"rows": rows, "checks": ["exact_match", polite]}
     models = ["simulated/1", "simulated/0"]

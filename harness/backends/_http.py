@@ -382,7 +382,11 @@ def _checked(url: str) -> str:
         usable = False
     if not usable:
         problem = f"model.base_url: {url!r} is not a valid URL."
-        raise ConfigError(problem, "Write it like http://localhost:8000/v1.")
+        remedy = "Write it like http://localhost:8000/v1."
+        if variable := re.search(r"\$\{?(\w+)", url):
+            own = f"-o model.base_url=${variable[1]}"
+            remedy = f"A run file has no environment variables. On the command line: {own}…"
+        raise ConfigError(problem, remedy)
     if parts.username or parts.password or parts.query or parts.fragment:
         problem = f"model.base_url: the URL of {parts.hostname} has more than a host and a path."
         remedy = "Secrets do not belong in run files: name a variable in model.api_key_env."

@@ -9,6 +9,7 @@ from rich.text import Text
 from harness.analysis.metrics import unanswerable
 from harness.cli.confirm import cost_text
 from harness.cli.console import output, show_facts
+from harness.config.run_file import RunFile
 from harness.ports import Conversing
 from harness.report.text import inert_text, usd
 from harness.run.call_bounds import EstimateRange
@@ -59,13 +60,19 @@ def show_dry_runs(jobs: Sequence[Job], missing: Sequence[str], base: str) -> Non
         show_facts(rows, "bold")
 
 
+def _whole(run: RunFile, found: DryRun) -> str:
+    """Return a note that the data have fewer instances than the run's limit, or ""."""
+    fewer = run.limit is not None and found.instances < run.limit and run.shard is None
+    return f": the data have no more (limit: {run.limit:,})" if fewer else ""
+
+
 def _rows(job: Job, found: DryRun) -> dict[str, str]:
     run, where, asked = job.run, job.model.backend.endpoint, found.model
     played = found.user.calls if found.user else EstimateRange()
     rows = {
         "task": run.task.label,
         "model": " ".join(filter(None, (run.model.name, f"({run.model.backend})", where))),
-        "instances": f"{found.instances:,}",
+        "instances": f"{found.instances:,}" + _whole(run, found),
         "samples": f"{found.samples:,}, {found.owed_samples:,} of them unfinished",
         "calls of round 1": f"{len(found.calls):,} distinct, {found.cached:,} of them cached",
         "calls to pay": _to_pay(asked.calls, played, found.judge_calls, at_most=found.at_most),

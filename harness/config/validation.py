@@ -84,11 +84,11 @@ def _explain(found: ErrorDetails, model: type[BaseModel]) -> str:
 def _hint(key: str, section: Iterable[str], model: type[BaseModel]) -> str:
     if ":" in key:
         return "A space is missing after its colon"
-    if not section and (said := option_remedy(f"--{key}")):
-        return said
     for other in model.model_fields if not section else ():
         if key in _valid_keys(model, (other,)):
             return f"Did you mean {f'{other}.{key}'!r}?"
+    if not section and (said := option_remedy(f"--{key}")):
+        return said
     section = list(section)
     return nearest(key, _valid_keys(model, section), "".join(f"{part}." for part in section))
 

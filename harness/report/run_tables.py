@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
+from harness.analysis.ablation import counted
 from harness.analysis.clustered import ROUNDING
 from harness.analysis.metrics import (
     CallFigures,
@@ -177,7 +178,7 @@ def _verdicts(metrics: Metrics, rate: Rate, *, bold: bool) -> Iterator[tuple[obj
     if not is_zero(rate.naive_stderr):
         yield "naive s.e.", f"± {number(rate.naive_stderr, 4)}, as if all samples were independent"
     units = clusters_text(metrics.n_instances, rate.n_clusters)
-    yield "judged", f"{rate.n:,} samples in {units}"
+    yield "judged", f"{counted(rate.n, 'sample')} in {units}"
     not_judged = f"{rate.missing:,} samples"
     if rate.n and rate.missing:
         lowest = number(rate.pass_rate_errors_as_failures, 4)

@@ -98,8 +98,14 @@ def _judgement(judgement: Judgement) -> Iterator[RenderableType]:
         problem = f": {judgement.error}" if judgement.error else ""
         title = f"judge {judge}: {judgement.outcome}, no verdict"
         yield Text.assemble((title, "yellow"), inert_text(problem))
-    for reply in judgement.replies:
-        yield from _block(f"judge {judge}", reply)
+    found = [
+        one for score in judgement.scores.values() for one in score.details.get("constraints", ())
+    ]
+    asked = [inert(str(one["constraint"])).plain for one in found for _ in one.get("votes", ())]
+    if len(asked) != len(judgement.replies):  # not one reply per vote on a criterion
+        asked = [""] * len(judgement.replies)
+    for criterion, reply in zip(asked, judgement.replies, strict=True):
+        yield from _block(f"judge {judge}" + (f", {criterion}" if criterion else ""), reply)
 
 
 def _block(title: str, text: str) -> Iterator[RenderableType]:

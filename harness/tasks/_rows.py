@@ -257,7 +257,8 @@ def _table(path: Path, delimiter: str) -> Iterator[Row]:
             raise DataInvalid(f"{path}, line 1: every column needs a unique name.")
         for values in filter(None, reader):
             if len(values) != len(names):
-                said = f"{len(values)} values for {len(names)} columns"
+                n, m = len(values), len(names)
+                said = f"{n} value{'s' * (n != 1)} for {m} column{'s' * (m != 1)}"
                 raise DataInvalid(f"{path}, line {reader.line_num}: {said}.")
             yield dict(zip(names, values, strict=True))
     except csv.Error as error:

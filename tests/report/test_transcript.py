@@ -66,6 +66,20 @@ def test_any_text_is_inert(text: str) -> None:
     assert all(letter.isprintable() or letter in "\n\t" for letter in inert_text(text).plain)
 
 
+def test_a_judges_reply_is_shown_with_its_criterion() -> None:
+    criteria = [
+        {"constraint": "Is it polite?", "votes": [True, False]},
+        {"constraint": "Is it short?", "votes": [True]},
+    ]
+    scores = {"kind.strict": Score(False, False, "", {"constraints": criteria})}
+    replies = ("yes", "no", "yes")
+    judged = Judgement(1, "kind", "i", 0, 1, "ab", "ok", 0.0, 1.0, scores=scores, replies=replies)
+    fields = {name: getattr(ATTEMPT, name) for name in Attempt.__struct_fields__}
+    said = shown(JudgedAttempt(**fields, judgements=(judged,)))
+    assert said.count("judge kind, Is it polite?:") == 2
+    assert said.count("judge kind, Is it short?:") == 1
+
+
 def test_judgements_stand_beside_the_answer_and_are_not_obeyed() -> None:
     fine = Judgement(1, "kind", "sent01/3", 0, 1, "ab", "ok", 0.0, 1.0, replies=("Y\x1b[2Jes",))
     failed = Judgement(1, "other", "sent01/3", 0, 1, "ab", "error", 0.0, 1.0, error="TimedOut: no")

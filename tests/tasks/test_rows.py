@@ -69,7 +69,7 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "\n".join(
         ("a.csv", "a;b\n1;2", "line 1: the columns are separated by ';', not ','"),
         ("a.csv", "a,a\n1,2", "line 1: every column needs a unique name"),
         ("a.csv", "a,\n1,2", "line 1: every column needs a unique name"),
-        ("a.csv", "a,b\n1", "line 2: 1 values for 2 columns"),
+        ("a.csv", "a,b\n1", "line 2: 1 value for 2 columns"),
         ("a.csv", 'a,b\n"1"x,2', "line 2: "),
     ],
 )
