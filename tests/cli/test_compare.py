@@ -89,6 +89,21 @@ def test_a_run_file_with_variants_ends_with_their_comparison(tmp_path: Path) -> 
     assert "harness ablation three" in ended.stderr
 
 
+def test_runs_without_labels_are_not_sent_to_averages_over_groups(tmp_path: Path) -> None:
+    (tmp_path / "rows.jsonl").write_text('{"q": "a", "target": "x"}\n{"q": "b", "target": "y"}\n')
+    (tmp_path / "plain.yaml").write_text(
+        "task: {path: rows.jsonl, prompt: '{{ q }}', checks: [exact_match]}\n"
+        "model: {backend: simulated}\nvariants: {one: {}, other: {task.prompt: 'Say {{ q }}'}}\n"
+    )
+    ended = harness("run", tmp_path / "plain.yaml", env=on(tmp_path))
+    assert ended.returncode == 0, ended.stderr
+    assert "harness show plain --side-by-side" in ended.stderr
+    assert "ablation" not in ended.stderr
+    refused = harness("ablation", "plain", env=on(tmp_path))
+    assert refused.returncode == 1
+    assert "have no label in common" in refused.stderr
+
+
 def test_variants_of_several_tasks_end_with_a_table_of_benchmarks(tmp_path: Path) -> None:
     variants = "variants={ours: {}, ni: {task: {name: natural_instructions, dataset: builtin}}}"
     ended = harness(*QUICK, "two", "-o", variants, env=on(tmp_path))
