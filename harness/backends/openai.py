@@ -28,7 +28,7 @@ from harness.records import DecodingConstraint, Reply, Request, Usage
 
 
 class _Message(msgspec.Struct):
-    """What is read from a message, untyped, so that an invalid field does not lose the reply."""
+    """What is read from a message, untyped, so that an invalid field does not void the reply."""
 
     content: Any = None
     refusal: Any = None

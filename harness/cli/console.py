@@ -189,7 +189,7 @@ class VerbGroup(typer.Typer):
 
 
 def outcomes(option: str, valid: Sequence[T]) -> list[T]:
-    """Parse the option ``--retry``, and return the outcomes in it that are in ``valid``."""
+    """Return the outcomes that ``--retry`` names. An ``error`` not in ``valid`` is ignored."""
     named = [part.strip() for part in option.split(",") if part.strip()]
     for name in named:
         if name not in (*valid, "error"):

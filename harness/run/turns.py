@@ -112,7 +112,7 @@ def turn_verdicts(attempt: Attempt, found: AnswerVerdict) -> list[bool | None]:
 
 
 def verdict_on_all(turns: Sequence[bool | None]) -> bool | None:
-    """Return whether a conversation passes, given the verdicts on its turns."""
+    """Return whether all turns pass, or None if a verdict is missing or there are no turns."""
     return None if not turns or None in turns else all(turns)
 
 

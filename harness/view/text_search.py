@@ -76,7 +76,7 @@ class TextSearch:
         return np.array(self._offsets, np.int64)
 
     def search_on(self, end: int, until: float = math.inf) -> None:
-        """Search the lines before the byte offset ``end``.
+        """Search the lines from the offset ``size`` to the byte offset ``end``.
 
         The search pauses when `time.monotonic` has reached ``until``.
         """

@@ -121,7 +121,7 @@ def validator(schema: Any, *, mode: Engine = "strict", draft: Draft = "2020-12")
     Raises:
         DataInvalid: If ``schema`` is not a schema. In mode ``strict``, also if it breaks the rules
             of its draft or has a reference that leads outside the schema. (In mode ``official``,
-            all documents are then invalid.)
+            all documents are then invalid, or all that are checked against the reference.)
     """
     try:
         written = json.dumps(schema, default=lambda value: {"\0": repr(value)})
