@@ -107,7 +107,7 @@ class _Drawn:
     def __init__(self, table: Table, hint: str) -> None:
         self._table, self._hint = table, hint
         self._rows = list(_names(table))
-        heading = [_Line(table.columns[table.names - 1].heading)] if table.names else []
+        heading = [_Line(_names_heading(table))] if table.names else []
         lines = [*heading, *(line for _, lines in self._rows for line in lines)]
         full = max((cell_len(line.indent + line.text) for line in lines), default=0)
         self._least_name, self._usual_name = min(_LEAST_NAME, full), min(_USUAL_NAME, full)
@@ -199,7 +199,7 @@ class _Drawn:
             footer_style="bold",
         )
         if table.names:
-            heading = one_line(Text(printable(table.columns[table.names - 1].heading)))
+            heading = one_line(Text(printable(_names_heading(table))))
             drawn.add_column(heading, footer=printable(table.texts(footer)[0]) if footer else "")
         for one in block:
             last = Text(one.cells[-1] if footer else "")
@@ -220,6 +220,10 @@ class _Drawn:
 def _cell(column: _Shown, text: str, row: Row) -> RenderableType:
     style = _style(row.cells[column.place])
     return _Folded([_Line(text, style)]) if column.text else Text(text.rjust(column.full), style)
+
+
+def _names_heading(table: Table) -> str:
+    return table.columns[table.names - 1 if table.sectioned else 0].heading
 
 
 def _names(table: Table) -> Iterator[tuple[int | None, list[_Line]]]:
