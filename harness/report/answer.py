@@ -211,6 +211,7 @@ def _best(
         and not _is_sure(found := _compared(matrix, place, best))
         and found.method != "shared replies"
     ]
+    surely = all(_is_sure(_compared(matrix, place, best)) for place in others if place not in own)
     shown = {place: f"{names[place]} ({show(rows[place].value.mean, unit)})" for place in ranked}
     name = f"{names[best]}, the baseline," if best == base else names[best]
     verb = verb_for(comparison.asked.score, rows[best].value.mean, unit)
@@ -218,7 +219,7 @@ def _best(
         each = [names[place] + " (the baseline)" * (place == base) for place in tied]
         value = verb.partition(" ")[2]
         said = f"{listed(each)} tie at {value}, the most of {len(rows):,} runs"
-    elif alike or not others:
+    elif not (surely and others):
         said = f"{name} {verb}, the most of {len(rows):,} runs"
     else:
         said = f"{name} is the best of {len(rows):,} runs: it {verb}"
