@@ -1,9 +1,8 @@
-"""Retries of failed calls, a circuit breaker for outages, and the startup of local servers.
+"""The circuit breaker for outages (Nygard, "Release It!", 2007, "Circuit Breaker").
 
-Outside of batches, no other layer retries, and the SDKs' retries are off. While the circuit is
-open, all calls wait except one, which is retried at growing intervals. An outage therefore uses up
-few tries, and does not flood the provider. After ``outage_s`` seconds, the run ends and can be
-resumed. (Nygard, "Release It!", 2007, "Circuit Breaker".)
+While the circuit is open, all calls wait except one, which is retried at growing intervals. An
+outage therefore uses up few tries, and does not flood the provider. After ``outage_s`` seconds, the
+run ends and can be resumed.
 """
 
 import asyncio
@@ -11,14 +10,10 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import KW_ONLY, dataclass
 
-import tenacity
-
-from harness.calls.signals import Ask, CircuitOpen, Report, Stop, Stopping
+from harness.calls.signals import Ask, CircuitOpen, Report
 from harness.errors import CallError, FailureKind, FatalCallError, TransientError
-from harness.ports import Startable
 from harness.records import Origin, Reply, Request
 
-RETRYING_S = 1800.0  # A call's last try starts within this many seconds of its first failure
 FAILURES_IN_A_ROW = (3, 10)
 """Bounds on the number of consecutive failures, over all calls, that open the circuit.
 
@@ -32,60 +27,6 @@ PROVIDER_WIDE: frozenset[FailureKind] = frozenset({"unreachable", "connection_lo
 """Failures that cannot be the fault of a single call."""
 NEVER_REACHED: frozenset[FailureKind] = frozenset({"unreachable", "malformed"})
 """Failures that a wrong address may cause. They do not prove that the provider was reached."""
-
-_backoff = tenacity.wait_random_exponential(multiplier=0.5, max=60)
-"""Exponential backoff with full jitter (Brooker, "Exponential Backoff And Jitter", AWS, 2015)."""
-
-
-def _wait(state: tenacity.RetryCallState) -> float:
-    error = state.outcome.exception() if state.outcome else None
-    asked = error.retry_after if isinstance(error, TransientError) else None
-    return _backoff(state) + (asked or 0.0)
-
-
-class Retry:
-    """The layer that retries a call after transient failures, with exponential backoff.
-
-    Args:
-        ask: The layer below.
-        tries: Maximum number of tries.
-        total_s: No further try starts more than this many seconds after the first failure.
-        sleep: Sleeps for a number of seconds.
-    """
-
-    def __init__(
-        self,
-        ask: Ask,
-        *,
-        tries: int,
-        total_s: float = RETRYING_S,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self._ask = ask
-        self._retrying = tenacity.AsyncRetrying(
-            retry=tenacity.retry_if_exception_type(TransientError),
-            wait=_wait,
-            stop=tenacity.stop_after_attempt(tries) | tenacity.stop_before_delay(total_s),
-            sleep=sleep,
-            reraise=True,
-        )
-
-    async def __call__(self, request: Request) -> Reply:
-        """Return the reply of the first successful try, or raise the last error."""
-        try:
-            return await self._ask(request)
-        except TransientError as error:
-            first = [error]
-
-        async def ask() -> Reply:
-            if first:
-                raise first.pop()
-            return await self._ask(request)
-
-        # Tenacity costs as much as the rest of the stack together, so only failed calls go
-        # through it. A copy, since it keeps a call's state in the object.
-        reply: Reply = await self._retrying.copy()(ask)
-        return reply
 
 
 @dataclass(eq=False)
@@ -213,51 +154,3 @@ def _down(error: TransientError, gone: float, wait: float) -> FatalCallError:
         f"{error.remedy} All answers so far are saved: run again when the provider works; "
         "limits.outage_s sets how long a run waits for it.".strip(),
     )
-
-
-@dataclass(eq=False)
-class Startup:
-    """The layer that starts a backend such as a local server.
-
-    Calls wait until the backend is ready or the run stops. Loading a large model takes minutes, at
-    the start or after a crash. This layer is therefore above the limiter, below which calls have a
-    time limit. It is below the circuit so that waiting uses up no tries.
-    """
-
-    ask: Ask
-    backend: Startable
-    stop: Stop
-    status: Report
-
-    def __post_init__(self) -> None:
-        self._going: asyncio.Task[None] | None = None
-        self.stop.on_stop(self._cancel)
-
-    async def __call__(self, request: Request) -> Reply:
-        """Send the request once the backend is ready, and return the reply.
-
-        Raises:
-            Stopping: If the run stops first.
-            CallError: If the backend cannot be started, or the call fails.
-        """
-        if not self.backend.ready:
-            if self.stop.requested:
-                raise Stopping
-            if self._going is None or self._going.done():
-                self._going = asyncio.create_task(self._start())
-            going = self._going  # the one startup that all calls share
-            await asyncio.wait({going})
-            if going.cancelled():
-                raise Stopping
-            await going
-        return await self.ask(request)
-
-    def _cancel(self) -> None:
-        if self._going is not None:
-            self._going.cancel()
-
-    async def _start(self) -> None:
-        try:
-            await self.backend.start(self.status)
-        finally:
-            self.status("")

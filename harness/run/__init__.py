@@ -4,14 +4,16 @@
 (`checks`) and builds the parts (`models`, `shots`, `judges` and the `other_runs` that they read).
 `job.execute` opens a `session` (lock, budget, the cache of `replies`, and each model's
 `call_stack`) and passes the unfinished samples (`plan`) to the worker pool (`pool`), while
-`heartbeat` writes the `progress` to ``status.json``. `samples` takes each sample through its
-rounds: the messages (`paraphrase`), the call, the reply's assessment by rules (`assessment`, for
-long replies in `long_answers`) and judges (`judging`), and its line in ``attempts.jsonl``, which
-`observing` reports.
+`heartbeat` writes the `progress` to ``status.json`` and `remote` copies the run to an object store.
+`samples` takes each sample through its rounds: the messages (`paraphrase`; in conversations `turns`
+and the `played_user`), the call, the reply's assessment by rules (`assessment`, for long replies in
+`long_answers`) and judges (`judging`), and its line in ``attempts.jsonl``, which `observing`
+reports.
 
-Other commands use `dry_run`, `rescoring`, `later_judge`, `curation` (data from chats), `suite` and
-`reproduction` (run files for several benchmarks, and for a study), and `task_answers` (what a run's
-task knows about answers, for reports).
+Other commands use `dry_run` (with `call_bounds`), `rescoring` (with `cluster_rescoring`),
+`merging`, `later_judge`, `curation` (data from chats), `suite` and `reproduction` (run files for
+several benchmarks, and for a study), and `task_answers` (what a run's task knows about answers, for
+reports).
 """
 
 import sys

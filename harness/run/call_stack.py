@@ -14,14 +14,16 @@ from harness.calls.batch_lane import BatchLane
 from harness.calls.batch_ledger import BatchLedger
 from harness.calls.budget import Budgeted
 from harness.calls.calls import CachedCalls, Calls, UncachedCalls
-from harness.calls.circuit import Circuit, Retry, Startup
+from harness.calls.circuit import Circuit
 from harness.calls.claims import ClaimedCalls
 from harness.calls.concurrency import START, ConcurrencyLimiter
 from harness.calls.joint_draws import JointDraws
 from harness.calls.keys import backend_key
 from harness.calls.prompt_cache import PromptCaching
 from harness.calls.reply_cache import Payment
+from harness.calls.retries import Retry
 from harness.calls.signals import Ask, Load
+from harness.calls.startup import Startup
 from harness.calls.time_limit import Timed
 from harness.config.prices import FREE
 from harness.config.sections import BatchSection
@@ -47,7 +49,7 @@ def call_stack(model: Model, session: Session) -> Calls:
 
     A request passes through these layers, from the top down: cache, batches (if the provider has
     them), joint draws (if several samples are drawn with one call), prompt caching (if the backend
-    does it), retry, circuit, startup (if the backend starts a server), limiter, claim, budget (if
+    does it), retry, circuit, startup (if the backend has to start), limiter, claim, budget (if
     the run has one and the model has a price), time limit. Simulated and recorded models have no
     cache, claim or budget (`UncachedCalls`). Local models, which cost no money, have a cache and
     claims.

@@ -9,6 +9,8 @@
 - `judgements`, `judgement_index`: judges' scores, and which of them count
 - `references`: reference answers scored by judges
 - `calls`: what a run's calls cost
-- `aggregates`: metrics that a task computes from all round-1 answers
+- `aggregates`: metrics that a task computes from all answers of round 1, or of all turns
+- `conversations`: the verdicts on the turns of scripted conversations
+- `remote`: copies of runs on object stores
 - `run_status`: a session's progress, and requests to stop it
 """

@@ -1,6 +1,6 @@
 import pytest
 
-from harness.calls.circuit import Retry
+from harness.calls.retries import Retry
 from harness.errors import FailureKind, FatalCallError, RequestRejected, TransientError
 from harness.records import Decoding, Message, Origin, Request
 from tests.conftest import Scripted
