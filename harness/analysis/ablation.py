@@ -35,7 +35,7 @@ from harness.errors import ConfigError
 
 
 class AblationOptions(Struct, frozen=True, kw_only=True):
-    """The options of an ablation: the baseline, and the labels whose groups are compared."""
+    """The options of an ablation: the baseline, and the labels by which results are grouped."""
 
     baseline: str = ""  # name of a variant; empty for the first
     over: str = ""  # label of the groups to average over; empty for the first common label

@@ -264,7 +264,7 @@ class _Box:
 
 
 def _answer(name: str) -> Callable[..., str | None]:
-    """Return the function ``gold``, ``wrong`` or ``reply`` of the actor's process."""
+    """Return a function that gives the answer ``name`` submitted with the current request."""
 
     def answer(about: str | Request, *_: object) -> str | None:
         asked = _asked.get()

@@ -30,7 +30,7 @@ def pool_of(engine: str, jobs: int | None) -> AbstractContextManager[Pool]:
 class RayDataPool:
     """Does work on the cluster in ``RAY_ADDRESS``, as a pipeline of Ray Data.
 
-    All machines need the files that the work reads, at the same place.
+    The files that the work reads must be at the same path on all machines.
 
     Args:
         jobs: Maximum number of pieces at a time (default: one for each core).

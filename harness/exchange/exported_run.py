@@ -72,7 +72,7 @@ class ExportedRun:
 
 
 def exported_run(folder: RunFolder) -> ExportedRun:
-    """Return a run to export."""
+    """Return the run in a folder, for export."""
     index = AttemptIndex(folder.attempts)
     if not len(index.attempts):
         remedy = "Run its run file again: it resumes where it stopped."

@@ -354,7 +354,10 @@ class ScoreColumns:
         self._table_of.extend({"table": number[other._table_of.column("table")]})
 
     def columns(self, lines: Ints, *, keep: bool = True) -> dict[str, Values]:
-        """Return the scores of lines (-1: none) by name, and remove them unless ``keep``."""
+        """Return the scores of lines by name (of line -1: none).
+
+        Unless ``keep``, the scores of all lines are removed, to free memory.
+        """
         values: dict[str, Values] = {}
         # In the same order, whichever line came first.
         for name, (_, numbers) in sorted(self._names.items(), key=lambda one: (one[1][0], one[0])):

@@ -108,7 +108,7 @@ class Exchanger(ABC, Generic[T]):
             self.report(trouble)
 
     async def _sleep(self, seconds: float, *, until_asked: bool = False) -> None:
-        """Sleep, unless the session ends or, with ``until_asked``, an exchange is asked for."""
+        """Sleep. Wake early if the session ends or (``until_asked``) an exchange is asked for."""
         end = time.monotonic() + seconds
         while not self._closing and not (until_asked and self._asked):
             self._wake.clear()

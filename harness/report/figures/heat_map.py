@@ -136,7 +136,7 @@ def pair_figure(runs: Runs, found: PairMatrix) -> Figure:
 
 
 def ranking_figure(runs: Runs, found: InducedRankings) -> Figure:
-    """Draw tau-b for every two scorings of the runs, as in WildIFEval's figure 7b."""
+    """Draw tau-b for every pair of scorings of the runs, as in WildIFEval's figure 7b."""
     names = [printable(score_name(one.name)) for one in found.scorings]
     keys = on_axis(names)
     sheet = Sheet(runs, "ranked by", "and by", "tau-b", "p", "runs")
