@@ -67,7 +67,7 @@ DISTRIBUTION = "harness-instruct"
 
 
 class RunPackage(ModuleType):
-    """The class of the package `harness.run`, which can be called like `harness.api.run`."""
+    """The class of the package `harness.run`: calling the package calls `harness.api.run`."""
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         return import_module("harness.api").run(*arguments, **options)

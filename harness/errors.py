@@ -152,7 +152,7 @@ def nearest(name: str, valid: Iterable[str], prefix: str = "") -> str:
 
 @contextlib.contextmanager
 def keys_of(where: str) -> Iterator[None]:
-    """In a ``with`` block, name a model's keys in errors as below ``where`` in the run file."""
+    """In a ``with`` block, make errors name a model's keys ``{where}.KEY``, not ``model.KEY``."""
     try:
         yield
     except HarnessError as error:

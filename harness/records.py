@@ -169,7 +169,7 @@ class Request(Struct, frozen=True):
 
     @property
     def sent(self) -> tuple[Message, ...]:
-        """The messages sent. For log-likelihoods, each joins an answer to its context."""
+        """The messages sent. For log-likelihoods, each is an answer after its context."""
         if not self.loglikelihoods:
             return self.messages
         return tuple(Message("user", context + text) for context, text in self.continuations)
@@ -206,7 +206,7 @@ class Usage(Struct, frozen=True):
         )
 
     def divided(self, weights: Sequence[int]) -> list[Usage]:
-        """Divide the counts: the input by weight, the output equally. The parts add up to them."""
+        """Divide the counts without a remainder: the input by weight, the output equally."""
         upto, n = list(accumulate(weights, initial=0)), len(weights)
 
         def weighted(total: int) -> list[int]:
@@ -308,7 +308,7 @@ class ObservedRun(Struct, frozen=True):
 
 
 class Rewriting(Struct, frozen=True):
-    """The record of a paraphrase. It is ``used`` only if it has kept all required values."""
+    """The record of a paraphrase, which is ``used`` only if it has kept all required values."""
 
     of: Literal["instruction", "feedback"]
     used: bool

@@ -55,7 +55,7 @@ class Engine(Protocol):
         """Begin to work on a piece.
 
         Raises:
-            PicklingError: If the piece cannot be sent. Also TypeError and AttributeError.
+            PicklingError, TypeError, AttributeError: If the work or the piece cannot be sent.
         """
 
     def close(self) -> None:
@@ -76,8 +76,9 @@ class Pool(Protocol):
 class Workers:
     """A pool of ``jobs`` processes. If ``jobs`` is 1, the calling process does the work itself.
 
-    It also does the work of the first ``alone_s`` seconds. No process is started if that suffices,
-    or for a single piece. With ``engine``, another engine does the work, and ``jobs`` is ignored.
+    The calling process also does the work of the first ``alone_s`` seconds. No process is started
+    if that suffices, or for a single piece. With ``engine``, the engine replaces the processes, and
+    ``jobs`` is ignored.
     """
 
     def __init__(self, jobs: int = 1, alone_s: float = 0.0, engine: Engine | None = None) -> None:
@@ -93,8 +94,8 @@ class Workers:
     def in_order(self, work: Callable[[T], R], pieces: Iterable[T]) -> Iterator[R]:
         """Yield ``work(piece)`` for each piece, in the order of the pieces.
 
-        If there are several processes, ``work`` must be picklable. Pieces that are not are worked
-        on by the calling process.
+        If ``work`` or a piece cannot be pickled for another process, the calling process does the
+        work.
 
         Raises:
             HarnessError: If a process ends unexpectedly.

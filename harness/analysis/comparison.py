@@ -1,10 +1,11 @@
 """Compares two runs on their common instances: the difference and its uncertainty.
 
 A pair is an instance with the mean of its samples in each run, so k samples form one pair and not
-k². If clusters have equal weights, and the mean difference of each is -1, 0 or 1, the test is
-McNemar's exact test of the clusters, so that repeated answers add no evidence. Otherwise it is
-Student's t test of the paired differences with a clustered standard error. For verdicts, whose t is
-unreliable if few clusters differ, p is then at least that of an exact test (`sign_flips`).
+k². If the values are verdicts, clusters have equal weights, and each cluster's mean difference is
+-1, 0 or 1, the test is McNemar's exact test of the clusters, so that repeated answers add no
+evidence. Otherwise it is Student's t test of the paired differences with a clustered standard
+error. As the t test of verdicts is unreliable if few clusters differ, its p is raised to that of an
+exact test if that is larger (`sign_flips`).
 """
 
 from __future__ import annotations
@@ -290,11 +291,11 @@ def needed_instances(
 ) -> int:
     """Return how many instances would detect the observed difference in 80% of cases.
 
-    This is the smallest number for which `_reach` standard errors are no more than the difference,
-    and which has at least two clusters. The error is assumed to fall with the square root of the
-    number of instances, and the number of clusters to grow in proportion to that number. The
-    degrees of freedom grow too, unless they are fewer because clusters differ in size: their
-    relative sizes stay the same.
+    This is the smallest number, with at least two clusters, for which `_reach` standard errors are
+    no more than the difference. The error is assumed to fall with the square root of the number of
+    instances, and the number of clusters to grow in proportion to the number of instances. The
+    degrees of freedom grow with the number of clusters. If clusters differ in size, which makes
+    the degrees fewer, they do not grow, because relative sizes stay the same.
 
     Args:
         n: The number of instances.
@@ -324,9 +325,9 @@ def needed_instances(
 
 
 def untested(found: Comparison) -> Comparison:
-    """Return a comparison of runs of which one has all replies of the other, without a test.
+    """Return a comparison without its test, because one run has all replies of the other.
 
-    If they do not differ, which is then certain, there is no interval either.
+    If no value differs, the difference of 0 is certain, so there is no interval either.
     """
     ci95 = found.ci95 if found.better + found.worse else None
     return replace(

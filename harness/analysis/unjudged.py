@@ -1,4 +1,4 @@
-"""Counts a run's samples that lack a verdict or a score, and says which a repeat would judge."""
+"""Counts a run's samples that lack a verdict or a score, and those that a repeat would judge."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ class Unjudged(Struct, frozen=True, kw_only=True):
 
 
 def unjudged(folder: RunFolder, run: Run, scores: Sequence[str], allowed: float) -> Unjudged:
-    """Count the samples of a run that lack one of the ``scores``, or the verdict without it."""
+    """Count the samples of a run that should have one of the ``scores`` but lack it.
+
+    A pass rate needs a verdict. ``allowed`` is the share of samples that may lack a score.
+    """
     table, last = run[1], run[1].is_last_round()
     lacking, owed = np.zeros(len(table), np.bool_), set[int]()
     for score in scores:
@@ -64,9 +67,9 @@ def deciding(folder: RunFolder) -> list[str]:
 
 
 def _lacks(folder: RunFolder, table: AttemptTable, score: str) -> Bools:
-    """Return an (n,) mask of the attempts that should have the score, or a verdict, but do not.
+    """Return an (n,) mask of the attempts that lack the score or, for a pass rate, a verdict.
 
-    An answer with a verdict may lack a score that does not apply to it.
+    An answer with a verdict does not count if it lacks a score that does not apply to it.
     """
     if score not in table.scores:
         return ~table.judged

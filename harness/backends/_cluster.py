@@ -31,7 +31,7 @@ def connect(address: str | None) -> Any:
 
     Without an address, Ray takes ``RAY_ADDRESS``, then a cluster that runs on this machine, and
     otherwise starts one here, which ends with this process. A process has one cluster: if it is
-    already connected, nothing changes.
+    already connected, ``address`` is ignored.
 
     Raises:
         FatalCallError: If the cluster cannot be reached.
@@ -55,7 +55,7 @@ def connect(address: str | None) -> Any:
 
 
 def _init(ray: Any, address: str | None) -> None:
-    """Call ``ray.init`` in a thread that never ends: a cluster that it starts here ends with it."""
+    """Call ``ray.init`` in a thread that never ends, as a cluster started here ends with it."""
     connected: Future[None] = Future()
 
     def live() -> None:
@@ -89,7 +89,10 @@ def _check_reachable(address: str | None) -> None:
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine of a cluster: what it offers in all, and its versions (None: no answer)."""
+    """A machine of a cluster: its total resources, and its versions.
+
+    The versions are None if it did not answer, and empty if the harness is not installed there.
+    """
 
     host: str
     resources: Mapping[str, float]
@@ -97,7 +100,7 @@ class Machine:
 
 
 def survey(address: str | None) -> list[Machine]:
-    """Return the machines of a cluster. Each is asked for its versions.
+    """Return the machines of a cluster, with the versions that each reports.
 
     Raises:
         FatalCallError: If the cluster cannot be reached.

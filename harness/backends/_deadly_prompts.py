@@ -1,4 +1,4 @@
-"""Keeps prompts that crash a model's engine every time from ending a run."""
+"""Keeps a run going although some prompts crash the model's engine every time."""
 
 import asyncio
 import contextlib
@@ -14,11 +14,11 @@ class DeadlyPrompts:
     """A record of the prompts that were in flight when a model's engine died.
 
     After a prompt has been in flight in two crashes, its requests are sent alone. If the engine
-    dies again, the prompt is abandoned with all its samples. A prompt that is answered is no longer
-    tracked.
+    dies during one of them, the prompt is abandoned with all its samples. A prompt that is answered
+    is no longer tracked.
 
     Args:
-        engine: What dies, in messages.
+        engine: What messages call the engine.
     """
 
     def __init__(self, engine: str = "vLLM") -> None:
@@ -65,7 +65,7 @@ class DeadlyPrompts:
 
 
 class Turns:
-    """A gate in front of one engine: a request that its prompts' record suspects passes alone."""
+    """A gate in front of one engine: a request that `DeadlyPrompts` suspects passes alone."""
 
     def __init__(self, prompts: DeadlyPrompts) -> None:
         self._prompts = prompts
@@ -75,7 +75,7 @@ class Turns:
 
     @contextlib.asynccontextmanager
     async def turn(self, request: Request) -> AsyncIterator[bool]:
-        """Wait until a request may be sent. Yield whether it is the only one in flight.
+        """Wait until a request may be sent. Yield whether it has to be the only one in flight.
 
         Raises:
             RequestRejected: If the request's prompt has been abandoned.

@@ -30,8 +30,8 @@ class _Group:
 class JointPrompts:
     """Sends calls of one kind together.
 
-    A server that rejects a joint request because of one prompt answers none. Its prompts are then
-    sent alone. Any other failure fails all of its calls, with the same exception.
+    A server that rejects a joint request because of one prompt answers none of the prompts. Each
+    is then sent alone. Any other failure of the request fails all of its calls.
 
     Args:
         most: Maximum number of prompts per HTTP request.

@@ -33,10 +33,10 @@ class PlacedBackend:
     made again by the others, and it is replaced.
 
     Args:
-        inner: The backend itself, which is never started here. It says what the copies can do.
+        inner: A backend like the copies. It is not started: it only says what they can do.
         spec: What a copy is made from.
         placement: The section ``placement`` of the model.
-        answers: By name, functions of a request that give what the copies cannot know.
+        answers: Returns, for a request, what the copies cannot know, by name.
         servers: Shares the copies with other runs of this process.
     """
 
@@ -169,7 +169,7 @@ class PlacedBackend:
             raise FatalCallError(last.message, last.remedy)
 
     def _update(self) -> None:
-        """Wake up the calls that wait for a copy, and say how many copies work, unless all do."""
+        """Wake up the calls that wait for a copy, and report how many copies work, if not all."""
         self._changed.set()
         self._changed = asyncio.Event()
         working, wanted = sum(one.ready for one in self._clients), self._placement.replicas
@@ -182,8 +182,8 @@ class PlacedBackend:
     async def _tend(self, copies: Copies, slot: int) -> None:
         """Keep the copy in a slot at work, and replace it when it is lost.
 
-        The slot is given up after `RESTARTS` copies in a row that have answered nothing, and at
-        once if its backend cannot start while no other copy ever has.
+        The slot is given up after `RESTARTS` replacements in a row without an answer. Until a copy
+        has been ready, one whose backend cannot start is not replaced.
         """
         try:
             await self._tend_copies(copies, slot)
@@ -222,7 +222,7 @@ class PlacedBackend:
 def placed(
     name: str, options: Mapping[str, Any], placement: PlacementSection, supplied: Mapping[str, Any]
 ) -> PlacedBackend:
-    """Build a backend that is placed on a cluster, from what backends are ``supplied`` with."""
+    """Build a backend that is placed on a cluster. ``supplied`` holds what backends can ask for."""
     if importlib.util.find_spec("ray") is None:
         import_extra("ray", "ray")
     backends = kind("backends")

@@ -121,7 +121,7 @@ def json_object(line: bytes) -> dict[str, Any]:
 
 
 def _ranges(sizes: Iterator[int]) -> Iterator[tuple[int, int]]:
-    """Join groups of rows, of which the sizes are given, to ranges of at least `PART_ROWS` rows."""
+    """Join groups of rows, given by size, to ranges. All but the last have at least `PART_ROWS`."""
     start = end = 0
     for size in sizes:
         end += size

@@ -204,7 +204,7 @@ class RateLimits:
         usage: Usage | None,
         used: Used = "all",
     ) -> None:
-        """Replace a reservation, as returned by `take`, with the request's actual use.
+        """Replace a reservation with the request's actual use. None, from `take`, changes nothing.
 
         If ``usage`` is None, ``used`` says what counts as the request's use. Afterwards, the
         limiters that share the limits admit the calls for which there is room.
@@ -287,7 +287,7 @@ class SharedFile:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[bool]:
-        """Hold the file's lock within a ``with`` block. Yield False if another process holds it."""
+        """Hold the file's lock in a ``with`` block, or yield False if another process holds it."""
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -66,7 +66,7 @@ class SlidingWindow:
         return ahead_s if ahead_s > ROUNDING_S else 0.0
 
     def room(self, margin: float, now: float) -> float:
-        """Return the number of units that may be used at once."""
+        """Return the number of units that may be used now (0 or less: none)."""
         burst = BURST_S * self.limit / WINDOW_S - self._drained(now)
         return min(self.limit - self.used(now) - margin, burst)
 
@@ -91,14 +91,14 @@ class SlidingWindow:
         self._level = max(0.0, self._drained(now) + amount)
 
     def observe(self, used: float, now: float, until: float) -> None:
-        """Count as used by others what the provider has counted beyond the recorded use.
+        """If the provider has counted more than the recorded use, add the rest as use by others.
 
-        ``used`` is the provider's count, and ``until`` (seconds) is when it forgets it.
+        ``used`` is the provider's count, which the provider forgets at ``until`` (seconds).
         """
         self.add(used - self.used(now), until)
 
     def add(self, amount: float, until: float) -> None:
-        """Add an amount used by any process, which leaves the window at ``until`` (seconds)."""
+        """Add an amount, if above 0, which leaves the window at ``until`` (seconds)."""
         at = ceil(until * PER_S)
         if amount > 0 and at > self._pruned_at:
             self._uses[at] = self._uses.get(at, 0.0) + amount

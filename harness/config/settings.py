@@ -147,7 +147,11 @@ SECRET_LENGTH = 8  # minimum characters of a secret: a shorter text may be a wor
 
 
 def configured_secrets(named: Collection[str] = ()) -> Mapping[str, str]:
-    """Return secrets in the environment and ``.env``: those ``named``, or like ``…_API_KEY``."""
+    """Return the secrets in the environment and ``.env``, by variable.
+
+    These are the variables ``named`` and those with names such as ``…_API_KEY``. Values shorter
+    than `SECRET_LENGTH` are left out.
+    """
     found = {
         name: value.strip()
         for name, value in _variables().items()
@@ -157,7 +161,11 @@ def configured_secrets(named: Collection[str] = ()) -> Mapping[str, str]:
 
 
 def variables(names: Iterable[str]) -> dict[str, str]:
-    """Return the values of variables of the environment or ``.env``, by name."""
+    """Return the values of variables of the environment or ``.env``, by name.
+
+    Raises:
+        ConfigError: If a variable is not set.
+    """
     found = _variables()
     if missing := sorted({*names} - found.keys()):
         problem = f"The environment variables {', '.join(missing)} are not set."

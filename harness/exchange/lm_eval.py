@@ -52,9 +52,10 @@ def is_lm_eval(path: Path) -> bool:
 
 
 def read_lm_eval(path: Path, task: str = "", score: str = "") -> Imported:
-    """Read lm-eval's samples as a run. Its task is by default named as in the file's name.
+    """Read lm-eval's samples as a run.
 
-    ``score`` decides whether an answer passes (default: see `imported_run.judged`).
+    ``task`` is the task's name (default: the one in the file's name, or ``imported``). ``score``
+    decides whether an answer passes (default: see `imported_run.judged`).
     """
     named = NAME.fullmatch(path.name)
     task = task or (encodable(named[1]) if named else "imported")
@@ -272,7 +273,7 @@ def _likelihood(reply: Any) -> float:
 def write_lm_eval(run: ExportedRun, path: Path) -> tuple[int, int]:
     """Write a run's samples in lm-eval's format, atomically.
 
-    Return how many were written, and skipped because they have neither a verdict nor a score.
+    Return how many were written, and how many were skipped, having no verdict and no score.
     """
     several = bool((run.index.attempts.sample > 0).any())
     given = run.config.decoding.given()

@@ -165,7 +165,7 @@ class Provider:
             await connection.answer(status, self._encode(answer), [])
 
     def _vendor(self, path: str) -> tuple[WireFormat, str] | None:
-        """Return the wire format of a path, and the model that the path names (or "")."""
+        """Return a path's wire format and the model in it (or ""), or None for an unknown path."""
         if vendor := self._vendors.get(path):
             return vendor, ""
         for pattern, vendor in self._vendors.items():

@@ -97,7 +97,7 @@ class Latency:
             raise MockError(f"Invalid latency {self.spec!r}. Write {LATENCY_FORMS}.")
 
     def seconds(self, quantile: float) -> float:
-        """Return the given quantile, in [0, 1), of the distribution. The result is in seconds."""
+        """Return a quantile of the distribution, such as the median for 0.5. 1 is not allowed."""
         first, second = self._values[0], self._values[-1]
         if self._shape == "uniform":
             return first + (second - first) * quantile

@@ -194,7 +194,7 @@ class OpenAIChat(OpenAI):
 
 
 class OpenAICompletions(OpenAI):
-    """The wire format of ``POST /v1/completions``, also of several prompts and of echoes."""
+    """The wire format of ``POST /v1/completions``, including several prompts and echoes."""
 
     path = "/v1/completions"
     vocabulary: ClassVar = Vocabulary()  # prompts may be numbers of its tokens

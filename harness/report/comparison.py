@@ -105,7 +105,7 @@ def _quoted(text: str) -> str:
 
 
 def bounds_line(not_judged: int, n: int, bounds: Interval) -> str:
-    """Return a sentence on what pairs that were not judged could change in a difference."""
+    """Return a sentence on how far pairs that were not judged could change a difference."""
     low, high = (number(end, sign=True) for end in bounds)
     return (
         f"{not_judged:,} of {not_judged + n:,} pairs are not judged, which may bias the difference:"

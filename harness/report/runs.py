@@ -133,8 +133,8 @@ def report_on(
 ) -> Reported:
     """Read runs, and compare them with a baseline and with each other.
 
-    Runs of different tasks are compared task by task (``suite``). All of them are compared with the
-    baseline only if a baseline or label is given.
+    Runs of different tasks are compared task by task (``suite``) unless a baseline or a label is
+    given: then all of them are compared with the baseline.
 
     Args:
         folders: The runs' folders.
@@ -144,7 +144,7 @@ def report_on(
         texts: Whether to read the attempts' texts, which takes long for large runs. If False, there
             are no reasons, constraints, panels, validations and latencies. Costs are then known
             only if the saved metrics have them.
-        quick: Whether to omit groups and comparisons as well.
+        quick: Whether to omit texts, groups and comparisons.
     """
     variants, runs, findings = [], [], {}
     texts = texts and not quick

@@ -36,7 +36,7 @@ def open_cache(settings: Settings, notice: Report = lambda _: None) -> ReplyCach
 
 
 def team_secrets(settings: Settings) -> tuple[str, str | None]:
-    """Return the URL of the team's database, which must be set, and the key of its replies."""
+    """Return the URL, which must be set, and the key (or None) of the team's database."""
     assert settings.cache_url is not None
     key = settings.cache_key
     return settings.cache_url.get_secret_value(), key.get_secret_value() if key else None

@@ -91,7 +91,7 @@ def _located(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _place(section: Any, own: Callable[[str], str]) -> None:
-    """Convert the paths of plug-ins in a mapping or list, and in those within it, with ``own``."""
+    """Convert, with ``own``, the paths of plug-ins in a mapping or list, however deeply nested."""
     for key, value in section.items() if isinstance(section, dict) else enumerate(section):
         last = str(key).rpartition(".")[2]
         if isinstance(value, dict | list) and last != "checks":
@@ -185,7 +185,7 @@ def _written(rows: Sequence[Mapping[str, Any]], where: str) -> str:
 
 
 def with_own_rows(run: RunFile, folder: RunFolder, settings: Settings) -> RunFile:
-    """Return a run file to record in a folder, to which rows in the file are copied."""
+    """Copy rows given in a run file, if any, to a run's folder. Return the file to record."""
     path = _own_rows(run, settings)
     if path is None:
         return run
@@ -202,7 +202,7 @@ def _own_rows(run: RunFile, settings: Settings) -> Path | None:
 def find_runs_and_files(
     names: Iterable[str], settings: Settings
 ) -> list[tuple[RunFolder, RunFile]]:
-    """Return the runs as `runs_named` does, each with the file named, or the recorded one."""
+    """Return the runs as `runs_named` does, each with the named run file or the recorded one."""
     names, root = list(names), settings.runs_dir
     folders, now = find_runs(root, names), dict[str, RunFile]()
     for name in names:

@@ -104,7 +104,7 @@ def _is_rows(name: str) -> bool:
 
 
 def _names(tasks: Sequence[str | Mapping[str, Any]]) -> list[str]:
-    """Return the tasks' names in runs. Sections without a name of their own are numbered."""
+    """Return tasks' names in runs. A section without ``as`` is numbered if its name is taken."""
     found: list[str] = []
     for task in tasks:
         name = in_run_name(_short(task))
@@ -124,7 +124,7 @@ def _short(task: str | Mapping[str, Any]) -> str:
 
 
 def _split(tasks: Sequence[str | Mapping[str, Any]]) -> list[str | Mapping[str, Any]]:
-    """Return the tasks. A prefix also applies to the names that follow."""
+    """Return the tasks, with each prefix also put before the names that follow it without one."""
     found: list[str | Mapping[str, Any]] = []
     latest = ""
     for task in tasks:

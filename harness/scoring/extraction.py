@@ -218,7 +218,7 @@ class RegexExtraction:
         return text if found is not None and found.answer == answer.strip() else None
 
     def filled(self, answer: str) -> str | None:
-        """Return the answer within the texts of `around_group` for the first pattern, or None."""
+        """Return the answer within the first pattern's `around_group`, or None if that is None."""
         around = around_group(self.patterns[0].pattern)
         return answer.join(around) if around else None
 

@@ -183,7 +183,7 @@ class AttemptLines:
         return self.size > begun
 
     def _read_in_processes(self, size: int) -> None:
-        """Read the lines of a large file on all cores, up to a damaged one."""
+        """Read the lines of a large file on all cores, up to the first part with a damaged line."""
         work = partial(_read_part, self.path, self._kind)
         with Workers(cores()) as workers:
             for part in workers.in_order(work, _parts(self.path, self.size, size)):

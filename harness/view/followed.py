@@ -68,7 +68,7 @@ def timed(work: Callable[[], T]) -> tuple[T, float]:
 class Followed:
     """A run whose file of attempts is read while it grows.
 
-    ``index`` holds the attempts indexed so far, and ``version`` counts how often it was replaced.
+    ``index`` holds the attempts indexed so far, and ``version`` counts its replacements.
     """
 
     def __init__(self, folder: RunFolder) -> None:

@@ -89,8 +89,8 @@ class Source(FilePart):
 def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
     """Return the source that the option ``--source`` names, with ``changes`` of its fields.
 
-    It names the path of a YAML file, the path of a corpus, a preset, or ``NAME=PATH``, where NAME
-    is a preset or a new name for the source.
+    The option (``given``) is the path of a YAML file, the path of a corpus, a preset, or
+    ``NAME=PATH``, where NAME is a preset or a new name for the source.
     """
     name, path = given.split("=", 1) if "=" in given else ("", given)
     if not path:
@@ -248,9 +248,10 @@ class Documents:
         self._digest.update(digests)
 
     def parts(self) -> Iterator[DocumentPart]:
-        """Yield the chosen documents in parts of limited size, in the order of the source.
+        """Yield the chosen documents in parts, in the order of the source.
 
-        With a pool, the parts are to be read by it.
+        With a pool, these are the loader's parts, which the pool is to read. Otherwise, the
+        documents are read here, and each part has a limited size.
         """
         wholes = [
             DocumentPart(self._name, self._called, loader=self._loaders[place], names=names)

@@ -176,7 +176,7 @@ class TeamDatabase:
                     ) from None
 
     def _wait(self, error: psycopg.Error, waited: float, pause: float, patience_s: float) -> None:
-        """Pause before the next attempt, or raise TeamUnreachable if it would not help."""
+        """Pause before the next attempt, or raise TeamUnreachable if there is to be none."""
         # Its password was refused. One such answer may also come from a server that is stopping.
         refused = error.pgconn is not None and error.pgconn.used_password and waited >= REFUSED_S
         if waited >= patience_s or refused or self._closing.wait(pause):

@@ -4,8 +4,8 @@ A background thread talks to the database. In each step it takes all that is wai
 in one transaction, and claims and looks up calls in another.
 
 A claim is a row with an owner, which is one process, and a lease. The owner renews its lease while
-it lives. All times are those of the database's clock, and no lease ends within its length after a
-start of the server, since owners cannot renew leases while the server is down.
+it lives. All times are those of the database's clock. After a start of the server, no lease ends
+before its full length has passed, since owners cannot renew leases while the server is down.
 """
 
 import asyncio
@@ -244,7 +244,7 @@ class TeamReplies:
             self._changed.wait_for(lambda: self._down_since or rows.keys().isdisjoint(self.unsent))
 
     def booked(self, run: str) -> dict[bytes, float]:
-        """Return a run's payments in US dollars, by key, also those that are not sent yet."""
+        """Return a run's payments in US dollars, by key, including those not yet sent."""
         with self._changed:
             unsent = [
                 (UUID(bytes=name), *row.payment[1:3])
@@ -309,7 +309,7 @@ class TeamReplies:
         return self._renewed + self._renewal_s - time.monotonic()
 
     def _save(self, unsent: Mapping[bytes, Unsent], released: Iterable[bytes]) -> None:
-        """Save rows, release claims, and renew the lease if it is time, in one transaction."""
+        """Save rows, release claims, and renew the lease if due, in one transaction."""
         # In one order, so that two processes do not wait for each other.
         replies = sorted(row.reply for row in unsent.values() if row.reply)
         payments = [(*row.payment, UUID(bytes=name)) for name, row in unsent.items() if row.payment]

@@ -136,7 +136,7 @@ def _formats() -> FormatChecker:
 
 
 def _refuse(parse: Callable[[Any], object], value: Any) -> None:
-    """Parse a value, and return None, which `jsonschema` takes for a failed check."""
+    """Parse a value or raise `_NotOfFormat`. `jsonschema` takes the result None for a failure."""
     try:
         parse(value)
     except Exception as error:

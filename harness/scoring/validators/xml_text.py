@@ -239,7 +239,10 @@ class Expected:
 
 
 def scalar(text: str, expected: Expected) -> Any:
-    """Return an element's text as a value that the schema names, or of a type that it expects."""
+    """Return an element's text as a constant of the schema, or else as an expected type.
+
+    If neither is possible, return the text itself.
+    """
     words = {"": None, "null": None, "true": True, "false": False}
     readings: list[Any] = [words[text]] if text in words else []
     readings += [one for one in (limits.json_number(text), text) if one is not None]

@@ -120,7 +120,7 @@ class InspectTask:
         return None
 
     def expected_answer(self, instance: One) -> str | None:
-        """Return the sample's target (the first of several), or None if it has none."""
+        """Return the sample's target, the first if there are several, or None if there is none."""
         target = instance.data.sample.target
         return target if isinstance(target, str) else next(iter(target), None)
 

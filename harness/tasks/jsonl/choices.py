@@ -106,7 +106,7 @@ class MultipleChoice:
         return options.texts if self.by == "choice_logprob" else LETTERS[: len(options.texts)]
 
     def wrong_answer(self, options: Options, name: str) -> str:
-        """Return a wrong answer, which depends on the instance's name only."""
+        """Return a wrong answer, chosen by the instance's name."""
         n = len(options.texts)
         return self.answers(options)[(options.right + 1 + crc32(name.encode()) % (n - 1)) % n]
 
@@ -167,7 +167,7 @@ class MultipleChoice:
         return found
 
     def _sums(self, options: Options, text: str) -> Sequence[AnswerLikelihood]:
-        """Return the answers' log-likelihoods. If the reply is an answer, that is the likeliest."""
+        """Return the answers' log-likelihoods. A reply that is an answer makes it the likeliest."""
         answers = self.answers(options)
         try:
             return read_likelihoods(text, len(answers))
