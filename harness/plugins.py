@@ -1,10 +1,10 @@
 """Finds, checks and builds plug-ins by their names in run files.
 
 A built-in is a module in its kind's package, named as in run files. A kind with a single module has
-a table ``PLUGINS`` instead, and so have modules that the package lists in ``FAMILIES``, for
-plug-ins named MODULE:ENTRY. Other packages register an entry point in the kind's group. A running
-program can register a plug-in (`register`), and a run file can name the path of a Python file:
-``./my_check.py``.
+a table ``PLUGINS`` in it instead. So does each module that a package lists in ``FAMILIES``; its
+plug-ins are named MODULE:ENTRY. Other packages register an entry point in the kind's group. A
+running program can register a plug-in (`register`), and a run file can name the path of a Python
+file: ``./my_check.py``.
 
 The plug-in is a callable named ``plugin`` (or the table's entry). Its positional parameters are
 options in run files, validated against their annotations. Its keyword-only parameters are supplied
@@ -109,7 +109,7 @@ _loaded: dict[tuple[str, str], _FromFile] = {}  # by kind and name
 def _from_file(kind_name: str, name: str) -> _FromFile:
     """Return the plug-in in a Python file: its ``plugin``, or else its only public definition.
 
-    It is loaded again if the file, or a module next to it that it imports, has been edited.
+    The file is loaded again if it, or a module that it imports from its folder, has been edited.
     """
     known = _loaded.get((kind_name, name))
     if known is not None and all(_changed_ns(path) == ns for path, ns in known.changed_ns.items()):
@@ -199,7 +199,7 @@ class Kind:
         return checker_of(plugin, name) if own_check else plugin
 
     def origin(self, name: str) -> dict[str, str]:
-        """Return a plug-in's ``package`` (or file), ``version`` and code's ``sha256``, or ""."""
+        """Return a plug-in's ``package`` or file, ``version`` and hash of code; "" if unknown."""
         plugin = self.load(name)
         files: Sequence[Path] = ()
         if (self.name, name) in _registered:
@@ -291,8 +291,8 @@ class Kind:
         has parameters.
 
         Raises:
-            ConfigError: If an option is invalid, or the plug-in does not fit its interface or fails
-                (unless with a HarnessError, which is passed on).
+            ConfigError: If an option is invalid, or the plug-in fails or lacks members.
+            HarnessError: If the plug-in raises one.
         """
         checked, where = self.options(name, options), f"The {self.title} {name!r}"
         plugin = self.load(name)

@@ -84,8 +84,8 @@ class Estimate:
     ) -> Interval | None:
         """Return the 95% t interval, clipped to [low, high].
 
-        It is None if the standard error is unknown or 0. If it is one of several ``comparisons``,
-        it is widened (Bonferroni).
+        It is None if the standard error is unknown or 0. For several ``comparisons``, each interval
+        is widened (Bonferroni).
         """
         if self.mean is None or self.stderr is None or self.stderr < ROUNDING:
             return None

@@ -88,7 +88,7 @@ class TableRow(Struct, frozen=True, kw_only=True):
 
 
 class CrossTable(Struct, frozen=True, kw_only=True):
-    """A results table, whose rows and columns are the groups of labels ("" for no label)."""
+    """A results table. Rows and columns are the groups of two labels, which are "" if not used."""
 
     tasks: list[str]
     row_label: str
@@ -365,7 +365,7 @@ def _rows(
 
 
 def _marks(variants: Sequence[comparable.Variant]) -> list[str]:
-    """Return the marks of a row's runs, with the run's name if only some of the runs have it."""
+    """Return the marks of a row's runs. One that not all runs have follows its run's name."""
     marks = [
         mark if all(mark in other.marks for other in variants) else f"{variant.name}: {mark}"
         for variant in variants

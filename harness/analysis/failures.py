@@ -97,7 +97,7 @@ def reasons(scores: Mapping[str, ScoreDetails]) -> str:
 
 
 def read_failed(index: AttemptIndex, first: Iterable[str] = ()) -> list[FailedAttempt]:
-    """Return a run's failed attempts in the order of `AttemptIndex.listed`, given ``first``."""
+    """Return a run's failed attempts, sorted as `AttemptIndex.listed` sorts them."""
     return [
         FailedAttempt(one.instance, one.sample, one.round, one.outcome, one.reason, one.text)
         for _, one in _read(index, index.listed(first))
@@ -105,7 +105,7 @@ def read_failed(index: AttemptIndex, first: Iterable[str] = ()) -> list[FailedAt
 
 
 def fence_hint(index: AttemptIndex, settings: object) -> str:
-    """Return `FENCE_HINT` if unparseable answers have ``` blocks, and no setting is extraction."""
+    """Return `FENCE_HINT` if unparseable answers have ``` blocks and extraction is unset, or ""."""
     if "extraction" in str(settings):
         return ""
     unparseable = index.attempts.outcome == OUTCOMES.index("unparseable")
@@ -132,7 +132,7 @@ def read_failures(index: AttemptIndex) -> Failures:
 
 
 def _common(one: str, other: str) -> str:
-    """Return the reason that two attempts share, with N for the numbers that differ."""
+    """Return one of two reasons of the same kind, with N for the numbers in which they differ."""
     if one == other:
         return one
     parts = zip(_PARTS.split(one), _PARTS.split(other), strict=False)
@@ -158,8 +158,8 @@ def _shortened(texts: Iterable[str]) -> list[str]:
 def merged(runs: Sequence[Failures]) -> list[Failures]:
     """Return the runs' failures, with reasons merged that differ only in quoted text.
 
-    This is done if there are at least `ALIKE` such reasons: ``lacks 'Ann'``, ``lacks 'Bob'`` and
-    ``lacks 'Eve'`` become ``lacks '…'``.
+    At least `ALIKE` such reasons become one: ``lacks 'Ann'``, ``lacks 'Bob'`` and ``lacks 'Eve'``
+    become ``lacks '…'``, for example.
     """
     every = dict.fromkeys(kind for run in runs for kind in run.kinds)
     forms = {kind: _QUOTED.sub("'…'", kind) for kind in every}

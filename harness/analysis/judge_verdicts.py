@@ -300,7 +300,7 @@ def _labelled(
 
 
 def _matched(criterion: int | str | None, keys: Sequence[Key]) -> list[Key]:
-    """Return the keys to which a label refers, or a new key if the judge gave no verdicts."""
+    """Return the keys that a label's ``criterion`` names, or a new key if there are no ``keys``."""
     if not keys:
         return [("" if criterion is None else str(criterion), 0)]
     if criterion is None:

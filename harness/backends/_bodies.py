@@ -147,7 +147,8 @@ def split_think(content: str) -> tuple[str, str | None]:
 
     The reasoning is a block ``<think>…</think>`` at the very beginning. Some chat templates put the
     opening tag into the prompt, so the content begins inside the reasoning. A closing tag without
-    an opening tag then ends the reasoning. If the reasoning was cut off, the answer is empty.
+    an opening tag then ends the reasoning. If there is only an opening tag, the reasoning was cut
+    off, and the answer is empty.
     """
     begun = content.lstrip()
     if begun.startswith(THINK):
@@ -174,7 +175,7 @@ _VLLM_NAMES = {"json_schema": "json", "choices": "choice"}  # where they differ 
 
 
 def constrained(constraint: records.DecodingConstraint, dialects: Dialects) -> dict[str, Any]:
-    """Return the fields for a constraint: ``dialects`` has the server's field for each kind."""
+    """Return a body's fields for a constraint. ``dialects`` names the server's field by kind."""
     match dialects[constraint.kind]:
         case "response_format":
             return {"response_format": {"type": "json_schema", "json_schema": _named(constraint)}}
@@ -220,7 +221,7 @@ def logprobs_in(given: object) -> records.Logprobs | None:
 
 
 def prompt_logprobs_in(given: object) -> records.PromptLogprobs | None:
-    """Return a prompt's tokens and log-probabilities as listed by vLLM, or None if missing."""
+    """Return a prompt's tokens and log-probabilities (None: invalid), or None without a list."""
     return tuple(map(_own, given)) if isinstance(given, list) else None
 
 
@@ -262,7 +263,7 @@ def _pairs(position: object) -> Pairs:
 
 
 async def json_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield the non-empty lines of a JSON Lines file. Only ``\n`` ends a line."""
+    """Yield the non-empty lines of a JSON Lines file. Only a line feed ends a line."""
     rest = b""
     async for chunk in chunks:
         *lines, rest = (rest + chunk).split(b"\n")

@@ -1,9 +1,9 @@
 """The actor that holds a copy of a backend in a process of a Ray cluster.
 
 The process that runs the evaluation is the actor's client. It submits requests in groups, and
-collects what has been answered since, so that neither a slow answer nor a small one costs a
-message of its own. Ray makes an actor of the class, so this module does not depend
-on it.
+collects all answers that are ready, so that no request keeps a message open until it is answered,
+and many small answers share a message. The client turns the class into an actor, so that importing
+this module does not require Ray.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Submission(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """A reply, or an exception with the ``start`` of the backend if it died with this call."""
+    """A reply or an exception. If the backend died, ``start`` is the number of its last start."""
 
     number: int
     reply: Reply | None
@@ -62,13 +62,13 @@ Collected = tuple[bool, HarnessError | None, list[Answered]]
 
 @dataclass(frozen=True)
 class CopySpec:
-    """What an actor needs to build its backend: the section of the run file, and what is supplied.
+    """What an actor needs to build its backend: options, and what the harness supplies.
 
     Attributes:
         folder: The client's current folder, from which relative paths are resolved.
         files: The sources of a plug-in from a Python file, by name, the plug-in's file first.
         plugin: The pickled class of a plug-in that the client has registered.
-        secrets: By variable, those that the backend has asked for.
+        secrets: The values of the secrets that the backend has asked for, by variable.
         variables: Environment variables to set.
     """
 
@@ -136,7 +136,7 @@ class BackendActor:
         self._boxes: dict[str, _Box] = {}
 
     async def open(self, version: str, spec: bytes) -> bytes:
-        """Build and start the backend, and return the pickled `CopyFacts`, or a HarnessError."""
+        """Build and start the backend, and return `CopyFacts` or a HarnessError, pickled."""
         ray = import_extra("ray", "ray")
         host, node = platform.node(), ray.get_runtime_context().get_node_id()
         try:
@@ -171,7 +171,7 @@ class BackendActor:
                 box.tasks[one.number] = task
 
     async def collect(self, client: str, batch: int) -> bytes:
-        """Return, pickled, whether the backend is ready, why it is not, and what was answered.
+        """Return, pickled, whether the backend is ready, why it cannot start, and new answers.
 
         Waits until there is something to return, but at most `POLL_S` seconds. ``batch`` counts the
         client's collections: the same number again returns the same answers, in case they were
@@ -264,7 +264,7 @@ class _Box:
 
 
 def _answer(name: str) -> Callable[..., str | None]:
-    """Return a function that gives the answer ``name`` submitted with the current request."""
+    """Return the function ``name``, such as ``gold``, for the request that is being answered."""
 
     def answer(about: str | Request, *_: object) -> str | None:
         asked = _asked.get()
@@ -277,7 +277,7 @@ def _answer(name: str) -> Callable[..., str | None]:
 
 
 def _portable(error: Exception) -> Exception:
-    """Return an exception in a form that another process can load, which may lack its module."""
+    """Return the error, or a RuntimeError if another process may be unable to load it."""
     if type(error).__module__ in ("builtins", "harness.errors"):
         with contextlib.suppress(Exception):
             pickle.loads(pickle.dumps(error))  # noqa: S301 (made here)

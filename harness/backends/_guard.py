@@ -2,8 +2,8 @@
 
 The harness writes the id of each process that it starts to this program's input, one per line. The
 input closes when the harness ends, even by kill -9. vLLM's own processes do not always notice that
-it has ended, and never while they load. The program imports nothing from the harness, so it starts
-instantly.
+the harness has ended, and do not notice it at all while they load. To start quickly, the program
+imports nothing from the harness.
 """
 
 import contextlib
@@ -29,7 +29,7 @@ def kill(pids: Iterable[int]) -> None:
 
 
 def _children() -> dict[int, list[int]]:
-    """Return the ids of each process's children, from ``/proc`` (none without ``/proc``)."""
+    """Map the ids of processes to those of their children, from ``/proc`` ({} without it)."""
     found: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):

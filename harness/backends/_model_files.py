@@ -68,7 +68,7 @@ def model_identity(name: str, hashes: Hashes) -> str:
 
 
 def files_identity(place: Path, hashes: Hashes) -> str:
-    """Return a hash of a file, or of the names and contents of a folder's own files."""
+    """Return a hash of a file, or of the names and contents of the files directly in a folder."""
     digest = hashlib.blake2b(digest_size=16)
     try:
         within = place.iterdir() if place.is_dir() else [place]
@@ -83,7 +83,11 @@ def files_identity(place: Path, hashes: Hashes) -> str:
 
 
 def place(name: str) -> Path | str:
-    """Return the folder of a local model, or the name itself for a model on the hub."""
+    """Return the folder of a local model, or the name itself for a model on the hub.
+
+    Raises:
+        DataMissing: If the name has the form of a path, such as ``./model``, without a folder.
+    """
     folder = Path(name).expanduser()
     if folder.is_dir():
         return folder.resolve()
@@ -94,7 +98,7 @@ def place(name: str) -> Path | str:
 
 
 def _stat(path: Path) -> list[int]:
-    """Return a file's device, inode, size and times (ns). Programs cannot set the last, ctime."""
+    """Return a file's device, inode, size, mtime and ctime (ns). Programs cannot set the ctime."""
     found = path.stat()
     return [found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
 

@@ -35,7 +35,7 @@ class RayTasks:
 
     Args:
         jobs: Maximum number of pieces in flight (default: two for each core).
-        address: Of the cluster, as for `connect`.
+        address: The address of the cluster, as for `connect`.
 
     Raises:
         ExtraMissing: If Ray is not installed.
@@ -51,7 +51,7 @@ class RayTasks:
 
     @property
     def cores(self) -> int:
-        """The number of cores of the cluster now."""
+        """The number of cores of the cluster, at most `COUNT_S` seconds old."""
         if not self._counted or monotonic() > self._counted + COUNT_S:
             self._cores = int(self._ray.cluster_resources().get("CPU", 0))
             self._counted = monotonic()
@@ -95,7 +95,8 @@ class _Submitted:
         """Wait for the result and return it, or raise the error of the work.
 
         Raises:
-            HarnessError: If the piece has ended several worker processes.
+            HarnessError: If the piece was begun several times, and its process died each time, or
+                if the cluster cannot do the work.
         """
         errors = self._ray.exceptions
         deaths = losses = 0
@@ -173,7 +174,7 @@ def _line(error: Exception) -> str:
 
 
 def _answer(version: str, work: bytes, piece: bytes) -> bytes:
-    """Work on a piece in a process of the cluster."""
+    """Return, pickled, the result or the error of the work on a piece, in the cluster."""
 
     def worked() -> Any:
         if version != harness.__version__:

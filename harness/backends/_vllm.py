@@ -1,7 +1,7 @@
 """Code that the vLLM backends share.
 
-It describes the model to load, and checks the engine's arguments. Arguments that may change
-answers are part of the cache key. Arguments that only affect speed are not.
+Describes the model to load, and checks the engine's arguments. Arguments that may change answers
+are part of the cache key. Arguments that only affect speed are not.
 """
 
 import hashlib
@@ -43,7 +43,11 @@ _ARGUMENTS = msgspec.yaml.decode(
 
 
 def checked(engine: Mapping[str, Any]) -> dict[str, Any]:
-    """Return engine arguments under vLLM's names, without null values."""
+    """Return engine arguments under vLLM's names, without null values.
+
+    Raises:
+        ConfigError: If an argument is invalid, secret or set by the harness.
+    """
     found: dict[str, Any] = {}
     for key, value in engine.items():
         name = key.removeprefix("--").replace("-", "_")
@@ -135,7 +139,7 @@ class VLLMModel:
 
 
 def _exists(name: str) -> bool:
-    """Return whether a path exists. A string that is too long for a path counts as missing."""
+    """Return whether a path exists. A string that cannot be a path counts as missing."""
     try:
         return Path(name).exists()
     except (OSError, ValueError):

@@ -138,7 +138,7 @@ class OpenAICompletionsBackend(OpenAIBackend):
         return [one if isinstance(one, CallError) else self.client.masked(one) for one in replies]
 
     async def _tokens(self, text: str, model: str) -> list[int]:
-        """Return the ids of a text's tokens, as given by the endpoint of vLLM's tokenizer."""
+        """Return the ids of a text's tokens, as given by vLLM's endpoint ``/tokenize``."""
         body = {"model": model, "prompt": text, "add_special_tokens": False}
         content = await self.client.post("/../tokenize", body, model)
         try:

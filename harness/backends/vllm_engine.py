@@ -74,7 +74,7 @@ class EngineThread:
         return failed or self._engine.dead or not self._thread.is_alive()
 
     def end(self) -> None:
-        """End the engine, even while it loads, and wait until it is dead, but not forever."""
+        """End the engine, even while it loads, and wait for at most 2 * `END_S` seconds."""
         until = time.monotonic() + END_S
         while not self._loaded.done() and time.monotonic() < until:
             self._engine.call_off()
@@ -206,7 +206,7 @@ class VLLMEngineBackend:
             return reply
 
     async def aclose(self) -> None:
-        """Release the engine. It ends when no other run of this process uses it."""
+        """Release the engine, which ends when no run of this process uses it any longer."""
         await asyncio.to_thread(self._servers.give_up, self._lease)
 
 

@@ -90,7 +90,7 @@ class Claims:
         self._lock(IN_USE, exclusive=False)
 
     def alone(self) -> bool:
-        """Return whether no other process uses the database. If so, they wait until `use`."""
+        """Return whether no other process uses the database. If so, new users wait until `use`."""
         return self.users == 1 and self._lock(IN_USE, exclusive=True)
 
     def _lock(self, place: int, *, exclusive: bool) -> bool:
@@ -141,10 +141,10 @@ class Shared(Protocol):
         """Return the reply that another machine has saved, or None."""
 
     async def claim_shared(self, key: str) -> bool:
-        """Claim a call over all machines (False: it is taken), or save its reply here."""
+        """Claim a call on all machines, or save its reply here. False: another process has it."""
 
     async def hold_claims(self, tag: str, keys: Sequence[str]) -> bool:
-        """Keep the claims on a batch's calls after this process ends. False: one is lost."""
+        """Keep claims on a batch's calls when this process ends. False: one has been lost."""
 
     async def free_claims(self, tag: str, keys: Sequence[str]) -> None:
         """Release the claims on calls of a batch, from any process."""

@@ -29,7 +29,10 @@ must not change, because no fingerprint shows whether the weights are the same.
 
 
 def conflicts(before: RunFile, now: RunFile) -> list[str]:
-    """Return the dotted keys that must not have changed: a judge or panel is a single one."""
+    """Return the dotted keys that must not change but have.
+
+    A judge or panel that was added, removed or renamed counts as a single key.
+    """
     trees = [by_name(run) for run in (before, now)]
     old, new = map(flatten, trees)
     free = [key for tree in trees for key in free_keys(tree)]

@@ -91,7 +91,7 @@ class RunFile(Section):
 
     @property
     def budget_usd(self) -> float | None:
-        """The run's budget in US dollars: for a shard, an equal part of a budget of its own."""
+        """The budget in US dollars, if any. A shard has an equal part, unless a team shares it."""
         usd, part = self.budget.usd, self.part
         return usd if usd is None or part is None or self.budget.shared else usd / part.of
 
@@ -253,7 +253,7 @@ def _called(key: str, name: str, value: Any) -> Any:
 
 
 def _is_changes(key: str, value: Any) -> bool:
-    """Whether a named value is a set of changes, not a section such as ``{backend: openai}``."""
+    """Return whether a named value is changes, not a section such as ``{backend: openai}``."""
     if not isinstance(value, Mapping) or not value:
         return isinstance(value, Mapping)
     keys = RunFile.model_fields

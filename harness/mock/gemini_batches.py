@@ -116,7 +116,7 @@ class GeminiBatches(FileBatches):
         return self.begin(entries, headers, {"tag": asked.display_name, "model": model})
 
     def view(self, batch: MockBatch, headers: Headers) -> dict[str, Any]:
-        """Return a batch as JSON. The first call after its end writes its results."""
+        """Return a batch as JSON. The first call after the batch's end stores its results."""
         counts, ended, about = batch.counts, batch.ended, batch.about
         state = {"in_progress": "RUNNING", "completed": "SUCCEEDED"}.get(batch.status)
         facts: dict[str, Any] = {

@@ -150,7 +150,7 @@ class WireFormat(ABC):
 
     @abstractmethod
     def answer(self, request: MockRequest, choices: Sequence[ReplyChoice]) -> dict[str, Any]:
-        """Return the JSON object of a successful reply. Some formats have exactly one choice."""
+        """Return the JSON object of a successful reply. Some formats allow only one choice."""
 
     @abstractmethod
     def check_key(self, headers: Headers, key: str) -> None:

@@ -33,7 +33,7 @@ _ELSEWHERE = ("run", "sessions", "packages", "host.name", "variant")  # shown el
 
 
 def differences(runs: Sequence[ReportedRun]) -> Table | None:
-    """Return a table of the settings that differ, if any. Values equal to the first are dimmed."""
+    """Return a table of the settings that differ, or None. Values equal to the first are dimmed."""
     rows = []
     for key, (first, *others) in _differing(runs).items():
         cells = [Cell(in_words(value), style="dim" * (value == first)) for value in others]
@@ -97,7 +97,7 @@ def _nested(key: str, value: Any) -> Any:
 
 
 def extraction_of(run: ReportedRun) -> str:
-    """Return, in words, the setting of how to find the answer in a reply, or "" without one."""
+    """Return, in words, how the answer is found in a reply, or "" if that is not set."""
     found = [run.settings.get(key) for key in ("task.extract", "task.extraction")]
     own = next((value for value in found if value), "")
     return in_words(_nested("task.extract", own)) if own else ""

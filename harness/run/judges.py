@@ -78,8 +78,8 @@ class JudgeModel:
         """Return the next requests that the judge needs to judge an attempt.
 
         The list is empty if the judge has no further questions or does not score the instance.
-        ``calls`` are its calls about the attempt so far. ``redraw`` is the number of earlier
-        judgements of the attempt, whose replies are not reused.
+        ``calls`` are the judge's calls about the attempt so far. ``redraw`` is the number of
+        earlier judgements of the attempt, whose replies are not reused.
         """
         text, model = attempt.text or "", self.model
         questions: Sequence[Question] = ()
@@ -143,13 +143,13 @@ class Judges:
 
     @property
     def deciding(self) -> list[str]:
-        """The judges and panels that help to decide what passes, without panels' members."""
+        """The judges and panels that help to decide what passes, except members of panels."""
         members = {name for panel in self.panels for name in panel.of}
         judges = [one.name for one in self.models if one.decides and one.name not in members]
         return [*judges, *(panel.as_ for panel in self.panels)]
 
     def register(self, folder: RunFolder, *, later: bool = False) -> None:
-        """Record judges and panels in ``judges.json``. Ones added ``later`` do not decide."""
+        """Record judges and panels in ``judges.json``. Those added ``later`` do not decide."""
         before = read_register(folder.path)
         known = dict(before.judges)
         deciding = {*self.deciding}

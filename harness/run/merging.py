@@ -26,7 +26,11 @@ Shards = Mapping[Shard, RunFolder]
 
 
 def find_shards(root: Path, base: str) -> Mapping[str, Shards]:
-    """Return the runs of a run file's shards, by variant."""
+    """Return the runs of a run file's shards, by variant ("" for none).
+
+    Raises:
+        DataMissing: If there are no shards, some are missing, or their counts differ.
+    """
     found: dict[str, dict[Shard, RunFolder]] = {}
     for folder in all_runs(root):
         if not re.match(rf"{re.escape(base)}-\d+of\d+(\.|$)", folder.name):
@@ -55,7 +59,7 @@ def find_shards(root: Path, base: str) -> Mapping[str, Shards]:
 
 
 def merge(shards: Shards, name: str, settings: Settings) -> RunFolder:
-    """Write a run with all shards' attempts and judgements, which appears when complete."""
+    """Write a run with all shards' attempts and judgements. It appears once it is complete."""
     target, folders = RunFolder(settings.runs_dir, name), [shards[one] for one in sorted(shards)]
     if target.exists():
         raise RunConflict(

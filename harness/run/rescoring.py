@@ -57,9 +57,9 @@ BATCH = 200  # attempts per batch: a second for slow checkers, and far more work
 
 
 class Batch(NamedTuple):
-    """Recorded attempts of some instances, in the order of the data set, and where they are.
+    """Some instances, in the order of the data set, and where their attempts are recorded.
 
-    Attempts whose instances are no longer in the data set come last, as those of ``None``.
+    Attempts whose instances are no longer in the data set come last, with None as the instance.
     """
 
     instances: Sequence[tuple[Instance[Any] | None, int]]  # with the number of their n attempts
@@ -127,7 +127,7 @@ class Rescorer:
 
     The verdicts combine rules and the recorded judgements of the judges that decide
     (`verdict_over`), as the pass rate does. When a rescorer is sent to another process, that
-    process builds the task again from the run file, once. ``pickled`` is for `LongAnswers`.
+    process builds the task again from the run file, once. ``pickled`` is passed to `LongAnswers`.
     """
 
     def __init__(
@@ -165,7 +165,7 @@ class Rescorer:
         attempts: Iterable[Attempt],
         said: Iterable[Sequence[Judgement | None]],
     ) -> ScoredBatch:
-        """Score a batch's instances again, given its attempts and their judgements."""
+        """Score the attempts of a batch's instances again, given the attempts' judgements."""
         rounds = SampleRounds()
         found = zip(rounds.of(attempts), said, strict=True)
         changes, changed, lines = VerdictChanges(), list[VerdictChange](), bytearray()
@@ -197,7 +197,7 @@ class SampleRounds:
         self._attempts: list[Attempt] = []
 
     def of(self, attempts: Iterable[Attempt]) -> Iterator[Attempt]:
-        """Yield attempts, which come sample by sample, in the order of rounds."""
+        """Yield the given attempts, which must be sorted by sample and round."""
         for attempt in attempts:
             first = next(iter(self._attempts), attempt)
             if (first.instance, first.sample) != (attempt.instance, attempt.sample):
@@ -230,9 +230,9 @@ def _again(
 ) -> Iterator[tuple[Attempt, Rescored, VerdictPair]]:
     """Yield an instance's attempts with their new scores, and their verdicts before and now.
 
-    The attempts, which come with their judgements by the deciding judges, and the new scores are
-    those of rules. ``judged`` are the outcomes that judges score. ``assess`` is None if the
-    instance is no longer in the data set.
+    ``found`` pairs attempts with the judgements of the judges that decide. The old and the new
+    scores are those of rules; the verdicts combine these and the judgements. ``judged`` are the
+    outcomes that judges score. ``assess`` is None if the data set no longer has the instance.
     """
     for attempt, judgements in found:
         scored = _rescored(assess, attempt)

@@ -124,7 +124,7 @@ async def _open_budget(
     folder: RunFolder | None,
     sharing: Sequence[RunFolder],
 ) -> Budget:
-    """Build a session's budget, given what its run and the runs that share it have paid so far."""
+    """Build a session's budget, of which its run and those in ``sharing`` have spent a part."""
     run_id, payer = session.run_id, uuid4().hex
     own = await _paid(folder, replies, run_id)
     others = [await _paid(one, replies, one.run_id()) for one in sharing]
@@ -160,7 +160,7 @@ async def _join_budget(
     settings: Settings,
     stack: contextlib.AsyncExitStack,
 ) -> Budget:
-    """Build a session's budget from one that a team shares. ``stack`` gives back what is left."""
+    """Build a session's budget from a team's. Closing ``stack`` gives back what is left."""
     if settings.cache_url is None:
         problem = "budget.shared is set, but HARNESS_CACHE_URL is not."
         raise ConfigError(problem, "Set it to the URL of the team's database (docs/team.md).")

@@ -68,7 +68,7 @@ def at_played_turn(
 
 
 def as_of(task: Task[Any], instance: Instance[Any], answers: Sequence[str]) -> Instance[Any]:
-    """Return an instance as of the turn after ``answers``, or as it is if no turns are scripted."""
+    """Return an instance as of the turn after ``answers``, or unchanged if it is not scripted."""
     script = script_of(task)
     if script is None or not answers or script.turns(instance) == 1:
         return instance
@@ -121,7 +121,7 @@ def answers_by_id(
     instances: Iterable[Instance[Any]],
     answer: Callable[[Instance[Any]], str | None] | None,
 ) -> Callable[..., str | None]:
-    """Return a function from an instance's id, and earlier answers, to an answer."""
+    """Return ``answer`` as a function of an instance's id and the answers to earlier turns."""
     found = cache(lambda: {one.id: answer(one) for one in instances} if answer else {})
     held = cache(lambda: {one.id: one for one in instances})
 

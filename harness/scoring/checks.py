@@ -120,7 +120,7 @@ def is_file(checker: object) -> bool:
 
 
 def from_row(row: Mapping[str, Any], name: str, check: str) -> Any:
-    """Return the field ``name`` of a row for a check."""
+    """Return a row's field, or raise DataInvalid if it is missing or a target that is null."""
     if name not in row:
         raise DataInvalid(
             f"the check {check!r} needs the field {name!r:.60}, which the row does not have.",

@@ -158,7 +158,7 @@ def _details(votes: Mapping[str, Score]) -> dict[str, Any]:
 def _same_criteria(
     given: Mapping[str, Mapping[str, Score]],
 ) -> list[dict[str, Mapping[str, Any]]]:
-    """Return, for each criterion, the entry of every judge, or [] if their criteria differ."""
+    """Return, for each criterion, every judge's entry, or [] if the judges' criteria differ."""
     entries = [_criteria(scores) for scores in given.values()]
     if len({tuple(one["constraint"] for one in criteria) for criteria in entries}) != 1:
         return []

@@ -48,7 +48,7 @@ def natural(name: str) -> list[tuple[int, int, str]]:
 
 @dataclass(frozen=True, slots=True)
 class InstanceTable:
-    """The m instances of a run, with data that their attempts share: those of the first."""
+    """A run's m instances, with the data that an instance's attempts share (from the first)."""
 
     digest: NDArray[np.int64]  # (m,) `name_digest` of the names, ascending
     cluster: Ints  # (m,) number of the statistical unit, from 0
@@ -102,7 +102,7 @@ class AttemptTable:
         return changes(self.instance) | changes(self.sample)
 
     def is_last_round(self, round_: int | None = None) -> Bools:
-        """Return an (n,) mask of samples' last rounds (up to ``round_``, unless they are turns)."""
+        """Return an (n,) mask of samples' last rounds, up to ``round_`` unless rounds are turns."""
         round_ = None if self.turns is not None else round_
         reached = np.ones(len(self), np.bool_) if round_ is None else self.round <= round_
         # The row after a sample's last one belongs to another sample or a later round.
@@ -111,12 +111,12 @@ class AttemptTable:
 
     @property
     def most_rounds(self) -> int:
-        """The highest round of any attempt, or 0 without attempts. Turns are not rounds."""
+        """The highest round of any attempt, or 0 without attempts. All turns count as one."""
         highest = int(self.round.max(initial=0))
         return highest if self.turns is None else min(highest, 1)
 
     def last_rounds(self, round_: int | None = None) -> AttemptTable:
-        """Return the last attempt of each sample. Rounds after ``round_`` are ignored."""
+        """Return the last attempt of each sample, up to ``round_`` as in `is_last_round`."""
         return self.take(self.is_last_round(round_))
 
     def labels(self) -> list[str]:
@@ -135,7 +135,7 @@ class AttemptTable:
 
 
 def rows_by(codes: NDArray[np.integer], n: int) -> Iterator[tuple[int, Ints]]:
-    """Yield the number and rows of each non-empty group. ``codes``: the rows' groups, or -1."""
+    """Yield each non-empty group's number and rows. ``codes`` has each row's group, or -1."""
     # One stable sort instead of a mask per group: labels may have thousands of groups.
     order = np.argsort(codes, kind="stable").astype(np.int32)
     ends = np.searchsorted(codes[order], np.arange(n + 1))
@@ -354,7 +354,7 @@ class ScoreColumns:
         self._table_of.extend({"table": number[other._table_of.column("table")]})
 
     def columns(self, lines: Ints, *, keep: bool = True) -> dict[str, Values]:
-        """Return the scores of lines by name (of line -1: none).
+        """Return the scores of the given lines by name. Line -1 stands for a line without scores.
 
         Unless ``keep``, the scores of all lines are removed, to free memory.
         """

@@ -168,7 +168,7 @@ class JsonLinesWriter:
             os.ftruncate(self._file, position)
 
     def append(self, record: msgspec.Struct) -> None:
-        """Write a record as a line, which survives the death of the process, but no power cut."""
+        """Write a record as a line. It survives the process, but perhaps not a power cut."""
         line = encode(record) + b"\n"
         start = os.fstat(self._file).st_size
         try:
@@ -186,7 +186,7 @@ class JsonLinesWriter:
         return StoreFailed(f"Cannot write {self.path}: {error.strerror}.", remedy)
 
     def close(self) -> None:
-        """Close the file, and make its lines survive a power cut. Closing it twice is allowed."""
+        """Close the file, after making its lines safe from a power cut. May be called twice."""
         if self._file >= 0:
             with contextlib.suppress(OSError):
                 os.fsync(self._file)

@@ -76,7 +76,7 @@ def read_status(folder: Path) -> RunStatus | None:
 
 
 def write_status(folder: Path, status: RunStatus) -> None:
-    """Replace a run's status if possible. It may not survive a power cut."""
+    """Replace a run's status, if possible. The new one may be lost in a power cut."""
     temporary = folder / f".{STATUS}.{os.getpid()}"
     with contextlib.suppress(OSError):  # progress is not worth a run
         temporary.write_bytes(msgspec.json.encode(status))
@@ -84,7 +84,7 @@ def write_status(folder: Path, status: RunStatus) -> None:
 
 
 def request_stop(folder: Path) -> bool:
-    """Ask a session, and no other, to stop as by Ctrl-C. Return whether there is one."""
+    """Ask the session in progress, if any, to stop as by Ctrl-C. Return whether there is one."""
     status = read_status(folder)
     if status is None or not status.works():
         return False
@@ -93,7 +93,7 @@ def request_stop(folder: Path) -> bool:
 
 
 def stop_requested(folder: Path, session: str) -> bool:
-    """Return whether a session was asked to stop. A request to any session is removed."""
+    """Return whether a session was asked to stop. Removes the request, even to another session."""
     path = folder / STOP
     with contextlib.suppress(*UNREADABLE, OSError):
         asked = msgspec.json.decode(path.read_bytes(), type=dict[str, str])

@@ -54,7 +54,7 @@ _NAMES: dict[Path, str] = {}
 
 
 def name_rows(path: Path, name: str) -> None:
-    """Make error messages call a file of rows by the name of the place that they come from."""
+    """Use ``name`` instead of a file's own name in error messages about its rows."""
     _NAMES[path] = name
 
 
@@ -143,10 +143,13 @@ def read_all(path: Path, item: Callable[[Row, str], T]) -> Iterator[T]:
 
 
 def unique(found: Iterable[tuple[str, T]]) -> Iterator[T]:
-    """Yield the items of (location, item) pairs.
+    """Yield the items of (location, item) pairs, and check that their ids are unique.
 
     Of many items, the ids are kept as hashes. If two items far apart have the same id, up to
     `MOST_IDS` items after the second one are yielded before the error is raised.
+
+    Raises:
+        DataInvalid: If two items have the same id.
     """
     last: dict[str, str] = {}  # the location of each of the last ids
     before: list[NDArray[np.int64]] = []  # sorted hashes of those before them, the most first
@@ -289,7 +292,7 @@ SUMMARY = ("n", "mean", "s.d.", "min", "median", "max")
 
 
 def summary(numbers: Sequence[float]) -> tuple[float | None, ...]:
-    """Return the statistics that `SUMMARY` lists. Those that need more numbers are None."""
+    """Return the statistics that `SUMMARY` lists. Those with too few numbers are None."""
     if not numbers:
         return (0, *[None] * 5)
     deviation = stdev(numbers) if len(numbers) > 1 else None

@@ -15,7 +15,7 @@ NEXT = "What else?"  # of a played user
 def later_turns(check: PlugInCheck, instance: Instance[Any]) -> Iterator[Instance[Any]]:
     """Yield an instance as of each turn after the first, and check the turns' conversations.
 
-    The answers to earlier turns are their references or, without one, a wrong answer.
+    Each earlier turn is answered by its reference answer or, without one, by a wrong answer.
     """
     task, where = check.plugin, f" for {instance.id!r}"
     opening = check.call("messages", instance, ()) or ()

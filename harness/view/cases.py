@@ -54,7 +54,8 @@ class CaseFilter(msgspec.Struct, frozen=True):
 class Findings:
     """Facts about the runs' attempts that are not in their columns.
 
-    An attempt is identified by the byte offset of its line.
+    ``reasons`` and ``hits`` have the byte offsets of attempts' lines, ``changes`` the digests of
+    instances.
     """
 
     reasons: Mapping[str, Sequence[Ints]] = field(default_factory=dict)  # of failures, by run
@@ -165,7 +166,7 @@ class CaseTable:
         return found
 
     def _cells(self, asked: str, matches: Sequence[Bools]) -> NDArray[np.int32]:
-        """Return the row of each run in each case.
+        """Return, for each run and case, the row of the attempt to show, or `MISSING`.
 
         ``asked`` is "last", or a round: the row is then that of the sample's last round, up to this
         one. If ``asked`` is "any", the row is that of the first round that is in ``matches`` or, if
@@ -251,7 +252,7 @@ def _shown(
 
 
 def _numbered(columns: Sequence[Ints]) -> tuple[Ints, NDArray[np.int32]]:
-    """Return the sorted distinct values, and for each value in turn its place among them."""
+    """Return the sorted distinct values, and the index among these of each original value."""
     values = np.concatenate([np.zeros(0, np.int64), *columns])
     order = np.argsort(values)
     values = values[order]

@@ -215,7 +215,7 @@ def near_misses(
     """Search for near misses: failing texts that differ from a satisfying text by one change.
 
     A base constraint's near miss is the first such text found that violates the constraint. Several
-    constraints can share one. Also return the indices of the constraints without a near miss.
+    constraints can share a near miss. Also return the indices of the constraints that have none.
     """
     unbroken = set(range(len(list(specification.bases()))))
     texts: list[str] = []

@@ -62,10 +62,10 @@ class Asking(Protocol):
         samples: int = 1,
         look: Look | None = None,
     ) -> list[list[T]]:
-        """Ask a stage's model, and return the ``samples`` answers to each question.
+        """Ask a stage's model, and return its answers to each question, as parsed by ``read``.
 
-        ``read`` parses an answer. ``look`` inspects the first answers before the other questions
-        are asked, and may raise an error.
+        Each question gets as many answers as ``samples``. ``look`` inspects the first answers
+        before the other questions are asked, and may raise an error.
 
         Raises:
             ConfigError: If the model does not support the decoding parameters.
@@ -99,7 +99,7 @@ def top_share(
 
 
 def times(by: FilterSection, gives_logprobs: bool) -> tuple[int, Decoding]:
-    """Return the number of answers that a filter needs to each question, and their decoding."""
+    """Return how often a filter asks each question, and with which decoding parameters."""
     if by.votes is None and gives_logprobs:
         return 1, Decoding(temperature=0.0, max_tokens=by.max_tokens, logprobs=TOKENS)
     return by.votes or VOTES, Decoding(temperature=VOTING_TEMPERATURE, max_tokens=by.max_tokens)

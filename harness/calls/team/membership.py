@@ -1,4 +1,4 @@
-"""Joining a team: whether and with which key its replies are encrypted, and what it has saved."""
+"""Joins a team, checking how its replies are encrypted, and counts what it has saved."""
 
 import base64
 import binascii
@@ -50,7 +50,7 @@ class Cipher:
         return row[0], nonce + self._aead.encrypt(nonce, row[1], row[0]), *row[2:]
 
     def decrypt(self, row: ReplyRow) -> ReplyRow:
-        """Return a row with its reply decrypted. A damaged one becomes empty, thus unreadable."""
+        """Return a row with its reply decrypted. A damaged reply becomes empty (unreadable)."""
         invalid = import_extra("cryptography.exceptions", "team").InvalidTag
         try:
             return row[0], self._aead.decrypt(row[1][:12], row[1][12:], row[0]), *row[2:]
@@ -59,13 +59,13 @@ class Cipher:
 
 
 def join(cursor: Cursor, database: str, cipher: Cipher | None) -> None:
-    """Record how this process encrypts replies if it is the team's first, else as `check_key`."""
+    """Record how this process encrypts replies if it is the team's first. Then `check_key`."""
     cursor.execute(_JOIN, [cipher.check if cipher else b""])
     check_key(cursor, database, cipher)
 
 
 def check_key(cursor: Cursor, database: str, cipher: Cipher | None) -> None:
-    """Check that this process encrypts replies as the first process of its team did, if any."""
+    """Raise StoreFailed if the team's first process encrypted replies in a different way."""
     check = cipher.check if cipher else b""
     found = cursor.execute(_KEY_CHECK).fetchone()
     if found is None or found[1] == check:
@@ -81,7 +81,7 @@ def check_key(cursor: Cursor, database: str, cipher: Cipher | None) -> None:
 
 
 class TeamFacts(NamedTuple):
-    """What a team has saved in its database. ``usd`` is what its ``runs`` with a budget paid."""
+    """What a team has saved. ``runs`` counts the runs with a budget, and ``usd`` their payments."""
 
     database: str
     team: str

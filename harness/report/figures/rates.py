@@ -33,13 +33,13 @@ Measure = Callable[[ReportedRun, str], Mapping[Key, SampleStatistic]]  # of a ru
 
 
 def by_group(runs: Runs, label: str, measure: Measure | None = None) -> Measured:
-    """Map each run that has ``label`` to its primary metric (or ``measure``) by group of it."""
+    """Map each run with the label to its primary metric (or ``measure``) in the label's groups."""
     found = {runs.shown(run): (measure or runs.measured)(run, label) for run in runs.every}
     return {run: {group: part for (group,), part in of.items()} for run, of in found.items() if of}
 
 
 def by_label(runs: Runs, measure: Measure | None = None) -> dict[str, Measured]:
-    """Map each label with several groups in some run to its result of `by_group`.
+    """Map each label that has several groups in some run to the result of `by_group`.
 
     A label with one group is merely a setting of the run.
     """
@@ -49,7 +49,7 @@ def by_label(runs: Runs, measure: Measure | None = None) -> dict[str, Measured]:
 
 
 def largest(measured: Measured) -> tuple[list[str], str]:
-    """Return the result of `most` for the groups' numbers of samples, judged or not."""
+    """Return the `most` groups by their numbers of samples in all runs, judged or not."""
     sizes: dict[str, int] = {}
     for groups in measured.values():
         for group, part in groups.items():

@@ -37,10 +37,11 @@ CRITERIA = "criteria"  # name of a row's field, and of an option of a judge's ch
 
 
 class JsonlItem(Struct, frozen=True):
-    """A row with its messages, its rules, and criteria by the judges that its checks name.
+    """A row with its messages, its rules, and the criteria of each judge that its checks name.
 
-    In a conversation, these are of one turn, and ``later`` has the items of the turns after it. If
-    a model plays the user, they are of the last turn, and ``before`` has the item of those before.
+    In a conversation, these are those of one turn, and ``later`` has the items of the turns after
+    it. If a model plays the user, they are those of the last turn, and ``before`` is the item for
+    the turns before it.
     """
 
     row: Row
@@ -98,7 +99,11 @@ def first_of(value: Any) -> Any:
 
 
 def schema_constraint(checkers: Sequence[Any], instance: str) -> DecodingConstraint:
-    """Return the schema of the one checker ``json_schema`` as the decoding constraint."""
+    """Return the schema of an instance's checker ``json_schema`` as the decoding constraint.
+
+    Raises:
+        DataInvalid: If there is not exactly one, or it does not check the whole reply as JSON.
+    """
     if len(checkers) != 1:
         n = f"{len(checkers)} checks" if checkers else "no check"
         problem = f"decoding.constraint: task: {instance!r:.60} has {n} json_schema."
@@ -189,7 +194,7 @@ class JudgeChecks:
         return found
 
     def refuse_without_criteria(self, turns: Sequence[JsonlItem]) -> None:
-        """Check that each judge of criteria has some in one of a row's turns, if it scores any."""
+        """Raise DataInvalid if a judge by criteria scores some of a row's turns, but has none."""
         for judge, by_criteria in (self._judges or {}).items():
             asked = [one for one in turns if self._scores(one, judge)]
             if by_criteria and asked and not any(self.judged_by(one, judge) for one in asked):

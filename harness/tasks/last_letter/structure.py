@@ -3,8 +3,8 @@
 The description in the prompt, the decoding constraint, the shots, the reference answers and the
 parser are all derived from the form. They therefore cannot diverge, as they did in the paper. The
 patterns are from .txt's correction (https://blog.dottxt.co/say-what-you-mean.html). The paper's
-recorded prompt is reproduced byte for byte. Its form and example match neither the parser nor the
-questions.
+recorded prompt is reproduced byte for byte. The form and the example in that prompt match neither
+the parser nor the questions.
 """
 
 from __future__ import annotations
@@ -207,7 +207,7 @@ def of_words(name: str, *words: str) -> LetterQuestion:
 
 
 def fresh(n: int, seed: int) -> Iterator[LetterQuestion]:
-    """Yield n distinct random questions. A smaller n gives the first of the same questions."""
+    """Yield n distinct random questions. With the same seed, a larger n only adds questions."""
     drawn = {shot.words for shot in SHOTS}
     for number in range(n):
         chance = random.Random(f"last_letter/{seed}/{number}")

@@ -146,12 +146,12 @@ def identifier(document: LmDocument) -> str:
 
 
 def repeats(task: Any) -> int:
-    """Return how many answers to a document a task needs."""
+    """Return how many answers a task needs to each document."""
     return int(task.get_config("repeats") or 1) if task.OUTPUT_TYPE == "generate_until" else 1
 
 
 def _repeated(task: Any, found: Sequence[Sequence[Any]]) -> list[list[Any]]:
-    """Return responses as often as the task repeats its requests, as its filters expect."""
+    """Return each request's responses, repeated as often as the task repeats its requests."""
     return [list(given) * repeats(task) for given in found]
 
 
