@@ -318,8 +318,8 @@ def checker(function: Callable[..., Any]) -> Callable[..., Any]:
     """Register a function as a checker under its name, and return the function (docs/python.md).
 
     Raises:
-        ConfigError: If it is not a function made by ``def``, or a built-in or installed checker has
-            its name.
+        ConfigError: If ``function`` was not made by ``def``, or has the name of a built-in or
+            installed checker.
 
     Examples:
         >>> import harness

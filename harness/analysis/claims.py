@@ -192,7 +192,7 @@ class _Evidence:
         )
 
     def _heterogeneity(self, runs: Sequence[Variant], gains: Mapping[str, float]) -> float | None:
-        """Return the p value of the hypothesis that all groups gain equally.
+        """Return the p value of a test of whether all groups gain equally.
 
         It is None if fewer than two gains have a known standard error above 0.
         """

@@ -117,7 +117,7 @@ def _count(counter: Counter[Any], value: float | str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ConstraintFindings:
-    """The verdicts on the constraints of each sample's last answer, and the reasons of failures."""
+    """Verdicts on the constraints of each sample's last answer, and the reasons for failures."""
 
     table: AttemptTable  # one row per constraint of a sample; `LABEL` groups them by kind
     misses: Mapping[str, Misses]  # by kind
@@ -125,7 +125,7 @@ class ConstraintFindings:
     without: int  # number of samples without constraints: refused, empty or failed
 
     def instances(self, names: Iterable[str]) -> dict[int, str]:
-        """Map the digests of table rows to instances. ``names`` are the instances to include."""
+        """Map digests of table rows to the ids of their instances, for the ids in ``names``."""
         return {
             name_digest(_row_name(name, score, place)): name
             for name in names
@@ -197,7 +197,7 @@ class ConstraintKind(SampleStatistic, frozen=True, kw_only=True):
 
 
 def kinds(findings: ConstraintFindings, label: str = LABEL) -> list[ConstraintKind]:
-    """Return statistics of the groups of ``label`` with verdicts, the most failures first."""
+    """Return statistics of the groups of ``label`` that have verdicts, most failures first."""
     found = []
     for (group,), met in values_by(findings.table, PASS_RATE, label).items():
         if met.mean is not None:
@@ -224,8 +224,8 @@ def compare_kinds(
 ) -> dict[str, KindChange]:
     """Compare two runs on each kind of constraint, the kinds with the most changed pairs first.
 
-    ``names`` are the ids of the instances to list, and ``cluster`` is the label of the statistical
-    unit (empty for the prompt).
+    A changed instance is listed only if its id is in ``names``. ``cluster`` is the label of the
+    statistical unit (empty for the prompt).
     """
     pairs = pair(first.table, second.table).clustered_by(cluster)
     instances = second.instances(names)

@@ -57,7 +57,7 @@ class _Failed(Struct, gc=False):
 def draw(run: str, attempts: Path, n: int, label: str = "", seed: int = 0) -> list[Failure]:
     """Draw up to ``n`` failed last answers for people to label, from each group of ``label``.
 
-    If ``label`` is empty, they are drawn from the whole run.
+    If ``label`` is empty, the whole run is one group.
     """
     index = AttemptIndex(attempts)
     last = index.last_rounds()

@@ -55,8 +55,8 @@ class Agreement(Struct, frozen=True, kw_only=True):
     def beyond_chance(self) -> bool:
         """Whether the 95% interval of kappa is above 0.
 
-        If all verdicts agree, kappa has no interval. That of the accuracy must then be above the
-        agreement expected by chance.
+        If all verdicts agree, kappa has no interval. The interval of the accuracy must then be
+        above the agreement expected by chance.
         """
         if self.kappa.ci95 is not None:
             return self.kappa.ci95[0] > 0
@@ -305,8 +305,8 @@ def covariance(
 ) -> Statistic:
     """Return the covariance of two variables, the mean of (x - mean x)(y - mean y).
 
-    It is None without values. Its 95% interval is clipped to [-``most``, ``most``], where ``most``
-    is the largest possible covariance:
+    Its mean is None if there are no values. Its 95% interval is clipped to [-``most``, ``most``],
+    where ``most`` is the largest possible covariance:
 
     - 1/4 for two judges' probabilities of yes. This is the confidence covariance of Lior et al.
       2025, "WildIFEval", section 4.2.
@@ -324,7 +324,7 @@ def covariance(
 def correlation(
     one: NDArray[np.float64], other: NDArray[np.float64], cluster: NDArray[np.integer]
 ) -> Statistic:
-    """Return Pearson's r with its linearised error. Its mean is None if a variable is constant."""
+    """Return Pearson's r with a linearised error (mean None: no values, or a constant variable)."""
     if not len(one) or not np.ptp(one) or not np.ptp(other):  # std() of equal values may not be 0
         return Statistic(n=len(one), n_clusters=len(np.unique(cluster)))
     first, second = ((of - of.mean()) / of.std() for of in (one, other))

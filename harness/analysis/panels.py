@@ -17,7 +17,7 @@ from harness.store.index import AttemptIndex
 
 
 class PanelMember(Struct, frozen=True, kw_only=True):
-    """A judge of a panel."""
+    """A judge of a panel: how often it says yes, and how often it agrees with the panel."""
 
     judge: str
     yes: SampleStatistic  # the share of its verdicts that are yes

@@ -58,8 +58,8 @@ def describe(
 ) -> CriteriaDescription:
     """Return statistics of the criteria of tasks.
 
-    A task is given by its groups, by label, and its criteria. These are grouped by ``label``. If
-    ``verbs`` is given, the verbs that it finds in the criteria are counted.
+    Each task is given as its groups by label, and its criteria. The criteria are grouped by
+    ``label``. If ``verbs`` is given, the verbs that it finds in the criteria are counted.
     """
     by_count, by_group, texts = Counter[int](), Counter[str](), Counter[str]()
     groups_by_count = defaultdict[int, Counter[str]](Counter)

@@ -128,7 +128,7 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 
 def read_study(path: Path) -> Study:
-    """Read a study."""
+    """Read a study from its YAML file."""
     study = validated(Study, read(path, "study", _FORM), str(path))
     for exhibit in study.exhibits:
         for _, _, lookup, _ in exhibit.cells():

@@ -48,7 +48,7 @@ class FileBatching(HttpBackend):
         An empty body is read as {}. ``parts`` are those of `HttpClient.opened`.
 
         Raises:
-            CallError: If the request fails, or the answer is malformed.
+            CallError: If the request fails, or the response is malformed.
         """
         async with self.client.opened(method, url, **parts) as response:
             content = self.client.without_key(await response.aread())
@@ -94,8 +94,8 @@ class FileBatching(HttpBackend):
 def older(page: Sequence[float | None], since: float) -> bool:
     """Return whether later pages of a list can hold only objects created before a Unix time.
 
-    ``page`` has the creation times of a page's objects. The result is True if they descend, and the
-    last one is more than two days (by which clocks may differ) before ``since``.
+    ``page`` has the creation times of a page's objects. The result is True if the last time is
+    before the first, and more than two days (by which clocks may differ) before ``since``.
     """
     first, last = (page[at] if page else None for at in (0, -1))
     return first is not None and last is not None and first > last and last < since - SKEW_S

@@ -2,7 +2,7 @@
 
 Each answer is sent after its context. The server returns the prompt's tokens, each with its
 log-probability and with the likeliest token at its position, and then one token that it generates.
-An engine in this process returns them by the tokens' ids.
+An engine in this process returns log-probabilities by token id.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -90,14 +90,14 @@ def encoded(
 
 
 def summed(found: Sequence[tuple[float, float] | None]) -> tuple[float, bool, int]:
-    """Return a continuation's log-likelihood, whether each of its tokens is the likeliest, and n.
+    """Return the (log-likelihood, whether each token is likeliest, n of tokens) of a continuation.
 
     Args:
-        found: The log-probabilities of each of its tokens and of the likeliest token there, or
-            None for a text's first token.
+        found: For each token of the continuation, the log-probability of this token and that of
+            the likeliest token in its place. None for the first token of a text, which has neither.
 
     Raises:
-        RequestRejected: If one is None.
+        RequestRejected: If ``found`` contains None.
     """
     known = [pair for pair in found if pair is not None]
     if len(known) < len(found):
@@ -127,9 +127,9 @@ def logprobs(echoes: Sequence[object]) -> str:
 
 
 def total(text: str, counts: Sequence[int]) -> str:
-    """Return the text of a reply, as `read` does, with the sum of all scored log-probabilities.
+    """Return the text of a reply with the sum of all scored log-probabilities.
 
-    The second part of its only pair is always false.
+    The text is a JSON list of one pair: the sum, and false (unlike in `read`).
 
     Args:
         text: The log-probabilities, as returned by `logprobs`.
@@ -153,7 +153,7 @@ class _Echo(msgspec.Struct):
 
 
 def _sum(context: str, continuation: str, echo: _Echo) -> tuple[float, bool, int]:
-    """Return an answer's log-likelihood, whether each token is the likeliest, and n.
+    """Return an answer's (log-likelihood, whether each token is the likeliest, number of tokens).
 
     As in lm-evaluation-harness, but for rare cases, tokens that begin in the context do not count.
     """

@@ -31,7 +31,7 @@ def _started(command: Sequence[str], stdin: int, output: BinaryIO | int) -> Pope
 
 
 class Guard:
-    """A guard that kills the watched processes when this process dies, even by kill -9."""
+    """A child process that kills the watched ones when this process dies, even by kill -9."""
 
     def __init__(self) -> None:
         program = [sys.executable, "-I", str(Path(__file__).with_name("_guard.py"))]
@@ -101,7 +101,10 @@ class ServerProcess:
 
 
 def tail(log: Path, begins: int = 0) -> str:
-    """Return a log's last 100 non-blank lines: of its last 20,000 bytes, and after ``begins``."""
+    """Return the last 100 non-blank lines of a log, or "" if it cannot be read.
+
+    Only the last 20,000 bytes are read, and only those from the offset ``begins``.
+    """
     try:
         with log.open("rb") as file:
             file.seek(max(begins, file.seek(0, os.SEEK_END) - TAIL_BYTES))
@@ -142,7 +145,7 @@ R = TypeVar("R", bound=Running)
 
 @dataclass(eq=False)
 class Lease:
-    """A run's claim on a named server: a share in it, which ends with the run."""
+    """A claim on a named server, which a run keeps until its end."""
 
     name: str
     used: bool = False  # whether the run has needed it yet
@@ -152,9 +155,9 @@ class OwnedServers(contextlib.AbstractContextManager["OwnedServers"]):
     """The servers and engines that this process has started. Runs that need the same one share it.
 
     For example, the variants of a run file share a server, and so does a judge that uses the model
-    under test. The server is started once, kept while a later run needs it, and stopped after its
-    last run. A server that no run uses at the moment is stopped before another starts, because two
-    large models rarely fit on one machine.
+    under test. The server is kept while a later run needs it, and stopped after its last run. If no
+    run uses it at the moment, it is stopped before another one starts, because two large models
+    rarely fit on one machine. It is then started again for the next run.
     """
 
     def __init__(self, command: Sequence[str] = ()) -> None:
@@ -164,14 +167,15 @@ class OwnedServers(contextlib.AbstractContextManager["OwnedServers"]):
         self._lock = threading.Lock()
 
     def lease(self, name: str) -> Lease:
-        """Return a new lease on a server, which is kept until all its leases have ended."""
+        """Return a new lease on a server. A server ends with its last lease, if not before."""
         self._leases.append(lease := Lease(name))
         return lease
 
     def renew(self, lease: Lease, failed: Running | None, launch: Callable[[], R]) -> R:
         """Return the server of a lease. Blocks while it is launched.
 
-        It is launched if it is not running, or is still the one that the caller has seen fail.
+        It is launched if it is not running, or if it is still ``failed``, the one that the caller
+        has seen fail. Servers that no run uses at the moment are ended first.
         """
         with self._lock:
             lease.used = True

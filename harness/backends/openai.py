@@ -28,7 +28,7 @@ from harness.records import DecodingConstraint, Reply, Request, Usage
 
 
 class _Message(msgspec.Struct):
-    """What is read from a message, untyped, so that an invalid field does not void the reply."""
+    """The fields read from a message: untyped, so that an invalid one does not void the reply."""
 
     content: Any = None
     refusal: Any = None
@@ -97,7 +97,8 @@ class ProviderPreset:
         constraints: The supported decoding constraints, and their request fields.
         logprobs: Whether the provider promises log-probabilities in OpenAI's form. Together AI has
             another form; OpenRouter and Hugging Face forward requests to others.
-        prompt_logprobs: Whether it returns log-probabilities of the prompt's tokens, as vLLM does.
+        prompt_logprobs: Whether the API returns log-probabilities of the prompt's tokens, as vLLM's
+            does.
         echo: Whether text completions echo a prompt with the log-probabilities of its tokens.
         n: Whether the API draws several samples with one call, for the price of one prompt.
         entra: Whether calls are authenticated by Microsoft Entra ID instead of a key.
@@ -125,7 +126,7 @@ class ProviderPreset:
         return bool(self.responses and re.fullmatch(self.responses, model))
 
     def features(self, model: str) -> frozenset[str]:
-        """Return the supported features. Calls of a local server are ``free``."""
+        """Return the features supported for a model, with ``free`` for a local server."""
         has = {"seed": self.seed, "stop": self.stop, LOGPROBS: self.logprobs}
         has[PROMPT_LOGPROBS] = self.prompt_logprobs
         refused = {name for name, supported in has.items() if not supported}
@@ -196,7 +197,7 @@ class ChatReplies:
     def replies(self, content: bytes, requests: Sequence[Request]) -> list[Reply | CallError]:
         """Decode a response's body, a text completion of several prompts, and return their replies.
 
-        If a prompt has no answer, its reply is an error.
+        A prompt whose answer is unusable gets an error instead of a reply.
 
         Raises:
             FatalCallError: If the server did not answer each prompt once.

@@ -95,7 +95,7 @@ class BatchLane:
 
     @property
     def settled(self) -> bool:
-        """Whether there is nothing to do but wait for batches. True if no call is waiting."""
+        """Whether the only thing left to do, if any, is to wait for batches."""
         if self._queued or self._elsewhere or not self._is_quiet():
             return False
         return {waiting.tag for waiting in self._attached.values()} <= self.jobs.running
@@ -158,7 +158,7 @@ class BatchLane:
             self._elsewhere.pop(key, None)
 
     async def _admit(self, key: str, waiting: _Waiting) -> None:
-        """Claim a call, reserve its cost, and queue it, unless another process is making it."""
+        """Claim and queue a call, unless it is in a batch, or another process claims or paid it."""
         replies = self._ledger.replies
         if not replies.claim(key):
             self._elsewhere[key] = waiting

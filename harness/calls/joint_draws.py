@@ -18,7 +18,7 @@ GATHERING_S = 0.05  # seconds that the first request for a prompt waits for othe
 
 @dataclass(eq=False, slots=True)
 class _Group:
-    """Samples of one prompt that wait for the same call, by their number."""
+    """Samples of one prompt, by number, that wait for the call of another sample."""
 
     waiting: dict[int, asyncio.Future[Reply | None]] = field(default_factory=dict)
     full: asyncio.Event = field(default_factory=asyncio.Event)

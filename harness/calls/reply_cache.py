@@ -216,7 +216,10 @@ class ReplyCache:
         return bool(rows) and bool(msgspec.msgpack.decode(rows[0][0]).get("run") == run)
 
     def claim(self, key: str) -> bool:
-        """Claim a call (False: it is taken). Then look it up again: it may have arrived."""
+        """Claim a call, or return False if it is taken.
+
+        After a claim, look the reply up again: it may have arrived in the meantime.
+        """
         if not self._claims.take(key):
             return False
         self._claimed.add(key)
@@ -237,7 +240,7 @@ class ReplyCache:
         payment: Payment | None = None,
         run: str = "",
     ) -> asyncio.Future[None]:
-        """Queue a reply, paid for by ``run``, and its payment to be committed, as by `write`."""
+        """Queue a reply that ``run`` paid for, and its payment, to be committed as by `write`."""
         paid = [payment_row(key, payment)] if payment else []
         return self.write(database.Write([reply_row(key, reply, backend, model, run)], paid))
 

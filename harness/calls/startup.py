@@ -1,4 +1,4 @@
-"""Starts the backend of a model before its first call, and again if it has to be."""
+"""Starts the backend of a model before its first call, and again if it is no longer ready."""
 
 import asyncio
 from dataclasses import dataclass

@@ -97,7 +97,7 @@ class Curation(Section):
 
 
 def load_curation(path: Path | None, overrides: Iterable[str] = ()) -> Curation:
-    """Load a curation file (or none) with ``key.path=value`` overrides."""
+    """Load a curation file (None: an empty one), and apply ``key.path=value`` overrides."""
     tree = read(path, "curation file", FORM) if path else {}
     for text in overrides:
         override(tree, *parse_override(text))

@@ -168,7 +168,7 @@ class PriceList:
         return self._entries.get((host, model)) or self._entries.get((host, undated))
 
     def nearest(self, host: str, model: str) -> str:
-        """Return a sentence with the most similar priced model of the host, if any."""
+        """Return a sentence about the host's priced models, naming the most similar one if any."""
         names = [entry.model for entry in self if entry.host == host.lower()]
         for close in get_close_matches(model, names, n=1):
             return f"The nearest model with a price is {close!r}."
@@ -211,7 +211,7 @@ class _Provider(Section):
 
 
 def load_prices(path: Path | None, *, today: date | None = None) -> PriceList:
-    """Load the built-in prices and the user's (``path``) of a day (default: today)."""
+    """Load the prices that apply on a day (default: today): built-in, and in the file ``path``."""
     entries = list(_builtin())
     if path is not None:
         entries += _own(path)

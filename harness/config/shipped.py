@@ -29,7 +29,7 @@ def find(name: str, folder: Folder) -> Path:
     may be returned: reading the file then raises the error.
 
     Raises:
-        ConfigError: If there is no shipped file of this name, or it is the name of a data file.
+        ConfigError: If there is no shipped file of this name, or ``name`` is that of a data file.
     """
     short = Path(name).stem if name.startswith(f"{folder}/") else name
     what, path = "study" if folder == "studies" else "run file", Path(name)

@@ -94,7 +94,7 @@ def published(task: str, dataset: object) -> list[DataSet]:
 
 
 def data_set(name: str) -> DataSet:
-    """Return the data set with this name."""
+    """Look up a data set in the catalogue."""
     if name not in CATALOGUE:
         raise DataMissing(f"There is no data set {name!r} to fetch.", nearest(name, CATALOGUE))
     return CATALOGUE[name]
@@ -135,7 +135,7 @@ def fetch(
     mirror: str | None = None,
     progress: Callable[[Original], Progress] = lambda original: lambda there, total: None,
 ) -> list[str]:
-    """Create those products of a data set that are missing in the data folder.
+    """Create the products of a data set that are missing from the data folder.
 
     Their originals are downloaded, except those that are in the folder for downloads already.
 

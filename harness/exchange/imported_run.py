@@ -57,7 +57,7 @@ def invalid(where: str, problem: str) -> DataInvalid:
 
 
 def opened(path: Path) -> BufferedReader:
-    """Open a file for reading bytes."""
+    """Open a file to be imported, as bytes. Errors are raised as a `HarnessError`."""
     try:
         if path.exists() and not path.is_file():
             raise invalid(str(path), "not a file")
@@ -70,7 +70,7 @@ def opened(path: Path) -> BufferedReader:
 
 
 def number(value: Any, where: str) -> float | None:
-    """Return a finite number as a float, or None for any other value."""
+    """Return a finite number as a float, or None for another value. Raise DataInvalid if huge."""
     if not isinstance(value, int | float) or value != value or value in (math.inf, -math.inf):
         return None
     if not -LARGEST <= value <= LARGEST:
@@ -96,11 +96,12 @@ def judged(
 ) -> tuple[list[Placed], str | None]:
     """Decide which scores are verdicts, and which score decides whether an answer passed.
 
-    A score is a verdict if all its values in the file are grades. It is also a verdict if all its
-    values are grades, 0 or 1, and ``is_accuracy`` says so or the user names it. The deciding score
-    is the one that the user ``wanted``. By default it is a verdict or, if there are none, a score
-    with a value: the tool's ``headline`` if it is one of them, else the first of them. Return the
-    attempts with their scores, and the run's primary metric (None for the pass rate).
+    A score is a verdict if all its values in the file are graded. If some are 0 or 1
+    instead, it is a verdict if the user ``wanted`` it or ``is_accuracy`` is true of its name. The
+    deciding score is the one that the user ``wanted``. By default (""), it is chosen among the
+    verdicts or, if there are none, among the scores with a value: the tool's ``headline`` if it is
+    one of these, otherwise the first. Return the attempts with their scores, and the run's primary
+    metric (None for the pass rate).
     """
     values: dict[str, list[FoundScore]] = {}
     for _, scores in found:

@@ -145,7 +145,7 @@ def _lookup(answers: Mapping[_Key, Sequence[str | Answer]]) -> Answerer:
 def truncate(
     text: str, max_tokens: int | None, stop: Sequence[str] = (), reasoning: str = ""
 ) -> wire.ReplyChoice:
-    """Cut a choice at the first stop string, and at ``max_tokens`` including its reasoning."""
+    """Return a choice, cut at the first stop string and, with its reasoning, at ``max_tokens``."""
     matched = None
     # Models write from left to right: the first stop string to be completed ends the text.
     found = [(at + len(s), at, s) for s in stop if s and (at := text.find(s)) >= 0]
@@ -186,7 +186,10 @@ def inline(choice: wire.ReplyChoice) -> str:
 def positions(
     text: str, distributions: Sequence[Mapping[str, float]], n: int
 ) -> tuple[wire.TokenPosition, ...]:
-    """Return each token of an answer (by default, its words), and the ``n`` likeliest there."""
+    """Return the tokens of an answer, each with the ``n`` likeliest tokens at its position.
+
+    Without ``distributions``, the tokens are the words of ``text``.
+    """
     found, at = [], 0
     for distribution in distributions or map(_sure, _TOKEN.findall(text)):
         ranked = sorted(distribution.items(), key=lambda pair: -pair[1])

@@ -201,7 +201,7 @@ class VendorBatches(ABC):
         return batch
 
     def other(self, method: str, rest: str) -> bytes | None:
-        """Return the answer to a request that `serve` itself does not handle, or None."""
+        """Return the file that another endpoint of the vendor serves, or None if none matches."""
         return None
 
     def cancel(self, batch: MockBatch) -> MockBatch:
@@ -226,9 +226,10 @@ class VendorBatches(ABC):
         return batch
 
     def end(self, batch: MockBatch, how: Ending) -> None:
-        """End a batch with a status, answering its requests.
+        """End a batch with a status, and answer its requests or some of them.
 
-        If it is not completed, the share `done_when_expired`, or that of the elapsed latency, is.
+        The share of requests that are answered is 1 if the status is completed, `done_when_expired`
+        if it is expired, and otherwise the share of the latency that has passed.
         """
         assert batch.timer is not None
         batch.timer.cancel()
@@ -248,7 +249,7 @@ class VendorBatches(ABC):
         self._stats.counts.batch_answered += batch.counts["succeeded"]
 
     def lines(self, batch: MockBatch, line: Callable[..., Any], kinds: Iterable[str]) -> bytes:
-        """Return the results of these ``kinds`` in JSON Lines. A fault may repeat one."""
+        """Return the results of the given ``kinds`` in JSON Lines. A fault may repeat some."""
         lines = []
         for place, (custom_id, kind, answered) in enumerate(batch.outcomes):
             if kind in kinds:

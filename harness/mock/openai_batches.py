@@ -284,7 +284,7 @@ def _problem(code: str, line: int | None = None) -> dict[str, Any]:
 
 
 def _multipart(body: bytes, content_type: str) -> dict[str, bytes]:
-    """Return the parts of a multipart form by name, or {} if the body is not such a form."""
+    """Return a multipart form's parts by name, with ``file name``, or {} if it is not a form."""
     found = re.search(r'boundary="?([^";]+)', content_type)
     parts = {}
     for part in body.split(b"--" + found[1].encode())[1:-1] if found else ():

@@ -73,7 +73,7 @@ class Stats:
         self.reset()
 
     def reset(self) -> None:
-        """Clear all but what is in flight or open. Draws of faults and latencies restart."""
+        """Clear all but what is in flight or open. Draws of requests (fault, latency) restart."""
         in_flight = self.counts.in_flight
         self.counts = Snapshot(
             in_flight=in_flight, max_in_flight=in_flight, open_batches=self.counts.open_batches

@@ -25,7 +25,8 @@ def constraint_document(
 ) -> TableDocument:
     """Build the document on a run's constraints by kind or by another label.
 
-    Notes state how many samples are ``without`` a constraint, and constraints ``unlabelled``.
+    Notes say how many samples are ``without`` a checked constraint, and how many constraints are
+    ``unlabelled``, that is, without ``label``.
     """
     of_kinds = label == LABEL
     # If only failed constraints have the label, rates would be 0: show counts only.

@@ -18,7 +18,7 @@ _LONGEST_NAME = 120
 
 
 def task_shown(task: str) -> str:
-    """Return a task's name for tables: that of a Python file without its folders."""
+    """Return a task's name for tables. The path of a Python file is shown without its folders."""
     return re.sub(r"^.*[/\\](?=[^/\\]*\.py(:|$))", "", task)
 
 
@@ -146,7 +146,7 @@ def usd(cost: float | None, *, computed: float = 0.0) -> str:
 
 
 def clusters_text(n: int, n_units: int) -> str:
-    """Return a number of clusters in words. If they are few for n values, say what sets them."""
+    """Return a number of clusters in words and, if they are few for ``n``, how rows set them."""
     said = f"{n_units:,} cluster{'s' * (n_units != 1)}"
     few = n_units == 1 < n or 10 * n_units <= n
     return f"{said} (rows set theirs with the field 'cluster')" if few else said

@@ -48,7 +48,7 @@ class ClusterRescorer:
 
     Attributes:
         run: The run file.
-        attempts: The path of ``attempts.jsonl`` where the batches are read.
+        attempts: The path of ``attempts.jsonl`` on the machine that reads the batches.
         judged: The outcomes that judges score.
         task: The pickled task.
         data_dir: The data folder, which need not exist on other machines.

@@ -171,10 +171,10 @@ def prepare(
 ) -> Job:
     """Check a run file and build its models, task and judges. The result is ready to execute.
 
-    ``resources`` are shared with other runs of this process (default: new ones). Failed calls and
-    attempts with a ``retried`` outcome are to be made again. ``variant`` is the run's place in a
-    file of several runs. With ``rescore``, a run whose scoring alone has changed is scored again
-    and continues.
+    ``resources`` are shared with other runs of this process (default: new ones). Failed calls are
+    to be made again, and so are attempts whose outcome is in ``retried``. ``variant`` is the run's
+    place in a file of several runs. With ``rescore``, a run whose scoring alone has changed is
+    scored again and continues.
     """
     folder, remote = RunFolder(settings.runs_dir, name), remote_runs(settings)
     if remote is not None:

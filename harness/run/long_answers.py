@@ -56,7 +56,7 @@ class LongAnswers:
         self._lock = Lock()
 
     def assess(self, instance: Instance[Any], reply: Reply) -> Assessment:
-        """Assess a reply. If it takes too long, there is no verdict, but a ``problem``."""
+        """Assess a reply. If that takes too long, the result has a ``problem`` and no verdict."""
         try:
             return self._run(assess, instance, reply)
         except TimeoutError:
@@ -83,7 +83,7 @@ class LongAnswers:
     def _run(
         self, function: Callable[..., R], instance: Instance[Any], reply: Reply, *more: object
     ) -> R:
-        """Call a function with the task, in the process if the reply is long. May time out."""
+        """Call a function with the task: for a long reply, in a process with a time limit."""
         question = b""
         if len(reply.text) >= LONG:
             with contextlib.suppress(pickle.PicklingError, TypeError, AttributeError):

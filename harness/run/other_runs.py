@@ -56,7 +56,7 @@ class RunAnswers:
     """A run's answers to its instances.
 
     An instance's answer is the text of the last round of its first sample, if judges score that
-    round's outcome. ``failed`` is the number of instances whose last round is a failed call.
+    round's outcome. ``failed`` is the number of instances for which that round is a failed call.
     ``scripted`` says whether some rounds are the turns of a conversation.
     """
 

@@ -110,7 +110,7 @@ def _jobs(
     overrides: Sequence[str],
     fetch: Fetch | None,
 ) -> dict[str, Job]:
-    """Prepare a file's runs. Names begin with ``key`` in the study, and with ``base`` on disk."""
+    """Prepare a file's runs. Names begin with ``key`` in the result, and with ``base`` on disk."""
     runs = load(shipped.find(file, "configs"), overrides)
     if fetch:
         fetch(runs, base)

@@ -44,7 +44,7 @@ class RecordedTask:
         return None if known is None else as_of(self._task, known, [""] * (turn - 1))
 
     def extracted(self, instance: str, text: str, turn: int = 1) -> str | None:
-        """Return the part of a reply that is scored, or None if it is all, or unknown."""
+        """Return the part of a reply that is scored, or None if that is all of it or unknown."""
         known = self._asked(instance, turn)
         if known is None or not isinstance(self._task, Extracting):
             return None
@@ -55,7 +55,10 @@ class RecordedTask:
 def row_fields(
     folder: RunFolder, warn: Callable[[str], object] = lambda _: None
 ) -> Mapping[str, Mapping[str, object]]:
-    """Return the fields of the user's rows by instance, or ``warn`` why they are unreadable."""
+    """Return the fields of the user's rows by instance.
+
+    If the rows cannot be read, return {}, and call ``warn`` with the reason.
+    """
     try:
         return _row_fields(folder, Settings())
     except HarnessError as error:

@@ -174,8 +174,8 @@ def read_paid(path: Path) -> set[str]:
 def _recorded(attempts: Path, *, keys: bool = False) -> Iterator[tuple[str, str, RecordedCall]]:
     """Yield the calls recorded for a run: the judge's name (or ""), the call's id, and the call.
 
-    Judges' calls about reference answers are included. With ``keys``, the ids of paid calls are
-    checked too.
+    Judges' calls about reference answers are included. With ``keys``, the ids of paid calls must
+    be hexadecimal.
     """
     files: list[tuple[Path, type[_Called | Judgement], LineKind]] = [(attempts, _Called, ATTEMPT)]
     if attempts.with_name(JUDGES).exists():
@@ -207,7 +207,7 @@ class _Timed(msgspec.Struct, gc=False):
 
     @property
     def duration(self) -> float | None:
-        """The call's duration in seconds, also of a cached reply, or None for failed calls."""
+        """The call's duration (s), even if cached. None: unknown, failed, or constraint refused."""
         answered = self.outcome != "error" and self.finish_reason != CONSTRAINT_REFUSED
         return self.latency_s if answered else None
 
@@ -256,7 +256,11 @@ class _Answer(msgspec.Struct, gc=False):
 
 
 def answers(index: AttemptIndex, round_: int | None = None) -> dict[tuple[str, int, int], int]:
-    """Return a hash of each attempt's call and text, comparable within this process."""
+    """Return hashes of the attempts' calls and texts, by instance, sample and round.
+
+    If ``round_`` is given, only attempts of this round are included. The hashes can be compared
+    only within this process.
+    """
     rows = None if round_ is None else np.flatnonzero(index.attempts.round == round_)
     return {
         (line.instance, line.sample, line.round): hash((line.call_id, line.text))

@@ -126,7 +126,7 @@ class AttemptIndex:
         return range(*(find(self._sample, sample, *within) for find in (bisect_left, bisect_right)))
 
     def without(self, judges: Collection[str]) -> AttemptTable:
-        """Return the attempts with verdicts to which the named judges do not contribute."""
+        """Return the attempts, with verdicts that leave out the named judges."""
         if self.judgements is None:
             return self.attempts
         return self._with_judges(judges)[0]
@@ -249,7 +249,7 @@ class AttemptIndex:
         decode: Callable[[bytes], S],
         judges: Sequence[str] | None = None,
     ) -> Iterator[list[S | None]]:
-        """Yield for each row the latest decoded judgement (or None) by each of the judges."""
+        """Yield, for each row, the latest judgement (or None) by each of ``judges`` (None: all)."""
         path = self.path.with_name(JUDGEMENTS)
         return judgements_at(path, self.said_at(rows, judges).tolist(), decode)
 
@@ -291,7 +291,7 @@ def read_names(path: Path) -> dict[int, str]:
 
 
 def read_instance(path: Path, instance: str) -> list[Attempt]:
-    """Return an instance's attempts by sample and round, as `JudgedAttempt` if judges score."""
+    """Return an instance's attempts by sample and round (`JudgedAttempt` if judges score it)."""
     index = AttemptIndex(path)
     rows = np.array(index.rows_of(instance), np.intp)
     said = index.said(rows, msgspec.json.Decoder(Judgement).decode)

@@ -32,7 +32,7 @@ def package_versions() -> Mapping[str, str]:
 
 
 class Manifest:
-    """A run's manifest, written as sessions begin and end, with the run's id (new: random)."""
+    """A run's manifest, written as sessions begin and end. A new id is ``run_id`` or random."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Manifest:
         self._write()
 
     def plan(self, samples: int, owed: int, unanswerable: int = 0) -> None:
-        """Record the samples, unfinished ones, and instances a simulation cannot answer."""
+        """Record numbers: samples, unfinished samples, instances without a simulated answer."""
         self._content |= {"samples": samples, "owed": owed, "unanswerable": unanswerable}
         self._write()
 

@@ -65,7 +65,7 @@ class Differences(NamedTuple):
     inputs: Mapping[str, tuple[str, str]]  # by name in the fingerprint
 
     def conflict(self, run: str, *, rescorable: bool = False) -> RunConflict:
-        """Return why a run cannot continue, or (``rescorable``) why not before it is rescored."""
+        """Return why a run cannot continue or, if ``rescorable``, not until it is scored again."""
         said = f"The run {run!r} was started with different values: "
         named = [change(key, *values) for key, values in self.settings.items()]
         if not named:
@@ -212,7 +212,8 @@ class RunFolder:
         """Return the run's id in payment records.
 
         If none is recorded yet, it is a hash of the machine's name and the path: in a team, the
-        runs of two machines may have the same path. Runs of version 0.1.0 have one of the path.
+        runs of two machines may have the same path. For a run of version 0.1.0, it is a hash of the
+        path alone.
         """
         manifest, path = self.read_manifest(), str(self.path.absolute())
         where = path if manifest else f"{platform.node()} {path}"
@@ -230,7 +231,7 @@ class RunFolder:
         write_json(self.spending, Spending(session, usd))
 
     def write_prices(self, prices: Mapping[str, Price]) -> None:
-        """Record the prices of models, by the key of their section. Other models keep theirs."""
+        """Record prices of models, by the key of their section. Prices of other keys are kept."""
         before = read_prices(self.path)
         if (now := {**before, **prices}) != before:
             tree = {key: one.model_dump(exclude_defaults=True) for key, one in now.items()}

@@ -27,7 +27,7 @@ def read_likelihoods(text: str, n: int) -> list[AnswerLikelihood]:
     """Return the log-likelihoods of ``n`` answers from the text of a reply.
 
     Raises:
-        Unparseable: If the text does not hold as many.
+        Unparseable: If the text is not a list of ``n`` log-likelihoods.
     """
     try:
         found = _decode(encodable(text))
@@ -43,7 +43,8 @@ def likelihood_request(
 ) -> Request:
     """Return a request for the log-likelihoods of the ``n`` assistant messages in ``messages``.
 
-    Of the decoding parameters, only ``extra`` is kept. All samples share the call.
+    Of the decoding parameters, only ``extra`` is kept. All samples share the call. ``window`` is
+    that of `Request`.
     """
     # A server generates a token for each answer, which is not used.
     own = Decoding(temperature=0.0, max_tokens=n, extra=request.decoding.extra)

@@ -94,7 +94,7 @@ def check_task(
 def _failing_targets(
     check: PlugInCheck, instances: Sequence[Instance[Any]], references: Sequence[str | None]
 ) -> None:
-    """Add a problem if an instance's expected answer fails, while others have references."""
+    """Add a problem if an expected answer fails, unless no instance has a reference."""
     for instance, reference in zip(instances, references, strict=True):
         text = None if reference else check.optional("expected_answer", instance)
         if text is not None and any(references) and not _passes(check, instance, text):

@@ -60,9 +60,9 @@ def build(
 ) -> BuiltFolder:
     """Build a data set from a recipe, and write it to the folder ``out``.
 
-    An interrupted build resumes when it is called again, from results that are saved next to
-    ``out``. These are deleted when the build finishes, or fails because of wrong settings or data.
-    It runs in as many processes as ``jobs`` says (None: one per core), and calls ``status`` with
+    An interrupted build resumes at the next call, from results that are saved next to ``out``.
+    They are deleted when the build finishes, or fails because of wrong settings or data. The build
+    runs in as many processes as ``jobs`` says (None: one per core), and calls ``status`` with
     progress messages. If ``engine`` is "ray", the processes are those of a Ray cluster, which also
     reads the corpora.
     """

@@ -67,7 +67,7 @@ class Take(Bounds):
     """A rule that takes a constraint's target from a text.
 
     It applies only if all numbers in the target are within the bounds. If a list of values is
-    observed in the text, their number must also be within ``values``.
+    observed in the text, its length must also be within ``values``.
     """
 
     how: Literal["value", "common", "least", "greatest", "sample"] = Field(alias="take")
@@ -152,7 +152,7 @@ def options(rule: Rule, base: Base, observed: Observed, draws: Callable[[], Draw
     """Return the targets that a rule allows and with which a text satisfies a base constraint.
 
     ``observed`` is what the constraint extracts from the text. ``draws`` returns the random draws
-    for a rule that takes a sample of it.
+    for a rule that takes a sample of what was extracted.
     """
     if isinstance(rule, list):
         return [value for value in rule if check.satisfied(base, observed, value)]

@@ -65,7 +65,7 @@ def log_files(place: Path) -> tuple[list[Path], type[RowRange]]:
 
 
 def read_chats(rows: RowRange) -> Iterator[Chat]:
-    """Yield the chats in a part of a log, readable or not."""
+    """Yield the chats in a part of a log. For an unreadable one, ``problem`` says why."""
     for number, row in rows.rows():
         chat = _chat(row, str(number))
         if chat.problem:
@@ -75,7 +75,7 @@ def read_chats(rows: RowRange) -> Iterator[Chat]:
 
 
 def _chat(row: Mapping[str, Any] | str, number: str) -> Chat:
-    """Return the chat in a row of a log. An unreadable row is given as a description."""
+    """Return the chat in a row of a log. If ``row`` is text, it says why the row is unreadable."""
     if isinstance(row, str):
         return Chat(number, "", problem=row)
     said = next((row[key] for key in IDS if isinstance(row.get(key), str | int)), number)
@@ -100,7 +100,7 @@ def _chat(row: Mapping[str, Any] | str, number: str) -> Chat:
 
 
 def _text(content: Any) -> str | None:
-    """Return the text of a message, whose parts are joined, or None if it is not text."""
+    """Return the text of a message, its parts joined ("" if it is empty, None if not text)."""
     if isinstance(content, list):
         return "\n".join(filter(None, map(_part, content)))
     return "" if content is None else _part(content)
@@ -160,7 +160,7 @@ class Screened(Struct):
 
 
 class Examined(Struct, frozen=True):
-    """A chat, and why it is dropped (empty if it is not). A dropped text is cut to an example."""
+    """A chat, and why it is dropped (empty if it is kept). The text of a dropped chat is cut."""
 
     chat: Chat
     reason: str = ""
@@ -190,10 +190,10 @@ def examine(chats: Iterable[Chat], by: ScreenSection) -> Iterator[Examined]:
 
 
 def screen(examined: Iterable[Examined], sources: list[dict[str, str]]) -> Screened:
-    """Drop chats that are to be dropped, and duplicates. Repeated ids get a suffix like ``#2``.
+    """Drop duplicates, and chats with a reason to be dropped. Repeated ids get a suffix (``#2``).
 
     Raises:
-        DataInvalid: If none of the chats can be read.
+        DataInvalid: If there are chats, but none of them can be read.
     """
     step, kept, texts, ids = Step("screen", 0), list[Chat](), set[bytes](), dict[str, int]()
     for one in examined:

@@ -64,7 +64,7 @@ class Exchanger(ABC, Generic[T]):
             self._task = asyncio.create_task(self._work())
 
     async def aclose(self) -> None:
-        """Exchange a last time, and end the task."""
+        """If the task is running, exchange a last time, and end it."""
         if self._task is not None:
             self._closing = True
             self._wake.set()

@@ -79,7 +79,7 @@ class TeamReplyCache(ReplyCache):
         self._fetched: set[bytes] = set()  # keys of replies that come from the database
 
     def _change(self, statements: Collection[Statement]) -> None:
-        """Execute statements without the writer's thread."""
+        """Execute statements in the caller's thread, not in the writer's."""
         try:
             with contextlib.closing(sqlite3.connect(self.path, timeout=LOCKED_S)) as file, file:
                 for statement, values in statements:
@@ -96,7 +96,7 @@ class TeamReplyCache(ReplyCache):
         return found
 
     async def fetch(self, key: str) -> Reply | None:
-        """Return the reply that the team has saved under a key, or None. It is saved here too."""
+        """Return the team's reply for a key, having saved it here too, or None if there is none."""
         if (row := await self._team.find(bytes.fromhex(key))) is None:
             return None
         await self._add(row)
@@ -114,14 +114,14 @@ class TeamReplyCache(ReplyCache):
         return claimed or (row is not None and await self.find(key) is not None)
 
     async def hold_claims(self, tag: str, keys: Sequence[str]) -> bool:
-        """Keep this process's claims on the calls of a batch, even when the process has ended.
+        """Keep this process's claims on the calls of a batch, even after the process has ended.
 
-        Return False if one of them has been lost while the database could not be reached.
+        Return False if a claim has been lost while the database could not be reached.
         """
         return await self._team.hold([bytes.fromhex(key) for key in keys], uuid5(_BATCHES, tag))
 
     async def free_claims(self, tag: str, keys: Sequence[str]) -> None:
-        """Release the claims on calls of a batch, from any process."""
+        """Release the claims that any process has kept for a batch with `hold_claims`."""
         await self._team.free([bytes.fromhex(key) for key in keys], uuid5(_BATCHES, tag))
 
     async def _add(self, row: ReplyRow) -> None:
@@ -157,7 +157,7 @@ class TeamReplyCache(ReplyCache):
         self._team.save(rows)
 
     def close(self) -> None:
-        """Commit the queued writes, send them to the team, release the claims, and close both."""
+        """Commit queued writes, send them to the team, release claims, and close connections."""
         super().close()
         self._team.close()
         self._change([(_FORGET, (name,)) for name in self._kept - self._team.unsent.keys()])

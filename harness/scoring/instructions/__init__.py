@@ -181,7 +181,7 @@ def judge(asked: Sequence[VerifiableInstruction], text: str) -> list[Verdict]:
 
 
 def variants(text: str) -> Iterator[str]:
-    """Yield the text, then the text without its first line, its last line and both.
+    """Yield the text, then without its first line, without its last line, and without both.
 
     The same four follow without asterisks. Repeated variants are omitted.
     """

@@ -45,7 +45,7 @@ Errors = Iterator[Any]
 
 
 class Clock(threading.local):
-    """The deadline in CPU seconds of this thread, and the depth of the references followed."""
+    """The deadline (CPU time of this thread), and how many nested references are being followed."""
 
     ends, inside = 0.0, 0
 

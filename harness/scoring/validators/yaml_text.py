@@ -79,7 +79,7 @@ def tree(text: str, *, paper: bool) -> Node:
 
 @dataclass(slots=True)
 class _Node(Node):
-    """A node with its value (in paper mode, a scalar's event) and its size, aliases written out."""
+    """A node with its value (in paper mode, a scalar's event), and its size, aliases expanded."""
 
     value: Any = None
     nodes: int = 1

@@ -25,8 +25,8 @@ _TEMPLATES = ("goal", "persona")  # options of a task's user
 def turn_rows(row: Row) -> list[Row]:
     """Return one row for each of a row's ``turns``, or just the row if it has none.
 
-    A turn's row has its own fields and those of the row, except for fields that belong to the last
-    turn.
+    Each has the turn's fields and the row's. The row's fields that are about the last turn
+    (`OF_LAST`) are only in the last one.
     """
     if "turns" not in row:
         return [row]
@@ -57,7 +57,7 @@ def turn_rows(row: Row) -> list[Row]:
 
 
 def chained(turns: Sequence[JsonlItem]) -> JsonlItem:
-    """Return the first of a conversation's items, with those of the turns after it."""
+    """Return the item of a conversation's first turn, with the other turns' items in ``later``."""
     *before, item = turns
     for turn in reversed(before):
         item = replace(turn, later=(item, *item.later))
@@ -79,7 +79,7 @@ class Users:
         }
 
     def of(self, row: Row) -> tuple[UserRole, Row] | None:
-        """Return the user of a row, and the row of the answers before the last, or None.
+        """Return a row's user, and the row for the answers before the last, or None without a user.
 
         A field ``user`` without any of the keys of a played user is a field like any other.
         """

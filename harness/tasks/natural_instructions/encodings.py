@@ -54,8 +54,8 @@ NO_SUGGESTION = " "  # a missing suggestion in the authors' files
 def fields_of(encoding: str | Sequence[str]) -> tuple[str, ...]:
     """Return the fields of an encoding.
 
-    It is given by the name of a known encoding, as a list of fields, or in the authors' notation
-    ``_Definition_Prompt``.
+    ``encoding`` is the name of a known encoding, a list of fields, or a string in the authors'
+    notation, such as ``_Definition_Prompt``.
     """
     if isinstance(encoding, str):
         if encoding in ENCODINGS:
