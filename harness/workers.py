@@ -1,8 +1,8 @@
 """Pools that return results in order and keep few work items in memory.
 
-By default the work is done by processes of this machine. They run this module, so they do not
-import the program that started them. They ignore Ctrl-C. They end when that program ends, even if
-it is killed.
+By default the work is done by processes of this machine. They run this module, and do not import
+the program that started them. They ignore Ctrl-C, and end when that program ends, even if it is
+killed.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ class ProcessEnded(HarnessError):
 
 
 class WorkerProcess:
-    """A process that answers one question at a time. It starts with the first one."""
+    """A process that answers one question at a time, and starts when the first is asked."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -189,7 +189,9 @@ class WorkerProcess:
         return process
 
     def answer(self, question: bytes) -> Any:
-        """Return the result of a pickled pair of a function and its argument, or raise its error.
+        """Return the result of a function, or raise its error.
+
+        ``question`` is the pickled pair of the function and its argument.
 
         Raises:
             ProcessEnded: If the process ends before it has answered.

@@ -1,7 +1,7 @@
 """Anthropic's Messages API, using the official SDK.
 
 API version 2026-10-21 rejects temperature, top_p and top_k, even with default values. Version
-2023-06-01 accepts them for the models that still support it.
+2023-06-01 accepts them for the models that still support them.
 """
 
 from collections.abc import Callable, Mapping, Sequence

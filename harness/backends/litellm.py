@@ -1,4 +1,4 @@
-"""Providers that only LiteLLM supports. The provider's name is a part of the model's name.
+"""LiteLLM, for providers without a backend of their own. The model's name begins with theirs.
 
     model: {backend: litellm, name: replicate/meta/meta-llama-4}
 

@@ -115,7 +115,7 @@ class ReplayBackend:
         return {(name.strip(), sample): rounds for (name, sample), rounds in rows}
 
     def _in_our_form(self, raw: Mapping[str, Any], place: str) -> Mapping[str, Any]:
-        """Convert a row to the keys ``prompt``, ``instance``, ``sample`` and ``rounds``."""
+        """Return a row in our form; one in another format is converted as ``columns`` says."""
         if self._columns is None:
             return raw
 

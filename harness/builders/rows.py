@@ -61,7 +61,7 @@ class RowRange:
         raise NotImplementedError
 
     def name(self, number: int) -> str:
-        """Return the name of a row."""
+        """Return a row's name: the prefix and the number."""
         return f"{self.prefix}{number}"
 
     def _wants(self, number: int, names: Collection[str] | None) -> bool:

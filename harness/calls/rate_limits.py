@@ -249,7 +249,7 @@ class RateLimits:
             await self._team.aclose()
 
     def observe(self, allowances: Iterable[Allowance]) -> None:
-        """Apply the provider's limits. If less remains than expected, others have used it."""
+        """Apply the provider's limits. If less remains than expected, the rest counts as used."""
         now, margins, lower = self._clock(), self._margins(), dict(self._lower)
         for one in allowances:
             if one.limit is None or one.limit < 1:

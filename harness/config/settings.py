@@ -68,7 +68,7 @@ class Settings(BaseSettings):
             return path
 
     def vllm_words(self) -> list[str]:
-        """Return the words of ``vllm_command``."""
+        """Return ``vllm_command`` split into words, as a shell does."""
         try:
             return shlex.split(self.vllm_command)
         except ValueError as error:

@@ -326,7 +326,7 @@ class _Category(msgspec.Struct):
 
 
 def _text(node: ast.AST) -> str | None:
-    """Return the text of a string expression, with ``{x}`` for a variable ``x``, or else None."""
+    """Return a string expression's text, with ``{x}`` for a variable ``x``, or None if unknown."""
     match node:
         case ast.Constant(value=str() as text):
             return text

@@ -211,7 +211,11 @@ OF_RULES = ("task.checks", "task.extract", "task.gold", "task.groups")
 
 
 def check_changes(job: Job) -> Differences | None:
-    """Check that a run can continue. Return changes, if any, that `rescore` must be called for."""
+    """Return the changes, if any, that `rescore` must be called for before a run can continue.
+
+    Raises:
+        RunConflict: If the run cannot continue.
+    """
     if not job.folder.begun():
         return None
     found = job.folder.differences(job.run, job.fingerprint, resolved)

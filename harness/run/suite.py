@@ -49,8 +49,8 @@ def suite_tree(
         judge: Name of the judges' model, for benchmarks that need a judge.
         limit: Maximum number of instances in each run.
         budget: Budget in US dollars for all runs together.
-        published: Whether to use each benchmark's published data if it can be fetched, instead of
-            the default.
+        published: Whether to use each benchmark's published data, if it can be fetched, instead of
+            the benchmark's default.
     """
     sections = [named_model(model) for model in models]
     data = {name: found.option for name, found in CATALOGUE.items() if found.option and published}
@@ -155,8 +155,9 @@ def evaluation(
 ) -> Evaluation:
     """Return the runs of each task with each model.
 
-    Unless all models are simulated, published data is used (see `suite_tree`). ``changes`` are
-    overrides for all runs: values by dotted key. The other arguments are as in `suite_tree`.
+    ``changes`` are overrides for all runs: values by dotted key. Published data is used (see
+    `suite_tree`) unless all models are simulated or ``changes`` has ``task.dataset``. The other
+    arguments are as in `suite_tree`.
     """
     tasks = _split(tasks)
     for task in tasks:
@@ -268,7 +269,11 @@ def eval_command(
 
 
 def write_suite(path: Path, tree: Mapping[str, Any], command: str) -> None:
-    """Write a suite's run file, with the command that generated it as a comment."""
+    """Write a suite's run file, with the command that generated it as a comment.
+
+    Raises:
+        ConfigError: If there is a file that was edited, or was not written by this function.
+    """
     body = yaml.safe_dump(tree, sort_keys=False, default_flow_style=None, width=100)
     if path.exists():
         _, mark, before = path.read_text("utf-8", "replace").partition(_MARK)

@@ -153,7 +153,7 @@ class AttemptLines:
         return self._kind != ""
 
     def read_on(self, most: int | None = None) -> bool:
-        """Read lines added to the file (about ``most`` bytes). Return whether there were any."""
+        """Read added lines of the file: all, or about ``most`` bytes. Return whether it had any."""
         begun = self.size
         if most is None:
             with reading(self.path):

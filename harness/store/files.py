@@ -45,7 +45,7 @@ def replacing(path: Path, remedy: str = REMEDY) -> Iterator[Path]:
     If ``path`` is a link, the file that it points to is replaced.
 
     Raises:
-        StoreFailed: If writing fails, also in the block. ``remedy`` becomes the error's remedy.
+        StoreFailed: If writing fails, here or in the block. ``remedy`` becomes the error's remedy.
     """
     temporary = path
     try:
@@ -86,7 +86,7 @@ def output_file(path: Path) -> Iterator[Path]:
 
 
 def check_output(path: Path) -> None:
-    """Check that an output file may be written at a path."""
+    """Raise ConfigError or StoreFailed if an output file cannot be written at a path."""
     try:
         problem, remedy = _problem(path.resolve() if path.is_symlink() else path)
     except OSError as error:

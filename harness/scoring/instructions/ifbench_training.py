@@ -183,7 +183,7 @@ def word_once(text: str, keyword: str) -> None:
 
 @training("count:count_increment_word")
 def count_increment_word(text: str, keyword1: str, keyword2: str) -> None:
-    """Check that the regular expressions match once and twice, respectively, ignoring case."""
+    """Check that ``keyword1`` matches once and ``keyword2`` twice, ignoring case."""
     _require_times(text, keyword1, 1)
     _require_times(text, keyword2, 2)
 

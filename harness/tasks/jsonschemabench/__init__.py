@@ -215,7 +215,7 @@ class JSONSchemaBenchTask:
         return {**_accepted(json=True), UNDER: Score(under, found.passed, found.reason)}
 
     def _read(self, text: str) -> Any:
-        """Return the value of an answer or, under strict verdicts, of its first code block."""
+        """Return an answer's value. Under strict verdicts, it may be in the first code block."""
         if self._official:
             return self._official.read(text)
         try:
