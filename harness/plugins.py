@@ -199,7 +199,10 @@ class Kind:
         return checker_of(plugin, name) if own_check else plugin
 
     def origin(self, name: str) -> dict[str, str]:
-        """Return a plug-in's ``package`` or file, ``version`` and hash of code; "" if unknown."""
+        """Return a plug-in's ``package`` (or file), ``version``, and ``sha256`` of its code.
+
+        Each is "" if it is unknown.
+        """
         plugin = self.load(name)
         files: Sequence[Path] = ()
         if (self.name, name) in _registered:

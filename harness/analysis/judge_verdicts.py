@@ -177,7 +177,7 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class VerdictPairs:
-    """Pairs of verdicts of a judge and a reference on n criteria: 1, 0 or `NOT_JUDGED`."""
+    """A judge's and a reference's verdicts on the same n criteria: 1, 0 or `NOT_JUDGED`."""
 
     judge: NDArray[np.int8]
     reference: NDArray[np.int8]

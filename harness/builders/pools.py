@@ -49,7 +49,7 @@ class RayDataPool:
         """Yield ``work(piece)`` for each piece, in the order of the pieces.
 
         The cluster keeps a limited amount of results until they are taken. If a process or a
-        machine dies, its piece is worked on again.
+        machine dies, the work on its piece begins again.
         """
         rows = [{"piece": pickle.dumps(piece)} for piece in pieces]
         if not rows:
@@ -82,7 +82,7 @@ def _taken(answers: Any) -> Iterator[Any]:
 
 
 def _answer(row: dict[str, bytes], version: str, work: bytes) -> dict[str, bytes]:
-    """Work on a piece on a machine of the cluster. An error is an answer, too."""
+    """Return, pickled, the result or the error of the work on a piece, in the cluster."""
 
     def worked() -> Any:
         if harness.__version__ != version:

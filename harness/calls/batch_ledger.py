@@ -156,8 +156,8 @@ class BatchLedger:
         """Commit the outcomes of calls: the replies, and what the run has paid for them.
 
         The payment for an empty reply is recorded, but the reply is not cached. The team's claims
-        on calls without an answer are released before these calls are forgotten here: a process
-        that is killed in between releases them again.
+        on calls without an answer are released before these calls are forgotten here, so that they
+        are released in the next session if this process is killed in between.
         """
         replies, payments = [], []
         answered: list[Statement] = []

@@ -1,6 +1,7 @@
 """Retries of failed calls.
 
-Outside of batches, no other layer retries: the SDKs' own retries are off.
+Outside of batches, only the circuit breaker also retries, during an outage. The SDKs' own retries
+are off.
 """
 
 import asyncio

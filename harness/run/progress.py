@@ -78,7 +78,7 @@ class Tally:
         self._started = self.clock()
 
     def expect(self, owed: int, already: int) -> None:
-        """Set how much this session has to do, and how much earlier ones have done (at least 0)."""
+        """Set the number of samples to finish in this session, and of those finished before it."""
         self.owed, self.already = owed, max(-self.finished, already)
 
     def record_earlier(self, index: AttemptIndex) -> None:

@@ -68,7 +68,7 @@ class Batch(NamedTuple):
 
 
 class ScoredBatch(NamedTuple):
-    """The new scores of a batch."""
+    """The new scores of a batch, and the verdicts that they changed."""
 
     attempts: int
     lines: bytes  # of ``scores.jsonl``

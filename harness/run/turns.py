@@ -41,13 +41,13 @@ def script_of(task: Task[Any]) -> Scripted[Any] | None:
 
 
 def turns_of(task: Task[Any], instance: Instance[Any]) -> int:
-    """Return the number of the user's turns in an instance: 1 unless they are scripted."""
+    """Return how many scripted turns the user has in an instance (1 if none are scripted)."""
     script = script_of(task)
     return 1 if script is None else script.turns(instance)
 
 
 def user_role(task: Task[Any], instance: Instance[Any]) -> UserRole | None:
-    """Return the user that a model plays in an instance, or None if no model plays the user."""
+    """Return the user that a model plays in an instance, or None if no turn needs a model."""
     if not _plays(type(task)):
         return None
     role = cast("Played[Any]", task).user_role(instance)
@@ -97,13 +97,13 @@ def user_turn(task: Task[Any], instance: Instance[Any], answers: Sequence[str]) 
 
 
 def continued(messages: Messages, answer: str, turn: str, state: str | None = None) -> Messages:
-    """Return a conversation with an answer, unless it is empty, and the user's next turn."""
+    """Return a conversation followed by an answer, if not blank, and the user's next turn."""
     said = (Message("assistant", answer, state),) if answer.strip() else ()
     return (*messages, *said, Message("user", turn))
 
 
 def turn_verdicts(attempt: Attempt, found: AnswerVerdict) -> list[bool | None]:
-    """Return the verdict on a turn's answer (None if it is missing), or [] if nothing gives one."""
+    """Return a list of a turn's verdict (None: missing), or [] if nothing gives verdicts."""
     scores = [*attempt.scores.values()]
     for one in found.judgements:
         scores += one.scores.values() if one.outcome == "ok" else [Score(None)]

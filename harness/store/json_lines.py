@@ -105,7 +105,7 @@ def decoded_at(
 
 @contextlib.contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Convert an `OSError` from reading a run's file in the block to a `StoreFailed`."""
+    """Return a context manager that turns an `OSError` in reading a run's file into StoreFailed."""
     try:
         yield
     except OSError as error:

@@ -62,6 +62,10 @@ def rows(path: Path) -> Iterator[tuple[str, Row]]:
     """Yield (location, row) for each row of a file.
 
     The location, such as ``tasks.jsonl, item 3``, is for error messages.
+
+    Raises:
+        DataInvalid: If the file has no rows, or is not in the format that its name implies.
+        DataMissing: If the file cannot be read.
     """
     suffix = path.suffix.lower()
     if suffix in (".yaml", ".yml", ".json"):
@@ -138,7 +142,7 @@ def turns_of(row: Row) -> tuple[Message, ...]:
 
 
 def read_all(path: Path, item: Callable[[Row, str], T]) -> Iterator[T]:
-    """Yield ``item(row, location)`` for each row of a file."""
+    """Yield ``item(row, location)`` for each row of a file, as `unique` does."""
     return unique((where, item(row, where)) for where, row in rows(path))
 
 

@@ -332,7 +332,7 @@ def round_figures(runs: Runs) -> Iterator[Figure]:
 
 
 def _stops(run: ReportedRun) -> bool:
-    """Return whether a round has fewer judged samples than the first, as with `stop_on_pass`."""
+    """Return whether any round has fewer judged samples than the first, as with `stop_on_pass`."""
     n = run.metrics.rounds.n
     return any(count < n[min(n)] for count in n.values())
 

@@ -160,7 +160,11 @@ def measure_name(base: Base) -> str | None:
 
 
 def read(raw: object, where: str = "the constraint") -> Specification:
-    """Parse a specification from dicts and lists."""
+    """Parse a specification from dicts and lists.
+
+    Raises:
+        DataInvalid: If it is invalid. The message begins with ``where``.
+    """
     refuse_excess(raw, where)
     plain = _converted(raw, _Plain, where)
     constraint = read_constraint(plain.constraint, f"{where}, constraint")
@@ -314,7 +318,7 @@ def _misfit(level: Level, base: Base, target: Target, where: str) -> str:
 
 
 def _target_misfit(base: Base, shape: Shape, target: Target) -> str:
-    """Return why a value of the type ``shape`` can never meet the target, or "" if it can."""
+    """Return why no value of the type ``shape`` can meet the target, or "" if some can."""
     of = shape.of if isinstance(shape, Several) else shape
     if isinstance(of, Several):
         return "a list of lists needs a reduction, or a transformation of each"

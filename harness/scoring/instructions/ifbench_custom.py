@@ -73,7 +73,7 @@ def mcq_count_length(text: str) -> None:
 
 @ifbench("custom:reverse_newline")
 def reverse_newline(text: str) -> None:
-    """Check for at least 52 lines in reverse alphabetical order, beginning with Zimbabwe."""
+    """Check for at least 52 lines in reverse alphabetical order, from Zimbabwe's line on."""
     lines = [line for line in map(bare, text.split("\n")) if line]
     countries = [_plain(line) for line in dropwhile(lambda line: "Zimbabwe" not in line, lines)]
     require(countries, "no line has Zimbabwe")

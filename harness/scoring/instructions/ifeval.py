@@ -105,7 +105,7 @@ def forbidden(text: str, forbidden_words: list[str], *, corrected: bool = False)
 
 @ifeval("keywords:letter_frequency")
 def letters(text: str, letter: str, let_frequency: int, let_relation: Relation) -> None:
-    """Check for "at least" or "less than" ``let_frequency`` of a letter, ignoring case."""
+    """Check that a letter occurs "at least" or "less than" ``let_frequency`` times, in any case."""
     # Officially, a symbol is replaced by a random letter; here it is counted itself.
     letter = letter.strip().lower()
     count = text.lower().count(letter) if letter else 0

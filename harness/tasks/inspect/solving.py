@@ -23,7 +23,11 @@ class _Asked(BaseException):  # no solver catches it
 
 
 def asked(one: InspectSample) -> tuple[Message, ...]:
-    """Return the messages for which a sample's solvers generate an answer."""
+    """Return the messages for which a sample's solvers generate an answer.
+
+    Raises:
+        ConfigError: If the solvers do not ask the model.
+    """
 
     async def generate(state: Any, *args: Any, **options: Any) -> Any:
         raise _Asked(state)
@@ -100,7 +104,7 @@ def _solved(one: InspectSample, generate: Any) -> Any:
 
 
 def _result(work: Coroutine[Any, Any, Any]) -> Any:
-    """Return the result of a coroutine that waits for nothing."""
+    """Return a coroutine's result, or raise ConfigError if it waits for anything."""
     with contextlib.suppress(RuntimeError):  # there is no event loop
         try:
             work.send(None)

@@ -57,7 +57,7 @@ class JsonlItem(Struct, frozen=True):
         """Return the item of the turn after ``answers``, with the conversation so far.
 
         Raises:
-            ValueError: If there are as many answers as turns.
+            ValueError: If there are as many answers as turns, or more.
         """
         item = self
         for answer in answers:
@@ -78,7 +78,8 @@ def written_checks(row: Row) -> Iterator[Any]:
 def target_forms(row: Row, fields: Iterable[str], extraction: Extraction | None) -> Iterator[str]:
     """Yield the forms in which an answer may give the targets in a row's fields.
 
-    These are the first target as it is and as ``extraction`` reads it, and all targets in a line.
+    These are the first target, as it is and in the form that ``extraction`` reads, and all targets
+    on one line.
     """
     for field in dict.fromkeys(fields):
         value = row.get(field)
