@@ -173,8 +173,8 @@ def answers_document(
     """Build a table of runs' answers: a row per instance, a column per run.
 
     ``runs`` has the last attempts of each run's samples. If an instance has several samples in a
-    run, the first of them that failed is shown. With ``failed``, only instances that failed in some
-    run are listed. In CSV, there is a row per sample, with the fields of ``own``.
+    run, the first that failed (or else the first) is shown. With ``failed``, only instances that
+    failed in some run are listed. In CSV, there is a row per sample, with the fields of ``own``.
     """
     of: dict[str, dict[str, list[AnswerLine]]] = {}
     for run, attempts in runs.items():
