@@ -98,7 +98,7 @@ class JsonlRows(RowRange):
         return (number for number, _ in self._lines())
 
     def rows(self, names: Collection[str] | None = None) -> Iterator[tuple[int, Row]]:
-        """Yield the lines as objects."""
+        """Yield (number, object) for each line, or a description if it is not a JSON object."""
         for number, line in self._lines():
             if self._wants(number, names):
                 try:
@@ -236,7 +236,10 @@ class WarcRows(RowRange):
         return (number for number, _ in self._records(()))
 
     def rows(self, names: Collection[str] | None = None) -> Iterator[tuple[int, Row]]:
-        """Yield a row for each record, with its ``text``, ``url`` and ``language``."""
+        """Yield (number, row) for each record with plain text.
+
+        A row has the ``text`` and, if the record's header has them, ``url`` and ``language``.
+        """
         return ((number, row) for number, row in self._records(names) if row is not None)
 
 

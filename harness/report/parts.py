@@ -26,7 +26,7 @@ class CellPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ColumnPart(Struct, frozen=True):
-    """A column of a table, with its heading. Neighbouring columns may share a heading above it."""
+    """A column of a table, with its heading. Neighbouring columns may share one above their own."""
 
     heading: str
     over: str = ""

@@ -101,7 +101,7 @@ FEW = 200  # with fewer samples than this, percentages have no decimals
 
 
 def unit_of(runs: Sequence[ReportedRun]) -> ShownUnit:
-    """Return the unit of the runs' primary metric: per cent if all are verdicts or fractions."""
+    """Return the unit of the runs' primary metric: per cent if all values are shares."""
     n = max((run.metrics.overall.n for run in runs), default=0)
     shares = all(run.is_share(run.metrics.measure or PASS_RATE) for run in runs)
     return ShownUnit(shares, int(n >= FEW))

@@ -130,7 +130,7 @@ class Followed:
         self.behind = behind
 
     async def _save(self, lines: AttemptLines) -> AttemptLines:
-        """Save lines, and return them mapped from the file, to save memory, if that succeeds."""
+        """Save lines to a file. If that succeeds, return them mapped from it, to save memory."""
         self._saved, saved = lines.size, self.folder.path / SAVED
 
         def save() -> AttemptLines:

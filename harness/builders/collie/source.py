@@ -158,7 +158,7 @@ def _preset_of(path: Path) -> str:
 class DocumentPart:
     """Some documents of the source ``source``: read already, or to be read by the loader.
 
-    ``called`` is what messages call the loader. ``saved`` is the digests of the documents from
+    ``called`` is what messages call the loader. ``saved`` holds the digests of the documents from
     which an earlier build has saved a result.
     """
 
@@ -202,8 +202,7 @@ class Documents:
         source: The source.
         seed: The seed of the draw.
         data: The data folder.
-        pool: Machines that read the corpus, part by part. Without it, this process reads it.
-
+        pool: Machines that read the corpus, part by part. None: this process reads the corpus.
     """
 
     def __init__(

@@ -123,7 +123,7 @@ class _Question:
 class TeamReplies:
     """The replies, payments and claims of a team, as one process uses them.
 
-    Methods raise `TeamUnreachable` if the database does not answer in time.
+    Methods that need an answer from the database raise `TeamUnreachable` if it comes too late.
 
     Args:
         database: A connection, which this object closes.
@@ -175,7 +175,7 @@ class TeamReplies:
         return (await self._ask(_Question(key, False))).reply
 
     async def claim(self, key: bytes) -> ClaimAnswer:
-        """Claim a call, and look up its reply afterwards."""
+        """Claim a call if it is free, and then look up its saved reply."""
         return await self._ask(_Question(key, True))
 
     async def _ask(self, question: _Question) -> ClaimAnswer:
