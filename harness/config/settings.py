@@ -161,11 +161,7 @@ def configured_secrets(named: Collection[str] = ()) -> Mapping[str, str]:
 
 
 def variables(names: Iterable[str]) -> dict[str, str]:
-    """Return the values of variables of the environment or ``.env``, by name.
-
-    Raises:
-        ConfigError: If a variable is not set.
-    """
+    """Return variables of the environment or ``.env``, which must all be set, by name."""
     found = _variables()
     if missing := sorted({*names} - found.keys()):
         problem = f"The environment variables {', '.join(missing)} are not set."

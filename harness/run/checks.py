@@ -211,11 +211,7 @@ OF_RULES = ("task.checks", "task.extract", "task.gold", "task.groups")
 
 
 def check_changes(job: Job) -> Differences | None:
-    """Return the changes, if any, that `rescore` must be called for before a run can continue.
-
-    Raises:
-        RunConflict: If the run cannot continue.
-    """
+    """Raise RunConflict if a run cannot continue. Return the changes, if any, to `rescore` for."""
     if not job.folder.begun():
         return None
     found = job.folder.differences(job.run, job.fingerprint, resolved)

@@ -271,8 +271,7 @@ def eval_command(
 def write_suite(path: Path, tree: Mapping[str, Any], command: str) -> None:
     """Write a suite's run file, with the command that generated it as a comment.
 
-    Raises:
-        ConfigError: If there is a file that was edited, or was not written by this function.
+    An existing file is replaced only if this function wrote it and it has not been edited.
     """
     body = yaml.safe_dump(tree, sort_keys=False, default_flow_style=None, width=100)
     if path.exists():
