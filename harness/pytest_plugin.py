@@ -104,7 +104,7 @@ class RunItem(pytest.Item):
         self.variant, self.given = variant, given
 
     def runtest(self) -> None:
-        """Execute or resume the run. Raise Broken, or skip, if it does not meet its bounds."""
+        """Execute or resume the run. Raise Broken, or skip the test, if the check does not pass."""
         from harness.api import run
 
         ended = run(self.path, variant=self.variant, progress=False)

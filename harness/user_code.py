@@ -90,7 +90,7 @@ def _raised(error: Exception, name: str, instance: str, text: str) -> str:
 
 
 def source_sha256(plugin: Callable[..., Any]) -> str:
-    """Return a hash of the source, else a function's bytecode, or "" for a class."""
+    """Return a hash of the source. Without source: of the bytecode, or "" for a class."""
     return _source_sha256(inspect.unwrap(plugin))
 
 

@@ -85,9 +85,10 @@ Run = tuple[Variant, AttemptTable]  # a run with its attempts
 
 
 def read_run(folder: RunFolder, name: str = "", *, grouped: bool = False, score: str = "") -> Run:
-    """Read a run as a variant, whose metrics have no tokens or costs, and its table of attempts.
+    """Return a run as a variant, and its table of attempts.
 
-    The variant has the folder's name by default. ``grouped`` and ``score`` are as in `measure`.
+    The variant's name is the folder's by default, and its metrics have no tokens or costs.
+    ``grouped`` and ``score`` are as in `measure`.
     """
     attempts = read_attempts(folder.attempts)
     metrics = measure(folder, attempts, NO_CALLS, grouped=grouped, score=score)
@@ -209,7 +210,7 @@ def refuse_unknown_score(run: Variant, table: AttemptTable, score: str) -> None:
 
 
 def refuse_unknown_round(tables: Sequence[AttemptTable], round_: int | None) -> None:
-    """Raise ConfigError if a round is given (not None) that no run has, or rounds are turns."""
+    """Raise ConfigError for a round (not None) if no run has it, or if a run's rounds are turns."""
     if round_ is not None and any(table.turns is not None for table in tables):
         problem = "The rounds of a conversation are the user's turns, and are not compared."
         raise ConfigError(problem, "Omit the round: a sample passes if all its turns pass.")

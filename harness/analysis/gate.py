@@ -120,7 +120,7 @@ class Gate:
 
     @property
     def judged(self) -> bool:
-        """Whether enough samples have a verdict to decide, whatever ``too_few`` says."""
+        """Whether few enough samples lack a verdict for a decision, whatever ``too_few`` says."""
         biased = any(one.biased for one in self.decisions)
         return all(one.allowed for one in self.unjudged) and not biased
 
@@ -133,10 +133,10 @@ def worst(outcomes: Collection[Outcome]) -> Outcome:
 def check_runs(
     asked: Sequence[tuple[RunFolder, CheckSection]], find: Callable[[str], RunFolder]
 ) -> list[Gate]:
-    """Return the decisions on the bounds that are ``asked`` of runs, given by their folders.
+    """Return a gate for each run folder in ``asked``, with the decisions on its bounds.
 
-    The intervals are widened for the number of all these decisions. ``find`` returns the run that
-    a baseline's name or path stands for.
+    The intervals are widened for the number of decisions on all runs together. ``find`` returns the
+    run that a baseline's name or path stands for.
     """
     measured = [_measure(folder, one, find) for folder, one in asked]
     n = sum(len(decisions) for _, decisions in measured)

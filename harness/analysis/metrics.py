@@ -162,10 +162,10 @@ class PositionRates(Struct, frozen=True, kw_only=True):
 
 
 class PositionBias(Struct, frozen=True, kw_only=True):
-    """Whether the position of options influences which is chosen, over first answers.
+    """Whether an option's position affects how often it is chosen, over first answers.
 
-    The p value is of the test that options are as often chosen at each position as they are right
-    there (`harness.analysis.positions`). It is null if no answer is wrong.
+    The p value is of the test that each position is chosen as often as it has the right option
+    (`harness.analysis.positions`). It is null if no answer is wrong.
     """
 
     n: int

@@ -1,4 +1,4 @@
-"""Position bias in multiple choice: whether the place of an option influences if it is chosen."""
+"""Position bias in multiple choice: whether an option's place affects how often it is chosen."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ def position_bias(
     """Compute the position bias of n answers.
 
     The test is that of Stuart (1955, Biometrika 42) and Maxwell (1970, British J. Psychiatry 116)
-    for marginal homogeneity: that options are as often chosen at each position as they are right
-    there. It depends on wrong answers only. In its covariance, sums over clusters replace single
-    answers, since samples of one prompt are not independent.
+    for marginal homogeneity: that each position is chosen as often as it has the right option. It
+    depends on wrong answers only. In its covariance, sums over clusters replace single answers,
+    since samples of one prompt are not independent.
 
     Args:
         chosen: (n,) The position of each chosen option, from 0.

@@ -162,7 +162,7 @@ def _against(
 
 
 def _sharing(found: Against, shared: int) -> Against:
-    """Return a comparison without tests if all replies of one run are ``shared`` by the other."""
+    """Return a comparison, without its tests if the runs are not independent (``shared`` > 0)."""
     if not shared:
         return found
     groups = {name: untested(one) for name, one in found.groups.items()}

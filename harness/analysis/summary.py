@@ -80,7 +80,7 @@ def measure(
         folder: The run's folder.
         attempts: The run's attempts; read from the folder if None.
         calls: The totals of the run's calls; read from the folder if None. `NO_CALLS` omits tokens
-            and costs, to save time. If given, the position bias is omitted.
+            and costs, to save time. If totals are given, the position bias is omitted as well.
         grouped: Whether the metrics cover the groups of each label as well.
         score: The primary metric; by default the one recorded for the run. If none is recorded, and
             the run has neither judges nor verdicts, it is the first numeric score.

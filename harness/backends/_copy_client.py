@@ -43,7 +43,7 @@ class CopyClient:
         hang_s: Seconds without a sign of life, or without an answer while other copies answer,
             after which the copy is lost.
         others: The clients of all copies.
-        changed: Called if the copy becomes ready, or is not ready any more.
+        changed: Called when the copy becomes ready, and when it is no longer ready.
     """
 
     def __init__(
@@ -181,7 +181,7 @@ class CopyClient:
         raise AssertionError
 
     async def _reached(self, method: Any, argument: object) -> Any:
-        """Return what a method of the copy returns. Called again while it may only be cut off."""
+        """Return what a method of the copy returns. If the copy cannot be reached, keep trying."""
         while True:
             try:
                 return await method.remote(self._name, argument)

@@ -267,7 +267,7 @@ class HttpClient:
         return content
 
     def masked(self, reply: Reply) -> Reply:
-        """Return a reply without the API key, which JSON escapes may have hidden in the body."""
+        """Return a reply with the API key masked, even if JSON escapes hid the key in the body."""
         if reply.others:
             others = {number: self.masked(other) for number, other in reply.others.items()}
             return structs.replace(self.masked(structs.replace(reply, others={})), others=others)

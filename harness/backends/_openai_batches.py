@@ -34,7 +34,7 @@ class BatchRules:
     Args:
         form: The provider whose paths and field names apply. Mistral has other
             paths and names. Together has no metadata, so a batch is found by its file's name.
-        requests, bytes: The maximum of one batch.
+        requests, bytes: The maximum numbers in one batch.
         window_h: The hours within which a batch should end.
         urls: For each path of the API that batches serve, the URL in the file's lines.
         keep_days: After how many days the provider should delete the file of requests, if ever.

@@ -320,8 +320,8 @@ def allowances(headers: Mapping[str, str], now: float) -> tuple[Allowance, ...]:
 
     Not every limit is per minute: Groq's ``limit-requests`` is per day, its ``limit-tokens`` per
     minute, and only the reset distinguishes them. OpenAI's and Groq's reset is the time until the
-    limit is completely unused again. A reset more than a minute away implies a longer window, and
-    its limit is ignored, as are invalid, negative, infinite and excessive values.
+    limit is completely unused again. A reset more than a minute away implies a longer window: such
+    a limit is ignored, as are invalid, negative, infinite and excessive values.
     """
     found = []
     for unit in ("requests", "tokens", "input_tokens", "output_tokens"):

@@ -224,7 +224,7 @@ class InProcessEngine:
         )
 
     def _special(self, request: Request) -> bool:
-        """Return whether the tokenizer adds tokens such as that of a text's beginning."""
+        """Return whether the tokenizer is to add special tokens, such as one that begins a text."""
         usual = self._model.protocol == "completions"  # a chat template has its own
         return bool(request.decoding.extra.get(SPECIAL_TOKENS, usual))
 
@@ -295,7 +295,7 @@ def template_options(request: Request) -> dict[str, Any]:
 
 
 def _text(template: str | None) -> str | None:
-    """Return the text of a chat template, given as text, as the path of a file, or as None."""
+    """Return a chat template's text, given the text or a file's path. None stays None."""
     if template is None or "{" in template:
         return template
     try:

@@ -175,7 +175,7 @@ def _items(message: Message) -> Iterable[object]:
 
 
 def _state(output: list[_Item], content: bytes) -> str | None:
-    """Return the output as JSON if its reasoning is encrypted: the API stores no other."""
+    """Return the output as JSON if its reasoning is encrypted, to send it back later, else None."""
     encrypted = [item.encrypted_content for item in output if item.type == "reasoning"]
     return _bodies.state_in(content, (b"",), "output") if encrypted and all(encrypted) else None
 

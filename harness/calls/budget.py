@@ -302,7 +302,7 @@ class Budgeted:
             raise
 
     def cost(self, request: Request, reply: Reply) -> float:
-        """Return a reply's cost, or its maximum if unknown. If it is exceeded, the run stops."""
+        """Return a reply's cost, or the maximum if unknown. A higher cost stops the run."""
         usage, known, most = counted(reply), self.cost_of(reply), self.most(*bounds(request))
         cost = most if known is None else known
         if usage is not None and cost > most + ROUNDING:

@@ -64,7 +64,7 @@ class AdaptiveLimit:
             sent: When the call was sent (seconds on any clock).
             now: The current time on the same clock.
             pushed_back: Whether the call failed in one of the ways in `PUSHED_BACK`.
-            full: Whether as many calls are in flight as the limit allows. Only then is it raised.
+            full: Whether as many calls are in flight as the limit allows. If not, it is not raised.
         """
         if full and self._limit < self._most:
             more = 1.0 if self._doubling else 1.0 / self._limit
@@ -148,7 +148,7 @@ class ConcurrencyLimiter:
         rates.limiters.add(self)
 
     def admit_only(self, probing: Request) -> None:
-        """Raise CircuitOpen in all calls but ``probing``, waiting or new: the provider is down."""
+        """The provider is down: raise CircuitOpen in all waiting and new calls but ``probing``."""
         self._probing = probing
         self._dismiss(CircuitOpen)
 

@@ -1,9 +1,9 @@
 """The layer that lets calls share a provider's prompt cache.
 
-Providers keep the beginning of a prompt for some minutes, and charge a tenth of its price or less
-for reading it again. Few-shot prompts and judges' questions have the same beginnings. This layer
-finds how much of the beginning is shared (`SharedBeginnings`), and sends one call, which writes the
-beginning to the cache, ahead of the others.
+Providers keep the beginning of a prompt for some minutes, and charge at most half of its price,
+often a tenth, for reading it again. Few-shot prompts and judges' questions have the same
+beginnings. This layer finds how much of the beginning is shared (`SharedBeginnings`), and sends one
+call, which writes the beginning to the cache, ahead of the others.
 """
 
 import asyncio

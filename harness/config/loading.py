@@ -223,9 +223,10 @@ def expand(
     further: Mapping[str, Any] | None = None,
     named: Callable[[str], dict[str, Any]] | None = None,
 ) -> dict[str, RunFile]:
-    """Return a run file's runs by variant, like `load`, from its content. ``path`` names it.
+    """Return the runs by variant, like `load`, given a run file's content (``raw``).
 
-    ``named`` returns the section of a model that is given by its name.
+    ``path`` names the file in messages. ``named`` returns the section of a model, given the
+    model's name.
     """
     fixed = [*map(parse_override, overrides), *(further or {}).items()]
     whole = _changed(raw, fixed, path, named)
@@ -277,7 +278,7 @@ def refuse_secrets(tree: object, where: str) -> None:
 
 
 def _texts(tree: object, place: str) -> Iterator[tuple[str, str]]:
-    """Yield each key and value of nested mappings, with the dotted key of the enclosing section."""
+    """Yield (place, text) for each key and value in nested mappings. Places are dotted keys."""
     if isinstance(tree, dict):
         for key, below in tree.items():
             yield place, str(key)

@@ -299,7 +299,7 @@ def _is_rate(score: str) -> bool:
 
 
 def above_1(max_drop: float) -> str:
-    """Return what is wrong with a ``max_drop`` above 1 of a score between 0 and 1."""
+    """Return the message that a ``max_drop`` above 1 is too large for a rate."""
     points = f"for {max_drop:g} points, write {max_drop / 100:g}"
     return f"max_drop is {max_drop:g}, but a rate cannot drop by more than 1: {points}"
 

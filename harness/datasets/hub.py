@@ -139,7 +139,7 @@ class HubDataset:
         return count is None or count > MOST_KEPT
 
     def rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield (location, row) with values as in JSON, names of labels, and ``columns``."""
+        """Yield (location, row). Values are as in JSON, labels are names, ``columns`` are added."""
         found = self._loaded
         features = found.features or {}
         names = {key: one.names for key, one in features.items() if hasattr(one, "names")}
@@ -178,7 +178,7 @@ class HubDataset:
 
 
 def _hash_of(path: Path) -> str:
-    """Return the hash of a file, or of all files in a folder that are not hidden."""
+    """Return the hash of a file, or of all files in a folder except hidden ones."""
     if path.is_file():
         return sha256(path)
     found = hashlib.sha256()

@@ -58,7 +58,7 @@ class ExportedRun:
 
     @cached_property
     def metrics(self) -> Metrics:
-        """The run's metrics."""
+        """The run's metrics, computed from its attempts and calls."""
         return measure(self.folder)
 
     def samples(self, shape: type[Line]) -> Iterator[list[Line]]:
@@ -112,7 +112,7 @@ def figures(metrics: Metrics) -> dict[str, float]:
 def checked_fields(
     form: str, fields: Mapping[str, str], known: Collection[str], required: Collection[str] = ()
 ) -> None:
-    """Check the fields that the user sets for an export format."""
+    """Raise ConfigError if a field is not in ``known``, or a required one is missing or empty."""
     for name in fields:
         if name not in known:
             raise ConfigError(f"{form} has no field {name!r} to set.", nearest(name, known))

@@ -225,7 +225,7 @@ class Measure(Protocol):
 
 @runtime_checkable
 class Loader(Protocol):
-    """A source of documents. Its methods raise `harness.errors.UserError` if it cannot be read."""
+    """A source of documents. If it cannot be read, its methods raise `harness.errors.UserError`."""
 
     def names(self) -> Iterator[str]:
         """Yield the documents' names, always in the same order, without reading the documents."""

@@ -268,7 +268,7 @@ def round_table(metrics: Metrics) -> Table:
 
 
 def turn_table(metrics: Metrics) -> Table:
-    """Build a table of the answers to each turn of scripted conversations, by its own checks."""
+    """Build a table of the answers to each turn of scripted conversations, by the turn's checks."""
     scores = dict.fromkeys(name for turn in metrics.turns.values() for name in turn.scores)
     rows = [
         [

@@ -1,4 +1,4 @@
-"""Judging: all judges of a run score each of its answers.
+"""Judging: the judges of a run score its answers.
 
 A failed call, or a reply without a verdict, is recorded as the judgement's outcome, never as a
 score of 0. Attempts without an answer (refused, empty, failed, or truncated and not graded) are not
@@ -59,7 +59,7 @@ Unjudged = tuple[Instance[Any], Attempt, Mapping[str, int]]
 
 
 class OwedJudgements:
-    """Attempts that lack a judgement, or whose judgement failed or has a ``retried`` outcome."""
+    """Attempts with a judgement that is missing, has failed, or has an outcome in ``retried``."""
 
     def __init__(
         self, path: Path, judges: Sequence[str], retried: Collection[JudgementOutcome] = ()

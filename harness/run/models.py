@@ -147,7 +147,7 @@ class Model:
         return urlsplit(self.backend.endpoint).hostname or ""
 
     def supported(self, decoding: Decoding, asker: str, remedy: str) -> Decoding:
-        """Return decoding parameters without `OPTIONAL` ones that the backend does not support."""
+        """Return ``decoding`` without unsupported `OPTIONAL` parameters. Refuse any others."""
         features = self.backend.features
         wanted = set(decoding.given()) - {*OPTIONAL, "constraint"}
         if isinstance(decoding.constraint, DecodingConstraint):
@@ -163,7 +163,7 @@ class Model:
 
 
 def worker_count(models: Collection[Model], owed: int = 0) -> int:
-    """Return how many workers keep the models busy: with batches, up to one for each item."""
+    """Return how many workers keep the models busy: with batches, up to one per ``owed`` item."""
     asked = sum(one.limits.concurrency * one.limits.samples_per_call for one in models)
     busy = min(WORKERS_PER_SLOT * max(1, asked), MOST_WORKERS)
     batched = any(model.limits.batch for model in models)
@@ -301,7 +301,7 @@ def _supported_limits(
 
 
 def build_models(run: RunFile, builder: ModelBuilder) -> None:
-    """Build a run's models, to find errors that need no data, such as a missing API key."""
+    """Build a run's models, to find errors before data is read, such as a missing API key."""
     builder.build(run.model)
     if run.polish:
         builder.build(run.polish, "polish")
@@ -319,7 +319,7 @@ URL_VARIABLES = {
 
 
 def ignored_urls(models: Iterable[Model]) -> Iterator[str]:
-    """Yield a warning for each model whose provider's SDK would take its URL from a variable."""
+    """Yield a warning for each model for which an environment variable with a URL is ignored."""
     for model in models:
         variable = URL_VARIABLES.get(model.section.backend, "")
         options = model.section.options

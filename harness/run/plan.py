@@ -33,9 +33,9 @@ MAX_HELD = 20_000  # data sets of up to this many instances are kept in memory o
 
 
 class HeldInstances:
-    """A task's instances, kept in memory once read unless there are more than ``most``.
+    """A task's instances. Once read, they are kept in memory if there are at most ``most``.
 
-    Up to this number, reading them raises ConfigError if an id or group is invalid.
+    As long as instances are kept, reading one raises ConfigError if its id or group is invalid.
     """
 
     def __init__(self, task: Task[Any], most: int = MAX_HELD) -> None:
@@ -165,7 +165,7 @@ class Work(NamedTuple):
 
     @property
     def already(self) -> int:
-        """The number of samples finished by earlier sessions, minus those owed twice."""
+        """The number of samples finished by earlier sessions, minus that of unmade judgements."""
         return self.total - self.owed - self.later
 
 
@@ -215,7 +215,7 @@ class RunPlan:
         return Verdicts(*(None if one < 0 else one == 1 for one in (first, latest)))
 
     def turn_verdicts(self, owed: OwedSample) -> list[bool | None]:
-        """Return the recorded verdicts, where there are any, on a conversation's turns so far."""
+        """Return the recorded verdicts on a conversation's turns so far, except unchecked turns."""
         if self.index is None or (table := self.index.attempts.turns) is None:
             return []
         rows = self.index.rows_of(owed.instance.id, owed.sample)[: owed.round - 1]
@@ -271,7 +271,7 @@ class RunPlan:
     def request(
         self, owed: OwedSample, number: int, messages: tuple[Message, ...], prompt: str
     ) -> Request:
-        """Build a sample's request for round ``number``. ``prompt`` is the hash of messages."""
+        """Build a sample's request for round ``number``. ``prompt`` is their hash."""
         instance, sample = owed.instance, owed.sample
         # Later rounds follow a different answer anyway.
         redraw = owed.redraw if number == owed.round else 0

@@ -113,7 +113,7 @@ class Mistakes:
 
 
 class ShotCandidate(NamedTuple):
-    """An instance that can be a shot: its reference answer, and the hash of its prompt."""
+    """An instance that can be a shot, with its reference answer and the hash of its prompt."""
 
     instance: Instance[Any]
     answer: str

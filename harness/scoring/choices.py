@@ -39,7 +39,11 @@ def choice_texts(raw: object) -> tuple[str, ...]:
 
 
 def right_choice(target: object, choices: Sequence[str], kind: TargetKind | None = None) -> int:
-    """Return the index of the right option, given its index (from 0), letter or text."""
+    """Return the index of the right option, given its index (from 0), letter or text.
+
+    If ``kind`` is None, the target must not fit several options, such as one by its index and
+    another by its text.
+    """
     if not isinstance(target, str | int):
         raise DataInvalid("'target' must be the index, the letter or the text of one of 'choices'.")
     text = _text(target)
@@ -191,7 +195,7 @@ class ChoiceExtraction:
         return self._first(text) or self._only(text)
 
     def _announced(self, text: str) -> Iterator[tuple[int, str]]:
-        """Yield the offset and the letters of the last announcements of each form."""
+        """Yield the offset and the letters of the last announcement of each of two forms."""
         for match in reversed([*_ANNOUNCED.finditer(text)]):
             if found := self._at(text, match.end(), loose=True):
                 yield match.end(), found
@@ -237,7 +241,7 @@ class ChoiceExtraction:
             end = match.end()
 
     def _last_line(self, text: str) -> Iterator[tuple[int, str]]:
-        """Yield the offset and the letter of the last line if it is an option, and nothing else."""
+        """Yield the offset and the letter of the last line, if that line only names an option."""
         start = text.rfind("\n") + 1
         line = text[start:].strip()
         match = self._known.letter.match(line)
@@ -252,7 +256,7 @@ class ChoiceExtraction:
             yield start, after[1].upper()
 
     def _first(self, text: str) -> str:
-        """Return the letters with which a reply begins, unless other lines begin with others."""
+        """Return the letters with which a reply begins, unless a later line begins with another."""
         match = self._known.letter.match(text)
         if match is None or not match[1].isupper():
             return ""

@@ -15,8 +15,8 @@ def of_conversations(table: AttemptTable, turns: Ints, neutral: Bools) -> Attemp
 
     A conversation fails if an answer has failed, and passes if none has and all turns are answered.
     It has no verdict if it is unfinished, if an answer could not be judged, or if nothing judges
-    any of them. Its scores are those of the last turn. The turns' own verdicts and scores are in
-    the result's ``turns``.
+    any of its answers. Its scores are those of the last turn, if that was reached. The turns' own
+    verdicts and scores are in the result's ``turns``.
 
     Args:
         table: The attempts, with each turn's own verdict and scores.

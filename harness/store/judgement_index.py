@@ -131,8 +131,8 @@ class JudgementIndex:
         Its ``passed`` combines rules and judges (see `verdict_over`). ``table`` holds the rules'
         scores and verdicts, ``keys`` the (n,) `judged_key` of each attempt, and ``neutral`` an (n,)
         mask of the attempts to which all rules were applied without a verdict. The verdicts of the
-        judges named in ``ignored`` do not count. The mask that is returned is of the attempts that
-        were judged by all, but without a verdict.
+        judges named in ``ignored`` do not count. The returned mask marks the attempts that all
+        rules and judges have judged, none with a verdict.
         """
         judged = self.judged(table)
         scores: dict[str, Values] = dict(table.scores)
@@ -159,11 +159,11 @@ class JudgementIndex:
         judges: Sequence[str],
         retried: Collection[judgements.JudgementOutcome],
     ) -> dict[int, Mapping[str, int]]:
-        """Return the rows of attempts that some of ``judges`` have yet to judge, with these judges.
+        """Return the judges that have yet to judge an attempt, by the attempt's row.
 
-        Each judge's name maps to the number of its answers so far, without failed calls. ``keys``
-        holds the (n,) `judged_key` of each attempt. Judgements with a ``retried`` outcome count as
-        missing.
+        A judge's name maps to the number of its judgements of the attempt so far, without failed
+        ones. ``keys`` holds the (n,) `judged_key` of each attempt. Judgements with an outcome in
+        ``retried`` count as missing.
         """
         judged = self.judged(table)
         missing = np.zeros((len(table), len(judges)), np.bool_)

@@ -1,8 +1,8 @@
 """Copies of runs on an object store, from which another machine can continue them.
 
 A run is written locally, and its changed files are uploaded as they grow. An object store cannot
-append, so whole files are uploaded. What a killed machine has not uploaded costs nothing again: its
-replies are in the team's cache, which such runs need for their lease, too.
+append, so whole files are uploaded. What a killed machine has not uploaded need not be paid for
+again: the replies are in the team's cache, which such runs also need for their lease.
 """
 
 import contextlib
@@ -67,7 +67,7 @@ class RemoteRuns:
             raise ConfigError(f"HARNESS_RUNS_URL cannot be used: {_said(error)}.", remedy) from None
 
     def names(self) -> list[str]:
-        """Return the names of all runs there."""
+        """Return the names of all runs at the URL, sorted."""
         with self._asking("list the runs at"):
             found = obstore.list_with_delimiter(self._store)["common_prefixes"]
         return sorted(prefix.strip("/") for prefix in found)
@@ -166,7 +166,10 @@ class RemoteRuns:
 
 
 class Uploads:
-    """Uploads a run's folder every minute and at the end. Failures are reported and retried."""
+    """Uploads a run's folder every minute, or less often if that takes long, and at the end.
+
+    Failures are reported and retried.
+    """
 
     def __init__(self, runs: RemoteRuns, folder: RunFolder, report: Callable[[str], None]) -> None:
         self._runs, self._folder, self._report = runs, folder, report

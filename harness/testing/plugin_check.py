@@ -160,9 +160,10 @@ class PlugInCheck:
         return member in self._types
 
     def elsewhere(self, of: Callable[..., dict[str, Any]], *given: Any) -> None:
-        """Add a problem for each member that differs in another process, if it can go there.
+        """Add a problem for each member whose result differs in another process.
 
-        ``of`` returns the members' results for the arguments ``given``.
+        ``of`` returns the members' results for the arguments ``given``. Nothing is checked if the
+        call cannot be made in another process.
         """
         # Python orders sets of texts differently in each process, and hash() returns other numbers.
         code = (

@@ -216,7 +216,7 @@ class ExtractionPlan(Struct, frozen=True):
 
 
 class Extracted(Struct):
-    """What some documents yield, with the digests of the documents, joined."""
+    """What some documents yield, and the concatenated digests of these documents."""
 
     found: Yield
     digests: bytes

@@ -111,7 +111,7 @@ class _ModelStages:
         return _split(chats, found, plain, "toxicity", "toxic")
 
     async def constrained(self, chats: Sequence[Chat]) -> tuple[list[Chat], Step, float]:
-        """Return the chats likeliest to have constraints, the step, and the lowest probability."""
+        """Return the chats likely to have constraints, the step, and their lowest probability."""
         found = await self._probabilities("filter", "constrained", chats)
         top, mark = top_share(found, self._curation.filter.keep, self._curation.seed)
         return *_split(chats, found, top, "filter", "not among the likeliest"), mark
@@ -173,7 +173,7 @@ class _ModelStages:
         return named
 
     async def merged_domains(self, proposed: Mapping[str, int]) -> list[str]:
-        """Return the proposed domains, which the model merges if there are too many."""
+        """Return the proposed domains. If there are too many, the model is asked to merge them."""
         most = self._curation.domains.merged
         if len(proposed) <= most:
             return list(proposed)
@@ -258,7 +258,7 @@ def not_repeated(
     constraints.
 
     Returns:
-        The other tasks, in their original order, and a step that records the dropped tasks.
+        The remaining tasks, in their original order, and a step that records the dropped ones.
     """
     step = Step("constraints", len(tasks))
     few = list[CuratedRow]()

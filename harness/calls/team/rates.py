@@ -143,7 +143,7 @@ class GrantedWindow(SlidingWindow):
         return self._rates.trouble
 
     def wait(self, amount: float, margin: float, now: float) -> float:
-        """Return 0 if the grant covers an amount. Otherwise ask for another."""
+        """Return 0 if the grant covers an amount, or else ask for another and return a pause."""
         if self._rates.covers(self._unit, amount, now):
             return 0.0
         self._rates.ask()
@@ -202,7 +202,7 @@ class TeamRates(Exchanger[tuple[Grant, float]]):
         return time.monotonic() + self._ahead_s
 
     def covers(self, unit: Unit, amount: float, now: float) -> bool:
-        """Return whether an amount of a unit is left of the grant."""
+        """Return whether at least an amount of a unit is left of the grant."""
         return now < self._until and amount <= self._left.get(unit, 0.0) + ROUNDING
 
     def use(self, unit: Unit, amount: float) -> None:
@@ -223,7 +223,7 @@ class TeamRates(Exchanger[tuple[Grant, float]]):
         return bool(self._changes) or any(self._granted.values())
 
     def prepared(self, *, last: bool) -> Callable[[Cursor], tuple[Grant, float]]:
-        """Return the next exchange. It also asks for calls that may come until the one after it."""
+        """Return the next exchange. Unless it is the last, it asks for calls still to come, too."""
         self._number += 1
         demand = self.demand()
         if not last:
@@ -260,7 +260,7 @@ class TeamRates(Exchanger[tuple[Grant, float]]):
         return grant, row[1] - before
 
     def apply(self, result: tuple[Grant, float]) -> float:
-        """Use a new grant, and admit calls."""
+        """Use a new grant, and admit calls. Return the pause until the next exchange."""
         grant, self._ahead_s = result
         left = {unit: self._left.get(unit, 0.0) + more for unit, more in grant.amounts.items()}
         self._left, self._granted, self._until = left, dict(left), grant.until

@@ -276,7 +276,7 @@ def _observed(finding: ConstraintFinding, specification: grammar.Specification) 
 
 
 def _worst(base: Base, counts: Observed) -> Observed:
-    """Return the count that is furthest from a bound, or all counts for other relations."""
+    """Return the count furthest from a bound, or all counts if the relation is not a bound."""
     if not isinstance(counts, tuple):
         return counts
     numbers = [count for count in counts if isinstance(count, int)]

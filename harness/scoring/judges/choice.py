@@ -35,7 +35,7 @@ class RubricItem:
             raise ValueError("choices must be two or more, different even without case and signs")
 
     def score(self, replies: Sequence[Reply]) -> Score:
-        """Return a score: the mean value of the choices that replies name, or None without any."""
+        """Return the mean value of the choices that replies name (None if they name none)."""
         chosen = [chosen_in(reply, self.choices) for reply in replies]
         value = mean([None if one is None else self.choices[one] for one in chosen])
         details = {"choices": chosen}

@@ -212,7 +212,7 @@ class Routes:
         }
 
     def at(self, depth: int) -> int:
-        """Return the most routes (up to `MOST_ROUTES`) at one place in a document of this depth."""
+        """Return the largest number of routes, up to `MOST_ROUTES`, in a document of this depth."""
         for level in range(depth):  # bottom-up, so that no recursion is deeper than a chain
             if (id(self.schema), level) not in self._counted:
                 for _, schema in schemas.parts(self.schema):

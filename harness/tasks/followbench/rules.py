@@ -155,7 +155,7 @@ def _sentences(text: str) -> list[str]:
 
 
 def _bold_points(text: str) -> int:
-    """Count points such as ``**1. Growth:``, in each line up to the last colon."""
+    """Count points such as ``**1. Growth:``. A line may have several."""
     lines = (line[: line.rfind(":") + 1] for line in text.split("\n"))
     return sum(len(re.findall(r"\*\*\d.[^:]*:", line)) for line in lines)
 

@@ -122,7 +122,8 @@ class RowsTask(Conversations):
     def _choices(self) -> MultipleChoice | None:
         """How rows are asked as multiple choice, or None if they are not.
 
-        Without the option ``choices``, they are if the first row has choices and no prompt is set.
+        Without the option ``choices``, they are if the first row has choices, and neither the row
+        nor the option ``prompt`` sets a prompt.
         """
         if self._asked_choices is None and self._prompt is None:
             first = next((row for _, row in self._source.rows()), {})
@@ -272,7 +273,7 @@ class RowsTask(Conversations):
         return choices.request(options, request)
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return the scores of a choice and of each rule, without values if extraction is slow.
+        """Return the scores of a choice and of each rule, without values if extraction times out.
 
         Raises:
             Unparseable: If a reply has no answer that the option ``extract`` or a rule can read, or
@@ -399,7 +400,7 @@ class RowsTask(Conversations):
         return view
 
     def prompt_errors(self) -> list[str]:
-        """Return warnings about a prompt that no field is in, or that does not fit ``extract``.
+        """Return warnings about a prompt without fields, and about what does not fit ``extract``.
 
         The latter are, in the first instances, prompts that do not ask for what ``extract`` reads,
         correct answers from ``gold`` that do not pass, and targets that ``extract`` would misread.

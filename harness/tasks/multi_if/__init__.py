@@ -43,7 +43,7 @@ WEIGHTS = {STRICT: "", STRICT_SHARE: COUNT, LOOSE: "", LOOSE_SHARE: COUNT}
 
 
 class MultiIFItem(IFEvalItem, frozen=True):
-    """A turn with the conversation so far, and the turns after it (of the first turn)."""
+    """A turn with the conversation so far. The first turn also has the ``later`` turns."""
 
     later: tuple[IFEvalItem, ...] = ()
 
@@ -108,7 +108,7 @@ class MultiIFTask(IFEvalTask):
         return replace(instance, data=item)
 
     def aggregate_answers(self, answers: Iterable[GivenAnswer]) -> Aggregates:
-        """Return the four accuracies of each turn and their mean, which is also by language.
+        """Return each turn's four accuracies and their mean, and the mean by language as well.
 
         Turns that were not asked, because an earlier answer was empty or refused, do not count.
         """

@@ -3,9 +3,9 @@
 Lior et al. 2025, "WildIFEval: Instruction Following in the Wild" (arXiv 2503.06573). The public
 part of the data set has conversation ids, and the constraints in each user's first message. The
 messages are in LMSYS-Chat-1M, which you must request at its source and must not redistribute. Like
-the authors, the task takes the first message of each conversation, which it finds by the id.
-Categories and domains come from CSV files in the authors' repository, where they are found by the
-texts of constraints and messages.
+the authors, the task finds each conversation by its id, and takes the first message. Categories and
+domains come from CSV files in the authors' repository, where they are found by the texts of
+constraints and messages.
 """
 
 from __future__ import annotations
