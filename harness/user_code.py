@@ -124,7 +124,7 @@ def with_references(digest: str, check: Callable[..., Any]) -> str:
 
 
 class _Walk(NamedTuple):
-    """The state of a walk over what code refers to, as ids of objects."""
+    """The state of a walk over what code refers to. Both sets hold ids of objects."""
 
     seen: set[int]
     changed: set[int]  # containers that the code changes in place

@@ -120,7 +120,7 @@ class Gate:
 
     @property
     def judged(self) -> bool:
-        """Whether few enough samples lack a verdict for a decision, whatever ``too_few`` says."""
+        """Whether so few samples lack a verdict that the run may pass. Ignores ``too_few``."""
         biased = any(one.biased for one in self.decisions)
         return all(one.allowed for one in self.unjudged) and not biased
 

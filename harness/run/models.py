@@ -147,7 +147,7 @@ class Model:
         return urlsplit(self.backend.endpoint).hostname or ""
 
     def supported(self, decoding: Decoding, asker: str, remedy: str) -> Decoding:
-        """Return ``decoding`` without unsupported `OPTIONAL` parameters. Refuse any others."""
+        """Return ``decoding`` without unsupported `OPTIONAL` parameters. Refuse other such ones."""
         features = self.backend.features
         wanted = set(decoding.given()) - {*OPTIONAL, "constraint"}
         if isinstance(decoding.constraint, DecodingConstraint):

@@ -215,7 +215,7 @@ class RunPlan:
         return Verdicts(*(None if one < 0 else one == 1 for one in (first, latest)))
 
     def turn_verdicts(self, owed: OwedSample) -> list[bool | None]:
-        """Return the recorded verdicts on a conversation's turns so far, except unchecked turns."""
+        """Return the recorded verdicts on a conversation's turns so far, except unchecked ones."""
         if self.index is None or (table := self.index.attempts.turns) is None:
             return []
         rows = self.index.rows_of(owed.instance.id, owed.sample)[: owed.round - 1]
