@@ -242,7 +242,7 @@ class Kind:
         return [name for kind_name, name in _registered if kind_name == self.name]
 
     def options(self, name: str, options: Mapping[str, Any]) -> BaseModel:
-        """Validate a plug-in's options in a run file, and return them with its defaults filled in.
+        """Validate a plug-in's options in a run file, and return them with defaults filled in.
 
         Raises:
             ConfigError: If an option is unknown, missing or invalid, or as in `load`.
@@ -294,7 +294,8 @@ class Kind:
         has parameters.
 
         Raises:
-            ConfigError: If an option is invalid, or the plug-in fails or lacks members.
+            ConfigError: If an option is invalid, or the plug-in fails or does not fit its
+                interface.
             HarnessError: If the plug-in raises one.
         """
         checked, where = self.options(name, options), f"The {self.title} {name!r}"

@@ -365,7 +365,7 @@ def _rows(
 
 
 def _marks(variants: Sequence[comparable.Variant]) -> list[str]:
-    """Return the marks of a row's runs. One that not all runs have follows its run's name."""
+    """Return the marks of a row's runs, each after the run's name unless all runs have it."""
     marks = [
         mark if all(mark in other.marks for other in variants) else f"{variant.name}: {mark}"
         for variant in variants

@@ -1,4 +1,4 @@
-"""Reads judges' verdicts on each sample's last answer, and pairs them with a reference's.
+"""Reads judges' verdicts on each sample's last answer, and pairs them with those of a reference.
 
 A judge with criteria gives a verdict on each criterion. For any other judge, each score that is not
 a mere number is a verdict: true, false or missing. An abstention does not count as a no. An

@@ -1,8 +1,8 @@
 """Compares models over several benchmarks: paired differences, rank correlations, average ranks.
 
 A benchmark is a task, measured by its runs' primary metric. Scores of different benchmarks are
-never averaged, since their scales differ. Two models' average ranks may differ by chance, so an
-average rank has an interval, unless this is unknown.
+never averaged, since their scales differ. Two models' average ranks may differ by chance, so they
+have intervals, where these can be estimated.
 """
 
 from __future__ import annotations

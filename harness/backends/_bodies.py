@@ -221,7 +221,10 @@ def logprobs_in(given: object) -> records.Logprobs | None:
 
 
 def prompt_logprobs_in(given: object) -> records.PromptLogprobs | None:
-    """Return a prompt's tokens and log-probabilities (None: invalid), or None without a list."""
+    """Return a prompt's tokens and log-probabilities as listed by vLLM, or None if missing.
+
+    An invalid entry of the list is None.
+    """
     return tuple(map(_own, given)) if isinstance(given, list) else None
 
 

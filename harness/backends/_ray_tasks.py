@@ -1,4 +1,4 @@
-"""Work on the machines of a Ray cluster, where each task takes one piece of it."""
+"""Does work on the machines of a Ray cluster. Each task takes one piece of the work."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def _line(error: Exception) -> str:
 
 
 def _answer(version: str, work: bytes, piece: bytes) -> bytes:
-    """Return, pickled, the result or the error of the work on a piece, in the cluster."""
+    """Work on a piece in a process of the cluster, and return the pickled result or error."""
 
     def worked() -> Any:
         if version != harness.__version__:

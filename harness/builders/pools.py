@@ -82,7 +82,7 @@ def _taken(answers: Any) -> Iterator[Any]:
 
 
 def _answer(row: dict[str, bytes], version: str, work: bytes) -> dict[str, bytes]:
-    """Return, pickled, the result or the error of the work on a piece, in the cluster."""
+    """Work on a piece in a process of the cluster, and return the pickled result or error."""
 
     def worked() -> Any:
         if harness.__version__ != version:

@@ -124,7 +124,8 @@ class BatchLedger:
     ) -> None:
         """Record a batch before it is created, with those of its calls that are in no other batch.
 
-        If the team's claims on some of these calls have been lost, the batch has no calls.
+        If the team's claims on some of these calls have been lost, the batch is recorded without
+        calls.
 
         ``size`` is the batch's size in bytes, ``run`` the id of the run that creates it, and
         ``section`` the JSON of the model's section in the run file.

@@ -1,4 +1,4 @@
-"""A run's identity: which keys of its run file may change when it is resumed."""
+"""A run's identity: which keys of its run file may change when the run is resumed."""
 
 import contextlib
 from collections.abc import Mapping

@@ -253,7 +253,7 @@ def _called(key: str, name: str, value: Any) -> Any:
 
 
 def _is_changes(key: str, value: Any) -> bool:
-    """Return whether a named value is changes, not a section such as ``{backend: openai}``."""
+    """Return whether a named value is a set of changes, not a section (``{backend: openai}``)."""
     if not isinstance(value, Mapping) or not value:
         return isinstance(value, Mapping)
     keys = RunFile.model_fields

@@ -196,7 +196,7 @@ def _result(name: str, found: Rate | Mean, metrics: Metrics) -> dict[str, Any]:
 
 
 def _verdict_name(scores: Iterable[str]) -> str:
-    """Return the verdict's name in a log, which differs from the names of all scores."""
+    """Return a name for the verdict in a log. It differs from all names in ``scores``."""
     return f"{HARNESS}_{VERDICT}" if VERDICT in scores else VERDICT
 
 

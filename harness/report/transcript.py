@@ -238,7 +238,7 @@ def _last_message(attempt: AnswerLine) -> str:
 
 
 def _prompted(instance: str, found: Mapping[str, Sequence[AnswerLine]]) -> str:
-    """Return an instance's name and its prompt, without the middle if long, in the first run."""
+    """Return an instance's name and its prompt in the first run, without the middle if long."""
     prompt = " ".join(_last_message(next(iter(found.values()))[0]).split())
     if len(prompt) > _LONGEST_PROMPT:  # rows may differ at the beginning or at the end
         prompt = f"{prompt[: _LONGEST_PROMPT // 2]}…{prompt[-_LONGEST_PROMPT // 2 :]}"

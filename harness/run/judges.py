@@ -75,7 +75,7 @@ class JudgeModel:
     def requests(
         self, instance: Instance[Any], attempt: Attempt, calls: Sequence[Call] = (), redraw: int = 0
     ) -> list[Request]:
-        """Return the next requests that the judge needs to judge an attempt.
+        """Return the requests that the judge makes next about an attempt.
 
         The list is empty if the judge has no further questions or does not score the instance.
         ``calls`` are the judge's calls about the attempt so far. ``redraw`` is the number of
@@ -99,7 +99,7 @@ class JudgeModel:
         return requests
 
     def about(self, instance: Instance[Any], text: str, sample: int = 0) -> list[Request]:
-        """Return the first requests that the judge needs to judge an answer to an instance."""
+        """Return the first requests that the judge makes about an answer, as in `requests`."""
         attempt = Attempt(
             *(SCHEMA_VERSION, instance.id, sample, 1, {}, "", {}, "ok", 0.0, 0.0), text=text
         )

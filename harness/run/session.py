@@ -124,7 +124,7 @@ async def _open_budget(
     folder: RunFolder | None,
     sharing: Sequence[RunFolder],
 ) -> Budget:
-    """Build a session's budget, of which its run and those in ``sharing`` have spent a part."""
+    """Build a session's budget, counting what its run and those in ``sharing`` have paid."""
     run_id, payer = session.run_id, uuid4().hex
     own = await _paid(folder, replies, run_id)
     others = [await _paid(one, replies, one.run_id()) for one in sharing]

@@ -97,7 +97,7 @@ def user_turn(task: Task[Any], instance: Instance[Any], answers: Sequence[str]) 
 
 
 def continued(messages: Messages, answer: str, turn: str, state: str | None = None) -> Messages:
-    """Return a conversation followed by an answer, if not blank, and the user's next turn."""
+    """Return the messages followed by the answer, unless blank, and the user's next turn."""
     said = (Message("assistant", answer, state),) if answer.strip() else ()
     return (*messages, *said, Message("user", turn))
 

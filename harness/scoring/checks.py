@@ -53,7 +53,7 @@ class Check(Struct, frozen=True):
 def read_checks(raw: object, where: str, judges: Collection[str] = ()) -> list[Check]:
     """Parse a list of checks from a run file or a row. Messages name its place (``where``).
 
-    ``judges`` are the run's, for the message if a check is one of them.
+    ``judges`` names the run's judges, for the message if a judge is written as a check.
     """
     if not isinstance(raw, list):
         raise ConfigError(f"{where} must be a list.", "Write '- exact_match', one per line.")

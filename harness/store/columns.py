@@ -124,7 +124,7 @@ class AttemptTable:
         return list(dict.fromkeys(label for groups in self.instances.groupings for label in groups))
 
     def by(self, label: str) -> Iterator[tuple[str, AttemptTable]]:
-        """Yield the name and the attempts of each group of a label that has attempts, by name."""
+        """Yield (name, attempts) for each group of a label that has attempts, sorted by name."""
         groupings = self.instances.groupings
         names = sorted({groups[label] for groups in groupings if label in groups})
         code = {name: number for number, name in enumerate(names)}

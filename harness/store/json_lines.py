@@ -52,7 +52,7 @@ class LineKind(NamedTuple):
 
 
 def lines(path: Path, offset: int = 0) -> Iterator[tuple[int, bytes]]:
-    """Yield each complete line from ``offset`` on with its offset. A missing file has none."""
+    """Yield the offset and the bytes of complete lines from ``offset`` on (none without a file)."""
     if not path.exists():
         return
     with reading(path), path.open("rb") as file:

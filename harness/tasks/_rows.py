@@ -296,7 +296,7 @@ SUMMARY = ("n", "mean", "s.d.", "min", "median", "max")
 
 
 def summary(numbers: Sequence[float]) -> tuple[float | None, ...]:
-    """Return the statistics that `SUMMARY` lists. Those with too few numbers are None."""
+    """Return the statistics that `SUMMARY` lists. One is None if there are too few numbers."""
     if not numbers:
         return (0, *[None] * 5)
     deviation = stdev(numbers) if len(numbers) > 1 else None

@@ -252,7 +252,7 @@ def _shown(
 
 
 def _numbered(columns: Sequence[Ints]) -> tuple[Ints, NDArray[np.int32]]:
-    """Return the sorted distinct values, and the index among these of each original value."""
+    """Return the sorted distinct values, and for each original value its index among them."""
     values = np.concatenate([np.zeros(0, np.int64), *columns])
     order = np.argsort(values)
     values = values[order]

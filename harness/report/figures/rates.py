@@ -33,7 +33,7 @@ Measure = Callable[[ReportedRun, str], Mapping[Key, SampleStatistic]]  # of a ru
 
 
 def by_group(runs: Runs, label: str, measure: Measure | None = None) -> Measured:
-    """Map each run with the label to its primary metric (or ``measure``) in the label's groups."""
+    """Map each run with ``label`` to its primary metric (or ``measure``) by group of the label."""
     found = {runs.shown(run): (measure or runs.measured)(run, label) for run in runs.every}
     return {run: {group: part for (group,), part in of.items()} for run, of in found.items() if of}
 
@@ -49,7 +49,7 @@ def by_label(runs: Runs, measure: Measure | None = None) -> dict[str, Measured]:
 
 
 def largest(measured: Measured) -> tuple[list[str], str]:
-    """Return the `most` groups by their numbers of samples in all runs, judged or not."""
+    """Apply `most` to the groups' numbers of samples in all runs, judged or not."""
     sizes: dict[str, int] = {}
     for groups in measured.values():
         for group, part in groups.items():

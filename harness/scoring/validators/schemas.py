@@ -163,7 +163,8 @@ def path_within(
     """Return a keyword's path from the root of a schema, given its path in an embedded schema.
 
     ``inside`` lists the embedded schemas, and ``uri`` identifies one of them. If it identifies
-    none, the path starts at the first schema in which it exists, or else is returned unchanged.
+    none, the path starts at the first schema in which the path exists. A path that exists in none
+    is returned unchanged.
     """
     name = last_name((uri or "").partition("#")[0])
     starts = [start for start, own in inside if uri and own == name]

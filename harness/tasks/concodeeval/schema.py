@@ -34,7 +34,7 @@ def pointer(base: str, *tokens: str | int) -> str:
 
 
 def keywords(schema: Schema, at: str = "") -> Iterator[tuple[str, str, Any]]:
-    """Yield (pointer, name, value) of each keyword of the schema at ``at`` and its subschemas."""
+    """Yield (pointer, name, value) of the keywords of a schema at ``at`` and of its subschemas."""
     for keyword, value in schema.items():
         place = pointer(at, keyword)
         yield place, keyword, value

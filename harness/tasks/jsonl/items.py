@@ -39,9 +39,9 @@ CRITERIA = "criteria"  # name of a row's field, and of an option of a judge's ch
 class JsonlItem(Struct, frozen=True):
     """A row with its messages, its rules, and the criteria of each judge that its checks name.
 
-    In a conversation, these are those of one turn, and ``later`` has the items of the turns after
-    it. If a model plays the user, they are those of the last turn, and ``before`` is the item for
-    the turns before it.
+    In a conversation, they belong to one turn, and ``later`` has the items of the turns after it.
+    If a model plays the user, they belong to the last turn, and ``before`` is the item for the
+    turns before it.
     """
 
     row: Row
@@ -195,7 +195,7 @@ class JudgeChecks:
         return found
 
     def refuse_without_criteria(self, turns: Sequence[JsonlItem]) -> None:
-        """Raise DataInvalid if a judge by criteria scores some of a row's turns, but has none."""
+        """Raise DataInvalid if a judge of some of a row's turns needs criteria, but has none."""
         for judge, by_criteria in (self._judges or {}).items():
             asked = [one for one in turns if self._scores(one, judge)]
             if by_criteria and asked and not any(self.judged_by(one, judge) for one in asked):
