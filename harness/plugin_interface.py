@@ -66,7 +66,7 @@ def _member_problems(kind_name: str, present: frozenset[str]) -> list[str]:
 
 @functools.cache
 def options_model(plugin: Callable[..., Any]) -> type[BaseModel]:
-    """Return the Pydantic model of a plug-in's options. Cached because building it takes 1 ms."""
+    """Return the Pydantic model of a plug-in's options. Cached: a model takes 1 ms to build."""
     from pydantic import ConfigDict, create_model
 
     fields: dict[str, Any] = {}

@@ -75,7 +75,7 @@ class FileBatching(HttpBackend):
                 yield read(result)
 
     def outcome(self, body: bytes, request: Request) -> Outcome:
-        """Return the reply in the body of a successful response, or the error if it is unusable."""
+        """Return the reply in a successful response's body, or the error if it has none."""
         try:
             return self.decoded(body, request)
         except CallError as failed:

@@ -24,7 +24,7 @@ class SimulatedBackend:
         accuracy: Probability that the first answer is correct.
         gain: Share of the remaining wrong answers that each round of feedback corrects.
         latency_s: Mean latency in seconds (exponentially distributed).
-        habit: A text that is answered whatever the question, such as the letter of an option.
+        habit: A text given as the answer whatever the question, such as the letter of an option.
         habit_share: Probability of answering with this text.
     """
 

@@ -163,7 +163,7 @@ class PriceList:
         return entry.price if (entry := self.entry(host, model)) else None
 
     def entry(self, host: str, model: str) -> PriceEntry | None:
-        """Return a model's price and source, or None. A dated version has the model's price."""
+        """Return a model's price and source, or None. A dated version defaults to the undated."""
         host, undated = host.lower(), _undated(model) or model
         return self._entries.get((host, model)) or self._entries.get((host, undated))
 

@@ -80,7 +80,7 @@ def number(value: Any, where: str) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class FoundScore:
-    """A score in an imported file. ``graded``: whether it says that an answer is right or wrong."""
+    """A score in an imported file. ``graded``: whether the file says if the answer is right."""
 
     value: float | None
     graded: bool = False

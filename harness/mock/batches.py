@@ -296,7 +296,7 @@ class VendorBatches(ABC):
 
 
 def suppressed(kind: type[Exception], function: Callable[..., object]) -> Callable[..., None]:
-    """Return a function that calls another one, and ignores exceptions of one kind."""
+    """Return a function that calls ``function``, and ignores exceptions of one kind."""
 
     def call(*arguments: object) -> None:
         with contextlib.suppress(kind):

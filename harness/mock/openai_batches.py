@@ -58,7 +58,7 @@ class _CreateJob(msgspec.Struct):
 
 
 class OpenAIBatches(FileBatches):
-    """OpenAI's files and batches."""
+    """The endpoints for files and batches of OpenAI and similar providers (Mistral: files)."""
 
     wire = OpenAIChat()
     prefix, root, files, most_listed = "batch", "/v1/batches", "/v1/files", 100

@@ -202,6 +202,6 @@ class MockRateLimits:
         return None
 
     def levels(self, model: str) -> list[Level]:
-        """Return the current usage of each limit of a model. Empty if it has no limits."""
+        """Return the current usage of each limit of a model, or [] if the model has no limits."""
         now = self._clock()
         return [window.level(0, now) for window in self._models[model]]

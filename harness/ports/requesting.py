@@ -49,6 +49,6 @@ class Aggregating(Protocol):
     def aggregate_answers(self, answers: Iterable[GivenAnswer]) -> Aggregates:
         """Return metrics of all of a run's answers, which come in order of sample and turn.
 
-        They are the answers of round 1, or those to all turns of conversations. Missing answers
-        are omitted.
+        ``answers`` has the answers of round 1 and, in conversations, those to all turns. Missing
+        answers are omitted.
         """

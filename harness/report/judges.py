@@ -211,7 +211,7 @@ def _by_people(run: ReportedRun, judge: str) -> Agreement | None:
 
 
 class WithoutJudges(Struct, frozen=True, kw_only=True):
-    """What a run's verdicts are without its deciding judges that were not validated."""
+    """A run's verdicts, leaving out the deciding judges that were not validated."""
 
     judges: Sequence[str]
     labelled: Sequence[str]  # those with human labels: their kappa, which may be due to chance

@@ -39,7 +39,7 @@ FEEDBACK: Mapping[Outcome, str] = {
 
 
 class Assessment(NamedTuple):
-    """The rules' assessment of a reply."""
+    """The outcome, verdict and scores of a reply according to the task's rules."""
 
     outcome: Outcome
     passed: bool | None  # None: no verdict

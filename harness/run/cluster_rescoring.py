@@ -35,7 +35,7 @@ from harness.store.run_folder import JUDGEMENTS
 
 
 class LineBatch(NamedTuple):
-    """A batch with its recorded lines."""
+    """The instances of a batch, and the recorded lines of its attempts and judgements."""
 
     instances: Sequence[tuple[Instance[Any] | None, int]]
     attempts: Sequence[bytes]

@@ -1,6 +1,6 @@
 """One run: `prepare` checks its run file and builds its parts, and `execute` does the work.
 
-Errors in the data may appear only in `execute`, which reads all of it before the first call.
+Some errors in the data appear only in `execute`, which reads all of it before the first call.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class Job:
 
     @cached_property
     def fingerprint(self) -> dict[str, str]:
-        """Hashes and versions, by name, of all inputs of prompts and scores but the run file."""
+        """Hashes and versions, by name, of all inputs of prompts and scores except the run file."""
         found = dict(self.task.fingerprint())
         own = [("tasks", self.run.task.name), ("backends", self.run.model.backend)]
         for plugins, name in [*own, *(("judges", judge.section.name) for judge in self.judges)]:
@@ -136,7 +136,7 @@ class Job:
         return RunPlan(self.task, self.run, instances, index, features, self.retried, self.shots)
 
     def unanswerable(self) -> int:
-        """Return the number of instances to which a simulated model knows no answer."""
+        """Return for how many instances a simulated model knows no answer (0 for a real model)."""
         if not self.model.simulated:
             return 0
         return sum(self.task.reference(one) is None for one in self.instances)

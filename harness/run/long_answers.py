@@ -35,8 +35,8 @@ class _TaskUnknown(Exception):
 class LongAnswers:
     """An assessor of answers by the task's rules. Thread-safe.
 
-    Long answers are assessed in a separate process, which starts with the first long answer and
-    builds the task from the run file, or loads it if it is also given pickled. If that fails,
+    Long answers are assessed in a separate process, which starts with the first long answer. It
+    builds the task from the run file or, if the task is given pickled, loads it. If that fails,
     because only this process knows the task, long answers are assessed here too.
     """
 

@@ -16,7 +16,7 @@ OBJECTS_BETWEEN_COLLECTIONS = 50_000
 async def work_off(
     items: Iterator[T], work: Callable[[T], Awaitable[None]], *, workers: int, stop: Stop
 ) -> None:
-    """Process all items with concurrent workers. Each free worker takes the next item.
+    """Process items with concurrent workers. A worker that is free takes the next item.
 
     If ``work`` raises `Stopping`, that worker ends and its item stays unfinished. Any other
     exception requests a stop. After a stop is requested, the workers finish only their current

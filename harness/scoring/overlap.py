@@ -63,7 +63,8 @@ def _f1(answer: str, reference: str) -> float:
 def named_label(answer: str, labels: Collection[str]) -> str | None:
     """Return the longest label that the answer equals or begins with, or None.
 
-    `bare` is applied to the answer, and must already have been applied to the labels.
+    `bare` is applied to the answer, and must already have been applied to the labels. A label that
+    ends within a word of the answer does not count.
     """
     own = bare(answer)
 

@@ -36,7 +36,7 @@ class FilePart(Section):
 
 
 class Bounds(FilePart):
-    """A range of integers that includes both ends. An end that is None is open."""
+    """A range of integers, including both ends. If an end is None, there is no limit there."""
 
     low: int | None = Field(None, alias="from")
     high: int | None = Field(None, alias="to")

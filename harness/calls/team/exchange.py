@@ -1,4 +1,4 @@
-"""A background task that exchanges a process's use of something with the team's database."""
+"""A background task that shares a process's use of a budget or rate limit with its team."""
 
 import asyncio
 import contextlib
@@ -40,7 +40,7 @@ class Exchanger(ABC, Generic[T]):
 
     @abstractmethod
     def prepared(self, *, last: bool) -> Callable[[Cursor], T]:
-        """Return the next exchange (``last``: of the session) as repeatable work."""
+        """Return the work of the next (``last``: final) exchange, which may be done repeatedly."""
 
     @abstractmethod
     def apply(self, result: T) -> float:
@@ -52,7 +52,7 @@ class Exchanger(ABC, Generic[T]):
         """Whether there is anything to exchange."""
 
     def ask(self) -> None:
-        """Ask for an exchange soon."""
+        """Request an exchange, and start the task if necessary."""
         self._asked = True
         self.ensure_working()
         self._wake.set()

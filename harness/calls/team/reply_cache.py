@@ -134,7 +134,7 @@ class TeamReplyCache(ReplyCache):
         self._team.release(bytes.fromhex(key))
 
     def booked(self, run: str) -> dict[bytes, float]:
-        """Return a run's payments in US dollars, like `ReplyCache.booked`, from any machine."""
+        """Return a run's payments in US dollars, made on any machine, like `ReplyCache.booked`."""
         here, shared = super().booked(run), self._team.booked(encodable(run))
         # Payments from before the machine belonged to the team are only here.
         return {key: max(here.get(key, 0.0), shared.get(key, 0.0)) for key in here | shared}

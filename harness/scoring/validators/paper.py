@@ -3,7 +3,7 @@
 It always uses Draft 7, ignores formats, computes `multipleOf` by float division (0.3 is not a
 multiple of 0.1), and accepts YAML's dates. Unlike in the original, references are not fetched, and
 work that may never end (references, patterns, comparing a list's items with each other) is stopped
-(`Undecided`). This never changes a verdict that the original gives.
+(`Undecided`). A verdict that is reached is the original's.
 
 `bounded` does the same for other drafts of `jsonschema` (`harness.scoring.validators.official`).
 """
