@@ -83,11 +83,7 @@ def files_identity(place: Path, hashes: Hashes) -> str:
 
 
 def place(name: str) -> Path | str:
-    """Return the folder of a local model, or the name itself for a model on the hub.
-
-    Raises:
-        DataMissing: If the name has the form of a path, such as ``./model``, without a folder.
-    """
+    """Return the folder of a local model, or the name itself for a model on the hub."""
     folder = Path(name).expanduser()
     if folder.is_dir():
         return folder.resolve()

@@ -43,11 +43,7 @@ _ARGUMENTS = msgspec.yaml.decode(
 
 
 def checked(engine: Mapping[str, Any]) -> dict[str, Any]:
-    """Return engine arguments under vLLM's names, without null values.
-
-    Raises:
-        ConfigError: If an argument is invalid, secret or set by the harness.
-    """
+    """Check engine arguments, and return them under vLLM's names, without null values."""
     found: dict[str, Any] = {}
     for key, value in engine.items():
         name = key.removeprefix("--").replace("-", "_")

@@ -56,8 +56,7 @@ def shown(key: str) -> str:
 def validated(model: type[M], tree: object, where: str, form: str = "") -> M:
     """Validate nested mappings, and return them as an object of the class ``model``.
 
-    Raises:
-        ConfigError: If they are invalid. The message begins with ``where``; ``form`` is the remedy.
+    Error messages begin with ``where``, and ``form`` is their remedy.
     """
     try:
         return model.model_validate(tree)

@@ -91,7 +91,7 @@ def _names(name: str) -> list[str]:
 
 
 def _refuse_others(name: str, places: Sequence[Path]) -> None:
-    """Raise ConfigError if several places have files or folders of this name that differ."""
+    """Raise ConfigError unless all places are one file or folder, or files of equal content."""
     for other in places[1:]:
         first = places[0]
         both = first.is_file() and other.is_file()
@@ -141,8 +141,8 @@ def numbered_lines(
 ) -> Iterator[tuple[int, bytes]]:
     """Yield the number (from 1) and the bytes of each non-blank line of a file.
 
-    A file named ``*.gz`` is decompressed. To read a part of a file, give the bytes from ``start``
-    to ``end``, which must be the ends of lines, and the number of its ``first`` line.
+    A file named ``*.gz`` is decompressed. To read a part of a file, give the byte offsets ``start``
+    and ``end``, at which lines must begin or end, and the number of the part's ``first`` line.
 
     Raises:
         DataInvalid: If a line is too long, or the compression is damaged.

@@ -26,11 +26,7 @@ Shards = Mapping[Shard, RunFolder]
 
 
 def find_shards(root: Path, base: str) -> Mapping[str, Shards]:
-    """Return the runs of a run file's shards, by variant ("" for none).
-
-    Raises:
-        DataMissing: If there are no shards, some are missing, or their counts differ.
-    """
+    """Return the runs of all shards of a run file, by variant ("" without variants)."""
     found: dict[str, dict[Shard, RunFolder]] = {}
     for folder in all_runs(root):
         if not re.match(rf"{re.escape(base)}-\d+of\d+(\.|$)", folder.name):

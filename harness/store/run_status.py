@@ -62,7 +62,7 @@ class RunStatus(msgspec.Struct):
     traffic: list[Moment] = []
 
     def works(self, now: float | None = None) -> bool:
-        """Return whether the session was alive at ``now`` (epoch seconds)."""
+        """Return whether the session works at ``now`` (epoch seconds; default: this moment)."""
         now = time.time() if now is None else now
         return not self.ended and now - self.at < SILENT_S
 

@@ -61,11 +61,8 @@ def name_rows(path: Path, name: str) -> None:
 def rows(path: Path) -> Iterator[tuple[str, Row]]:
     """Yield (location, row) for each row of a file.
 
-    The location, such as ``tasks.jsonl, item 3``, is for error messages.
-
-    Raises:
-        DataInvalid: If the file has no rows, or is not in the format that its name implies.
-        DataMissing: If the file cannot be read.
+    The location, such as ``tasks.jsonl, item 3``, is for error messages. A file without rows is an
+    error.
     """
     suffix = path.suffix.lower()
     if suffix in (".yaml", ".yml", ".json"):
@@ -151,9 +148,6 @@ def unique(found: Iterable[tuple[str, T]]) -> Iterator[T]:
 
     Of many items, the ids are kept as hashes. If two items far apart have the same id, up to
     `MOST_IDS` items after the second one are yielded before the error is raised.
-
-    Raises:
-        DataInvalid: If two items have the same id.
     """
     last: dict[str, str] = {}  # the location of each of the last ids
     before: list[NDArray[np.int64]] = []  # sorted hashes of those before them, the most first

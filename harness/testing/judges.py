@@ -141,11 +141,12 @@ def _abstentions(
     parsed: Callable[[Sequence[str]], Mapping[str, Score]],
     read: Sequence[tuple[str, ...]],
 ) -> None:
-    """Detect a judge that treats an empty reply to one of several questions as an answer.
+    """Report a judge that treats an empty reply to one of several questions as an answer.
 
-    A judge is reported if, for one of the questions, an empty reply always gives the same scores as
-    one particular answer, while another answer gives different scores. A judge that averages over
-    the answered questions is not reported.
+    This is a judge for which, at some question, an empty reply gives the same scores as one of the
+    answers whatever the other replies are, while another answer gives different scores. A judge
+    that averages over the answered questions is not reported. A judge whose scores do not depend
+    on the reply to some question is reported, too.
     """
     for place in range(len(read[0]) if read else 0):
         others = dict.fromkeys((one[:place], one[place + 1 :]) for one in read)

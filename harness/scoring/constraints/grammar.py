@@ -160,11 +160,7 @@ def measure_name(base: Base) -> str | None:
 
 
 def read(raw: object, where: str = "the constraint") -> Specification:
-    """Parse a specification from dicts and lists.
-
-    Raises:
-        DataInvalid: If it is invalid. The message begins with ``where``.
-    """
+    """Parse and check a specification from dicts and lists. Messages begin with ``where``."""
     refuse_excess(raw, where)
     plain = _converted(raw, _Plain, where)
     constraint = read_constraint(plain.constraint, f"{where}, constraint")

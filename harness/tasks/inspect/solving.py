@@ -23,11 +23,7 @@ class _Asked(BaseException):  # no solver catches it
 
 
 def asked(one: InspectSample) -> tuple[Message, ...]:
-    """Return the messages for which a sample's solvers generate an answer.
-
-    Raises:
-        ConfigError: If the solvers do not ask the model.
-    """
+    """Return the messages for which a sample's solvers generate an answer."""
 
     async def generate(state: Any, *args: Any, **options: Any) -> Any:
         raise _Asked(state)

@@ -100,11 +100,7 @@ def first_of(value: Any) -> Any:
 
 
 def schema_constraint(checkers: Sequence[Any], instance: str) -> DecodingConstraint:
-    """Return the schema of an instance's checker ``json_schema`` as the decoding constraint.
-
-    Raises:
-        DataInvalid: If there is not exactly one, or it does not check the whole reply as JSON.
-    """
+    """Return the schema of an instance's only checker ``json_schema`` as decoding constraint."""
     if len(checkers) != 1:
         n = f"{len(checkers)} checks" if checkers else "no check"
         problem = f"decoding.constraint: task: {instance!r:.60} has {n} json_schema."

@@ -40,7 +40,7 @@ CLASSIFICATION = "classification"  # the category whose answers are labels
 
 
 class Example(Struct, frozen=True):
-    """A right or wrong output for an input, the reason, and how to correct it, if known."""
+    """An input with a right or wrong output and, if known, the reason and a correction."""
 
     input: str
     output: str
