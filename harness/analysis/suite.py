@@ -63,7 +63,7 @@ class Suite(Struct, frozen=True, kw_only=True):
 
 
 def suite(runs: Sequence[Run]) -> Suite:
-    """Compare models over several tasks."""
+    """Compare the models of runs over the runs' tasks."""
     table = cross_table(runs, {}, TableOptions(rows="", columns=""))
     begun = {variant.name: (variant, attempts) for variant, attempts in runs if len(attempts)}
     rows = [{begun[name][0].metrics.task: begun[name] for name in row.runs} for row in table.rows]

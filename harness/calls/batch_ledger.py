@@ -69,7 +69,7 @@ class BatchedCall(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """A call of a batch whose outcome is known. It has no ``reply`` if it failed."""
+    """A call of a batch whose outcome is known. ``reply`` is None if the call failed."""
 
     call: BatchedCall
     reply: Reply | None = None

@@ -34,7 +34,7 @@ class DataFolder:
     beside: Path | None = None
 
     def file(self, name: str) -> Path:
-        """Return the path of a file: in the data folder, else next to the run file or at ``name``.
+        """Return the path of a file in the data folder, next to the run file, or else at ``name``.
 
         If the name ends in ``.jsonl``, the file may also be compressed (``.jsonl.gz``).
 
