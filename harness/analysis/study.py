@@ -66,7 +66,7 @@ class StudyRun(Section):
 
 
 class Exhibit(Section):
-    """A table or figure of the paper. `of`, the row and the column make up a cell's `Lookup`."""
+    """A table or figure of the paper. A cell's `Lookup` combines `of`, its row and column."""
 
     name: str = Field(description="Its number, such as Figure 7b.")
     shows: str = Field(description="What it shows, in a few words.")

@@ -245,7 +245,7 @@ class ReplyCache:
         return self.write(database.Write([reply_row(key, reply, backend, model, run)], paid))
 
     def charge(self, name: str | bytes, payment: Payment) -> asyncio.Future[None]:
-        """Queue a payment without a reply. Amounts of a run under one ``name`` are added up."""
+        """Queue a payment without a reply. A run's amounts under the same ``name`` are added up."""
         key = name.encode() if isinstance(name, str) else name
         return self.write(database.Write((), [payment_row(key.hex(), payment)]))
 

@@ -50,7 +50,7 @@ class Clock(threading.local):
     ends, inside = 0.0, 0
 
     def start(self, seconds: float) -> None:
-        """Start a validation that may take this many CPU seconds."""
+        """Start a validation that may take ``seconds`` of CPU time."""
         self.ends, self.inside = time.thread_time() + seconds, 0
 
     def check(self) -> None:
