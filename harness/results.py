@@ -279,7 +279,7 @@ class GateResult:
     """The decisions on a run's bounds.
 
     The object is true if all bounds are met, or if there are too few instances to tell and
-    ``too_few`` is "pass".
+    ``too_few`` is "pass". It is false if too many samples have no verdict.
     """
 
     found: Gate
@@ -313,7 +313,7 @@ def _rows(runs: Iterable[RunResult], attempts: bool) -> ExportedRows:
 
 
 def _frame(rows: Sequence[Sequence[Any]], columns: Mapping[str, str | None]) -> Any:
-    """Return rows as a pandas or else polars data frame. ``columns``: SQL types by name."""
+    """Return rows as a data frame of pandas or, without it, polars. ``columns`` has SQL types."""
     cells = zip(*rows, strict=True) if rows else ([] for _ in columns)
     found = dict(zip(columns, map(list, cells), strict=True))
     with contextlib.suppress(ImportError):

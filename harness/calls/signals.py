@@ -48,7 +48,7 @@ class Stop:
                 callback()
 
     def on_stop(self, callback: Callable[[], None]) -> None:
-        """Register a function for the first call of `request` to run. It is not run after that."""
+        """Register a function that the first call of `request` runs, if that is yet to come."""
         self._callbacks.append(callback)
 
     async def sleep(self, seconds: float) -> None:

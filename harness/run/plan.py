@@ -271,7 +271,7 @@ class RunPlan:
     def request(
         self, owed: OwedSample, number: int, messages: tuple[Message, ...], prompt: str
     ) -> Request:
-        """Build a sample's request for round ``number``. ``prompt`` is their hash."""
+        """Build a sample's request for round ``number``. ``prompt`` is the messages' hash."""
         instance, sample = owed.instance, owed.sample
         # Later rounds follow a different answer anyway.
         redraw = owed.redraw if number == owed.round else 0

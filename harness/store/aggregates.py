@@ -1,4 +1,4 @@
-"""Metrics that a task computes from all answers of a run, in ``aggregates.json``.
+"""Metrics that a task computes from a run's answers together, in ``aggregates.json``.
 
 They are saved because only a session of the run has the task: later readers may lack its packages
 or data.
@@ -37,10 +37,10 @@ class _Score(msgspec.Struct):
 
 
 def write_aggregates(attempts: Path, task: Task[object]) -> None:
-    """Compute a task's metrics of the answers in an attempts file, and save them beside it.
+    """Compute a task's metrics from an attempts file, and save them beside it.
 
-    These are the answers of round 1, and those to later turns of conversations.
-    Nothing is written if the task has no such metrics (see `harness.ports.Aggregating`).
+    The answers of round 1 count, and those to later turns of conversations. Nothing is written if
+    the task has no such metrics (see `harness.ports.Aggregating`).
     """
     if not isinstance(task, Aggregating):
         return
