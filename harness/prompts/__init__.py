@@ -87,7 +87,7 @@ class Template:
             raise ConfigError(problem, nearest(name, fields))
 
     def refuse_single_braces(self, fields: Collection[str]) -> None:
-        """Raise DataInvalid if the template uses no field, but names one of ``fields`` in {}."""
+        """Raise DataInvalid if the template has no field, but one of ``fields`` as ``{NAME}``."""
         named = () if self.names else re.findall(r"\{(\w+)\}", self.text)
         for name in (one for one in named if one in fields):
             said = f"{self.name} uses no field of the row: {{{name}}} would be sent as it is."
@@ -128,7 +128,7 @@ _STEPS = "harness_loop_steps"  # name of the counter of loop steps in a template
 
 
 def _restrict(tree: Any, where: str) -> None:
-    """Refuse constructs that could run forever or do more than read a row; count loop steps."""
+    """Refuse constructs that do more than read a row, and make loops count their steps."""
     from jinja2 import nodes
 
     refused = {

@@ -1,7 +1,8 @@
 """Paraphrasing: a second model rewrites the user's messages, as in COLLIE's published code.
 
-A paraphrase is used only if it keeps every value that the checker looks for. Otherwise the original
-text is used. The call is recorded in both cases. (In run files and attempts the key is ``polish``.)
+A paraphrase is used only if it is complete, and keeps every value in the text that the checker
+looks for. Otherwise the original text is used. The call is recorded in both cases. (In run files
+and attempts the key is ``polish``.)
 """
 
 import re
@@ -47,7 +48,7 @@ class Paraphraser:
         instance: Instance[Any],
         origin: Origin,
     ) -> tuple[str, Rewriting]:
-        """Return the paraphrase if usable, or else the original text, and a record of the call.
+        """Return the text to use (the paraphrase, or else the original), and a record of the call.
 
         Raises:
             FatalCallError: If the failure of the call ends the run.

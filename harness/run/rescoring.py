@@ -197,7 +197,7 @@ class SampleRounds:
         self._attempts: list[Attempt] = []
 
     def of(self, attempts: Iterable[Attempt]) -> Iterator[Attempt]:
-        """Yield the given attempts, which must be sorted by sample and round."""
+        """Yield and remember the given attempts, which must be sorted by sample and round."""
         for attempt in attempts:
             first = next(iter(self._attempts), attempt)
             if (first.instance, first.sample) != (attempt.instance, attempt.sample):

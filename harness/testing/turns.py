@@ -1,4 +1,4 @@
-"""Checks of conversations: the instances as of their later turns, given correct answers so far."""
+"""Checks of conversations: the instances as of their later turns, given answers to earlier ones."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class FoundCases:
 
 
 class CaseTable:
-    """The cases of some runs, in file order: those of the first run, then others of the next."""
+    """The cases of some runs, in file order: first run first, then what only later runs have."""
 
     def __init__(self, names: Sequence[str], indexes: Sequence[AttemptIndex]) -> None:
         self.names, self.indexes = names, indexes

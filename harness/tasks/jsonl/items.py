@@ -164,8 +164,8 @@ PRESETS: Mapping[str, Mapping[str, Any]] = yaml.safe_load(_PRESETS)  # by preset
 class JudgeChecks:
     """The assignment of a run's judges to rows, with the criteria by which they judge.
 
-    ``judges`` maps each of the run's judges to whether it judges criteria, or is None if the judges
-    are unknown. ``panels`` maps each panel to its judges. ``rows`` returns all rows of the file.
+    ``judges`` (None if unknown) maps each of the run's judges to whether it judges criteria.
+    ``panels`` maps each panel to its judges. ``rows`` returns all rows of the file.
     """
 
     def __init__(
