@@ -151,7 +151,7 @@ def _by_task(found: Suite, digits: int) -> str:
         said.append(f"{listed(best)} on {printable(figure.task)} ({measure}{shown})")
     models = counted(len(found.table.rows), "model")
     tasks = counted(len(found.table.tasks), "task")
-    return f"{models} on {tasks}; highest: {listed(said)}"
+    return f"{models} on {tasks}; {f'highest: {listed(said)}' if said else 'no value is known'}"
 
 
 def _against_first(found: Suite) -> str:

@@ -87,13 +87,13 @@ async def test_anthropic_is_told_the_schema() -> None:
         {"content": [{"type": "text", "text": "a"}], "stop_reason": "end_turn", "model": "m"}
     )
     with answering(body) as (url, received):
-        backend = AnthropicBackend(base_url=url, **OPTIONS)
+        backend = AnthropicBackend(base_url=url.removesuffix("/v1"), **OPTIONS)
         await backend.generate(held_to(EACH["json_schema"]))
         await backend.aclose()
     told = sent_in(received)["output_config"]
     assert told == {"format": {"type": "json_schema", "schema": SCHEMA}}
     assert backend.features & CONSTRAINTS == {"json_schema"}
-    older = AnthropicBackend("2023-06-01", base_url=url, **OPTIONS)
+    older = AnthropicBackend("2023-06-01", **OPTIONS)
     assert not older.features & CONSTRAINTS
 
 

@@ -23,6 +23,7 @@ POEM = "Snow fell\non the quiet town,\nand stayed."
 
 
 async def ask(url: str, request: Request = REQUEST) -> Reply:
+    url = url.removesuffix("/v1")
     backend = AnthropicBackend(base_url=url, secret=str, concurrency=1, timeout_s=5)
     try:
         return await backend.generate(request)

@@ -78,7 +78,8 @@ def test_what_the_model_thought_is_sent_back_word_for_word(tmp_path: Path, proto
     environment = os.environ | folders | {"MY_KEY": "sk-a-long-key"}
     with answering(json.dumps(reply)) as (url, received):
         file = tmp_path / "two.yaml"
-        file.write_text(FILE.replace("MODEL", model).replace("URL", url))
+        base = url.removesuffix("/v1") if protocol == "anthropic" else url
+        file.write_text(FILE.replace("MODEL", model).replace("URL", base))
         ended = harness("run", file, env=environment)
         assert ended.returncode == 0, ended.stderr
         first, second = bodies(received)

@@ -366,3 +366,15 @@ def test_a_mean_that_is_no_share_is_a_number(tmp_path: Path) -> None:
 def test_hostile_names_are_escaped(runs_passing: Runs) -> None:
     (run,) = runs_passing({"one": 15})
     assert "\\u202e passes" in answer([replace(run, name="\u202e")]).sentence
+
+
+def test_models_on_tasks_without_a_verdict_have_no_highest_value(tmp_path: Path) -> None:
+    undecided = {"helps": Score(None, None, "cannot say")}
+    runs = []
+    for task in ("a", "b"):
+        for model in ("x", "y"):
+            lines = [attempt(f"case/{n}", passed=None, scores=undecided) for n in range(3)]
+            run = reported_run(tmp_path / f"{task}.{model}", f"{task}.{model}", lines)
+            runs.append(replace(run, metrics=replaced(run.metrics, task=task, model=model)))
+    found = overview(Reported(runs, suite=suite(as_variants(runs))), "title", MADE_AT)
+    assert found.answer.sentence == "2 models on 2 tasks; no value is known."
