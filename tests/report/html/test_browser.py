@@ -427,8 +427,11 @@ def test_all_figures_are_drawn_for_printing(drawn: Path, opened: Opened) -> None
 
 def test_the_figures_numbers_are_a_table(drawn: Path, opened: Opened) -> None:
     page = unfolded(opened(drawn))
-    page.locator("#figure-results_rates summary").click()
-    table = page.locator("#figure-results_rates").get_by_role("table")
+    card = page.locator("#figure-results_rates")
+    card.scroll_into_view_if_needed()
+    expect(card.locator("svg")).to_be_visible()  # drawn when in view, which moves what is below
+    card.locator("summary").click()
+    table = card.get_by_role("table")
     expect(table.get_by_role("row")).to_have_text([re.compile("group"), "a 0.250", "b 0.750"])
 
 
