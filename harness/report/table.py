@@ -173,9 +173,9 @@ def joined(documents: Mapping[str, TableDocument]) -> TableDocument:
 def table(
     columns: Iterable[Column | str | None], rows: Iterable[Row | Sequence[object]], **options: Any
 ) -> Table:
-    """Build a `Table` of rows, or of the values in each row. ``options`` are its other fields.
+    """Build a `Table` from rows, each a `Row` or its values. ``options`` are its other fields.
 
-    Of the ``columns``, a string is the heading of a column, and None omits a column.
+    A string in ``columns`` is the heading of a column; None omits a column and its cells.
     """
     kept = {place: column for place, column in enumerate(columns) if column is not None}
     every = (row if isinstance(row, Row) else Row(row) for row in rows)

@@ -113,8 +113,8 @@ _TOO_LONG = re.compile(r"context (?:length|window)|(?:prompt|input) is too long"
 def refuses_constraint(error: CallError, request: Request) -> bool:
     """Return whether a provider rejects a request because of its decoding constraint.
 
-    The request must have a constraint. The error's message must mention constraints, and must not
-    be about the length of the prompt.
+    That is the case if the request has a constraint, and if the error's message mentions
+    constraints but not the length of the prompt.
     """
     if not isinstance(error, RequestRejected):
         return False

@@ -326,7 +326,7 @@ async def serve(
 ) -> None:
     """Serve the live page of the runs in the folders ``roots`` until the task is cancelled.
 
-    Cancelling closes all connections at once. ``opened`` is called when requests are accepted. For
+    Cancelling closes all connections at once. ``opened`` is called once requests are accepted. For
     ``answers_of``, see `LiveView`.
     """
     app = LiveView(roots, listener.getsockname()[1], answers_of)

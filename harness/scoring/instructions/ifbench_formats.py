@@ -170,7 +170,8 @@ def list_marker(text: str, sep: str, *, corrected: bool = False) -> None:
 def thesis(text: str, *, corrected: bool = False) -> None:
     """Check for a passage in ``<i>`` or ``<em>`` with text after it.
 
-    An empty ``<em>`` passes; in the corrected check, it fails.
+    The published check also accepts an ``<em>`` that is empty or ends the text, and ``</em>`` as
+    the end of ``<i>``. The corrected check does not.
     """
     begin = next((tag for tag in ("<i>", "<em>") if tag in text), "")
     text = text[text.find(begin) :]
