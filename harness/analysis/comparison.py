@@ -400,7 +400,7 @@ class Paired(Estimate):
 
 
 def paired(first: Sequence[float], second: Sequence[float]) -> Paired:
-    """Return the mean of ``first`` minus ``second``, with its standard error for a paired t test."""
+    """Return the mean of ``first`` minus ``second`` and its standard error for a paired t test."""
     differences = np.array([one - other for one, other in zip(first, second, strict=True)])
     found = clustered_mean(differences, np.arange(len(differences)))
     # Rounding errors grow with the values, which may exceed 1.
