@@ -124,7 +124,7 @@ def _short(task: str | Mapping[str, Any]) -> str:
 
 
 def _split(tasks: Sequence[str | Mapping[str, Any]]) -> list[str | Mapping[str, Any]]:
-    """Return the tasks, with each prefix also put before the names that follow it without one."""
+    """Return the names of the tasks. A prefix also applies to the names after it that have none."""
     found: list[str | Mapping[str, Any]] = []
     latest = ""
     for task in tasks:
