@@ -125,7 +125,7 @@ def test_conversations_killed_in_the_middle_ask_nothing_twice(
     run.server.change(latency=0.05)
     file = run.file(samples=2, seed=0, limits={"concurrency": 4})
     lines = run.folder / "runs" / "talk" / "attempts.jsonl"
-    lost = []
+    lost: list[int] = []
     for wanted in (5, 21, 50):  # three lines per conversation
         process = begun("run", file, env=run.environment)
         wait_until(lambda n=wanted: lines.exists() and lines.read_bytes().count(b"\n") >= n)
