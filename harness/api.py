@@ -154,7 +154,7 @@ async def _execute(
     only: str = "",
     begin: Callable[[], None] = lambda: None,
 ) -> dict[str, RunResult]:
-    """Execute the variants, or only one. ``begin`` is called before the first run starts."""
+    """Execute the variants, or one of them. ``begin`` is called before the first run starts."""
     with Resources(Settings()) as resources:
         chosen = {name: run for name, run in runs.items() if only in ("", name)}
         aside = set_aside(resources.settings.runs_dir, base, chosen, removed=not only)

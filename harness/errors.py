@@ -91,7 +91,7 @@ class CallError(HarnessError):
 
 
 class RequestRejected(CallError):
-    """The provider rejects this request, perhaps as too long. Other requests may succeed."""
+    """The provider rejects this request, which may be too long. Other requests may succeed."""
 
 
 class PromptRefused(RequestRejected):

@@ -82,7 +82,7 @@ def options_model(plugin: Callable[..., Any]) -> type[BaseModel]:
 
 @functools.cache
 def parameters(plugin: Callable[..., Any], *, given: bool) -> dict[str, inspect.Parameter]:
-    """Return a plug-in's options or, if ``given``, what the harness supplies, by name."""
+    """Return a plug-in's options or, if ``given``, the parameters that the harness supplies."""
     with calling(f"The signature of {getattr(plugin, '__name__', plugin)}"):
         signature = inspect.signature(plugin, eval_str=True)
     return {

@@ -1,10 +1,10 @@
 """Finds, checks and builds plug-ins by their names in run files.
 
-A built-in is a module in its kind's package, named as in run files. A kind with a single module has
-a table ``PLUGINS`` in it instead. So does each module that a package lists in ``FAMILIES``; its
-plug-ins are named MODULE:ENTRY. Other packages register an entry point in the kind's group. A
-running program can register a plug-in (`register`), and a run file can name the path of a Python
-file: ``./my_check.py``.
+A built-in is a module in its kind's package, named as in run files. If a kind has a single module,
+the module's table ``PLUGINS`` lists the plug-ins instead. The same goes for each module that a
+package lists in ``FAMILIES``, whose plug-ins are named MODULE:ENTRY. Other packages register an
+entry point in the kind's group. A running program can register a plug-in (`register`), and a run
+file can name the path of a Python file: ``./my_check.py``.
 
 The plug-in is a callable named ``plugin`` (or the table's entry). Its positional parameters are
 options in run files, validated against their annotations. Its keyword-only parameters are supplied
@@ -82,7 +82,7 @@ _hashes: dict[tuple[str, str], str] = {}  # of the source when registered, by ki
 
 
 def register(kind_name: str, name: str, plugin: Callable[..., Any]) -> None:
-    """Register a plug-in under a name, replacing one that this process has registered under it.
+    """Register a plug-in under a name, replacing any that this process registered before.
 
     Raises:
         ConfigError: If a built-in or installed plug-in has this name.
@@ -201,7 +201,7 @@ class Kind:
     def origin(self, name: str) -> dict[str, str]:
         """Return a plug-in's ``package`` (or file), ``version``, and ``sha256`` of its code.
 
-        Each is "" if it is unknown.
+        An unknown value is "".
         """
         plugin = self.load(name)
         files: Sequence[Path] = ()
@@ -245,7 +245,7 @@ class Kind:
         """Validate a plug-in's options in a run file, and return them with defaults filled in.
 
         Raises:
-            ConfigError: If an option is unknown, missing or invalid, or as in `load`.
+            ConfigError: If an option is unknown, missing or invalid, or if `load` raises it.
         """
         from pydantic import ValidationError
 

@@ -118,7 +118,7 @@ class RunItem(pytest.Item):
             pytest.skip(repr(found))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Describe a failure, without a traceback for broken bounds and mistakes of the user."""
+        """Describe a failure, without a traceback for broken bounds and the user's mistakes."""
         from harness.errors import UserError
 
         if isinstance(excinfo.value, Broken | UserError):

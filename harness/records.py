@@ -47,7 +47,7 @@ ConstraintKind = Literal["json_schema", "regex", "choices", "grammar"]
 
 @dataclass(frozen=True, slots=True)
 class DecodingConstraint:
-    """A constraint on the whole answer. If not exactly one field is set, a ValueError is raised."""
+    """A constraint on the whole answer. Exactly one field must be set (otherwise, ValueError)."""
 
     json_schema: dict[str, Any] | None = None  # JSON that is valid against this schema
     regex: str | None = None  # a text that matches as a whole
@@ -169,7 +169,7 @@ class Request(Struct, frozen=True):
 
     @property
     def sent(self) -> tuple[Message, ...]:
-        """The messages sent. For log-likelihoods, each is an answer after its context."""
+        """The messages sent. For log-likelihoods, each has a context followed by an answer."""
         if not self.loglikelihoods:
             return self.messages
         return tuple(Message("user", context + text) for context, text in self.continuations)
@@ -308,7 +308,7 @@ class ObservedRun(Struct, frozen=True):
 
 
 class Rewriting(Struct, frozen=True):
-    """The record of a paraphrase, which is ``used`` only if it has kept all required values."""
+    """The record of a paraphrase, which is ``used`` only if it keeps all required values."""
 
     of: Literal["instruction", "feedback"]
     used: bool
@@ -330,7 +330,7 @@ class UserRole(Struct, frozen=True):
 class PlayedTurn(Struct, frozen=True, omit_defaults=True):
     """The record of a call in which a model plays the user of a conversation.
 
-    If the user goes on, the turn's text is the attempt's ``feedback``.
+    If the user continues, the turn's text is the attempt's ``feedback``.
     """
 
     call_id: str

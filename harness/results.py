@@ -234,7 +234,7 @@ class EvaluationResult(_TableResult):
 
     @property
     def run(self) -> RunResult:
-        """The run of an evaluation that has only one.
+        """The only run of the evaluation.
 
         Raises:
             ConfigError: If there are several runs.

@@ -90,7 +90,7 @@ def _raised(error: Exception, name: str, instance: str, text: str) -> str:
 
 
 def source_sha256(plugin: Callable[..., Any]) -> str:
-    """Return a hash of the source. Without source: of the bytecode, or "" for a class."""
+    """Return a hash of the source or, without source, of the bytecode ("" for a class)."""
     return _source_sha256(inspect.unwrap(plugin))
 
 
@@ -106,13 +106,13 @@ def _source_sha256(code: Any) -> str:
 
 
 def with_references(digest: str, check: Callable[..., Any]) -> str:
-    """Return a hash of a check's hash and of what the check refers to.
+    """Return a hash of a check's hash and of the values and code that the check refers to.
 
-    The latter includes plain values and compiled patterns in globals, closures and defaults, and
-    the source of functions, classes and modules that are in neither the standard library nor
-    installed. Other values are left out, and so are variables that this code assigns and lists,
-    sets and mappings that it changes, such as a cache. If the check refers to nothing, the result
-    is ``digest``.
+    These are plain values and compiled patterns in globals, closures and defaults, and the source
+    of functions, classes and modules that are in neither the standard library nor an installed
+    package. Other values are left out. So are variables that this code assigns, and lists, sets and
+    mappings that it changes, such as a cache. If the check refers to nothing, the result is
+    ``digest``.
     """
     check = getattr(check, "__wrapped__", check)  # the function in a factory of `checker_of`
     changed: set[int] = set()
@@ -124,14 +124,14 @@ def with_references(digest: str, check: Callable[..., Any]) -> str:
 
 
 class _Walk(NamedTuple):
-    """The state of a walk over what code refers to. Both sets hold ids of objects."""
+    """The state of a walk over the values that code refers to. Both sets hold ids of objects."""
 
     seen: set[int]
     changed: set[int]  # containers that the code changes in place
 
 
 def _references(code: Any, walk: _Walk) -> Iterator[str]:
-    """Yield descriptions of what a function, or the methods of a class, refer to."""
+    """Yield descriptions of the values and code to which a function or a class's methods refer."""
     if isinstance(code, type):
         for base in code.__mro__[1:]:
             yield from _described(base, walk)
@@ -214,8 +214,8 @@ def _described(
 ) -> Iterator[str]:
     """Yield texts that describe a value, which are the same in every process for equal values.
 
-    Objects of unsupported types yield none. If the value is a module, ``attributes`` names the
-    attributes to describe.
+    There is no text for a value of an unsupported type. If the value is a module, ``attributes``
+    names the attributes to describe.
     """
     if value is None or isinstance(value, bool | int | float | complex | str | bytes):
         yield repr(value)

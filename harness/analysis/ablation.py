@@ -188,7 +188,7 @@ def counted(n: int, noun: str) -> str:
 
 
 def _gain(values: Mapping[str, float], base: Mapping[str, float], of: int) -> Gain:
-    """Return the mean of groups' ``values``, and its gain over ``base``, which has all of them."""
+    """Return the mean of groups' ``values``, and its gain over ``base``, which has all groups."""
     before, after = fsum(base[name] for name in values), fsum(values.values())
     percent = (after - before) / before * 100 if before else None
     return Gain(n=len(values), of=of, mean=after / len(values) if values else None, percent=percent)

@@ -2,8 +2,8 @@
 
 A score of k samples has one value for each instance with at least k verdicts. ``pass@4`` is an
 unbiased estimate of the probability that at least one of 4 samples passes, and ``pass^4`` of the
-probability that all 4 pass. ``any@4`` says whether one of the first 4 samples passed; all 4 need a
-verdict.
+probability that all 4 pass. ``any@4`` says whether at least one of the first 4 samples passed, and
+needs a verdict on all 4.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def are_fractions(samples: AttemptTable, score: str) -> bool:
 
 
 def explained(scores: str) -> list[str]:
-    """Return a list with a note on scores of k samples, or [] if there are none in ``scores``.
+    """Return a list with a note on scores of k samples, or [] if ``scores`` names no such score.
 
     ``scores`` is a string of names joined by "and".
     """
@@ -81,7 +81,7 @@ def most_samples(attempts: AttemptTable) -> int:
 
 
 def has_score(table: AttemptTable, score: str) -> bool:
-    """Return whether a table has a score; ``pass@4`` needs an instance with 4 samples or more."""
+    """Return whether a table has a score. For ``pass@4``, an instance needs 4 samples."""
     return score in (PASS_RATE, *table.scores) or 0 < of_k(score)[1] <= most_samples(table)
 
 
@@ -146,7 +146,7 @@ def pass_hat_k(
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """Instances grouped by labels. A statistical unit is the part of a cluster in one group."""
+    """Instances grouped by labels. A statistical unit is a cluster, restricted to one group."""
 
     names: Sequence[Key]  # sorted
     of_instance: Ints  # (m,) index of each instance's group, -1 if it lacks a label
@@ -216,7 +216,7 @@ def values_by(samples: AttemptTable, score: str, *labels: str) -> dict[Key, Samp
 
 
 def instances_by(samples: AttemptTable, score: str, *labels: str) -> dict[Key, int]:
-    """Return how many instances have a value of a score, by group (without labels: ``()``)."""
+    """Return how many instances have a value of a score, by group. Without labels: ``()``."""
     groups, (known, _) = Groups.by(samples.instances, *labels), values_of(samples, score)
     group = groups.of_instance[np.unique(samples.instance[known])]
     counts = np.bincount(group[group >= 0], minlength=len(groups.names)).tolist()

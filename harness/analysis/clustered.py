@@ -130,7 +130,7 @@ def clustered_means(
 
     Args:
         values: (n,) The values.
-        units: (n,) The index of each value's unit, which is the part of a cluster in one group.
+        units: (n,) The index of each value's unit. A unit is the part of a cluster in one group.
         group: (u,) The group index of each unit, in ascending order.
     """
     if not len(values):
@@ -171,14 +171,14 @@ def mean_of_groups(
 
     The groups are fixed, and clusters are sampled within them (strata). The variance is the sum of
     the squares of the clusters' influences on the mean, with the factor m / (m - 1) in a group of m
-    clusters. If no cluster is in several of G groups, this is the sum of their variances / G^2. The
-    degrees of freedom are those of a sum of variances v with f degrees each (Welch 1947, Biometrika
-    34), sum(v)^2 / sum(v^2 / (f + 2)) - 2. Groups that share clusters are one term, with the fewest
-    of their degrees.
+    clusters. If no cluster is in several of the G groups, this is the sum of the groups' variances
+    over G^2. The degrees of freedom are those of a sum of variances v with f degrees each (Welch
+    1947, Biometrika 34), sum(v)^2 / sum(v^2 / (f + 2)) - 2. Groups that share clusters form one
+    term of the sums, with the degrees of the group that has the fewest.
 
     The variance of a group with a single cluster is unknown. These groups are pooled, and centred
     at the mean over all groups (as by "adjust" in R's survey package), which is conservative. If
-    all groups have a single cluster, they are thereby a random sample with G - 1 degrees.
+    every group has a single cluster, this treats the groups as a random sample, with G - 1 degrees.
 
     Args:
         values: (n,) The values.
@@ -218,7 +218,7 @@ def mean_of_groups(
 
 
 def merged(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
-    """Return (n,) merged units: values that share a unit in ``first`` or ``second`` share one."""
+    """Return (n,) merged units. Values that share a unit in either array share a merged unit."""
     if len(first) == 0:
         return first
     unit, before = first.copy(), second

@@ -101,7 +101,7 @@ def read_run(folder: RunFolder, name: str = "", *, grouped: bool = False, score:
 def variant_of(folder: RunFolder, metrics: Metrics, name: str = "") -> Variant:
     """Return a run as a variant, including the settings of judges that were added after the run.
 
-    Its name is ``name`` or, if that is empty, the folder's name.
+    The variant's name is ``name`` or, if that is empty, the folder's name.
     """
     run = folder.read_config()
     fingerprint: dict[str, str] = dict(folder.read_manifest().get("fingerprint", {}))
@@ -121,7 +121,7 @@ def shared_replies(first: Run, second: Run) -> int:
     """Return how many replies two runs share if these are all replies of one of them, else 0.
 
     Such runs are not independent samples: one repeats the other, or has further samples or rounds.
-    Runs that score the same replies differently are not counted as such.
+    The result is also 0 if the runs disagree on which first answers pass.
     """
     (one, table), (other, other_table) = first, second
     starts = [each.take((each.sample == 0) & (each.round == 1)) for each in (table, other_table)]
@@ -161,7 +161,7 @@ def section_of(key: str) -> str:
 def common_score(variants: Iterable[Variant]) -> tuple[str, str]:
     """Return the variants' primary metrics, joined by "and", and the score to compare them by.
 
-    For scores like ``pass@4``, that is `PASS_RATE`, because `scored` stores them as verdicts.
+    For metrics like ``pass@4``, this score is `PASS_RATE`: `scored` stores them as verdicts.
 
     Raises:
         RunConflict: If the metrics differ and are not all pass rates or scores like ``pass@4``.
@@ -195,7 +195,7 @@ def scored_runs(runs: Sequence[Run], score: str, round_: int | None) -> tuple[li
 
 
 def refuse_unknown(name: str, known: Iterable[str], problem: str) -> None:
-    """Raise ConfigError if ``name`` is neither empty nor known. The remedy is the nearest name."""
+    """Raise ConfigError, suggesting the nearest name, if ``name`` is neither empty nor known."""
     if name and name not in (known := list(known)):
         raise ConfigError(problem, nearest(name, known))
 
@@ -323,7 +323,7 @@ def differing(baseline: Variant, variants: Sequence[Variant]) -> Iterator[str]:
 def refuse_unlike_verdicts(baseline: Variant, variant: Variant, deciding: Collection[str]) -> None:
     """Raise RunConflict if two runs differ in the checks or judges that decide what passes.
 
-    ``deciding`` holds the names of the judges and panels that do so in at least one of the runs.
+    ``deciding`` holds the names of the judges and panels that decide in at least one of the runs.
     """
     keys = baseline.settings.keys() & variant.settings.keys() & {*OF_VERDICTS}
     keys |= {f"{kind}.{name}" for kind in NAMED for name in deciding}

@@ -4,8 +4,8 @@ A pair is an instance with the mean of its samples in each run, so k samples for
 k². If the values are verdicts, clusters have equal weights, and each cluster's mean difference is
 -1, 0 or 1, the test is McNemar's exact test of the clusters, so that repeated answers add no
 evidence. Otherwise it is Student's t test of the paired differences with a clustered standard
-error. As the t test of verdicts is unreliable if few clusters differ, its p is raised to that of an
-exact test if that is larger (`sign_flips`).
+error. For verdicts, the t test is unreliable if few clusters differ, so p is not less than that of
+an exact test (`sign_flips`).
 """
 
 from __future__ import annotations
@@ -270,7 +270,7 @@ def compare(pairs: Pairs, over: str = "") -> Comparison:
 def _reach(
     degrees: float, at_bound: float = 1.0, error: float = 1.0, comparisons: int = 1
 ) -> float:
-    """Return the true difference, in standard errors, that is found in 80% of cases.
+    """Return the true difference, in standard errors, that is detected in 80% of cases.
 
     This is t(0.975) + t(0.8), the multiplier of Bloom (1995, "Minimum Detectable Effects",
     Evaluation Review 19) for a two-sided test at the 5% level. The arguments are those of
@@ -293,9 +293,10 @@ def needed_instances(
 
     This is the smallest number, with at least two clusters, for which `_reach` standard errors are
     no more than the difference. The error is assumed to fall with the square root of the number of
-    instances, and the number of clusters to grow in proportion to the number of instances. The
-    degrees of freedom grow with the number of clusters. If clusters differ in size, which makes
-    the degrees fewer, they do not grow, because relative sizes stay the same.
+    instances, and the number of clusters to grow in proportion to the number of instances. If all
+    clusters have the same size, the degrees of freedom grow with the number of clusters. Otherwise,
+    ``degrees`` is less than ``units`` - 1 and remains the maximum, because relative sizes stay the
+    same.
 
     Args:
         n: The number of instances.

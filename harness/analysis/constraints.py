@@ -1,4 +1,4 @@
-"""Reads which constraints a run's answers satisfy, and why they fail the others.
+"""Reads which constraints a run's answers satisfy, and why they fail other constraints.
 
 A rule checker, or a judge with criteria, lists the constraints in a score's
 ``details.constraints``. Details of any other form are ignored.
@@ -91,7 +91,7 @@ class _Scored(Struct, gc=False):
 
 @dataclass(slots=True)
 class Misses:
-    """Counts of the reasons for failures, and of how observed values differ from targets."""
+    """Counts of reasons for failures, and of differences between observed values and targets."""
 
     off_by: Counter[float] = field(default_factory=Counter)
     reasons: Counter[str] = field(default_factory=Counter)

@@ -36,7 +36,7 @@ F1 = ("macro_f1", "macro_f1_answered")
 
 
 class TableOptions(Struct, frozen=True, kw_only=True):
-    """The options of a results table. By default, the table is the one that the task declares."""
+    """Options of a results table. The defaults give the table that the task declares."""
 
     rows: str | None = None  # label whose groups are the rows; empty for none
     columns: str | None = None  # label whose groups are the columns; empty for none
@@ -59,7 +59,7 @@ class ShownFigure(Struct, frozen=True, kw_only=True):
 
 
 class TableColumn(Struct, frozen=True, kw_only=True):
-    """A column: a figure, by its index, in one group or (None) over all groups."""
+    """A column: the index of its figure, and its group (None for all groups together)."""
 
     figure: int
     group: str | None
@@ -88,7 +88,7 @@ class TableRow(Struct, frozen=True, kw_only=True):
 
 
 class CrossTable(Struct, frozen=True, kw_only=True):
-    """A results table. Rows and columns are the groups of two labels, which are "" if not used."""
+    """A results table. Its rows and columns are the groups of two labels ("" for no label)."""
 
     tasks: list[str]
     row_label: str
@@ -365,7 +365,7 @@ def _rows(
 
 
 def _marks(variants: Sequence[comparable.Variant]) -> list[str]:
-    """Return the marks of a row's runs, each after the run's name unless all runs have it."""
+    """Return the marks of a row's runs, with the run's name before marks that not all runs have."""
     marks = [
         mark if all(mark in other.marks for other in variants) else f"{variant.name}: {mark}"
         for variant in variants

@@ -40,7 +40,7 @@ _NO_VERDICT = {
 
 
 class FailedAttempt(Struct, frozen=True):
-    """An attempt that failed, or whose call failed (outcome ``error``), and the reason."""
+    """An attempt that failed or whose call failed (outcome ``error``), with the reason."""
 
     instance: str
     sample: int
@@ -78,7 +78,7 @@ class AnswerLine(FailedLine, gc=False):
 class Failures:
     """A run's distinct reasons for failures, and which of them each failed attempt has.
 
-    Reasons that differ only in numbers are one reason, with N for these numbers.
+    Reasons that differ only in numbers count as one reason, with N in place of the numbers.
     """
 
     kinds: tuple[str, ...]  # the reasons with N for every number, which tell them apart
@@ -140,9 +140,9 @@ def _common(one: str, other: str) -> str:
 
 
 def reasons_told(failed: FailedLine, index: AttemptIndex) -> list[str]:
-    """Return why an attempt of a run failed: reasons of at most `LONGEST_TOLD` characters each.
+    """Return the reasons why an attempt failed, each cut to `LONGEST_TOLD` characters.
 
-    At most `MOST_TOLD` are returned. There are none if the attempt has no answer.
+    At most `MOST_TOLD` reasons are returned, and none if the attempt has no answer.
     """
     return _shortened(text for *_, text in _reasons(failed, index))
 
@@ -158,8 +158,8 @@ def _shortened(texts: Iterable[str]) -> list[str]:
 def merged(runs: Sequence[Failures]) -> list[Failures]:
     """Return the runs' failures, with reasons merged that differ only in quoted text.
 
-    At least `ALIKE` such reasons become one: ``lacks 'Ann'``, ``lacks 'Bob'`` and ``lacks 'Eve'``
-    become ``lacks '…'``, for example.
+    `ALIKE` or more such reasons become one. For example, ``lacks 'Ann'``, ``lacks 'Bob'`` and
+    ``lacks 'Eve'`` become ``lacks '…'``.
     """
     every = dict.fromkeys(kind for run in runs for kind in run.kinds)
     forms = {kind: _QUOTED.sub("'…'", kind) for kind in every}
@@ -191,7 +191,7 @@ def _read(index: AttemptIndex, order: NDArray[np.intp]) -> Iterator[tuple[int, F
 def _reasons(failed: FailedLine, index: AttemptIndex) -> Iterator[tuple[str, str, str]]:
     """Yield the kind of each reason, the reason on one line, and the full text.
 
-    The text is "" if the outcome is not ``ok`` and there is no answer.
+    The full text is "" if the outcome is not ``ok`` and there is no answer.
     """
     if failed.outcome != "ok":
         said = "" if failed.text is None else failed.reason

@@ -108,9 +108,9 @@ class Gate:
 
     @property
     def result(self) -> Outcome:
-        """The outcome, but "too few to tell" becomes passed or failed if ``too_few`` says so.
+        """The outcome, with "too few to tell" replaced as ``too_few`` says, if that is set.
 
-        With too many samples without a verdict, it never becomes passed.
+        It is not replaced by "passed" if too many samples have no verdict.
         """
         if self.outcome != "too few to tell" or self.too_few is None:
             return self.outcome

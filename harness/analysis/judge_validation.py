@@ -42,7 +42,7 @@ RULE = "rule"  # label of criteria: the kind of rule that can check them
 
 
 class Agreement(Struct, frozen=True, kw_only=True):
-    """A judge's agreement with a reference. Rates and kappa cover criteria that both decided."""
+    """A judge's agreement with a reference. Rates and kappa cover criteria decided by both."""
 
     accuracy: Statistic
     kappa: Statistic  # its mean is None if both always give the same verdict
@@ -128,7 +128,7 @@ class Bin(Struct, frozen=True, kw_only=True):
 class Calibration(Struct, frozen=True, kw_only=True):
     """A judge's probabilities compared with a reference, over n criteria.
 
-    These are the criteria that both decided and for which the judge gave a probability.
+    These are the criteria that both sides decided and for which the judge gave a probability.
     """
 
     n: int
@@ -324,7 +324,10 @@ def covariance(
 def correlation(
     one: NDArray[np.float64], other: NDArray[np.float64], cluster: NDArray[np.integer]
 ) -> Statistic:
-    """Return Pearson's r with a linearised error (mean None: no values, or a constant variable)."""
+    """Return Pearson's r with a linearised standard error.
+
+    The mean is None if there are no values, or if a variable is constant.
+    """
     if not len(one) or not np.ptp(one) or not np.ptp(other):  # std() of equal values may not be 0
         return Statistic(n=len(one), n_clusters=len(np.unique(cluster)))
     first, second = ((of - of.mean()) / of.std() for of in (one, other))

@@ -99,7 +99,7 @@ class Rounds(Struct, frozen=True, kw_only=True):
 
 
 class TurnRate(Rate, frozen=True, kw_only=True):
-    """The answers to one of the user's turns in scripted conversations, by that turn's checks."""
+    """The pass rate and the scores of answers to one user turn of scripted conversations."""
 
     n_answers: int  # conversations that reached the turn, including failed calls
     scores: dict[str, Mean] = {}

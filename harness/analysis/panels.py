@@ -1,4 +1,4 @@
-"""How often the judges of a panel disagree, and how often each of them agrees with the panel."""
+"""Counts how often judges of a panel disagree, and how often each agrees with the panel."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _findings(score: str, tables: Mapping[tuple[str, str], TableBuilder]) -> Pan
 
 
 def _votes(score: Score) -> Iterator[tuple[bool | None, dict[str, bool | None]]]:
-    """Yield the panel's verdicts, on criteria or the whole answer, each with its judges' votes."""
+    """Yield the panel's verdicts, on criteria or the whole answer, each with the judges' votes."""
     criteria = score.details.get("constraints", [])
     for one in criteria if isinstance(criteria, list) else ():
         if isinstance(one, dict) and isinstance(votes := one.get("panel"), dict):

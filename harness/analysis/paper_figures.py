@@ -30,7 +30,7 @@ Ratio = tuple[NDArray[np.float64], NDArray[np.float64]]  # each sample's numerat
 
 
 def partial(samples: AttemptTable, score: str) -> AttemptTable:
-    """Return the samples with a score's missing values replaced by verdicts (1 or 0), if any."""
+    """Return the samples with a score's missing values replaced by known verdicts (1 or 0)."""
     filled = np.where(samples.judged, samples.passed, np.nan)
     known, values = values_of(samples, score)
     filled[known] = values

@@ -127,7 +127,7 @@ def rank_correlation(values: Iterable[tuple[float | None, float | None]]) -> Ran
 
 
 class Ranking(Struct, frozen=True, kw_only=True):
-    """How similarly two runs rank a label's groups. Tau-b is None if all groups tie in a run."""
+    """How similarly two runs rank a label's groups. Tau-b is None if all groups tie in one run."""
 
     tau_b: float | None
     ci95: tuple[float, float] | None

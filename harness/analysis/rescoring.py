@@ -55,7 +55,7 @@ class VerdictChanges:
     def record(
         self, attempt: Attempt, scored: Rescored, verdicts: VerdictPair
     ) -> VerdictChange | None:
-        """Count an attempt by its verdicts before and now, and return the change or None.
+        """Count an attempt by its old and new verdicts. Return the change, or None if unchanged.
 
         A failed call counts only in ``left``. The verdicts combine rules and judges; ``attempt``
         and ``scored`` have those of rules only.

@@ -170,7 +170,7 @@ def _sharing(found: Against, shared: int) -> Against:
 
 
 def with_planned(matrix: PairMatrix, comparison: RunComparison) -> PairMatrix:
-    """Return a matrix in which p against the baseline is adjusted as in ``comparison``.
+    """Return a matrix with the adjusted p values against the baseline from ``comparison``.
 
     Each pair of a page then has a single adjusted p value.
     """

@@ -70,7 +70,7 @@ def families(name: str) -> frozenset[str]:
 def common_family(judge: str, model: str) -> str | None:
     """Return the families that two models share, separated by commas.
 
-    If there are none, return the name ``judge`` if both names are of one model, otherwise None.
+    If there are none, return ``judge`` if both names denote the same model, otherwise None.
     """
     common = families(judge) & families(model)
     if common:
@@ -79,7 +79,7 @@ def common_family(judge: str, model: str) -> str | None:
 
 
 def _own(name: str) -> str:
-    """Return a lower-case name without provider (``openai/``), tag (``:free``) and fine-tuning."""
+    """Return a model's name in lower case, without provider, tag (``:free``) and fine-tuning."""
     last = name.strip().lower().rstrip("/").rpartition("/")[2]
     base, *further = last.split(":")
     return further[0] if base == "ft" and further else base

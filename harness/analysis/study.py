@@ -39,7 +39,7 @@ _FORM = "It needs 'title:', 'source:', 'runs:' and 'exhibits:'."
 
 
 class Lookup(Section):
-    """How the value of a table's cell is computed: the run, the samples, the score and the mean."""
+    """The rule for computing a table's cell: the run, the samples, the score and the mean."""
 
     run: str = Field("", description="A name under runs, or RUN.VARIANT; {row} is the row's name.")
     model: str = Field("", description="The model of the published value, if not that of the run.")
@@ -66,7 +66,7 @@ class StudyRun(Section):
 
 
 class Exhibit(Section):
-    """A table or figure of the paper. A cell's `Lookup` combines `of`, its row and column."""
+    """A table or figure of the paper. A cell's `Lookup` merges `of`, its row and its column."""
 
     name: str = Field(description="Its number, such as Figure 7b.")
     shows: str = Field(description="What it shows, in a few words.")
@@ -139,7 +139,7 @@ def read_study(path: Path) -> Study:
 
 
 def findings(study: Study, runs: Mapping[str, Run]) -> list[Finding]:
-    """Compare each cell of a study with the value from ``runs``, by their names in the study."""
+    """Compare each cell of a study with its value in ``runs``, keyed by name in the study."""
     return [
         _finding(study, exhibit, cell, runs)
         for exhibit in study.exhibits

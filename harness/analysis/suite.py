@@ -1,8 +1,8 @@
 """Compares models over several benchmarks: paired differences, rank correlations, average ranks.
 
 A benchmark is a task, measured by its runs' primary metric. Scores of different benchmarks are
-never averaged, since their scales differ. Two models' average ranks may differ by chance, so they
-have intervals, where these can be estimated.
+never averaged, since their scales differ. Average ranks may differ by chance, and have intervals
+where these can be estimated.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Suite(Struct, frozen=True, kw_only=True):
 
 
 def suite(runs: Sequence[Run]) -> Suite:
-    """Compare the models of runs over the runs' tasks."""
+    """Compare models over the tasks of their runs."""
     table = cross_table(runs, {}, TableOptions(rows="", columns=""))
     begun = {variant.name: (variant, attempts) for variant, attempts in runs if len(attempts)}
     rows = [{begun[name][0].metrics.task: begun[name] for name in row.runs} for row in table.rows]

@@ -1,4 +1,4 @@
-"""Counts a run's samples that lack a verdict or a score, and those that a repeat would judge."""
+"""Counts a run's samples that lack a verdict or a score, by reason."""
 
 from __future__ import annotations
 

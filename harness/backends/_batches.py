@@ -43,7 +43,7 @@ class FileBatching(HttpBackend):
     async def json(
         self, method: str, url: str, read: Callable[[Any], T] = lambda found: found, **parts: Any
     ) -> T:
-        """Send a request, and return what ``read`` makes of the JSON value in the response.
+        """Send a request, and return the result of ``read`` for the JSON value in the response.
 
         An empty body is read as {}. ``parts`` are those of `HttpClient.opened`.
 
@@ -60,7 +60,7 @@ class FileBatching(HttpBackend):
     async def results(
         self, url: str, shape: type[T], read: Callable[[T], tuple[str, Outcome]]
     ) -> AsyncIterator[tuple[str, Outcome]]:
-        """Yield what ``read`` makes of each line of a file of results, decoded as ``shape``.
+        """Yield the result of ``read`` for each line of a file of results, decoded as ``shape``.
 
         Raises:
             CallError: If the file cannot be downloaded, or a line is malformed.
@@ -102,7 +102,7 @@ def older(page: Sequence[float | None], since: float) -> bool:
 
 
 def moment(created: Any) -> float | None:
-    """Convert a Unix time or a time in ISO format to a Unix time. Anything else gives None."""
+    """Convert a Unix time or a time in ISO format to a Unix time. Other types give None."""
     if isinstance(created, str):
         return datetime.fromisoformat(created).timestamp()
     return created if isinstance(created, int | float) else None

@@ -52,7 +52,7 @@ def _encodable(tree: Any) -> Any:
 
 
 def text_of(content: object) -> str:
-    """Return the text of a message's content, a string or a list of parts ("" if it is None).
+    """Return the text in a message's content: a string, a list of parts, or None for no text.
 
     Raises:
         ValueError: If the content is anything else.

@@ -30,8 +30,8 @@ def connect(address: str | None) -> Any:
     """Connect this process to a Ray cluster, and return the module ``ray``.
 
     Without an address, Ray takes ``RAY_ADDRESS``, then a cluster that runs on this machine, and
-    otherwise starts one here, which ends with this process. A process has one cluster: if it is
-    already connected, ``address`` is ignored.
+    otherwise starts a cluster here, which ends with this process. A process has one cluster: if it
+    is already connected, ``address`` is ignored.
 
     Raises:
         FatalCallError: If the cluster cannot be reached.
@@ -55,7 +55,7 @@ def connect(address: str | None) -> Any:
 
 
 def _init(ray: Any, address: str | None) -> None:
-    """Call ``ray.init`` in a thread that never ends, as a cluster started here ends with it."""
+    """Call ``ray.init`` in a thread that never ends, since a cluster started here ends with it."""
     connected: Future[None] = Future()
 
     def live() -> None:
@@ -89,9 +89,9 @@ def _check_reachable(address: str | None) -> None:
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine of a cluster: its total resources, and its versions.
+    """A machine of a cluster: its total resources, and the versions of its software.
 
-    The versions are None if it did not answer, and empty if the harness is not installed there.
+    The versions are None if the machine did not answer, and empty if it has no harness.
     """
 
     host: str

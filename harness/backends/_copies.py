@@ -20,7 +20,7 @@ _lives = itertools.count()  # numbers of copies, unique within this process
 
 @dataclass(eq=False, frozen=True)
 class Copy:
-    """A copy of a model: its actor, and what the actor's method `open` returns."""
+    """A copy of a model: its actor, and the result of the actor's method `open`."""
 
     life: int  # unique within this process
     slot: int
@@ -35,7 +35,7 @@ class Copies:
     They are kept between the runs of a process that use the same model with the same placement.
 
     Args:
-        spec: What a copy is made from. It is sent in a message to each copy, so that its secrets
+        spec: The specification of a copy. It is sent to each copy in a message, so that its secrets
             reach neither Ray's tables, nor its logs, nor its dashboard.
         placement: The section ``placement`` of the model.
     """
@@ -104,7 +104,7 @@ class Copies:
         return Copy(next(_lives), slot, actor, opened, group)
 
     def kill(self, copy: Copy) -> None:
-        """End a copy without closing its backend, and free what it occupies."""
+        """End a copy without closing its backend, and free its resources."""
         with contextlib.suppress(Exception):  # it may be dead, or the cluster gone
             self.ray.kill(copy.actor)
             if copy.group is not None:

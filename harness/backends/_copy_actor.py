@@ -36,10 +36,10 @@ _asked: ContextVar[Submission] = ContextVar("_asked")
 
 
 class Submission(NamedTuple):
-    """A request with its number. Without a request, the call of this number is cancelled.
+    """A request and its number or, without a request, the number of a call to cancel.
 
-    ``answers`` has what the functions ``gold``, ``wrong`` and ``reply`` return for the request:
-    they know the task, which the actor does not.
+    ``answers`` has the results of the functions ``gold``, ``wrong`` and ``reply`` for the request.
+    The actor cannot call these functions, because it does not have the task.
     """
 
     number: int
@@ -62,7 +62,7 @@ Collected = tuple[bool, HarnessError | None, list[Answered]]
 
 @dataclass(frozen=True)
 class CopySpec:
-    """What an actor needs to build its backend: options, and what the harness supplies.
+    """The parts from which an actor builds its backend: options, and objects of the harness.
 
     Attributes:
         folder: The client's current folder, from which relative paths are resolved.
@@ -117,7 +117,7 @@ class CopySpec:
 
 
 class CopyFacts(NamedTuple):
-    """What an actor says about itself once its backend has started."""
+    """Facts that an actor reports about itself once its backend has started."""
 
     endpoint: str
     node: str  # Ray's id of the machine
@@ -160,7 +160,7 @@ class BackendActor:
         return pickle.dumps(CopyFacts(self._backend.endpoint, node, host, os.getpid()))
 
     async def submit(self, client: str, submissions: bytes) -> None:
-        """Begin to answer requests, which `collect` returns when they are answered."""
+        """Begin to answer requests, or cancel calls. `collect` returns the answers."""
         box = self._boxes.setdefault(client, _Box())
         for one in pickle.loads(submissions):  # noqa: S301 (from the client)
             if one.request is None:
@@ -171,11 +171,10 @@ class BackendActor:
                 box.tasks[one.number] = task
 
     async def collect(self, client: str, batch: int) -> bytes:
-        """Return, pickled, whether the backend is ready, why it cannot start, and new answers.
+        """Return whether the backend is ready, why it cannot start, and new answers, pickled.
 
-        Waits until there is something to return, but at most `POLL_S` seconds. ``batch`` counts the
-        client's collections: the same number again returns the same answers, in case they were
-        lost.
+        Waits for at most `POLL_S` seconds until there is something to return. ``batch`` counts the
+        client's collections: a repeated number gets the same answers again, in case they were lost.
         """
         box = self._boxes.setdefault(client, _Box())
         if batch != box.batch:
@@ -252,7 +251,7 @@ class BackendActor:
 
 
 class _Box:
-    """A client's calls and their answers that it has not collected."""
+    """A client's calls, and the answers that the client has not collected yet."""
 
     def __init__(self) -> None:
         self.tasks: dict[int, asyncio.Task[None]] = {}

@@ -28,7 +28,7 @@ class CopyLost(FatalCallError):
 
 
 class Lost(NamedTuple):
-    """What a call gets if its copy dies: the life that ended, or () if the call is not to blame."""
+    """The result of a call whose copy dies: the ended life, or () if the call is not to blame."""
 
     life: tuple[int, ...]
 
@@ -37,7 +37,7 @@ class CopyClient:
     """A client of a copy, for one event loop.
 
     Args:
-        ray: The module, connected to the cluster.
+        ray: The module ``ray``, connected to the cluster.
         copy: The copy.
         name: The client's name in all copies.
         hang_s: Seconds without a sign of life, or without an answer while other copies answer,
@@ -80,7 +80,7 @@ class CopyClient:
         """Return the copy's reply, or `Lost` if the copy or its engine dies first.
 
         Raises:
-            Exception: What the copy's backend has raised.
+            Exception: Any exception that the copy's backend has raised.
         """
         if self._lost:
             return Lost(())
@@ -109,7 +109,7 @@ class CopyClient:
         return answered.reply
 
     async def work(self) -> HarnessError:
-        """Wait until the copy has started, and serve its calls until it is lost. Return why."""
+        """Wait until the copy has started, and serve calls until it is lost. Return the reason."""
         tasks: list[asyncio.Task[HarnessError]] = []
         try:
             found = pickle.loads(await self._copy.opened)  # noqa: S301 (from our own actor)
@@ -133,7 +133,7 @@ class CopyClient:
                 self._copy.actor.leave.remote(self._name)  # the copy may serve a later variant
 
     def dismiss(self, *, blamed: bool) -> None:
-        """Tell the calls in flight that the copy is lost, and whether one may be to blame."""
+        """Tell the calls in flight that the copy is lost, and whether they may be to blame."""
         for future in self._calls.values():
             if not future.done():
                 future.set_result(Lost((self._copy.life,) if blamed else ()))
@@ -181,7 +181,7 @@ class CopyClient:
         raise AssertionError
 
     async def _reached(self, method: Any, argument: object) -> Any:
-        """Return what a method of the copy returns. If the copy cannot be reached, keep trying."""
+        """Return the result of a method of the copy. If the copy cannot be reached, keep trying."""
         while True:
             try:
                 return await method.remote(self._name, argument)

@@ -18,7 +18,7 @@ class DeadlyPrompts:
     is no longer tracked.
 
     Args:
-        engine: What messages call the engine.
+        engine: The engine's name in messages.
     """
 
     def __init__(self, engine: str = "vLLM") -> None:

@@ -56,7 +56,7 @@ class HttpClient:
     """An HTTP client for the server at ``url``.
 
     It trusts the server as little as possible: the size of bodies is limited, redirects to other
-    servers are refused by default, and the API key is masked in what the server returns.
+    servers are refused by default, and the API key is masked in the server's responses.
 
     Args:
         url: The server's base URL.
@@ -328,7 +328,7 @@ class HttpBackend(ABC):
         return self.path
 
     async def start(self, on_status: Callable[[str], None]) -> None:
-        """Get ready to send, so that rate limits count the first calls when they are sent."""
+        """Import the HTTP library, so that rate limits do not count calls long before sending."""
         self.client.http  # noqa: B018 (importing what it needs takes up to half a second)
         self.ready = True
 

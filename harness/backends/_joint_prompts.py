@@ -1,6 +1,6 @@
 """Gathers calls that differ only in their prompts, so that one HTTP request sends several prompts.
 
-For the layers above, each prompt stays a call of its own, with its key, cache entry, retries,
+For the layers above, each prompt remains a separate call, with its key, cache entry, retries,
 limits and attempt.
 """
 
@@ -65,7 +65,7 @@ class JointPrompts:
         return outcome
 
     async def _lead(self, kind: Hashable, request: Request) -> Outcome | None:
-        """Gather other calls and send all. Return this one's outcome, or None to send it alone."""
+        """Gather other calls and send all. Return this call's outcome, or None to send it alone."""
         group = self._open[kind] = _Group([request])
         outcomes: Sequence[Outcome | None] = [None]
         try:

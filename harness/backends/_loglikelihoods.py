@@ -31,7 +31,7 @@ def read(request: Request, echoes: Sequence[object]) -> str:
     each of its tokens is the likeliest, and how many tokens it has.
 
     Raises:
-        RequestRejected: If the tokens do not spell the text, or one has no log-probability.
+        RequestRejected: If the tokens do not spell the text, or a token has no log-probability.
         ValueError, LookupError, MsgspecError: If a field is missing or malformed.
     """
     pairs = request.continuations
@@ -75,7 +75,7 @@ def windows(
 def encoded(
     context: str, continuation: str, encode: Callable[[str], Sequence[int]]
 ) -> tuple[list[int], int]:
-    """Return the ids of a text's tokens, and how many of the last ones are the continuation's.
+    """Return the ids of a text's tokens, and how many at the end belong to the continuation.
 
     Trailing spaces of the context belong to the continuation, as in lm-evaluation-harness.
 
@@ -90,11 +90,14 @@ def encoded(
 
 
 def summed(found: Sequence[tuple[float, float] | None]) -> tuple[float, bool, int]:
-    """Return the (log-likelihood, whether each token is likeliest, n of tokens) of a continuation.
+    """Sum the log-probabilities of a continuation's tokens.
 
     Args:
         found: For each token of the continuation, the log-probability of this token and that of
             the likeliest token in its place. None for the first token of a text, which has neither.
+
+    Returns:
+        The log-likelihood, whether each token is the likeliest, and the number of tokens.
 
     Raises:
         RequestRejected: If ``found`` contains None.
@@ -153,9 +156,10 @@ class _Echo(msgspec.Struct):
 
 
 def _sum(context: str, continuation: str, echo: _Echo) -> tuple[float, bool, int]:
-    """Return an answer's (log-likelihood, whether each token is the likeliest, number of tokens).
+    """Return the result of `summed` for an answer's tokens.
 
-    As in lm-evaluation-harness, but for rare cases, tokens that begin in the context do not count.
+    Tokens that begin in the context do not count. Except in rare cases, these are the tokens that
+    lm-evaluation-harness leaves out.
     """
     tokens = echo.tokens[:-1]  # the last one is generated
     start = len(context.rstrip())
@@ -171,9 +175,9 @@ def _sum(context: str, continuation: str, echo: _Echo) -> tuple[float, bool, int
 def _first(tokens: Sequence[str], text: str, start: int) -> int:
     """Return the index of the first token that begins at ``start`` or later.
 
-    Tokens are matched from the end of the text, since a server may add tokens at its beginning. Of
-    the tokens that share a character, vLLM returns the last one with the character, and the others
-    as empty texts or, at the beginning of a prompt, as broken ones.
+    Tokens are matched from the end of the text, since a server may add tokens at its beginning. If
+    several tokens share a character, vLLM returns the character in the last of them, and the others
+    as empty texts or, at the beginning of a prompt, as broken characters.
 
     Raises:
         RequestRejected: If the tokens do not spell the text, so that this cannot be known.

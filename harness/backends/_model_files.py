@@ -23,7 +23,7 @@ Known = dict[str, tuple[list[int], str]]  # for each path, the file's status (`_
 
 
 class Hashes:
-    """The hashes of files. Those of large files are cached in the file ``memory``, if any."""
+    """The hashes of files. Hashes of large files are cached in the file ``memory``, if any."""
 
     def __init__(self, memory: Path | None = None) -> None:
         self._memory = memory
@@ -62,7 +62,7 @@ class Hashes:
 
 
 def model_identity(name: str, hashes: Hashes) -> str:
-    """Return what identifies a model: a hash of its files, or its name on the hub."""
+    """Return the identity of a model: a hash of its files, or its name on the hub."""
     found = place(name)
     return files_identity(found, hashes) if isinstance(found, Path) else found
 

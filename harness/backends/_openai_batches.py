@@ -34,7 +34,7 @@ class BatchRules:
     Args:
         form: The provider whose paths and field names apply. Mistral has other
             paths and names. Together has no metadata, so a batch is found by its file's name.
-        requests, bytes: The maximum numbers in one batch.
+        requests, bytes: The maximum numbers of requests and bytes in one batch.
         window_h: The hours within which a batch should end.
         urls: For each path of the API that batches serve, the URL in the file's lines.
         keep_days: After how many days the provider should delete the file of requests, if ever.
@@ -178,7 +178,7 @@ class OpenAIBatching(FileBatching):
         return "/batch/jobs" if self._rules.form == "mistral" else "/batches"
 
     async def _listed(self, path: str, read: Callable[[Any], I]) -> AsyncIterator[list[I]]:
-        """Yield the pages of a list. A page without new objects ends it, and is not yielded."""
+        """Yield the pages of a list, which ends before the first page without new objects."""
 
         def paged(found: Any) -> tuple[list[I], bool]:
             whole = isinstance(found, list)
@@ -212,7 +212,7 @@ def _file(given: Any) -> UploadedFile:
 
 
 class _Batch:
-    """What is read from a batch, under OpenAI's, Mistral's or Together's field names."""
+    """The facts about a batch, read under OpenAI's, Mistral's or Together's field names."""
 
     def __init__(self, given: dict[str, Any]) -> None:
         given = given.get("job") or given  # Together's answer to its creation

@@ -1,4 +1,4 @@
-"""A backend whose copies work on the machines of a Ray cluster."""
+"""A backend whose copies run on the machines of a Ray cluster."""
 
 import asyncio
 import importlib.util
@@ -27,16 +27,16 @@ RESTARTS = 3  # maximum number of times in a row that a copy is replaced without
 
 
 class PlacedBackend:
-    """A backend that passes requests on to copies of another one, which it starts on a cluster.
+    """A backend that starts copies of another backend on a cluster, and passes requests on to them.
 
-    Requests go to the copy with the fewest calls in flight. If a copy dies, or hangs, its calls are
-    made again by the others, and it is replaced.
+    Requests go to the copy with the fewest calls in flight. If a copy dies or hangs, the others
+    make its calls again, and a new copy replaces it.
 
     Args:
-        inner: A backend like the copies. It is not started: it only says what they can do.
-        spec: What a copy is made from.
+        inner: A backend like the copies. It is not started, and only describes them.
+        spec: The specification of a copy.
         placement: The section ``placement`` of the model.
-        answers: Returns, for a request, what the copies cannot know, by name.
+        answers: Returns, for a request, the data that a copy cannot have, by name.
         servers: Shares the copies with other runs of this process.
     """
 
@@ -76,7 +76,7 @@ class PlacedBackend:
 
     @property
     def capacity(self) -> int:
-        """The number of calls that can be in flight now: it changes with the number of copies."""
+        """The number of calls that can be in flight now, which depends on the number of copies."""
         return self._seats * sum(one.open for one in self._clients)
 
     @property
@@ -106,7 +106,7 @@ class PlacedBackend:
             await self._changed.wait()
 
     async def generate(self, request: Request) -> Reply:
-        """Return the reply of a copy. If the copy dies, another one is asked.
+        """Return the reply of a copy. If the copy dies, send the request to another copy.
 
         Raises:
             RequestRejected: If the prompt has killed copies repeatedly.
@@ -169,7 +169,7 @@ class PlacedBackend:
             raise FatalCallError(last.message, last.remedy)
 
     def _update(self) -> None:
-        """Wake up the calls that wait for a copy, and report how many copies work, if not all."""
+        """Wake up the calls that wait for a copy, and report how many copies work unless all do."""
         self._changed.set()
         self._changed = asyncio.Event()
         working, wanted = sum(one.ready for one in self._clients), self._placement.replicas
@@ -180,10 +180,10 @@ class PlacedBackend:
         self._on_status(said)
 
     async def _tend(self, copies: Copies, slot: int) -> None:
-        """Keep the copy in a slot at work, and replace it when it is lost.
+        """Keep a copy working in a slot, and replace it when it is lost.
 
-        The slot is given up after `RESTARTS` replacements in a row without an answer. Until a copy
-        has been ready, one whose backend cannot start is not replaced.
+        The slot is given up after `RESTARTS` replacements in a row without an answer. If no copy of
+        the model has been ready yet, the slot is given up as soon as a backend fails to start.
         """
         try:
             await self._tend_copies(copies, slot)
@@ -222,7 +222,7 @@ class PlacedBackend:
 def placed(
     name: str, options: Mapping[str, Any], placement: PlacementSection, supplied: Mapping[str, Any]
 ) -> PlacedBackend:
-    """Build a backend that is placed on a cluster. ``supplied`` holds what backends can ask for."""
+    """Build a backend placed on a cluster. ``supplied`` has the harness's arguments for it."""
     if importlib.util.find_spec("ray") is None:
         import_extra("ray", "ray")
     backends = kind("backends")

@@ -31,7 +31,7 @@ def _started(command: Sequence[str], stdin: int, output: BinaryIO | int) -> Pope
 
 
 class Guard:
-    """A child process that kills the watched ones when this process dies, even by kill -9."""
+    """A child process that kills the watched processes if this process dies, even by kill -9."""
 
     def __init__(self) -> None:
         program = [sys.executable, "-I", str(Path(__file__).with_name("_guard.py"))]
@@ -52,8 +52,8 @@ class Guard:
 class ServerProcess:
     """A server program that runs as a child process, started by the constructor.
 
-    It is ended by `end`, which kills it if it takes more than ``grace_s`` seconds. It is also
-    killed if this process dies. Its output is appended to the file ``log``.
+    `end` stops it, and kills it if that takes more than ``grace_s`` seconds. It is also killed if
+    this process dies. Its output is appended to the file ``log``.
     """
 
     def __init__(
@@ -152,11 +152,11 @@ class Lease:
 
 
 class OwnedServers(contextlib.AbstractContextManager["OwnedServers"]):
-    """The servers and engines that this process has started. Runs that need the same one share it.
+    """The servers and engines that this process has started. Runs share them.
 
     For example, the variants of a run file share a server, and so does a judge that uses the model
-    under test. The server is kept while a later run needs it, and stopped after its last run. If no
-    run uses it at the moment, it is stopped before another one starts, because two large models
+    under test. A server is kept while a later run needs it, and stopped after its last run. If no
+    run uses it at the moment, it is stopped before another server starts, because two large models
     rarely fit on one machine. It is then started again for the next run.
     """
 
@@ -167,15 +167,15 @@ class OwnedServers(contextlib.AbstractContextManager["OwnedServers"]):
         self._lock = threading.Lock()
 
     def lease(self, name: str) -> Lease:
-        """Return a new lease on a server. A server ends with its last lease, if not before."""
+        """Return a new lease on a server. A server ends with its last lease at the latest."""
         self._leases.append(lease := Lease(name))
         return lease
 
     def renew(self, lease: Lease, failed: Running | None, launch: Callable[[], R]) -> R:
         """Return the server of a lease. Blocks while it is launched.
 
-        It is launched if it is not running, or if it is still ``failed``, the one that the caller
-        has seen fail. Servers that no run uses at the moment are ended first.
+        It is launched if it is not running, or if the running server is ``failed``, which the
+        caller has seen fail. Servers that no run uses at the moment are ended first.
         """
         with self._lock:
             lease.used = True
@@ -188,7 +188,7 @@ class OwnedServers(contextlib.AbstractContextManager["OwnedServers"]):
             return launched
 
     def give_up(self, lease: Lease) -> None:
-        """End a lease and, if it is the last one, its server. Blocks. May be repeated."""
+        """End a lease and, if no other lease remains, its server. Blocks. May be repeated."""
         with self._lock:
             if lease in self._leases:
                 self._leases.remove(lease)

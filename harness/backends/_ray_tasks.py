@@ -30,8 +30,8 @@ COUNT_S = 5.0
 class RayTasks:
     """The cores of a Ray cluster as an engine of `harness.workers.Workers`.
 
-    The work is sent once, as it is in the calling process, with functions and classes that other
-    machines do not have. If a worker process or a machine dies, its piece is worked on again.
+    The work is sent once, in its current state, with functions and classes that other machines do
+    not have. If a worker process or a machine dies, its piece is started again.
 
     Args:
         jobs: Maximum number of pieces in flight (default: two for each core).
@@ -78,11 +78,11 @@ class RayTasks:
         return _Submitted(self._ray, self._task, (self._sent[1], put(question)))
 
     def close(self) -> None:
-        """Do nothing: `Workers` cancels what is in flight, and the cluster stays."""
+        """Do nothing: `Workers` cancels the pieces in flight, and the cluster keeps running."""
 
 
 class _Submitted:
-    """A piece that a task of the cluster works on."""
+    """A piece of the work that the cluster is working on."""
 
     def __init__(self, ray: Any, task: Any, arguments: tuple[Any, Any]) -> None:
         self._ray, self._task, self._arguments = ray, task, arguments
@@ -92,10 +92,10 @@ class _Submitted:
         self._reference = self._task.remote(harness.__version__, *self._arguments)
 
     def result(self) -> Any:
-        """Wait for the result and return it, or raise the error of the work.
+        """Wait for the result and return it, or raise the error that the work raised.
 
         Raises:
-            HarnessError: If the piece was begun several times, and its process died each time, or
+            HarnessError: If the piece was started several times and its process died each time, or
                 if the cluster cannot do the work.
         """
         errors = self._ray.exceptions
@@ -130,7 +130,7 @@ def packed(value: object, name: str) -> bytes:
     """Pickle a value for other machines, with the functions and classes that they do not have.
 
     Raises:
-        ConfigError: If it cannot be pickled. The message begins with its ``name``.
+        ConfigError: If the value cannot be pickled. The message begins with ``name``.
     """
     plain = import_extra("ray.cloudpickle", "ray").CloudPickler
     table = ChainMap({type(_loaded): _reduce_cached}, plain.dispatch_table)
@@ -160,7 +160,7 @@ def unpacked(packet: bytes, name: str) -> Any:
     """Return the value that was `packed`.
 
     Raises:
-        ConfigError: If it cannot be loaded, because a module is missing here, for example.
+        ConfigError: If it cannot be loaded, for example because a module is missing here.
     """
     try:
         return pickle.loads(packet)  # noqa: S301 (from the client)

@@ -194,7 +194,7 @@ def from_status(
 
 
 def from_code(code: str, message: str) -> CallError:
-    """Return the error for an error code in a successful response (by default a rejection)."""
+    """Return the error for an error code in a successful response (a rejection if unknown)."""
     treatment = CODES.get(code, "rejected")
     if treatment == "filtered":
         return PromptRefused(message)
@@ -239,7 +239,7 @@ def _error(
 
 
 def _detail(body: object) -> tuple[dict[str, Any], str]:
-    """Return the error object in a response's body (empty if there is none), and its message."""
+    """Return the error object in a response's body (empty if missing), and the error message."""
     text = body.decode(errors="replace") if isinstance(body, bytes) else str(body)
     if isinstance(body, bytes | str):
         try:

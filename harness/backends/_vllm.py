@@ -115,7 +115,7 @@ class VLLMModel:
         return str(place(self.lora)) if self.lora else ""
 
     def fingerprint(self) -> dict[str, str]:
-        """Return, by name, what may change answers: hashes of files, and engine arguments."""
+        """Return the hashes of files and the engine arguments that may change answers, by name."""
         adapter = {"adapter": model_identity(self.lora, self.hashes)} if self.lora else {}
         deciding = {k: value for k, value in self.engine.items() if k not in _ARGUMENTS.speed}
         for name in deciding.keys() & _ARGUMENTS.read:

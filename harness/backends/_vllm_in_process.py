@@ -143,7 +143,7 @@ class InProcessEngine:
         return self._reply(await self._output(tokens, fields, name), request)
 
     async def _likelihoods(self, request: Request, name: str) -> Reply:
-        """Score answers, or windows of a text, in turn: later ones find the context cached."""
+        """Score answers, or windows of a text, one after another, to reuse the cached context."""
         special = self._special(request)
         encode = functools.partial(self._tokenizer.encode, add_special_tokens=special)
         if request.window:
@@ -224,7 +224,7 @@ class InProcessEngine:
         )
 
     def _special(self, request: Request) -> bool:
-        """Return whether the tokenizer is to add special tokens, such as one that begins a text."""
+        """Return whether the tokenizer should add special tokens, such as a beginning-of-text."""
         usual = self._model.protocol == "completions"  # a chat template has its own
         return bool(request.decoding.extra.get(SPECIAL_TOKENS, usual))
 

@@ -174,7 +174,7 @@ class BedrockBackend(HttpBackend):
 
 
 def _end(number: int, cut: PromptCut | None) -> int | None:
-    """Return where in message ``number`` the shared beginning ends (-1: at its end), or None."""
+    """Return where in a message the shared beginning ends (-1: at the message's end), or None."""
     if cut is None:
         return None
     place, at = cut if cut.characters else (cut.message - 1, -1)

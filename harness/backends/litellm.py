@@ -1,4 +1,4 @@
-"""LiteLLM, for providers without a backend of their own. The model's name begins with theirs.
+"""LiteLLM, for providers that have no other backend. A model's name begins with the provider's.
 
     model: {backend: litellm, name: replicate/meta/meta-llama-4}
 
@@ -20,7 +20,7 @@ from harness.records import Reply, Request
 
 
 class LiteLLMBackend(ChatReplies):
-    """LiteLLM's chat completions, for providers without a backend of their own.
+    """LiteLLM's chat completions, for providers that have no other backend.
 
     Args:
         base_url: The base URL (default: the provider's).

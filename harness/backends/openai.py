@@ -28,7 +28,7 @@ from harness.records import DecodingConstraint, Reply, Request, Usage
 
 
 class _Message(msgspec.Struct):
-    """The fields read from a message: untyped, so that an invalid one does not void the reply."""
+    """The fields read from a message, untyped so that an invalid field does not spoil the reply."""
 
     content: Any = None
     refusal: Any = None
@@ -328,7 +328,7 @@ class OpenAIBackend(ChatReplies, OpenAIBatching):
         super().__init__(client, self.preset.features(model) | turns)
 
     def key_part(self, request: Request) -> str:
-        """Return what to add to the cache key: the request field of the decoding constraint.
+        """Return the name of the decoding constraint's request field, as a part of the cache key.
 
         A server may ignore a field that it does not know, and answer without the constraint.
         Replies to requests with another field are therefore cached under other keys. For the field

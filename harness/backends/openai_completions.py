@@ -126,7 +126,7 @@ class OpenAICompletionsBackend(OpenAIBackend):
         """Send several prompts with one request, and return the outcome of each.
 
         Raises:
-            CallError: If the request fails, or is not answered as the API promises.
+            CallError: If the request fails, or the response is malformed.
         """
         first = requests[0]
         body = {"prompt": [_prompt(one) for one in requests], **self._shared(first)}
@@ -158,7 +158,7 @@ def _prompt(request: Request) -> str:
 
 
 def _joins(request: Request) -> bool:
-    """Return whether a request's prompt may be sent with others: it wants one text and no more."""
+    """Return whether a prompt may be sent with others: if its request asks only for one text."""
     decoding = request.decoding
     scored = request.loglikelihoods or decoding.logprobs or decoding.prompt_logprobs
     return not (scored or request.others or decoding.extra.keys() & SEVERAL)

@@ -110,12 +110,12 @@ class ReplayBackend:
 
     @cached_property
     def _stripped(self) -> dict[tuple[str, int], list[_Round]]:
-        """The recording by key without surrounding white space. The first of equal keys counts."""
+        """The recording by key without surrounding white space. Of equal keys, the first counts."""
         rows = reversed(self._recorded.items())
         return {(name.strip(), sample): rounds for (name, sample), rounds in rows}
 
     def _in_our_form(self, raw: Mapping[str, Any], place: str) -> Mapping[str, Any]:
-        """Return a row in our form; one in another format is converted as ``columns`` says."""
+        """Return a row in our format, converted by ``columns`` if the run file has them."""
         if self._columns is None:
             return raw
 

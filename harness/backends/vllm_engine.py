@@ -51,7 +51,7 @@ class EngineThread:
         self._thread.start()
 
     async def loaded(self) -> None:
-        """Wait until the engine is loaded. If loading has failed, raise its exception."""
+        """Wait until the engine is loaded. If loading fails, raise the exception that it raised."""
         await asyncio.wrap_future(self._loaded)
 
     async def answer(self, request: Request, name: str) -> Reply:

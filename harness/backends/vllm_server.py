@@ -137,7 +137,7 @@ class VLLMServerBackend:
         self._starts = 0  # since the last answer, including the start of the server that gave it
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return what answers depend on, by name. Unknown, so empty, for a running server."""
+        """Return the model's fingerprint, or {} for a running server, whose weights are unknown."""
         return {} if self._lease is None else self._owned.fingerprint()
 
     async def start(self, on_status: Callable[[str], None]) -> None:

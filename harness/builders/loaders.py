@@ -329,7 +329,7 @@ class ArrowLoader(RowLoader):
 
 
 class WarcLoader(RowLoader):
-    """Loads one document from each record of WARC with plain text. Records are counted from 1."""
+    """Loads one document from each plain-text record of WARC files. Records are counted from 1."""
 
     format = WarcRows
 

@@ -1,4 +1,4 @@
-"""The processes that work on a build: of this machine, or of a Ray cluster."""
+"""Pools of processes that work on a build, on this machine or on a Ray cluster."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class RayDataPool:
     def in_order(self, work: Callable[[T], R], pieces: Iterable[T]) -> Iterator[R]:
         """Yield ``work(piece)`` for each piece, in the order of the pieces.
 
-        The cluster keeps a limited amount of results until they are taken. If a process or a
-        machine dies, the work on its piece begins again.
+        The cluster holds a limited amount of results that have not been yielded yet. If a process
+        or a machine dies, the work on its piece begins again.
         """
         rows = [{"piece": pickle.dumps(piece)} for piece in pieces]
         if not rows:

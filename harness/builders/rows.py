@@ -98,7 +98,7 @@ class JsonlRows(RowRange):
         return (number for number, _ in self._lines())
 
     def rows(self, names: Collection[str] | None = None) -> Iterator[tuple[int, Row]]:
-        """Yield (number, object) for each line, or a description if it is not a JSON object."""
+        """Yield (number, object) for each line. A description replaces an invalid object."""
         for number, line in self._lines():
             if self._wants(number, names):
                 try:
@@ -121,7 +121,10 @@ def json_object(line: bytes) -> dict[str, Any]:
 
 
 def _ranges(sizes: Iterator[int]) -> Iterator[tuple[int, int]]:
-    """Join groups of rows, given by size, to ranges. All but the last have at least `PART_ROWS`."""
+    """Join groups of rows of the given sizes into ranges.
+
+    All ranges but the last have at least `PART_ROWS` rows.
+    """
     start = end = 0
     for size in sizes:
         end += size
@@ -213,7 +216,7 @@ class WarcRows(RowRange):
     unit = "record"
 
     def _records(self, names: Collection[str] | None) -> Iterator[tuple[int, Row | None]]:
-        """Yield (number, row) for each record with plain text, without a row if it is not named."""
+        """Yield (number, row) for each record of plain text. The row is None if it is not named."""
         warc = import_extra("warcio", "build")
         broken = import_extra("warcio.exceptions", "build").ArchiveLoadFailed
         opened = gzip.open if self.path.suffix == ".gz" else open
@@ -289,9 +292,10 @@ def files_of(place: Path, kind: type[RowRange]) -> list[Path]:
 
 
 def format_of(place: Path) -> str:
-    """Return the key in `FORMATS` of a file or folder, or "" if its names show none.
+    """Return the format of a file or a folder's files, a key of `FORMATS`, or "" if it is unknown.
 
-    A folder with text files (``*.txt``) has none.
+    The format is determined by the files' names. For a folder with text files (``*.txt``), the
+    result is "".
     """
     if place.is_dir() and any(place.glob("**/*.txt")):
         return ""

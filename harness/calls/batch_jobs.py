@@ -126,7 +126,7 @@ class BatchJobs:
         """End a call's reservation.
 
         If another process has taken the call's outcome (``elsewhere``), the reservation is replaced
-        with what that process has recorded as paid by this run.
+        with the amount that the other process has recorded as paid by this run.
         """
         if self.budget is not None:
             paid = self.ledger.paid(key, self.run) if elsewhere else 0.0
@@ -199,7 +199,7 @@ class BatchJobs:
         """Advance each open batch that no other process works on.
 
         Raises:
-            CallError: If a batch has failed, the provider rejects a request about one, or such
+            CallError: If a batch has failed, the provider rejects a request about it, or such
                 requests have failed for too long.
         """
         for tag in [one.tag for one in self.ledger.open()]:
@@ -386,7 +386,7 @@ class BatchJobs:
 
 
 def _price(batch: RecordedBatch) -> Price | None:
-    """Return the price recorded with a batch, or None. Earlier versions rarely recorded one."""
+    """Return the price recorded with a batch, or None. Earlier versions rarely recorded a price."""
     given = json.loads(batch.section).get("price")
     return None if given is None else Price(**given)
 

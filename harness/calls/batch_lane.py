@@ -158,7 +158,7 @@ class BatchLane:
             self._elsewhere.pop(key, None)
 
     async def _admit(self, key: str, waiting: _Waiting) -> None:
-        """Claim and queue a call, unless it is in a batch, or another process claims or paid it."""
+        """Claim and queue a call, unless it is in a batch, or claimed or paid for elsewhere."""
         replies = self._ledger.replies
         if not replies.claim(key):
             self._elsewhere[key] = waiting

@@ -1,7 +1,7 @@
 """The ledger of batches in the reply cache: which calls are in which batch, and their reservations.
 
-A row of ``batch_calls`` says that a call is in a batch, or in one that is about to be created, so
-that nobody else may make the call. The row is committed before the batch is created, and deleted in
+A row of ``batch_calls`` says that a call is in a batch that exists or is about to be created, so no
+other process may make the call. The row is committed before the batch is created, and deleted in
 the transaction that commits the call's outcome. Batches that have ended stay in the ledger for
 `harness batches`.
 """
@@ -52,7 +52,7 @@ class RecordedBatch(NamedTuple):
 
 
 class BatchedCall(NamedTuple):
-    """A row of ``batch_calls``. ``usd`` is what the run has reserved for the call."""
+    """A row of ``batch_calls``. ``usd`` is the amount that the run has reserved for the call."""
 
     key: str
     tag: str
@@ -77,7 +77,7 @@ class Settled:
 
 
 class BatchLedger:
-    """The ledger of a model's batches. Its changes are transactions, awaited until committed."""
+    """The ledger of a model's batches. Await a change to wait until it is committed."""
 
     def __init__(self, replies: ReplyCache, backend: str, endpoint: str, model: str) -> None:
         self.replies, self.backend = replies, backend
@@ -114,7 +114,7 @@ class BatchLedger:
         return {call.key for call in self.calls(tag)}
 
     def paid(self, key: str, run: str) -> float:
-        """Return what a run has paid for a call, in US dollars (0 if nothing)."""
+        """Return the amount that a run has paid for a call (US dollars; 0 if nothing)."""
         query = "SELECT usd FROM payments WHERE run = ? AND key = ?"
         rows = self.replies.read(query, [encodable(run), bytes.fromhex(key)])
         return float(rows[0][0]) if rows else 0.0
@@ -154,11 +154,11 @@ class BatchLedger:
         return self.replies.write(Write((), (), [(said, (done, failed, tag))]))
 
     async def settle(self, settled: Iterable[Settled]) -> None:
-        """Commit the outcomes of calls: the replies, and what the run has paid for them.
+        """Commit the outcomes of calls: the replies, and the run's payments for them.
 
         The payment for an empty reply is recorded, but the reply is not cached. The team's claims
-        on calls without an answer are released before these calls are forgotten here, so that they
-        are released in the next session if this process is killed in between.
+        on calls without an answer are released before these calls are deleted here, so that the
+        next session releases the claims if this process is killed in between.
         """
         replies, payments = [], []
         answered: list[Statement] = []

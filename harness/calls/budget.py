@@ -35,7 +35,7 @@ WAITING = "waiting for calls in flight, which may cost less than is reserved for
 
 
 class Need(NamedTuple):
-    """What a run with a shared budget needs: bounds on its cost over all sessions (US dollars)."""
+    """Bounds on a run's cost over all of its sessions, for a shared budget (US dollars)."""
 
     spent: float
     reserved: float  # with its calls in flight
@@ -302,7 +302,7 @@ class Budgeted:
             raise
 
     def cost(self, request: Request, reply: Reply) -> float:
-        """Return a reply's cost, or the maximum if unknown. A higher cost stops the run."""
+        """Return a reply's cost, or the maximum if unknown. A cost above that stops the run."""
         usage, known, most = counted(reply), self.cost_of(reply), self.most(*bounds(request))
         cost = most if known is None else known
         if usage is not None and cost > most + ROUNDING:
@@ -324,7 +324,7 @@ class Budgeted:
 
 
 def counted(reply: Reply) -> Usage | None:
-    """Return a reply's usage, or None if it is missing, or counts no tokens for a text."""
+    """Return a reply's usage, or None if it is missing, or is zero although the reply has text."""
     usage = reply.usage
     if usage is not None and not (usage.input_tokens or usage.output_tokens):
         return None if reply.text.strip() and reply.finish_reason not in REFUSALS else usage

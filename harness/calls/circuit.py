@@ -34,8 +34,8 @@ class Circuit:
     """The circuit breaker: passes calls on while the provider responds.
 
     The circuit opens after several failures in a row, if possible before a call has used all of its
-    ``tries``. While it is open, it retries one request, which it passes to ``opened``, for
-    up to ``outage_s`` seconds (`FIRST_CONTACT_S` if the provider has never responded). Until it
+    ``tries``. It then passes one request to ``opened``, and retries this request for up to
+    ``outage_s`` seconds (`FIRST_CONTACT_S` if the provider has never responded). Until the circuit
     calls ``restored``, the layers below must raise `CircuitOpen` in all other waiting calls.
     """
 
@@ -118,7 +118,7 @@ class Circuit:
         return (self._several or provider_wide) and self._failures >= self._most_failures
 
     async def _outlast(self, request: Request, error: TransientError) -> Reply:
-        """Open the circuit, retry the request until it is answered or time is up, and close it."""
+        """Open the circuit until a retry of the request is answered or rejected, or time is up."""
         self._closed = asyncio.get_running_loop().create_future()
         self.opened(request)
         began, step = self.clock(), 0.5

@@ -46,7 +46,7 @@ IN_USE = 1 << 60  # offset of a byte that every process using the database locks
 
 
 class Claims:
-    """The claims of this process. ``trouble`` is why other processes cannot see them, or None."""
+    """This process's claims. ``trouble`` is the reason why others cannot see them, or None."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -90,7 +90,7 @@ class Claims:
         self._lock(IN_USE, exclusive=False)
 
     def alone(self) -> bool:
-        """Return whether no other process uses the database. If so, new users wait until `use`."""
+        """Return whether no other process uses the database. If so, lock it until `use`."""
         return self.users == 1 and self._lock(IN_USE, exclusive=True)
 
     def _lock(self, place: int, *, exclusive: bool) -> bool:
@@ -108,7 +108,7 @@ class Claims:
         return True
 
     def close(self) -> None:
-        """Unregister one user of the claims. When the last one leaves, close the files."""
+        """Unregister a user of the claims. When the last user leaves, close the files."""
         with _opening:
             self.users -= 1
             if not self.users:
@@ -135,16 +135,16 @@ def open_claims(folder: Path) -> Claims:
 
 
 class Shared(Protocol):
-    """What a cache offers in addition if other machines share its replies and claims."""
+    """Further methods of a cache that shares its replies and claims with other machines."""
 
     async def fetch(self, key: str) -> Reply | None:
         """Return the reply that another machine has saved, or None."""
 
     async def claim_shared(self, key: str) -> bool:
-        """Claim a call on all machines, or save its reply here. False: another process has it."""
+        """Claim a call on all machines, or save its reply here. Return False if it is taken."""
 
     async def hold_claims(self, tag: str, keys: Sequence[str]) -> bool:
-        """Keep claims on a batch's calls when this process ends. False: one has been lost."""
+        """Let claims on a batch's calls outlive this process. Return False if one is lost."""
 
     async def free_claims(self, tag: str, keys: Sequence[str]) -> None:
         """Release the claims on calls of a batch, from any process."""

@@ -64,7 +64,7 @@ class AdaptiveLimit:
             sent: When the call was sent (seconds on any clock).
             now: The current time on the same clock.
             pushed_back: Whether the call failed in one of the ways in `PUSHED_BACK`.
-            full: Whether as many calls are in flight as the limit allows. If not, it is not raised.
+            full: Whether the limit is fully used. Only then is the limit raised.
         """
         if full and self._limit < self._most:
             more = 1.0 if self._doubling else 1.0 / self._limit
@@ -83,7 +83,7 @@ class AdaptiveLimit:
         self._begin_round()
 
     def unrefused(self) -> None:
-        """Raise the limit by half, unless it was ever lowered, or a call of this round was refused.
+        """Raise the limit by half, unless it has been lowered or a call of this round was refused.
 
         To be called after calls have waited for `UNREFUSED_S` seconds while the limit was fully
         used.
@@ -117,7 +117,7 @@ class ConcurrencyLimiter:
         most: Maximum number of calls in flight.
         rates: The model's rate limits, which other limiters may share.
         start: Initial limit on the calls in flight. It is higher for servers that queue requests.
-        room: Returns a further limit, which changes while machines join or fail.
+        room: Returns a further limit, which changes as machines join or fail.
         status: Receives messages about long waits.
     """
 
@@ -159,7 +159,7 @@ class ConcurrencyLimiter:
 
     @property
     def load(self) -> Load:
-        """Counts of calls in flight, waiting and failed, and what the waiting calls wait for."""
+        """Counts of calls in flight, waiting and failed, and the reason why calls wait."""
         waiting, reason = len(self._waiting), ""
         if self._probing is not None:
             reason = "the provider, which is down"

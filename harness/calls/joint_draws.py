@@ -1,7 +1,7 @@
 """The layer that draws several samples of a prompt with one call (``limits.samples_per_call``).
 
 Each sample keeps its own key, cache entry and payment. Only calls without a seed are joined: with
-one seed for all samples of a call, an answer would depend on the samples that it is drawn with.
+one seed for all samples of a call, an answer would depend on the other samples in its call.
 """
 
 import asyncio
@@ -100,5 +100,5 @@ def _answer(group: _Group, replies: dict[int, Reply]) -> None:
 
 
 def divided(usage: Usage | None, parts: int) -> list[Usage | None]:
-    """Divide a call's token counts (if known) among its samples. The first one gets the input."""
+    """Divide a call's token counts (if known) among its samples. All input goes to the first."""
     return [None] * parts if usage is None else [*usage.divided([1, *[0] * (parts - 1)])]

@@ -23,7 +23,7 @@ def call_key(
         request: The request.
         by_instance: Whether the backend looks up its answers by instance. The key then includes
             the request's origin.
-        part: What the backend itself adds to the key (`KeyedByRequest`).
+        part: Text that the backend adds to the key (`KeyedByRequest`).
     """
     parts: tuple[object, ...] = (
         KEY_VERSION,
@@ -72,7 +72,7 @@ def provider_seed(
         run_seed: The run's seed.
         prompt: The hash of the request's messages.
         sample: The number of the sample.
-        redraw: How many earlier answers to the same request were discarded to draw a new one.
+        redraw: The number of earlier answers to the request that were discarded for a new one.
         instance: An instance's id, or None to share the seed.
     """
     name = f"{run_seed}/{sample}/{prompt}" + (f"/{redraw}" if redraw else "")

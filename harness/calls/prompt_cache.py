@@ -1,9 +1,9 @@
 """The layer that lets calls share a provider's prompt cache.
 
 Providers keep the beginning of a prompt for some minutes, and charge at most half of its price,
-often a tenth, for reading it again. Few-shot prompts and judges' questions have the same
-beginnings. This layer finds how much of the beginning is shared (`SharedBeginnings`), and sends one
-call, which writes the beginning to the cache, ahead of the others.
+often a tenth, for reading it again. A run's few-shot prompts often share a beginning, and so do a
+judge's questions. This layer finds how much of the beginning is shared (`SharedBeginnings`), and
+sends one call, which writes the beginning to the cache, ahead of the others.
 """
 
 import asyncio
@@ -76,7 +76,7 @@ def shared_cut(first: Sequence[Message], second: Sequence[Message]) -> PromptCut
     """Return where the shared beginning of two prompts ends, or None if it is shorter than `LEAST`.
 
     The beginning ends at the end of a line, or at least of a word, so that the split does not
-    change how the text is divided into tokens. Of equal prompts, the last line is not included.
+    change how the text is divided into tokens. If the prompts are equal, it excludes the last line.
     """
     index = size = 0
     for one, other in zip(first, second, strict=False):
@@ -130,7 +130,7 @@ class PromptCaching:
         saved: Returns how much less a call costs than without the prompt cache, in US dollars
             (negative if it costs more).
         clock: Returns the time in seconds.
-        sibling_s: How many seconds the first call waits for a second one.
+        sibling_s: How many seconds the first call waits for a second one with its beginning.
     """
 
     def __init__(

@@ -56,7 +56,7 @@ BOUND_OUTPUT = 1000  # assumed output tokens if the run file sets no maximum
 
 
 class Demand(NamedTuple):
-    """The limits that a process shares, and what it would use of them now, by unit."""
+    """The limits that a process shares, and how much it would use of each now, by unit."""
 
     limits: Amounts  # units a minute
     heads: Amounts  # used by the largest of the calls that are next
@@ -244,12 +244,12 @@ class RateLimits:
         return Demand(limits, heads, queued, self._margins())
 
     async def aclose(self) -> None:
-        """Return to the team what this process was granted and has not used."""
+        """Return to the team the amounts that this process was granted but has not used."""
         if self._team is not None:
             await self._team.aclose()
 
     def observe(self, allowances: Iterable[Allowance]) -> None:
-        """Apply the provider's limits. If less remains than expected, the rest counts as used."""
+        """Apply the provider's limits. If less remains than expected, count the rest as used."""
         now, margins, lower = self._clock(), self._margins(), dict(self._lower)
         for one in allowances:
             if one.limit is None or one.limit < 1:
@@ -331,9 +331,9 @@ class TokenEstimate:
     """A forecast of how many tokens a model's calls will use, based on earlier calls.
 
     For the first `LEARNED` calls, the estimate is a generous bound. Later, input is estimated from
-    a prompt's length and the mean tokens per character of recent calls, and output as their mean,
-    at most ``max_tokens``. The errors of earlier forecasts determine a margin for all calls in
-    flight.
+    a prompt's length and the mean tokens per character of recent calls, and output as the mean
+    output of recent calls, at most ``max_tokens``. The errors of earlier forecasts determine a
+    margin for all calls in flight.
     """
 
     def __init__(self) -> None:
@@ -360,7 +360,7 @@ class TokenEstimate:
         self._longest = max(self._longest, output)
 
     def margins(self, calls: int) -> tuple[float, float]:
-        """Return by how many tokens ``calls`` calls may exceed their estimates together."""
+        """Return how many tokens ``calls`` calls may use in total beyond their estimates."""
         spread = SIGMAS * sqrt(calls)
         return spread * sqrt(self._per_character.error), spread * sqrt(self._output.error)
 

@@ -1,7 +1,7 @@
 """Retries of failed calls.
 
-Outside of batches, only the circuit breaker also retries, during an outage. The SDKs' own retries
-are off.
+Outside batches, the circuit breaker is the only other layer that retries (during an outage). The
+SDKs' own retries are off.
 """
 
 import asyncio

@@ -48,7 +48,7 @@ class Stop:
                 callback()
 
     def on_stop(self, callback: Callable[[], None]) -> None:
-        """Register a function that the first call of `request` runs, if that is yet to come."""
+        """Register a function that `request` calls, unless the run is already stopping."""
         self._callbacks.append(callback)
 
     async def sleep(self, seconds: float) -> None:

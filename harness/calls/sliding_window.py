@@ -91,7 +91,7 @@ class SlidingWindow:
         self._level = max(0.0, self._drained(now) + amount)
 
     def observe(self, used: float, now: float, until: float) -> None:
-        """If the provider has counted more than the recorded use, add the rest as use by others.
+        """Add the use by others: the difference if the provider has counted more than is recorded.
 
         ``used`` is the provider's count, which the provider forgets at ``until`` (seconds).
         """

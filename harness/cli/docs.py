@@ -52,7 +52,7 @@ def docs(
 
 
 def _search(pages: Mapping[str, Path], words: Sequence[str]) -> dict[str, str]:
-    """Return the sections with all words, best first (headings before texts), with a line each."""
+    """Map sections with all words to their first matching lines, matches in headings first."""
     found: dict[str, tuple[bool, int, str]] = {}
     for name, path in pages.items():
         for heading, lines in _sections(path.read_text("utf-8")):

@@ -140,7 +140,7 @@ def _plugins(group: str, name: str, form: str) -> None:
 
 
 def _list(group: str, names: Iterable[str], more: str, form: str = "table") -> None:
-    """Print a line per plug-in, and say how to see ``more`` about one."""
+    """Print a line per plug-in, and how to see ``more`` about a plug-in."""
     _show_lines({one: _card(group, one).summary for one in names}, form)
     if form == "table":
         say(f"{more}: harness {group} NAME")

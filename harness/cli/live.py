@@ -122,7 +122,7 @@ class Display:
         return shown
 
     def _erase_wrapped(self) -> None:
-        """Erase lines that a narrower terminal has wrapped. Rich erases only its own."""
+        """Erase the extra rows, unknown to Rich, of lines that a narrowed terminal has wrapped."""
         (width, lengths), now = self._drawn, max(1, messages.width)
         more = sum(max(0, -(-length // now) - 1) for length in lengths) if now < width else 0
         up = ((ControlType.ERASE_IN_LINE, 2), (ControlType.CURSOR_UP, 1))
@@ -167,7 +167,7 @@ def early_end(ended: Ending, budget: Budget | None, key: str, again: str) -> int
 
 
 def say_verdictless(run: str, tally: Tally, remedy: str) -> None:
-    """Print how many judgements lack a verdict, and why, if many, with a ``remedy``."""
+    """Print which judges often give no verdict, and why. ``remedy`` ends the advice."""
     for (judge, outcome), n in tally.verdictless.items():
         if n * MANY >= (of := tally.judgements[judge]):
             reason = cut(tally.reasons[judge, outcome], 200)
@@ -294,7 +294,7 @@ def _table(name: str, tally: Tally, stop: Stop, notices: Notices, cpu: _Cpu) -> 
 
 
 def _filled(facts: Sequence[Text], width: int) -> Text:
-    """Return facts in lines of at most ``width`` columns, as long as no single fact is longer."""
+    """Join facts into lines of at most ``width`` columns. A fact that is longer is not split."""
     lines: list[Text] = []
     for fact in facts:
         if lines and lines[-1].cell_len + len(_GAP) + fact.cell_len <= width:

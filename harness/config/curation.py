@@ -71,7 +71,7 @@ class DomainsSection(Section):
 
 
 class Curation(Section):
-    """A complete curation file. ``models`` is by stage, ``prompts`` by `PromptName`."""
+    """A complete curation file, with ``models`` by stage and ``prompts`` by `PromptName`."""
 
     model: sections.ModelSection
     models: dict[StageName, SecondModelSection] = Field(default_factory=dict)

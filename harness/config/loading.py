@@ -17,7 +17,7 @@ from harness.errors import ConfigError, nearest
 
 
 class _Refused(yaml.MarkedYAMLError):
-    """YAML is valid but not accepted. ``problem`` quotes no value, but ``str()`` may quote some."""
+    """Valid YAML that is refused. ``problem`` quotes no value, but ``str()`` may quote some."""
 
     def __init__(self, problem: str, node: yaml.Node | None, remedy: str) -> None:
         super().__init__(problem=problem, problem_mark=node.start_mark if node else None)

@@ -1,4 +1,4 @@
-"""What error messages suggest for names that other evaluation tools use.
+"""Suggestions in error messages for names that other evaluation tools use.
 
 The tools are lm-evaluation-harness, Inspect and promptfoo (docs/coming_from.md).
 """
@@ -21,19 +21,19 @@ FILES |= {"dataset_path": _LM_EVAL, "doc_to_text": _LM_EVAL}
 
 @cache
 def tables() -> dict[str, dict[str, str]]:
-    """Return the tables of other_tools.yaml, each with the remedies by name or pattern."""
+    """Return the tables of other_tools.yaml, which map names or patterns to remedies."""
     content = Path(__file__).with_suffix(".yaml").read_bytes()
     return msgspec.yaml.decode(content, type=dict[str, dict[str, str]])
 
 
 def option_remedy(option: str) -> str:
-    """Return what to write instead of an unknown option, or "" if no other tool has it."""
+    """Return the remedy for an unknown option, or "" if no other tool has such an option."""
     known = tables()["options"]
     return known.get(option) or known.get(re.sub(r"(?<=\w)-", "_", option), "")
 
 
 def remedy(name: str, table: str) -> str:
-    """Return the remedy for a name that a pattern in a table matches, or "" if none does."""
+    """Return the remedy of the first pattern in a table that matches a name, or "" if none does."""
     known = tables().get(table, {}).items()
     return next((said for pattern, said in known if re.fullmatch(pattern, name.lower())), "")
 

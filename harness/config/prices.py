@@ -50,7 +50,7 @@ class Prices(BaseModel):
     batch_output: Usd | None = None
 
     def share_in_batches(self, factor: float) -> dict[str, float]:
-        """Return each batch price that is not set, by key: the ordinary price times ``factor``."""
+        """Return the unset batch prices, by key, as the ordinary prices times ``factor``."""
         found = {"batch_input": self.input * factor, "batch_output": self.output * factor}
         return {name: usd for name, usd in found.items() if getattr(self, name) is None}
 
@@ -115,7 +115,7 @@ class Price(Prices):
         return prices._of(usage) / _EXACT
 
     def saved(self, usage: Usage) -> float:
-        """Return what the prompt cache saved (US dollars): negative if it cost more."""
+        """Return the US dollars that the prompt cache saved, a negative amount if it cost more."""
         plain = structs.replace(usage, cached_input_tokens=0, cache_write_tokens=0)
         return self.cost(plain) - self.cost(usage)
 
@@ -137,7 +137,7 @@ def _units(usd: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PriceEntry:
-    """The price of a model at an API host. Facts that are unknown are None."""
+    """The price of a model at an API host. Unknown facts are None."""
 
     host: str
     model: str
@@ -163,7 +163,7 @@ class PriceList:
         return entry.price if (entry := self.entry(host, model)) else None
 
     def entry(self, host: str, model: str) -> PriceEntry | None:
-        """Return a model's price and source, or None. A dated version defaults to the undated."""
+        """Return a model's price and source, or None. A dated name defaults to the undated name."""
         host, undated = host.lower(), _undated(model) or model
         return self._entries.get((host, model)) or self._entries.get((host, undated))
 

@@ -43,7 +43,7 @@ def of_k(score: str) -> tuple[str, int]:
 
 
 class Shard(NamedTuple):
-    """One of several disjoint parts of a run, each worked on by a process of its own."""
+    """One of several disjoint parts of a run, each worked on by a separate process."""
 
     number: int  # from 1
     of: int
@@ -86,12 +86,12 @@ class RunFile(Section):
 
     @property
     def part(self) -> Shard | None:
-        """The shard that the run is, or None if it is a whole run."""
+        """The shard to which the run is limited, or None for a whole run."""
         return Shard(*map(int, self.shard.split("/"))) if self.shard else None
 
     @property
     def budget_usd(self) -> float | None:
-        """The budget in US dollars, if any. A shard has an equal part, unless a team shares it."""
+        """The budget in US dollars, if any: an equal part for a shard, unless a team shares it."""
         usd, part = self.budget.usd, self.part
         return usd if usd is None or part is None or self.budget.shared else usd / part.of
 
@@ -174,7 +174,7 @@ class RunFile(Section):
         return self
 
     def combinations(self) -> dict[str, dict[str, Any]]:
-        """Return the variants by name. Each maps dotted keys to the values that it sets."""
+        """Return the variants by name. Each variant maps dotted keys to the values that it sets."""
         return expand_matrix(self.matrix) if self.matrix else self.variants
 
 
@@ -204,9 +204,9 @@ MAX_COMBINATIONS = 1_000
 def expand_matrix(matrix: Mapping[str, Axis]) -> dict[str, dict[str, Any]]:
     """Return the variants that a matrix describes, by name. Each maps dotted keys to values.
 
-    An axis of the matrix is either a dotted key with a list or a mapping of named values, or any
-    name with named sets of changes. A value may be a section. The values of the last axis change
-    fastest.
+    An axis of the matrix is either a dotted key with its values (a list or a mapping of names to
+    values), or any name with a mapping of names to sets of changes. A value may be a section. The
+    values of the last axis change fastest.
 
     Raises:
         ValueError: If an axis is invalid, two axes set the same key, two variants have the same

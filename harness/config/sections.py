@@ -63,7 +63,7 @@ Seed = Annotated[int, Field(strict=True, ge=-(2**63), lt=2**63)]
 
 
 class PluginSection(BaseModel):
-    """A section of a plug-in. Keys other than the section's own fields are its options."""
+    """A section of a plug-in. Keys that are not fields of this model are the plug-in's options."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -185,7 +185,7 @@ class ModelSection(PluginSection):
 
 
 class RoundsSection(Section):
-    """Section ``rounds``: how many answers a sample may have. Later ones follow feedback."""
+    """Section ``rounds``: how many answers a sample may have. Later answers follow feedback."""
 
     max: Annotated[Count, Field(le=MOST_ROUNDS)] = 1  # answers per sample
     stop_on_pass: bool = True  # whether a sample ends at its first answer that passes
@@ -299,7 +299,7 @@ def _is_rate(score: str) -> bool:
 
 
 def above_1(max_drop: float) -> str:
-    """Return the message that a ``max_drop`` above 1 is too large for a rate."""
+    """Return the error message for a ``max_drop`` above 1, which is too large for a rate."""
     points = f"for {max_drop:g} points, write {max_drop / 100:g}"
     return f"max_drop is {max_drop:g}, but a rate cannot drop by more than 1: {points}"
 

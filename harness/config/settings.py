@@ -105,7 +105,7 @@ def nltk_folders() -> list[Path]:
 
 
 def has_display() -> bool:
-    """Return whether a browser would open in a window and not in the terminal."""
+    """Return whether a browser would open in a window rather than in the terminal."""
     if sys.platform in ("win32", "darwin"):
         return True
     return any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")))
@@ -170,7 +170,7 @@ def variables(names: Iterable[str]) -> dict[str, str]:
 
 
 def secret(variable: str) -> str:
-    """Return the value of the secret in a variable of the environment or ``.env``.
+    """Return the secret in a variable of the environment or ``.env``.
 
     If the variable's name is malformed, it may be the key itself, so no message shows it.
 
@@ -204,7 +204,7 @@ _CLOUD_CREDENTIALS: Mapping[str, tuple[tuple[str, ...], str]] = {
 
 
 def cloud_credentials() -> dict[str, str | None]:
-    """Return, for each cloud, where credentials are set, or None if none are found.
+    """Return, for each cloud, the source of its credentials, or None if none are found.
 
     A source is the name of an environment variable or the path of a file. Credentials may also come
     from places that only the clouds' libraries know, such as the role of a virtual machine.

@@ -48,7 +48,7 @@ class Section(BaseModel):
 
 
 def shown(key: str) -> str:
-    """Return a key without what follows a colon, equals sign or space: it may be a secret."""
+    """Return a key up to a colon, equals sign or space, because the rest may be a secret."""
     name = re.split(r"[:=\s]", key.strip(), maxsplit=1)[0]
     return name if name == key else f"{name}…"
 
@@ -56,7 +56,7 @@ def shown(key: str) -> str:
 def validated(model: type[M], tree: object, where: str, form: str = "") -> M:
     """Validate nested mappings, and return them as an object of the class ``model``.
 
-    Error messages begin with ``where``, and ``form`` is their remedy.
+    Error messages begin with ``where``. ``form`` is the remedy that they give.
     """
     try:
         return model.model_validate(tree)

@@ -82,7 +82,7 @@ class HubDataset:
 
     @cached_property
     def _loaded(self) -> Any:
-        """The data set as an object of the library, without columns of images, sounds and so on."""
+        """The data set as an object of the library, without columns of media, such as images."""
         library = import_extra("datasets", "hub")
         if not sys.stderr.isatty():
             library.disable_progress_bars()
@@ -139,7 +139,7 @@ class HubDataset:
         return count is None or count > MOST_KEPT
 
     def rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield (location, row). Values are as in JSON, labels are names, ``columns`` are added."""
+        """Yield (location, row) for each row: JSON values, names of labels, and ``columns``."""
         found = self._loaded
         features = found.features or {}
         names = {key: one.names for key, one in features.items() if hasattr(one, "names")}

@@ -165,7 +165,7 @@ def _data(config: RunFile) -> dict[str, Any]:
 
 
 def _results(run: ExportedRun) -> Iterator[dict[str, Any]]:
-    """Yield the known ones of these results: pass rate, means of scores, pass@k for k above 1."""
+    """Yield the pass rate, the means of scores, and pass@k for k above 1, as far as known."""
     config, metrics = run.config, run.metrics
     given = config.decoding.given()
     set_up = {

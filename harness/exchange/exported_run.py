@@ -131,7 +131,7 @@ def prompt(rounds: Sequence[Attempt]) -> list[Turn]:
 
 
 def conversation(rounds: Sequence[Attempt]) -> list[Turn]:
-    """Return what led to a sample's last answer: prompt, earlier answers and feedback."""
+    """Return the turns before a sample's last answer: prompt, earlier answers and feedback."""
     turns = prompt(rounds)
     for attempt in rounds[:-1]:
         turns.append({"role": "assistant", "content": attempt.text or ""})

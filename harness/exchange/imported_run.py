@@ -70,7 +70,7 @@ def opened(path: Path) -> BufferedReader:
 
 
 def number(value: Any, where: str) -> float | None:
-    """Return a finite number as a float, or None for another value. Raise DataInvalid if huge."""
+    """Return a finite number as a float, or None for any other value. Raise DataInvalid if huge."""
     if not isinstance(value, int | float) or value != value or value in (math.inf, -math.inf):
         return None
     if not -LARGEST <= value <= LARGEST:
@@ -80,7 +80,7 @@ def number(value: Any, where: str) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class FoundScore:
-    """A score in an imported file. ``graded``: whether the file says if the answer is right."""
+    """A score in an imported file. ``graded``: whether the file calls answers right or wrong."""
 
     value: float | None
     graded: bool = False

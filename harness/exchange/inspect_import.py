@@ -106,7 +106,7 @@ def _refuse_bomb(path: Path) -> None:
 
 
 def read_inspect(path: Path, task: str = "", score: str = "") -> Imported:
-    """Read an Inspect log as a run, by default of the log's own task.
+    """Read an Inspect log as a run of ``task`` (default: the log's own task).
 
     ``score`` decides whether an answer passes (default: see `imported_run.judged`).
     """

@@ -273,7 +273,8 @@ def _likelihood(reply: Any) -> float:
 def write_lm_eval(run: ExportedRun, path: Path) -> tuple[int, int]:
     """Write a run's samples in lm-eval's format, atomically.
 
-    Return how many were written, and how many were skipped, having no verdict and no score.
+    Return how many were written, and how many were skipped because they have neither a verdict nor
+    a score.
     """
     several = bool((run.index.attempts.sample > 0).any())
     given = run.config.decoding.given()
@@ -315,7 +316,7 @@ def write_lm_eval(run: ExportedRun, path: Path) -> tuple[int, int]:
 
 
 def _written_metrics(attempt: Attempt) -> dict[str, float]:
-    """Return the verdict, as ``acc``, and the scores by name (``score_NAME`` if reserved)."""
+    """Return the verdict, as ``acc``, and the scores. A reserved name becomes ``score_NAME``."""
     verdict = {} if attempt.passed is None else {VERDICT: float(attempt.passed)}
     reserved = NOT_METRICS | {VERDICT}
     return verdict | {

@@ -6,7 +6,7 @@ latency, the answer is sent or the drawn fault happens.
 
 Control requests use paths that no real provider has, and are not counted: ``GET /stats``,
 ``GET /stats/bodies``, ``POST /stats/reset``, ``GET /faults``, ``POST /faults`` (see `Conditions`).
-Nor are the endpoints of vLLM's tokenizer: ``/tokenize``, ``/detokenize`` and ``/tokenizer_info``.
+Requests to vLLM's ``/tokenize``, ``/detokenize`` and ``/tokenizer_info`` are not counted either.
 `batches` serves the endpoints of batches, whose requests take the same steps.
 """
 
@@ -138,7 +138,7 @@ class Provider:
         """Apply new settings to all future requests. A setting that is None stays as it is.
 
         Raises:
-            MockError: If a setting is invalid. All then stay as they are.
+            MockError: If a setting is invalid. No setting is changed then.
         """
         faults = self._faults if conditions.faults is None else FaultMix(conditions.faults)
         latency = self._latency if conditions.latency is None else Latency(conditions.latency)
@@ -148,7 +148,7 @@ class Provider:
             self._limits = MockRateLimits(conditions.limits)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Answer one ASGI request, or fail as the drawn fault says."""
+        """Answer one ASGI request, or fail with the drawn fault."""
         connection, headers = Connection(scope, receive, send), scope["headers"]
         body = await connection.body()
         route = f"{scope['method']} {scope['path']}"

@@ -60,7 +60,7 @@ class BatchedRequest:
 
 @dataclass
 class StoredFile:
-    """A file that was uploaded, or that has results."""
+    """An uploaded file, or a file of results."""
 
     content: bytes
     name: str = "results.jsonl"
@@ -249,7 +249,7 @@ class VendorBatches(ABC):
         self._stats.counts.batch_answered += batch.counts["succeeded"]
 
     def lines(self, batch: MockBatch, line: Callable[..., Any], kinds: Iterable[str]) -> bytes:
-        """Return the results of the given ``kinds`` in JSON Lines. A fault may repeat some."""
+        """Return the results of the given ``kinds`` in JSON Lines. A fault may repeat lines."""
         lines = []
         for place, (custom_id, kind, answered) in enumerate(batch.outcomes):
             if kind in kinds:

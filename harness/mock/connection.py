@@ -61,7 +61,7 @@ class Connection:
         return f"http://{host}:{self._scope['server'][1]}{self._scope['path']}".encode()
 
     async def trickle(self, body: bytes, headers: Headers) -> None:
-        """Send the body byte by byte, slowly and without the last one, until the client leaves."""
+        """Send the body slowly, byte by byte except the last byte, until the client leaves."""
         await self._start(200, len(body), headers)
         for at in range(len(body) - 1):
             byte = body[at : at + 1]

@@ -1,7 +1,8 @@
 """Faults and latencies, which are drawn for each request.
 
-A draw depends only on the seed, the request's body, and how many requests had this body before, so
-the order in which requests arrive has no effect. A retried request gets a new draw and may succeed.
+A draw depends only on the seed, the request's body, and how many earlier requests had
+the same body, so the order in which requests arrive has no effect. A retried request gets a new
+draw and may succeed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -97,7 +98,7 @@ class Latency:
             raise MockError(f"Invalid latency {self.spec!r}. Write {LATENCY_FORMS}.")
 
     def seconds(self, quantile: float) -> float:
-        """Return a quantile of the distribution, such as the median for 0.5. 1 is not allowed."""
+        """Return a quantile of the distribution, such as the median for 0.5. It must be below 1."""
         first, second = self._values[0], self._values[-1]
         if self._shape == "uniform":
             return first + (second - first) * quantile

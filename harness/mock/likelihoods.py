@@ -18,7 +18,7 @@ _OTHER = " the"  # likeliest where the text's own token is not
 
 
 def tokenise(text: str) -> list[str]:
-    """Split a text into the simulated model's tokens. Joined, they are the text again.
+    """Split a text into the simulated model's tokens, which give the text again when joined.
 
     >>> tokenise("Is 7 prime? Surely.")
     ['Is', ' 7', ' prime', '?', ' Surely', '.']

@@ -58,7 +58,7 @@ class _CreateJob(msgspec.Struct):
 
 
 class OpenAIBatches(FileBatches):
-    """The endpoints for files and batches of OpenAI and similar providers (Mistral: files)."""
+    """OpenAI's and similar providers' endpoints for files and batches, and Mistral's for files."""
 
     wire = OpenAIChat()
     prefix, root, files, most_listed = "batch", "/v1/batches", "/v1/files", 100
@@ -187,7 +187,7 @@ class OpenAIBatches(FileBatches):
     def _read(
         self, lines: list[bytes], endpoint: str, headers: Headers
     ) -> tuple[list[BatchedRequest], dict[str, Any] | None]:
-        """Return the entries of an input file, and what is wrong with the file, or None."""
+        """Return the entries of an input file, and the first error in the file, or None."""
         if not 1 <= len(lines) <= MOST_REQUESTS:
             return [], _problem("too_many_tasks" if lines else "empty_file")
         entries: list[BatchedRequest] = []
@@ -284,7 +284,7 @@ def _problem(code: str, line: int | None = None) -> dict[str, Any]:
 
 
 def _multipart(body: bytes, content_type: str) -> dict[str, bytes]:
-    """Return a multipart form's parts by name, with ``file name``, or {} if it is not a form."""
+    """Return a multipart form's parts by name, and the ``file name``, or {} if it is not a form."""
     found = re.search(r'boundary="?([^";]+)', content_type)
     parts = {}
     for part in body.split(b"--" + found[1].encode())[1:-1] if found else ():

@@ -22,9 +22,9 @@ class PromptCache:
     def counted(self, request: MockRequest) -> MockRequest:
         """Keep a request's marked beginning, and return the request with cached tokens counted.
 
-        The beginning's tokens count as read if it is already kept, and as written if not. One with
-        fewer than `LEAST_TOKENS` tokens is not kept. A beginning becomes available only when an
-        answer has begun, so this is called when the answer is sent.
+        The beginning's tokens count as read if it is already kept, and as written if not. A
+        beginning with fewer than `LEAST_TOKENS` tokens is not kept. Beginnings become available
+        only when an answer has begun, so this is called when the answer is sent.
         """
         tokens = count_tokens(request.marked)
         if tokens < LEAST_TOKENS:

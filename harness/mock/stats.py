@@ -17,14 +17,14 @@ WINDOW_S = 60.0
 
 
 class BodyCount(Struct):
-    """How many requests had the same body, and how many of these got a usable answer."""
+    """The number of requests with one body, and how many of them got a usable answer."""
 
     requests: int = 0
     answered: int = 0
 
 
 class PerMinute(Struct, frozen=True):
-    """The most requests, and the most tokens, in any 60 seconds: each number in its own window."""
+    """The maximum of each count in any 60 seconds. The maxima may be in different windows."""
 
     requests: int = 0
     tokens: int = 0
@@ -73,7 +73,10 @@ class Stats:
         self.reset()
 
     def reset(self) -> None:
-        """Clear all but what is in flight or open. Draws of requests (fault, latency) restart."""
+        """Clear all counters except those of requests in flight and of open batches.
+
+        Draws of faults and latencies start again.
+        """
         in_flight = self.counts.in_flight
         self.counts = Snapshot(
             in_flight=in_flight, max_in_flight=in_flight, open_batches=self.counts.open_batches
@@ -114,7 +117,7 @@ class Stats:
 
 
 class Peak:
-    """The maximum of requests and tokens in any 60 s. One thread writes; any may read."""
+    """The maximum numbers of requests and tokens in any 60 s. One thread writes; any may read."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.most = PerMinute()

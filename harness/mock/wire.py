@@ -72,7 +72,7 @@ class MockRequest(Struct, frozen=True):
         return next((turn.text for turn in reversed(self.turns) if turn.role == "user"), "")
 
     def alone(self, prompt: str) -> MockRequest:
-        """Return a request for one of several prompts, with a digest of its own."""
+        """Return a request for one of this request's prompts, with a separate digest."""
         digest = blake2b(f"{self.digest}{prompt}".encode(), digest_size=8).hexdigest()
         return replace(self, digest=digest, turns=(Turn("user", prompt),), prompts=())
 
@@ -173,7 +173,7 @@ class WireFormat(ABC):
         """Return an error reply. ``code`` is the vendor's code for the error, if it has one."""
 
     def reset(self, seconds: float) -> str:
-        """Return the header value that says that a rate limit resets ``seconds`` from now."""
+        """Return the header value for a rate limit that resets ``seconds`` from now."""
         return f"{seconds:g}"
 
     def error(self, error: ApiError, request_id: str) -> dict[str, object]:

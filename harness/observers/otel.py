@@ -1,6 +1,6 @@
 """Sends runs as OpenTelemetry traces, named by the semantic conventions for generative AI.
 
-Each session of a run is a trace, with one span for the session and, below it, one for each attempt.
+Each session of a run is a trace, with a span for the session and, below it, one per attempt.
 OpenTelemetry's own environment variables configure where the traces are sent.
 """
 

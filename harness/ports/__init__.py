@@ -106,9 +106,9 @@ class Backend(Protocol):
         """Return the reply to a request.
 
         If the request is for log-likelihoods, each assistant message is scored as a continuation of
-        the user message before it. The reply's text is then a JSON list with, for each of them, the
-        sum of its tokens' log-probabilities (natural logarithm), whether each token is the
-        likeliest one and, if known, the number of tokens: ``[[-3.5, false, 2], [-0.2, true, 1]]``.
+        the user message before it. The reply's text is then a JSON list with, for each assistant
+        message, the sum of its tokens' log-probabilities (natural logarithm), whether all tokens
+        are the likeliest and, if known, their number: ``[[-3.5, false, 2], [-0.2, true, 1]]``.
 
         Raises:
             CallError: If the call fails (see `harness.errors` for its subclasses).
@@ -239,10 +239,10 @@ class Loader(Protocol):
 
 @runtime_checkable
 class Divisible(Protocol):
-    """Optional for a `Loader`: parts of the corpus that several machines can read."""
+    """A `Loader` that can divide its corpus into parts, for several machines to read."""
 
     def parts(self) -> Iterator[Loader]:
-        """Yield picklable loaders of some consecutive documents each, in order.
+        """Yield picklable loaders, each of some consecutive documents, in order.
 
         The documents have the same names as in the whole corpus.
         """
@@ -282,7 +282,7 @@ class Task(Protocol[D]):
         """Return the messages of round 1.
 
         ``shots`` are other instances to show, with their reference answers, in the task's own
-        format. It is empty unless the run file has ``shots: {form: task}``.
+        format. There are none unless the run file has ``shots: {form: task}``.
         """
 
     def score(self, instance: Instance[D], text: str) -> Mapping[str, Score]:

@@ -49,12 +49,12 @@ class Batched(Protocol):
         """The provider's limits, or None if it has no batches that this backend supports."""
 
     def batch_bytes(self, request: Request) -> int:
-        """Return the size that a request has in a batch, in bytes."""
+        """Return a request's size in a batch, in bytes."""
 
     async def upload_batch(self, tag: str, entries: Sequence[tuple[str, Request]]) -> str | None:
         """Upload the requests of a batch as a file, and return the file's id.
 
-        The result is None if the provider has no such files: `create_batch` sends the requests.
+        The result is None if the provider has no such files, and `create_batch` sends the requests.
 
         Args:
             tag: A name for the batch, by which `find_batch` and `batch_file` can find it.
@@ -65,7 +65,7 @@ class Batched(Protocol):
     async def create_batch(
         self, tag: str, entries: Sequence[tuple[str, Request]], file: str | None
     ) -> str:
-        """Create a batch, and return its id. ``file`` is what `upload_batch` has returned."""
+        """Create a batch, and return its id. ``file`` is the result of `upload_batch`."""
 
     async def batch_file(self, tag: str) -> str | None:
         """Return the id of the file that was uploaded for a batch, or None if there is none."""

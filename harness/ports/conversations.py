@@ -16,10 +16,11 @@ class Scripted(Protocol[D]):
         """Return the number of the user's turns: 1, or more for a scripted conversation."""
 
     def at_turn(self, instance: Instance[D], answers: Sequence[str]) -> Instance[D]:
-        """Return an instance as of the turn after ``answers``, which has one for each earlier turn.
+        """Return an instance as of a turn. ``answers`` has the answers to all earlier turns.
 
         Its messages are the conversation so far, ending with the user's turn, and its scores,
-        criteria and reference are those of the turn's answer. Without answers, it is ``instance``.
+        criteria and reference are those of the turn's answer. Without answers, the result is
+        ``instance``.
         """
 
 

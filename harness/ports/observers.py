@@ -10,8 +10,9 @@ from harness.records import Attempt, ObservedRun
 class Observer(Protocol):
     """A follower of one session of a run, which reports the session to another system.
 
-    The run waits for each call, so methods must return at once and queue slow work. An observer
-    that raises is not called again in this session: the user is warned, and the run continues.
+    The run waits for each call, so methods must return at once and queue slow work. If a method
+    raises an exception, the user is warned, the run continues, and the observer is not called again
+    in this session.
     """
 
     def run_begun(self, run: ObservedRun) -> None:

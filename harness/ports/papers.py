@@ -1,4 +1,4 @@
-"""What a task declares for reports: its paper's claims, figures and tables, and explanations."""
+"""Optional members of tasks for reports: papers' claims, figures and tables, and explanations."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -69,7 +69,7 @@ class Explained(Protocol):
 
     @property
     def group_meanings(self) -> Mapping[str, Mapping[str, str]]:
-        """What the instances of a group have in common, by label and group."""
+        """The common property of the instances in each group, by label and group."""
 
 
 FigureKind = Literal[
@@ -152,7 +152,7 @@ class Described(Protocol):
 
 @runtime_checkable
 class Rowed(Protocol):
-    """A task whose instances are rows of a user's file, with fields of the user's own."""
+    """A task whose instances are rows of a user's file, with fields that the user has chosen."""
 
     def row_fields(self) -> Iterator[tuple[str, Mapping[str, object]]]:
         """Yield each instance's id and the fields of its row, for exported tables."""

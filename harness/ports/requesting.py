@@ -23,8 +23,8 @@ class Requesting(Protocol[D]):
     def adapted_request(self, instance: Instance[D], request: Request) -> Request:
         """Return the request for an instance's answer, given the request of the run file.
 
-        Must be a pure function. What the run file sets should not be replaced. Decoding parameters
-        that the backend does not accept are removed afterwards.
+        Must be a pure function. Values set by the run file should not be replaced. Decoding
+        parameters that the backend does not accept are removed afterwards.
         """
 
 

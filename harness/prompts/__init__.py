@@ -87,7 +87,7 @@ class Template:
             raise ConfigError(problem, nearest(name, fields))
 
     def refuse_single_braces(self, fields: Collection[str]) -> None:
-        """Raise DataInvalid if the template has no field, but one of ``fields`` as ``{NAME}``."""
+        """Raise DataInvalid if the template has no field, but ``{NAME}`` for one of ``fields``."""
         named = () if self.names else re.findall(r"\{(\w+)\}", self.text)
         for name in (one for one in named if one in fields):
             said = f"{self.name} uses no field of the row: {{{name}}} would be sent as it is."
@@ -128,7 +128,7 @@ _STEPS = "harness_loop_steps"  # name of the counter of loop steps in a template
 
 
 def _restrict(tree: Any, where: str) -> None:
-    """Refuse constructs that do more than read a row, and make loops count their steps."""
+    """Make loops count their steps, and refuse constructs that do more than read a row."""
     from jinja2 import nodes
 
     refused = {
@@ -264,8 +264,8 @@ def conversation(template: Template, row: Mapping[str, Any]) -> tuple[Message, .
     row never begin a message.
 
     Raises:
-        ConfigError: If there is text before the first message, or a message by itself is not a
-            valid template.
+        ConfigError: If there is text before the first message, or the text of a single message is
+            not a valid template.
         DataInvalid: As in `Template.render`.
     """
     first, *turns = re.split(r"(?m)^== (system|user|assistant) ==\n", template.text)

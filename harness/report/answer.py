@@ -402,7 +402,7 @@ def _of_rounds(comparison: RunComparison) -> str:
 
 
 def _most_failures(run: RunOverview) -> tuple[str, str]:
-    """Return the most frequent reason for a run's failures, or those that tie, and the count."""
+    """Return a run's most frequent reason for failures (or those that tie), and its count."""
     most = [one for one in run.failures if one.n == run.failures[0].n]
     count = f"{most[0].n:,} of {most[0].of:,}"
     if len(most) == 1:

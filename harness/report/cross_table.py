@@ -65,7 +65,7 @@ def cross_table_document(found: CrossTable) -> TableDocument:
 
 
 def _variants(found: CrossTable) -> Mapping[str, str]:
-    """Map runs to their variants' names if each row is one run, all of one run file, else {}."""
+    """Return variants' names by run if each row is one run and all are of one file, else {}."""
     runs = {run for row in found.rows for run in row.runs}
     one_each = all(len(row.runs) == 1 and row.settings for row in found.rows)
     prefix = common_start(runs) if one_each else ""

@@ -1,4 +1,4 @@
-"""What a page says about its runs, as one document for the report and the live view.
+"""The overview of a page's runs, as one document for the report and the live view.
 
 The page draws this document, and computes no statistics itself. Shares are fractions, which the
 page shows as percentages. The texts in tables are formatted here.
@@ -71,7 +71,7 @@ class ScoreMean(Struct, frozen=True, kw_only=True):
 
 
 class FailureShare(Struct, frozen=True, kw_only=True):
-    """A reason why last answers or calls of a run failed. An answer may fail for several."""
+    """A reason why last answers or calls of a run failed. An answer may have several reasons."""
 
     reason: str
     n: int
@@ -285,13 +285,13 @@ def score_kind(run: ReportedRun, score: str) -> ScoreKind:
 
 
 def _failed(run: ReportedRun) -> list[int]:
-    """Return the row numbers of the samples' last attempts, where these or their calls failed."""
+    """Return the row numbers of samples' last attempts that failed or whose calls failed."""
     failures = run.failures.of
     return [row for row in run.index.last_rounds().tolist() if row in failures] if failures else []
 
 
 def _failed_calls(run: ReportedRun, rows: Sequence[int]) -> int:
-    """Return how many of these attempts' calls failed."""
+    """Return the number of attempts in ``rows`` whose calls failed."""
     return int((run.attempts.outcome[rows] == OUTCOMES.index("error")).sum())
 
 
@@ -347,7 +347,7 @@ def _marks(runs: Sequence[ReportedRun], comparison: RunComparison | None) -> Ite
 def _warnings(
     comparison: RunComparison | None, runs: Sequence[ReportedRun], unit: ShownUnit
 ) -> list[str]:
-    """Return what makes the comparison unfair, and what the figures do not show."""
+    """Return warnings about an unfair comparison, and about the limits of the figures."""
     found = [f"{run.name}: {note}." for run in runs for note in notes(run.metrics)]
     found += [f"{run.name}: {said}" for run in runs if (said := run.metrics.unanswerable)]
     if comparison is not None:

@@ -26,7 +26,7 @@ class CellPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ColumnPart(Struct, frozen=True):
-    """A column of a table, with its heading. Neighbouring columns may share one above their own."""
+    """A column of a table. Neighbouring columns may share a heading, which is ``over`` theirs."""
 
     heading: str
     over: str = ""
@@ -34,7 +34,7 @@ class ColumnPart(Struct, frozen=True):
 
 
 class RowPart(Struct, frozen=True):
-    """A row of a table, with the marks of its run."""
+    """A row of a table, with ``marks``: warnings about its run."""
 
     cells: list[CellPart]
     marks: Sequence[str] = ()

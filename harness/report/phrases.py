@@ -16,7 +16,7 @@ LONGEST = 90  # characters of a reason in a sentence
 
 
 def listed(texts: Sequence[str]) -> str:
-    """Join one or more texts with commas and "and"; of many, name `MOST_NAMED`, count the rest."""
+    """Join texts (at least one) with commas and "and". Count those after the first `MOST_NAMED`."""
     first, more = texts[:MOST_NAMED], len(texts) - MOST_NAMED
     if more > 0:
         return f"{', '.join(first)} and {more:,} more"
@@ -50,7 +50,7 @@ def between(ci95: tuple[float, float] | None, unit: ShownUnit, sign: bool = Fals
 
 
 def change_of(found: Comparison, unit: ShownUnit) -> str:
-    """Return a difference and its interval, as in ``+60 points (39 to 81)``, or what is unknown."""
+    """Format a difference and its interval, such as ``+60 points (39 to 81)``, as far as known."""
     if found.difference is None:
         return "no difference known"
     scale, digits = (100, unit.digits) if unit.percent else (1, 3)

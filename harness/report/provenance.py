@@ -33,7 +33,7 @@ _ELSEWHERE = ("run", "sessions", "packages", "host.name", "variant")  # shown el
 
 
 def differences(runs: Sequence[ReportedRun]) -> Table | None:
-    """Return a table of the settings that differ, or None. Values equal to the first are dimmed."""
+    """Return a table of settings that differ, or None. Values equal to the first run's are dim."""
     rows = []
     for key, (first, *others) in _differing(runs).items():
         cells = [Cell(in_words(value), style="dim" * (value == first)) for value in others]
@@ -147,7 +147,7 @@ def packages(runs: Sequence[ReportedRun]) -> Table:
 def by_key(
     title: str, heading: str, runs: Sequence[ReportedRun], told: Sequence[Mapping[str, Any]]
 ) -> Table:
-    """Build a table of the mappings ``told``: a column for each run, a row for each used key."""
+    """Build a table of each run's mapping: a column per run, and a row per key that is set."""
     keys = dict.fromkeys(key for one in told for key in one)
     rows = [[key, *(_shown(one.get(key)) for one in told)] for key in keys]
     shown = [row for row in rows if any(row[1:])]

@@ -134,7 +134,7 @@ def position_note(found: PositionBias) -> str:
 
 
 def headed(document: TableDocument, metrics: Metrics) -> TableDocument:
-    """Return a document with a run's title (run, task, model) and marks (SIMULATED, INCOMPLETE)."""
+    """Add a run's title (run, task, model) and marks (such as SIMULATED) to a document."""
     marks = ["SIMULATED"] * metrics.simulated + ["INCOMPLETE"] * (not metrics.complete)
     names = metrics.run, task_shown(metrics.task), metrics.model
     title = "  ".join(name for name in names if name)

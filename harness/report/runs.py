@@ -111,7 +111,7 @@ MOST_RANKED = 20  # maximum groups whose rankings are drawn
 
 
 class Reported(NamedTuple):
-    """The runs of a report and, if there are enough of them, how they compare."""
+    """The runs of a report and, if there are enough of them, their comparisons."""
 
     runs: list[ReportedRun]
     comparison: RunComparison | None = None  # with a baseline
@@ -310,7 +310,7 @@ def runs_table(runs: Mapping[str, Metrics | None]) -> Table:
 
 
 def runs_document(runs: Mapping[str, Metrics | None]) -> TableDocument:
-    """Build a document with the `runs_table`. A run without metrics has only its name."""
+    """Build a document with the `runs_table`. Rows of runs without metrics have only the name."""
     records = [{"run": name, **(_record(one) if one else {})} for name, one in runs.items()]
     return TableDocument(parts=[runs_table(runs)], records=records, data=records)
 

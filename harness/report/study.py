@@ -1,7 +1,7 @@
 """Presents a study: in a terminal, and as an HTML page that loads nothing from the network.
 
 For each cell, the page draws our value, its interval and the published value on an axis that all
-cells of the exhibit share. Style sheets draw them, without a script.
+cells of the exhibit share. The drawings use style sheets, and no script.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _inert(value: Any) -> Any:
 
 
 def _shown(exhibit: Exhibit, found: Sequence[Finding]) -> tuple[Any, ...]:
-    """Return an exhibit, its columns, the ends of its axis as text (None if unknown), its rows."""
+    """Return an exhibit, its columns, the ends of its axis as text (or None), and its rows."""
     own = [one for one in found if one.exhibit == exhibit.name]
     ends = [end for one in own for end in (one.published, one.ours, *(one.ci95 or ()))]
     known = [end for end in ends if end is not None]

@@ -158,7 +158,7 @@ class TableDocument:
 
 
 def joined(documents: Mapping[str, TableDocument]) -> TableDocument:
-    """Join the documents of several benchmarks. Each is preceded by its title."""
+    """Join the documents of several benchmarks, each preceded by its title."""
     return TableDocument(
         parts=[p for one in documents.values() for p in (Note(one.title, "bold"), *one.parts)],
         records=[

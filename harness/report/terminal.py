@@ -99,7 +99,7 @@ class _Shown:
 
     @property
     def least(self) -> int:
-        """The minimum width of the column, in characters. Texts can be folded, numbers cannot."""
+        """The column's minimum width, in characters. Texts can be folded, but numbers cannot."""
         return min(self.full, self.least_text) if self.text else self.full
 
 

@@ -37,7 +37,7 @@ def inert(name: str) -> Text:
 
 
 def inert_text(text: str) -> Text:
-    """Return text as it is, with unprintable characters except line breaks and tabs escaped."""
+    """Return text in which unprintable characters except line breaks and tabs are escaped."""
     return Text(printable(text, "\n\t"))
 
 
@@ -78,7 +78,7 @@ def with_error(
 
 
 def is_zero(stderr: float | None) -> bool:
-    """Return whether a standard error is 0 but for rounding, because all values are equal."""
+    """Return whether a standard error is 0 apart from rounding, because all values are equal."""
     return stderr is not None and stderr < 1e-12
 
 
@@ -146,7 +146,7 @@ def usd(cost: float | None, *, computed: float = 0.0) -> str:
 
 
 def clusters_text(n: int, n_units: int) -> str:
-    """Return a number of clusters in words and, if they are few for ``n``, how rows set them."""
+    """Format a number of clusters. If it is small for ``n``, add how rows set their cluster."""
     said = f"{n_units:,} cluster{'s' * (n_units != 1)}"
     few = n_units == 1 < n or 10 * n_units <= n
     return f"{said} (rows set theirs with the field 'cluster')" if few else said

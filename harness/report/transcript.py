@@ -137,8 +137,8 @@ def failed_document(
 ) -> TableDocument:
     """Build the list of a run's failed attempts, with reasons and shortened answers.
 
-    ``n`` is the number of all attempts of the run. Only CSV has the fields of ``own``. ``turns``
-    says whether the rounds are the user's turns in conversations.
+    ``n`` is the number of the run's attempts. The fields of ``own`` are included only in CSV.
+    ``turns`` says whether the rounds are the user's turns in conversations.
     """
     rows = [
         [one.instance, one.sample, one.round, one.outcome, _cut(one.reason), _cut(one.answer or "")]
@@ -238,7 +238,7 @@ def _last_message(attempt: AnswerLine) -> str:
 
 
 def _prompted(instance: str, found: Mapping[str, Sequence[AnswerLine]]) -> str:
-    """Return an instance's name and its prompt in the first run, without the middle if long."""
+    """Return an instance's name and its prompt in the first run, cut in the middle if long."""
     prompt = " ".join(_last_message(next(iter(found.values()))[0]).split())
     if len(prompt) > _LONGEST_PROMPT:  # rows may differ at the beginning or at the end
         prompt = f"{prompt[: _LONGEST_PROMPT // 2]}…{prompt[-_LONGEST_PROMPT // 2 :]}"
@@ -265,7 +265,7 @@ def _cut(text: str, most: int = _LONGEST_REASON) -> str:
 
 
 def change_line(change: VerdictChange) -> RenderableType:
-    """Render a changed verdict, with the reason why the attempt failed, before or now."""
+    """Render a changed verdict, with the reason why the attempt failed before or fails now."""
     title = Text.assemble(
         (inert(change.instance).plain, "bold"),
         f"  sample {change.sample}  round {change.round}  {_turn(change.before, change.after)}",

@@ -12,7 +12,7 @@ reports.
 
 Other commands use `dry_run` (with `call_bounds`), `rescoring` (with `cluster_rescoring`),
 `merging`, `later_judge`, `curation` (data from chats), `suite` and `reproduction` (run files for
-several benchmarks, and for a study), and `task_answers` (what a run's task knows about answers, for
+several benchmarks, and for a study), and `task_answers` (a run's task as a source of facts, for
 reports).
 """
 

@@ -49,7 +49,7 @@ def call_stack(model: Model, session: Session) -> Calls:
 
     A request passes through these layers, from the top down: cache, batches (if the provider has
     them), joint draws (if several samples are drawn with one call), prompt caching (if the backend
-    does it), retry, circuit, startup (if the backend has to start), limiter, claim, budget (if
+    supports it), retry, circuit, startup (if the backend has to start), limiter, claim, budget (if
     the run has one and the model has a price), time limit. Simulated and recorded models have no
     cache, claim or budget (`UncachedCalls`). Local models, which cost no money, have a cache and
     claims.
@@ -136,7 +136,7 @@ def _lane(
     key: Callable[..., str],
     priced: bool,
 ) -> BatchLane:
-    """Build the layer of a model's batches, and start working on those of earlier sessions."""
+    """Build the layer of a model's batches, and start work on the batches of earlier sessions."""
     limits, backend = model.limits, model.backend
     assert isinstance(backend, Batched)
     limiter = session.limiters[-1]

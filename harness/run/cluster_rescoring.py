@@ -1,7 +1,7 @@
 """Scores recorded attempts again on other machines, which do not have the run's files.
 
-Each batch is sent with its instances and its lines, and the task is sent as it was built here. What
-cannot be sent has to be the same there: packages, and NLTK's English sentence parameters.
+Each batch is sent with its instances and its lines, and the task is sent as it was built here.
+Packages, and NLTK's English sentence parameters, are not sent, so they have to be the same there.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class ClusterRescorer:
         """Score the attempts of a batch again.
 
         Raises:
-            ConfigError: If this machine would score otherwise than the one that sent the batch.
+            ConfigError: If scores on this machine might differ from those on the sender's.
             DataInvalid: If a line is damaged.
         """
         try:

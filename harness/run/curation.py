@@ -183,7 +183,7 @@ class StageCalls:
         samples: int = 1,
         look: Look | None = None,
     ) -> list[list[T]]:
-        """Ask a stage's model all questions, and return the parsed answers (`Asking.ask`)."""
+        """Ask a stage's model all questions, and return the parsed answers, as in `Asking.ask`."""
         session, model = self.session, self._models[stage]
         remedy = "Give it another model, or set filter.votes."
         decoding = model.supported(decoding, f"The stage {stage!r}", remedy)

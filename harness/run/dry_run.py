@@ -64,7 +64,7 @@ class DryRun:
 
     @property
     def at_most(self) -> bool:
-        """Whether the number of calls is an upper bound, as some depend on future answers."""
+        """Whether the number of calls is an upper bound, because some depend on future answers."""
         return any(one.at_most for one in self.parts)
 
     @property
@@ -91,11 +91,11 @@ class _JudgeCalls:
 
     @classmethod
     def of(cls, judge: JudgeModel, cached: Callable[[str], bool]) -> Self:
-        """Return totals without any calls. ``cached`` takes the id of a call."""
+        """Return totals without any calls. ``cached`` says whether a call's id is in the cache."""
         return cls(judge, cached, CallBounds(judge.model), request_key(judge.model))
 
     def add(self, requests: Iterable[Request], seen: set[str]) -> None:
-        """Add requests about a known answer, except those with ids in ``seen``, which grows."""
+        """Add requests about a known answer, unless ``seen`` has their ids. Add the ids to it."""
         for request in requests:
             name = self.key(request)
             if name in seen:
@@ -191,8 +191,8 @@ def _add_judge_calls(
 ) -> frozenset[str]:
     """Add the judges' calls to their totals, and return the ids of those that are known.
 
-    Those about first answers in the cache are known. For others, reference answers stand in.
-    Questions that follow from a judge's replies are not counted.
+    Calls about recorded answers and about first answers in the cache are known. The others are
+    estimated from reference answers. Questions that follow from a judge's replies are not counted.
     """
     from harness.run.judging import OwedJudgements
 

@@ -142,7 +142,7 @@ class Job:
         return sum(self.task.reference(one) is None for one in self.instances)
 
     def work(self, plan: RunPlan) -> Work:
-        """Return how much work the run is, given the plan of this session."""
+        """Return the amount of work in the run, given the plan of this session."""
         total, owed = plan.count()
         if self.only is None:
             return Work(total, owed)
@@ -239,7 +239,10 @@ def prepare_all(
     *,
     rescore: bool = False,
 ) -> dict[str, Job]:
-    """Prepare the runs of a file, named ``BASE.VARIANT``, or only one. Return them by variant."""
+    """Prepare the runs of a file, and return them by variant.
+
+    A run is named ``BASE.VARIANT``. If ``only`` is set, only this variant is prepared.
+    """
     names = [run_name(base, variant) for variant in runs]
     prepared = partial(prepare, resources=resources, retried=retried, rescore=rescore)
     jobs: dict[str, Job] = {}
@@ -408,7 +411,7 @@ async def _work(
 
 
 def _problem(error: BaseException) -> str:
-    """Return what to record about an error: never the text of an unexpected one."""
+    """Return the text to record about an error, without the message if it is unexpected."""
     if isinstance(error, HarnessError):
         return error.message
     if isinstance(error, asyncio.CancelledError):

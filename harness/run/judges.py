@@ -1,4 +1,4 @@
-"""The judges of a run file (``judges:``, ``panels:``): how they are built, and what they ask."""
+"""The judges of a run file (``judges:``, ``panels:``), and the requests that they make."""
 
 import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -62,7 +62,7 @@ class JudgeModel:
 
     @property
     def fingerprint(self) -> Mapping[str, str]:
-        """Hashes, by name, of what judgements depend on: prompts or local weights, for example."""
+        """Hashes, by name, of data that judgements depend on, such as prompts or local weights."""
         found: dict[str, str] = {}
         for part in (self.judge, self.model.backend):
             found |= part.fingerprint() if isinstance(part, Fingerprinted) else {}
@@ -143,13 +143,13 @@ class Judges:
 
     @property
     def deciding(self) -> list[str]:
-        """The judges and panels that help to decide what passes, except members of panels."""
+        """The judges and panels that help to decide which answers pass, except panels' members."""
         members = {name for panel in self.panels for name in panel.of}
         judges = [one.name for one in self.models if one.decides and one.name not in members]
         return [*judges, *(panel.as_ for panel in self.panels)]
 
     def register(self, folder: RunFolder, *, later: bool = False) -> None:
-        """Record judges and panels in ``judges.json``. Those added ``later`` do not decide."""
+        """Record judges and panels in ``judges.json``. If added ``later``, they do not decide."""
         before = read_register(folder.path)
         known = dict(before.judges)
         deciding = {*self.deciding}
@@ -220,7 +220,7 @@ def build_judges(run: RunFile, task: Task[Any], builder: ModelBuilder) -> tuple[
 
 
 def registered_judge(judge: JudgeModel, *, decides: bool) -> RegisteredJudge:
-    """Return a judge's entry for ``judges.json``. ``decides``: whether it decides what passes."""
+    """Return a judge's entry for ``judges.json``. ``decides`` says if it decides what passes."""
     return RegisteredJudge(
         judge.section.model_dump(mode="json"),
         decides,

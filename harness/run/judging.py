@@ -81,7 +81,10 @@ class OwedJudgements:
 
 
 class Judging:
-    """The part of a session that judges attempts. ``retried``: outcomes of judgements to repeat."""
+    """The part of a session that judges attempts.
+
+    Judgements by earlier sessions with an outcome in ``retried`` are repeated.
+    """
 
     def __init__(
         self,
@@ -152,9 +155,8 @@ class Judging:
     def feedback(self, by_rules: str, found: Assessment, verdict: AnswerVerdict) -> str | None:
         """Return the user's next message, or None if a verdict is missing.
 
-        It contains the task's feedback (``by_rules``), and the reasons for the scores that fail
-        according to deciding judges. The task's feedback is omitted if the answer fails only
-        because of the judges.
+        It contains the task's feedback (``by_rules``), and the deciding judges' reasons for failing
+        scores. The task's feedback is omitted if the answer fails only because of the judges.
         """
         if not self._deciding:
             return by_rules
@@ -196,7 +198,7 @@ class Judging:
             raise self._unsaved
 
     async def caught_up(self, job: Job, plan: RunPlan, session: Session, workers: int) -> RunPlan:
-        """Judge attempts left unjudged. Return the plan, renewed if a verdict can have changed."""
+        """Judge attempts left unjudged. Return the plan, renewed if verdicts may have changed."""
         for name, text in judge_warnings(job.judges, job.instances):
             session.notices.status(f"judge {name}")(text)
         await self.catch_up(job.data, workers, session.stop)

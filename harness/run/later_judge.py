@@ -65,7 +65,7 @@ class LaterJudge:
         return next((judge.model for judge in self.judges.models), None)
 
     def warnings(self) -> Iterator[tuple[str, str]]:
-        """Yield (judge name, warning) if the judge has a warning about the run's instances."""
+        """Yield (judge name, warning) for each warning of the judge about the run's instances."""
         if self.judges.models:
             units = read_units(self.folder.attempts)
             known = [one for one in self.data if one.id in units]
@@ -100,7 +100,7 @@ class LaterJudge:
 
 @dataclass(frozen=True, slots=True)
 class JudgingEnd:
-    """How a judging session ended."""
+    """The outcome of a judging session."""
 
     ended: Ending
     tally: Tally

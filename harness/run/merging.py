@@ -55,7 +55,7 @@ def find_shards(root: Path, base: str) -> Mapping[str, Shards]:
 
 
 def merge(shards: Shards, name: str, settings: Settings) -> RunFolder:
-    """Write a run with all shards' attempts and judgements. It appears once it is complete."""
+    """Merge all shards' attempts and judgements into a new run, visible once it is complete."""
     target, folders = RunFolder(settings.runs_dir, name), [shards[one] for one in sorted(shards)]
     if target.exists():
         raise RunConflict(

@@ -76,8 +76,9 @@ class Resources:
     ) -> RateLimits:
         """Return the rate limits of a model. Repeated calls return the same object.
 
-        A shard, which has a part of the limits, does not share them with the shards beside it. In a
-        team, all processes with the same provider keys share them. The database sees only a hash.
+        A shard has a part of the limits, which it does not share with other shards. In a team, all
+        processes with the same provider keys share the limits. The database has only a hash of the
+        keys.
         """
         if self.team is None:
             id_ = content_hash((backend, endpoint, model, *([shard] if shard else [])))
@@ -120,7 +121,7 @@ class Model:
     beginnings: SharedBeginnings = field(default_factory=SharedBeginnings)  # of its prompts
 
     def cost(self, reply: Reply) -> float | None:
-        """Return a reply's recorded cost or, without one, by the present price (None: unknown)."""
+        """Return a reply's recorded cost, else its cost at the current price (None: unknown)."""
         recorded = reply.cost_usd
         return reply_cost(reply, self.price) if recorded is UNSET else recorded
 
@@ -147,7 +148,10 @@ class Model:
         return urlsplit(self.backend.endpoint).hostname or ""
 
     def supported(self, decoding: Decoding, asker: str, remedy: str) -> Decoding:
-        """Return ``decoding`` without unsupported `OPTIONAL` parameters. Refuse other such ones."""
+        """Return ``decoding`` without unsupported `OPTIONAL` parameters.
+
+        Other unsupported parameters raise ConfigError.
+        """
         features = self.backend.features
         wanted = set(decoding.given()) - {*OPTIONAL, "constraint"}
         if isinstance(decoding.constraint, DecodingConstraint):
@@ -255,7 +259,7 @@ class ModelBuilder:
     def _limits(self, section: ModelSection) -> LimitsSection:
         """Return a model's limits. Without a team, a shard has an equal part of the rate limits.
 
-        A second model has the run's limits, without rate limits, unless its section sets its own.
+        A second model has the run's limits, without rate limits, unless its section sets limits.
         """
         limits = self.limits
         if isinstance(section, SecondModelSection):
@@ -301,7 +305,7 @@ def _supported_limits(
 
 
 def build_models(run: RunFile, builder: ModelBuilder) -> None:
-    """Build a run's models, to find errors before data is read, such as a missing API key."""
+    """Build a run's models, so that errors such as a missing API key occur before data is read."""
     builder.build(run.model)
     if run.polish:
         builder.build(run.polish, "polish")

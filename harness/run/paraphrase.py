@@ -51,7 +51,7 @@ class Paraphraser:
         """Return the text to use (the paraphrase, or else the original), and a record of the call.
 
         Raises:
-            FatalCallError: If the failure of the call ends the run.
+            FatalCallError: If the call fails in a way that ends the run.
         """
         messages = conversation(self._prompt, {"text": text})
         request = Request(self._bound.model.section.name, messages, self._decoding, 0, origin)

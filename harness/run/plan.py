@@ -33,9 +33,9 @@ MAX_HELD = 20_000  # data sets of up to this many instances are kept in memory o
 
 
 class HeldInstances:
-    """A task's instances. Once read, they are kept in memory if there are at most ``most``.
+    """A task's instances, kept in memory after the first reading if there are at most ``most``.
 
-    As long as instances are kept, reading one raises ConfigError if its id or group is invalid.
+    The first ``most`` instances are checked: ConfigError is raised for an invalid id or group.
     """
 
     def __init__(self, task: Task[Any], most: int = MAX_HELD) -> None:
@@ -114,7 +114,7 @@ class LimitedInstances:
 
 
 class ShardInstances:
-    """The instances of one shard. Those with the same prompt share calls, and thus a shard."""
+    """The instances of one shard. Instances with the same prompt share calls, and so a shard."""
 
     def __init__(self, instances: Iterable[Instance[Any]], task: Task[Any], shard: Shard) -> None:
         self._instances, self._task, self._shard = instances, task, shard
@@ -157,7 +157,7 @@ class Opening(NamedTuple):
 
 
 class Work(NamedTuple):
-    """How much work a run is, in samples."""
+    """The amount of work in a run, in samples."""
 
     total: int
     owed: int  # unfinished, plus the judgements that earlier sessions left unmade
@@ -165,7 +165,7 @@ class Work(NamedTuple):
 
     @property
     def already(self) -> int:
-        """The number of samples finished by earlier sessions, minus that of unmade judgements."""
+        """The number of samples finished earlier, minus the number of judgements not made yet."""
         return self.total - self.owed - self.later
 
 
@@ -215,7 +215,10 @@ class RunPlan:
         return Verdicts(*(None if one < 0 else one == 1 for one in (first, latest)))
 
     def turn_verdicts(self, owed: OwedSample) -> list[bool | None]:
-        """Return the recorded verdicts on a conversation's turns so far, except unchecked ones."""
+        """Return the recorded verdicts on a conversation's turns so far (None: missing).
+
+        Turns that rules and judges have judged without giving a verdict are left out.
+        """
         if self.index is None or (table := self.index.attempts.turns) is None:
             return []
         rows = self.index.rows_of(owed.instance.id, owed.sample)[: owed.round - 1]
@@ -233,7 +236,7 @@ class RunPlan:
         return total, owed
 
     def turns(self, instance: Instance[Any]) -> int:
-        """Return the number of the user's turns in an instance, or their maximum if played."""
+        """Return the number of user turns in an instance, or the maximum if a model plays them."""
         found = most_turns(self.task, instance)
         if found > 1:
             self._refuse_turns(instance)

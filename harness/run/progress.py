@@ -1,4 +1,4 @@
-"""The progress of a session: its counters, how it ended, and who listens to it."""
+"""The progress of a session: its counters, its end, and its listeners."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class Tally:
             self.n_scored += 1
 
     def count_call(self, usage: Usage | None, cost_usd: float | None, *, cached: bool) -> None:
-        """Count a call. Unless it was cached, add its tokens and US dollars, if known."""
+        """Count a call. Unless it was cached, add its tokens and its cost, if they are known."""
         if cached:
             self.cached += 1
             return

@@ -1,4 +1,4 @@
-"""The reply cache of all runs: where it is, and how a lost one is filled from recorded runs."""
+"""Opens the reply cache of all runs, and fills a new cache from recorded runs."""
 
 import contextlib
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ def replies_path(settings: Settings) -> Path:
 
 
 def open_cache(settings: Settings, notice: Report = lambda _: None) -> ReplyCache:
-    """Open the reply cache, and the team's database if set. ``notice`` receives warnings."""
+    """Open the reply cache, and the team's database if configured. ``notice`` receives warnings."""
     with contextlib.suppress(OSError):  # opening the cache reports why
         make_folder(settings.cache_dir)
     restore = partial(recorded_replies, settings.runs_dir)

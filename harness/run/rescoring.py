@@ -78,7 +78,7 @@ class ScoredBatch(NamedTuple):
 
 
 def batches(task: Task[Any], recorded: AttemptIndex) -> Iterator[Batch]:
-    """Divide a run's attempts into batches, without holding instances or texts in memory."""
+    """Divide a run's attempts into batches, holding only one batch's instances in memory."""
     left = np.ones(len(recorded), np.bool_)
     instances: list[tuple[Instance[Any] | None, int]] = []
     rows: list[range] = []
@@ -259,7 +259,7 @@ def _rescored(assess: AttemptAssessor | None, attempt: Attempt) -> Rescored:
 
 
 class ScoredAgain(NamedTuple):
-    """How many attempts were scored again, and what changed."""
+    """The number of attempts that were scored again, and counts of the changes."""
 
     attempts: int
     changed: int  # verdicts, as `rescored` yields them

@@ -1,4 +1,4 @@
-"""Resolves what a run file names: its model, its task, and the defaults of its plug-ins."""
+"""Resolves the names in a run file: its model, its task, and the defaults of its plug-ins."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence

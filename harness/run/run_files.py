@@ -91,7 +91,7 @@ def _located(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _place(section: Any, own: Callable[[str], str]) -> None:
-    """Convert, with ``own``, the paths of plug-ins in a mapping or list, however deeply nested."""
+    """Replace each path of a plug-in in a nested mapping or list with the result of ``own``."""
     for key, value in section.items() if isinstance(section, dict) else enumerate(section):
         last = str(key).rpartition(".")[2]
         if isinstance(value, dict | list) and last != "checks":
@@ -133,7 +133,8 @@ def _plain(
 def task_section(tree: Mapping[str, Any], own: Functions) -> dict[str, Any]:
     """Return a section ``task`` with functions replaced by their names, and rows by a path.
 
-    ``own`` holds the functions of the call's other sections. Those of this section are added.
+    ``own`` holds the functions of the call's other sections. Functions of this section are added to
+    it.
     """
     if not tree.keys() & {"name", "rows", "path"}:
         remedy = 'For a list of rows: {"rows": rows, "checks": "exact_match"}.'
@@ -185,7 +186,7 @@ def _written(rows: Sequence[Mapping[str, Any]], where: str) -> str:
 
 
 def with_own_rows(run: RunFile, folder: RunFolder, settings: Settings) -> RunFile:
-    """Copy rows given in a run file, if any, to a run's folder. Return the file to record."""
+    """Copy rows given in a run file, if any, to a run's folder. Return the run file to record."""
     path = _own_rows(run, settings)
     if path is None:
         return run
@@ -202,7 +203,7 @@ def _own_rows(run: RunFile, settings: Settings) -> Path | None:
 def find_runs_and_files(
     names: Iterable[str], settings: Settings
 ) -> list[tuple[RunFolder, RunFile]]:
-    """Return the runs as `runs_named` does, each with the named run file or the recorded one."""
+    """Return the runs as `runs_named` does, each with its named or recorded run file."""
     names, root = list(names), settings.runs_dir
     folders, now = find_runs(root, names), dict[str, RunFile]()
     for name in names:
@@ -245,7 +246,7 @@ def variants_named(name: str, settings: Settings) -> list[RunFolder]:
 
 
 def _as_in_file(name: str, folders: Iterable[RunFolder], settings: Settings) -> dict[str, RunFile]:
-    """Return the runs in a run file by the names of their folders.
+    """Return the runs of a run file, keyed by the names of their folders.
 
     The runs in ``folders`` must agree with the file. If ``name`` is not the path of a run file,
     the result is empty.

@@ -251,7 +251,7 @@ class Samples:
     async def _said_next(
         self, instance: Instance[Any], messages: Messages, call: Call, origin: Origin
     ) -> tuple[str | None, PlayedTurn | None, str]:
-        """Return what the played user says after an answer, if any (`PlayedUser.next_turn`)."""
+        """Return the played user's turn after an answer, if any, as `PlayedUser.next_turn` does."""
         assert self.user is not None
         if origin.round == origin.turns or reply_outcome(call.reply) in UNANSWERED:
             return None, None, ""

@@ -78,8 +78,8 @@ async def open_session(
 
     On exit, the cache, the budget and the models' backends are closed, and the lock is released.
     Payments are recorded under ``run_id``, and the models' prices in ``folder``. ``folder`` is None
-    if the caller holds a lock of its own. ``usd`` is the budget in US dollars (None: no cap), which
-    runs in ``sharing`` share. ``shared`` names a budget that a team shares instead.
+    if the caller already holds a lock. ``usd`` is the budget in US dollars (None: no cap), which
+    the runs in ``sharing`` share. ``shared`` names a budget that a team shares instead.
     """
     session = Session(run_id, Stop(), Notices())
     status = session.notices.status
@@ -124,7 +124,7 @@ async def _open_budget(
     folder: RunFolder | None,
     sharing: Sequence[RunFolder],
 ) -> Budget:
-    """Build a session's budget, counting what its run and those in ``sharing`` have paid."""
+    """Build a session's budget, counting the payments of its run and of those in ``sharing``."""
     run_id, payer = session.run_id, uuid4().hex
     own = await _paid(folder, replies, run_id)
     others = [await _paid(one, replies, one.run_id()) for one in sharing]
@@ -160,7 +160,7 @@ async def _join_budget(
     settings: Settings,
     stack: contextlib.AsyncExitStack,
 ) -> Budget:
-    """Build a session's budget from a team's. Closing ``stack`` gives back what is left."""
+    """Build a session's budget from a team's. Closing ``stack`` gives back the unused part."""
     if settings.cache_url is None:
         problem = "budget.shared is set, but HARNESS_CACHE_URL is not."
         raise ConfigError(problem, "Set it to the URL of the team's database (docs/team.md).")

@@ -124,7 +124,7 @@ def _short(task: str | Mapping[str, Any]) -> str:
 
 
 def _split(tasks: Sequence[str | Mapping[str, Any]]) -> list[str | Mapping[str, Any]]:
-    """Return the names of the tasks. A prefix also applies to the names after it that have none."""
+    """Return the names of the tasks. A prefix also applies to later names without a prefix."""
     found: list[str | Mapping[str, Any]] = []
     latest = ""
     for task in tasks:
@@ -223,7 +223,10 @@ def _check_task(name: str) -> None:
 
 
 def judge_of(task: str) -> str:
-    """Return the judge that a task needs: its namesake, ``yes_no`` for criteria, or "" for none."""
+    """Return the name of the judge that a task needs, or "" if it needs none.
+
+    A judge with the task's name takes precedence over ``yes_no``, which judges criteria.
+    """
     plugin = kind("tasks").load(task)
     if task in kind("judges").names():
         return task

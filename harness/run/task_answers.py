@@ -44,7 +44,7 @@ class RecordedTask:
         return None if known is None else as_of(self._task, known, [""] * (turn - 1))
 
     def extracted(self, instance: str, text: str, turn: int = 1) -> str | None:
-        """Return the part of a reply that is scored, or None if that is all of it or unknown."""
+        """Return the scored part of a reply, or None if it is the whole reply or is unknown."""
         known = self._asked(instance, turn)
         if known is None or not isinstance(self._task, Extracting):
             return None

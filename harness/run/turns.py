@@ -1,7 +1,7 @@
-"""Conversations: the user's turns are written or played, and each answer has checks of its own.
+"""Conversations: the user's turns are scripted or played, and each turn has separate checks.
 
-A run's rounds are then turns. They are asked whatever the verdicts are, until an answer is empty
-or refused, or until a played user ends the conversation.
+A run's rounds are then turns. They are asked regardless of verdicts, until an answer is empty or
+refused, or until a played user ends the conversation.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -63,7 +63,7 @@ def most_turns(task: Task[Any], instance: Instance[Any]) -> int:
 def at_played_turn(
     task: Task[Any], instance: Instance[Any], messages: Messages, last: bool
 ) -> Instance[Any]:
-    """Return an instance with a played user as of a turn (see `Played.at_played_turn`)."""
+    """Return an instance whose user is played, as of a turn (see `Played.at_played_turn`)."""
     return cast("Played[Any]", task).at_played_turn(instance, messages, last)
 
 
@@ -103,7 +103,7 @@ def continued(messages: Messages, answer: str, turn: str, state: str | None = No
 
 
 def turn_verdicts(attempt: Attempt, found: AnswerVerdict) -> list[bool | None]:
-    """Return a list of a turn's verdict (None: missing), or [] if nothing gives verdicts."""
+    """Return a list with a turn's verdict (None: missing), or [] if nothing gives a verdict."""
     scores = [*attempt.scores.values()]
     for one in found.judgements:
         scores += one.scores.values() if one.outcome == "ok" else [Score(None)]

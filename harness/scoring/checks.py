@@ -120,7 +120,7 @@ def is_file(checker: object) -> bool:
 
 
 def from_row(row: Mapping[str, Any], name: str, check: str) -> Any:
-    """Return a row's field, or raise DataInvalid if it is missing or a target that is null."""
+    """Return a row's field. Raise DataInvalid if it is missing, or if the target is null."""
     if name not in row:
         raise DataInvalid(
             f"the check {check!r} needs the field {name!r:.60}, which the row does not have.",
@@ -289,7 +289,7 @@ def target_fields(check: Check) -> list[str]:
 
 @lru_cache
 def _parameters(checker: str) -> tuple[list[str], str, list[str]]:
-    """Return a checker's options, its main option, and the options in `FROM_ROW` it requires."""
+    """Return a checker's options, its main option, and the required ones in `FROM_ROW`."""
     parameters = inspect.signature(kind("checkers").load(checker)).parameters.values()
     own = {one.name: one.default for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD}
     principal = next((name for name in (*FROM_ROW, *own) if name in own), "")

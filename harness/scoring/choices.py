@@ -1,4 +1,4 @@
-"""Lettered options of multiple-choice questions: which is right, and which one a reply chooses.
+"""Lettered options of multiple-choice questions: the right option, and a reply's choice.
 
 >>> ChoiceExtraction(["Rome", "Paris"]).read("France's capital is not Rome. The answer is (B).")
 'B'
@@ -23,7 +23,7 @@ MOST_SHOWN = 40  # characters of a target in an error message
 
 
 def choice_texts(raw: object) -> tuple[str, ...]:
-    """Return the texts of a row's options, which a table (CSV) holds as JSON."""
+    """Return the texts of a row's options, given as a list or (in CSV) as a JSON list."""
     if isinstance(raw, str):
         with suppress(ValueError):
             raw = json.loads(raw)
@@ -74,7 +74,7 @@ def _text(value: Any) -> str:
 
 
 class _Patterns(NamedTuple):
-    """Patterns for the letters of n options. Each letter is in a group of its own."""
+    """Patterns for the letters of n options. Each letter is in a separate group."""
 
     letter: re.Pattern[str]
     more: re.Pattern[str]  # another letter, as in "A or B"
@@ -146,8 +146,9 @@ def _bare(text: str) -> str:
 class ChoiceExtraction:
     """An extraction of the letter of the option that a reply chooses.
 
-    The reply may be the letter, the option's text, or both, or announce it ("The answer is B").
-    The last announcement counts, or else the last line, the first words, or the only option named.
+    The reply may be the letter, the option's text or both, or it may announce a choice ("The answer
+    is B"). The last announcement counts, or else the last line, the first words, or the only option
+    named.
     """
 
     expects: ClassVar[tuple[str, ...]] = ()
@@ -228,7 +229,7 @@ class ChoiceExtraction:
         return "".join(dict.fromkeys([letter.upper(), *self._others(text, end)]))
 
     def _line(self, text: str, start: int) -> str:
-        """Return the beginning of the rest of a line, as long as any option's text needs."""
+        """Return the text from an offset to the end of its line, cut to the length of an option."""
         return _bare(text[start : start + self._longest].partition("\n")[0])
 
     def _begins(self, after: str, letter: str) -> bool:

@@ -212,13 +212,13 @@ class RegexExtraction:
         raise Unparseable(f"No answer was found {hint}.")
 
     def write(self, answer: str) -> str | None:
-        """Return the reply of `filled`, or None if `read` would not find the answer in it."""
+        """Return the result of `filled`, or None if `read` would not find the answer in it."""
         text = self.filled(answer)
         found = self.find(text) if text is not None else None
         return text if found is not None and found.answer == answer.strip() else None
 
     def filled(self, answer: str) -> str | None:
-        """Return the answer within the first pattern's `around_group`, or None if that is None."""
+        """Return the answer within the first pattern's `around_group`, or None if it has none."""
         around = around_group(self.patterns[0].pattern)
         return answer.join(around) if around else None
 

@@ -34,7 +34,7 @@ def criteria_scores(
 
     Each of ``constraints`` has the keys ``constraint`` (its text) and ``passed``, which is None if
     the constraint is undecided. ``strict`` is False if any constraint did not pass, otherwise None
-    if any is undecided, otherwise True. If it is None, its reason begins with ``undecided``.
+    if any is undecided, otherwise True. If None, the score's reason begins with ``undecided``.
     ``soft`` is the share of the decided constraints that passed, or None if none is decided.
     """
     texts: dict[bool | None, list[str]] = {

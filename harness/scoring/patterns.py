@@ -73,7 +73,7 @@ class Pattern:
 
         Raises:
             PatternTooSlow: If the search takes longer than the time limit.
-            ConfigError: If that has happened to searches for this pattern `MOST_TIMEOUTS` times.
+            ConfigError: If searches for this pattern have timed out `MOST_TIMEOUTS` times.
         """
         return self._bounded(self._compiled.search, text)
 

@@ -2,13 +2,13 @@
 
 - `runs`: names of runs, and how to find them
 - `run_folder`: paths, the lock, and whether a run may continue
-- `manifest`: what produced the results
+- `manifest`: the origin of the results
 - `json_lines`, `files`: appending lines, and atomic writes
 - `index`, on `attempt_lines`, `columns` and `rows`: which attempts count, and where a sample
   continues
 - `judgements`, `judgement_index`: judges' scores, and which of them count
 - `references`: reference answers scored by judges
-- `calls`: what a run's calls cost
+- `calls`: the cost of a run's calls
 - `aggregates`: metrics that a task computes from all answers of round 1, or of all turns
 - `conversations`: the verdicts on the turns of scripted conversations
 - `remote`: copies of runs on object stores

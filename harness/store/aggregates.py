@@ -39,8 +39,8 @@ class _Score(msgspec.Struct):
 def write_aggregates(attempts: Path, task: Task[object]) -> None:
     """Compute a task's metrics from an attempts file, and save them beside it.
 
-    The answers of round 1 count, and those to later turns of conversations. Nothing is written if
-    the task has no such metrics (see `harness.ports.Aggregating`).
+    The answers of round 1 count, and in conversations the answers to all turns. Nothing is written
+    if the task has no such metrics (see `harness.ports.Aggregating`).
     """
     if not isinstance(task, Aggregating):
         return

@@ -136,8 +136,9 @@ class CountedAttempts:
 class AttemptLines:
     """The lines of an attempts file, which may grow, in the form that `AttemptIndex` needs.
 
-    ``kind`` says what is read: "" (outcomes and the rules' scores), "judged" (also the data that
-    links lines to judgements) or "followed" (also `CALLS`). Only kind "followed" can be restored.
+    ``kind`` selects the data to read: "" (outcomes and the rules' scores), "judged" (also the data
+    that links lines to judgements) or "followed" (also `CALLS`). Only kind "followed" can be
+    restored.
     """
 
     def __init__(self, path: Path, kind: Literal["", "judged", "followed"]) -> None:
@@ -153,7 +154,7 @@ class AttemptLines:
         return self._kind != ""
 
     def read_on(self, most: int | None = None) -> bool:
-        """Read added lines of the file: all, or about ``most`` bytes. Return whether it had any."""
+        """Read added lines of the file: all, or about ``most`` bytes. Return whether any exist."""
         begun = self.size
         if most is None:
             with reading(self.path):
@@ -293,7 +294,7 @@ class AttemptLines:
 
 
 def _parts(path: Path, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """Divide whole lines between two byte offsets into parts, given by their own offsets."""
+    """Divide the lines between two byte offsets into parts. Yield each part's two offsets."""
     with reading(path), path.open("rb") as file:
         while start < end:
             file.seek(start + PART)

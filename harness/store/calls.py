@@ -65,7 +65,7 @@ class CallCounter:
         self._rows = Rows(name="q", paid="b", **columns)
 
     def add(self, name: str, call: RecordedCall, price: Price | None = None) -> None:
-        """Add a validated call. ``price`` serves if the call has no recorded cost."""
+        """Add a validated call. If the call has no recorded cost, ``price`` is used."""
         cost = nan if call.cost_usd is None else call.cost_usd
         computed = _computed(call, price) if price and call.cost_usd is None else nan
         counts = _NOT_COUNTED if call.usage is None else msgspec.structs.astuple(call.usage)
@@ -207,13 +207,13 @@ class _Timed(msgspec.Struct, gc=False):
 
     @property
     def duration(self) -> float | None:
-        """The call's duration (s), even if cached. None: unknown, failed, or constraint refused."""
+        """The call's duration in seconds, even if cached. None if unknown or not answered."""
         answered = self.outcome != "error" and self.finish_reason != CONSTRAINT_REFUSED
         return self.latency_s if answered else None
 
     @property
     def seconds(self) -> float | None:
-        """The call's duration, or None if unknown, failed, cached or refused for its constraint."""
+        """The call's `duration`, or None if the call was cached."""
         return None if self.cached else self.duration
 
 

@@ -48,7 +48,7 @@ def natural(name: str) -> list[tuple[int, int, str]]:
 
 @dataclass(frozen=True, slots=True)
 class InstanceTable:
-    """A run's m instances, with the data that an instance's attempts share (from the first)."""
+    """A run's m instances, with data that an instance's attempts share (read from the first)."""
 
     digest: NDArray[np.int64]  # (m,) `name_digest` of the names, ascending
     cluster: Ints  # (m,) number of the statistical unit, from 0
@@ -102,7 +102,10 @@ class AttemptTable:
         return changes(self.instance) | changes(self.sample)
 
     def is_last_round(self, round_: int | None = None) -> Bools:
-        """Return an (n,) mask of samples' last rounds, up to ``round_`` unless rounds are turns."""
+        """Return an (n,) mask of the last round of each sample.
+
+        Rounds after ``round_``, if given, do not count, unless rounds are turns.
+        """
         round_ = None if self.turns is not None else round_
         reached = np.ones(len(self), np.bool_) if round_ is None else self.round <= round_
         # The row after a sample's last one belongs to another sample or a later round.
@@ -111,7 +114,7 @@ class AttemptTable:
 
     @property
     def most_rounds(self) -> int:
-        """The highest round of any attempt, or 0 without attempts. All turns count as one."""
+        """The highest round of any attempt, or 0 without attempts. All turns count as round 1."""
         highest = int(self.round.max(initial=0))
         return highest if self.turns is None else min(highest, 1)
 
@@ -230,7 +233,7 @@ class TableBuilder:
         self._scores.add({name: score.value for name, score in line.scores.items()})
 
     def extend(self, other: TableBuilder) -> None:
-        """Add the lines of another builder, which follow those of this one.
+        """Append the lines of another builder to those of this one.
 
         Raises:
             OverflowError: If there would be too many distinct score names. Nothing is then added.
@@ -293,7 +296,7 @@ def _decoded(groups: bytes) -> dict[str, str]:
 
 
 class ScoreColumns:
-    """The scores as columns. Lines with the same names and types share a table."""
+    """The scores as columns. Lines whose scores have the same names and types share a table."""
 
     def __init__(self, kinds: Iterable[ScoreKinds] = ()) -> None:
         self._tables: dict[ScoreKinds, tuple[int, Rows]] = {}
@@ -340,7 +343,7 @@ class ScoreColumns:
         return self._table_of.n - 1
 
     def extend(self, other: ScoreColumns) -> None:
-        """Add the lines of other columns, which follow those of these.
+        """Append the lines of other columns.
 
         Raises:
             OverflowError: If there would be too many distinct score names. Nothing is then added.
@@ -356,7 +359,7 @@ class ScoreColumns:
     def columns(self, lines: Ints, *, keep: bool = True) -> dict[str, Values]:
         """Return the scores of the given lines by name. Line -1 stands for a line without scores.
 
-        Unless ``keep``, the scores of all lines are removed, to free memory.
+        If ``keep`` is false, the scores of all lines are removed, to free memory.
         """
         values: dict[str, Values] = {}
         # In the same order, whichever line came first.

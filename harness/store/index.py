@@ -150,11 +150,11 @@ class AttemptIndex:
         retried: Collection[Outcome] = frozenset({"error"}),
         final: Collection[Outcome] = (),
     ) -> int | None:
-        """Return the number of the first round of a sample that must be run, or None if none must.
+        """Return the number of a sample's first round that must be run, or None if there is none.
 
-        A sample has at most ``rounds`` rounds and, with ``stop_on_pass``, none after a round that
-        has passed. There is none after a ``final`` outcome or the last turn of a conversation
-        either. Rounds with one of the ``retried`` outcomes must be run again.
+        A sample has at most ``rounds`` rounds and, with ``stop_on_pass``, no round after a
+        round that has passed. It also ends after a ``final`` outcome, and after the last turn of a
+        conversation. Rounds with one of the ``retried`` outcomes must be run again.
         """
         for number in range(1, rounds + 1):
             row = self._row(instance, sample, number)

@@ -1,8 +1,8 @@
 """Files of JSON lines: appending whole lines, and reading complete lines.
 
 A line is written by one system call if possible. A crash or a full disk may leave an incomplete
-last line. Readers ignore it, and the next writer removes it. A file that cannot be read raises
-`StoreFailed`.
+last line. Readers ignore it, and the next writer removes it. `StoreFailed` is raised if a file
+cannot be read.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class JsonLinesWriter:
             os.ftruncate(self._file, position)
 
     def append(self, record: msgspec.Struct) -> None:
-        """Write a record as a line. It survives the process, but perhaps not a power cut."""
+        """Write a record as a line, which survives the process but perhaps not a power cut."""
         line = encode(record) + b"\n"
         start = os.fstat(self._file).st_size
         try:

@@ -68,7 +68,7 @@ class _Line(LineName, gc=False):
 
 
 class JudgementIndex:
-    """The judgements as rows sorted by `judged_key`. Row `NONE` stands for a missing one."""
+    """The judgements as rows sorted by `judged_key`. `NONE` is the row of a missing judgement."""
 
     def __init__(self, folder: Path) -> None:
         self.register: judgements.Register = judgements.read_register(folder)
@@ -130,9 +130,9 @@ class JudgementIndex:
 
         Its ``passed`` combines rules and judges (see `verdict_over`). ``table`` holds the rules'
         scores and verdicts, ``keys`` the (n,) `judged_key` of each attempt, and ``neutral`` an (n,)
-        mask of the attempts to which all rules were applied without a verdict. The verdicts of the
-        judges named in ``ignored`` do not count. The returned mask marks the attempts that all
-        rules and judges have judged, none with a verdict.
+        mask of the attempts that all rules have judged without giving a verdict. The verdicts of
+        the judges named in ``ignored`` do not count. The returned mask marks the attempts that all
+        rules and judges have judged without giving a verdict.
         """
         judged = self.judged(table)
         scores: dict[str, Values] = dict(table.scores)
@@ -161,9 +161,9 @@ class JudgementIndex:
     ) -> dict[int, Mapping[str, int]]:
         """Return the judges that have yet to judge an attempt, by the attempt's row.
 
-        A judge's name maps to the number of its judgements of the attempt so far, without failed
-        ones. ``keys`` holds the (n,) `judged_key` of each attempt. Judgements with an outcome in
-        ``retried`` count as missing.
+        A judge's name maps to the number of its judgements of the attempt so far, not counting
+        failures. ``keys`` holds the (n,) `judged_key` of each attempt. Judgements with an outcome
+        in ``retried`` count as missing.
         """
         judged = self.judged(table)
         missing = np.zeros((len(table), len(judges)), np.bool_)
@@ -207,7 +207,7 @@ class JudgementIndex:
 def judgements_at(
     path: Path, offsets: Sequence[Sequence[int]], decode: Callable[[bytes], S]
 ) -> Iterator[list[S | None]]:
-    """Yield n lists of k judgements at n times k byte offsets. `NONE` gives None."""
+    """Yield n lists of k judgements, given n lists of k byte offsets. `NONE` becomes None."""
     given = (one for row in offsets for one in row if one != NONE)
     found = decoded_at(path, given, decode, judgements.JUDGEMENT)
     for row in offsets:

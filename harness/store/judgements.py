@@ -76,7 +76,7 @@ def verdict_over(
 ) -> bool | None:
     """Return whether an answer passed, according to the rules and the deciding judges.
 
-    ``passed`` and ``scores`` come from the rules. ``judgements`` holds None for each missing one.
+    ``passed`` and ``scores`` come from the rules. ``judgements`` has None for a missing judgement.
     The result is None if a judgement is missing, is not ``ok`` or has a score without a value, or
     if nothing gives a verdict. If ``passed`` is None, the rules' scores must all have values, too.
     """

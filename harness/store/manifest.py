@@ -1,4 +1,4 @@
-"""The manifest: what produced a run's results, and when."""
+"""The manifest, which records the inputs and the sessions that produced a run's results."""
 
 import contextlib
 import functools
@@ -32,7 +32,10 @@ def package_versions() -> Mapping[str, str]:
 
 
 class Manifest:
-    """A run's manifest, written as sessions begin and end. A new id is ``run_id`` or random."""
+    """A run's manifest, written as sessions begin and end.
+
+    The id of a new run is ``run_id`` or, by default, random.
+    """
 
     def __init__(
         self,
@@ -89,7 +92,10 @@ class Manifest:
         self._write()
 
     def plan(self, samples: int, owed: int, unanswerable: int = 0) -> None:
-        """Record numbers: samples, unfinished samples, instances without a simulated answer."""
+        """Record the numbers of samples and of unfinished samples (``owed``).
+
+        ``unanswerable`` is the number of instances that a simulated model cannot answer.
+        """
         self._content |= {"samples": samples, "owed": owed, "unanswerable": unanswerable}
         self._write()
 

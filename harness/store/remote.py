@@ -112,7 +112,7 @@ class RemoteRuns:
         return f"{folder.name}: continued from its copy at {self.url}.{aside}"
 
     def check(self, folder: RunFolder) -> None:
-        """Raise RunConflict if a run's copy is not the one that was last up- or downloaded."""
+        """Raise RunConflict if a run's copy has changed since its last upload or download."""
         remote, copies = self._tags(folder.name), _copies(folder)
         if remote != {file: copies[file].tag for file in remote if file in copies}:
             problem = f"The copy of {folder.name!r} at {self.url} was changed by another machine."
@@ -140,7 +140,7 @@ class RemoteRuns:
             _write_copies(folder, copies)
 
     def _unsaved(self, folder: RunFolder, copies: dict[str, _Copy]) -> list[str]:
-        """Return the files of a run that differ from their copies."""
+        """Return the files of a run that differ from their copies, or have none."""
         files = [path for path in sorted(folder.path.rglob("*")) if path.is_file()]
         named = {path.relative_to(folder.path): path for path in files}
         return [

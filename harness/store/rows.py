@@ -67,7 +67,7 @@ class Rows:
 
     @property
     def parts(self) -> Iterator[memoryview]:
-        """The bytes of all columns, one column after the other. `restore` takes them."""
+        """Yield the bytes of all columns, one column after the other, for `restore`."""
         self._unpack()
         for name, column in self._columns.items():
             yield self._restored.get(name, memoryview(b""))
@@ -86,7 +86,10 @@ class Rows:
         return np.concatenate([np.frombuffer(part, self._dtype[name]) for part in parts])
 
     def taken(self, name: str) -> NDArray[Any]:
-        """Return the named column, as an (n,) array, and remove it. No row can be added then."""
+        """Return the named column, as an (n,) array, and remove it unless the table was restored.
+
+        No row can be added afterwards.
+        """
         self._unpack()
         if name in self._restored:
             return self.column(name)

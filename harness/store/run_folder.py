@@ -65,7 +65,7 @@ class Differences(NamedTuple):
     inputs: Mapping[str, tuple[str, str]]  # by name in the fingerprint
 
     def conflict(self, run: str, *, rescorable: bool = False) -> RunConflict:
-        """Return why a run cannot continue or, if ``rescorable``, not until it is scored again."""
+        """Return an error that names the differences. If ``rescorable``, it suggests re-scoring."""
         said = f"The run {run!r} was started with different values: "
         named = [change(key, *values) for key, values in self.settings.items()]
         if not named:

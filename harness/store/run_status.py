@@ -62,7 +62,7 @@ class RunStatus(msgspec.Struct):
     traffic: list[Moment] = []
 
     def works(self, now: float | None = None) -> bool:
-        """Return whether the session works at ``now`` (epoch seconds; default: this moment)."""
+        """Return whether the session is alive at ``now`` (epoch seconds; default: this moment)."""
         now = time.time() if now is None else now
         return not self.ended and now - self.at < SILENT_S
 
@@ -76,7 +76,7 @@ def read_status(folder: Path) -> RunStatus | None:
 
 
 def write_status(folder: Path, status: RunStatus) -> None:
-    """Replace a run's status, if possible. The new one may be lost in a power cut."""
+    """Replace a run's status, if possible. The new status may be lost in a power cut."""
     temporary = folder / f".{STATUS}.{os.getpid()}"
     with contextlib.suppress(OSError):  # progress is not worth a run
         temporary.write_bytes(msgspec.json.encode(status))
@@ -93,7 +93,7 @@ def request_stop(folder: Path) -> bool:
 
 
 def stop_requested(folder: Path, session: str) -> bool:
-    """Return whether a session was asked to stop. Removes the request, even to another session."""
+    """Return whether a session was asked to stop. A request to any session is removed."""
     path = folder / STOP
     with contextlib.suppress(*UNREADABLE, OSError):
         asked = msgspec.json.decode(path.read_bytes(), type=dict[str, str])

@@ -190,7 +190,7 @@ def _bases(runs: Iterable[RunFolder]) -> set[str]:
 
 
 def _of_file(run: RunFolder, base: str) -> bool:
-    """Return whether a run named ``BASE.…`` may be of the file ``base``, not ``BASE.X.yaml``."""
+    """Return whether a run ``BASE.…`` may belong to the file ``base`` rather than to ``BASE.X``."""
     variant = run.read_manifest().get("variant") or ""
     if not variant:  # named by hand, or by a version that did not record variants
         return True

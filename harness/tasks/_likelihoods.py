@@ -1,4 +1,4 @@
-"""Requests for log-likelihoods of given answers, and what backends return for them."""
+"""Requests for log-likelihoods of given answers, and the results in backends' replies."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def rows(path: Path) -> Iterator[tuple[str, Row]]:
 
 
 class RowSource(Protocol):
-    """Where the rows of a task come from."""
+    """The source of a task's rows."""
 
     @property
     def large(self) -> bool:
@@ -92,7 +92,7 @@ class RowSource(Protocol):
         """Yield (location, row) for each row. The location is for error messages."""
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return what identifies the rows, for the manifest: ``dataset`` and hashes."""
+        """Return the rows' name (``dataset``) and hashes, for the manifest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,14 +139,14 @@ def turns_of(row: Row) -> tuple[Message, ...]:
 
 
 def read_all(path: Path, item: Callable[[Row, str], T]) -> Iterator[T]:
-    """Yield ``item(row, location)`` for each row of a file, as `unique` does."""
+    """Yield ``item(row, location)`` for each row of a file, checking ids as `unique` does."""
     return unique((where, item(row, where)) for where, row in rows(path))
 
 
 def unique(found: Iterable[tuple[str, T]]) -> Iterator[T]:
     """Yield the items of (location, item) pairs, and check that their ids are unique.
 
-    Of many items, the ids are kept as hashes. If two items far apart have the same id, up to
+    The ids of many items are kept as hashes. If two items far apart have the same id, up to
     `MOST_IDS` items after the second one are yielded before the error is raised.
     """
     last: dict[str, str] = {}  # the location of each of the last ids
@@ -290,7 +290,7 @@ SUMMARY = ("n", "mean", "s.d.", "min", "median", "max")
 
 
 def summary(numbers: Sequence[float]) -> tuple[float | None, ...]:
-    """Return the statistics that `SUMMARY` lists. One is None if there are too few numbers."""
+    """Return the statistics in `SUMMARY`, or None for those that need more numbers."""
     if not numbers:
         return (0, *[None] * 5)
     deviation = stdev(numbers) if len(numbers) > 1 else None

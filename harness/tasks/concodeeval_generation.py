@@ -43,7 +43,7 @@ DEFAULT_EXTRACTION = {"paper": "open_fence", "plain": "open_fence"}
 
 
 def _chosen(extraction: str | None, info: ValidationInfo) -> str:
-    """Return the extraction or, so that the run folder records it, the default for the prompt."""
+    """Return the extraction, or else the prompt's default, which the run folder then records."""
     return extraction or DEFAULT_EXTRACTION.get(info.data.get("prompt", ""), "fence")
 
 
@@ -165,7 +165,7 @@ class ConCodeEvalGeneration(ConCodeEval):
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
         """Return feedback that calls the sample valid or says which constraints it violates.
 
-        If the sample could not be checked, the feedback asks for a simpler one.
+        If the sample could not be checked, the feedback asks for a simpler sample.
         """
         valid = scores["valid"]
         if valid.value is None:
@@ -226,7 +226,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         return None if self._violations(item, back) else (text, back)
 
     def prompt_errors(self) -> list[str]:
-        """Return a warning that the extraction cannot read what the prompt asks for, or []."""
+        """Return a warning if the extraction cannot read the form that the prompt asks for."""
         text, name = self._user.text, self._extraction.name
         opened = re.search(r"```\w*\s*\Z", text) is not None and text.count("```") % 2 == 1
         found = reads(self._extraction, "[1]\n```" if opened else "```\n[1]\n```")
@@ -240,7 +240,11 @@ class ConCodeEvalGeneration(ConCodeEval):
 
     @property
     def constraint_kind(self) -> ConstraintKind:
-        """The kind of decoding constraint, which is always ``json_schema``."""
+        """The kind of decoding constraint: ``json_schema``.
+
+        Raises:
+            ConfigError: If the outputs or the extraction do not suit this constraint.
+        """
         if list(self.outputs) != ["json"] or self._extraction.name not in ("whole", "json"):
             raise ConfigError(
                 "decoding.constraint: a schema constrains answers to JSON, without a code block.",

@@ -189,7 +189,7 @@ async def _refused(
     request: Request,
     timeout_s: float,
 ) -> None:
-    """Check what a backend sends to a refusing server, the error for each status, and its key."""
+    """Check a backend's requests to a refusing server, its errors, and that it hides its key."""
     backend, again, elsewhere = at(server.url), at(server.url), at("http://127.0.0.1:9")
     if again.endpoint != backend.endpoint:
         check.add("endpoint", "changes between sessions, so no cached reply is found again.")
@@ -304,7 +304,7 @@ async def _result(backend: ports.Backend, request: Request) -> Reply | BaseExcep
 async def _parameters(
     check: PlugInCheck, backend: ports.Backend, request: Request, whole: Reply
 ) -> None:
-    """Check a call with several messages, and one with all parameters that the backend supports.
+    """Check a call with several messages and all parameters that the backend supports.
 
     ``whole`` is the reply to a call with one message and no parameters.
     """

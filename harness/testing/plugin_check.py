@@ -133,7 +133,8 @@ class PlugInCheck:
         """Call a method twice, add any problem found, and return the first result.
 
         The result is None if it is invalid, or if the method is too slow or raises an unexpected
-        exception. Expected ones are raised. ``where`` says in a problem which call it was.
+        exception. Expected exceptions are raised. ``where`` is added to problems, to say which call
+        caused them.
         """
         if member in self._slow:
             return None
@@ -259,7 +260,7 @@ def _each(node: ast.expr | None) -> list[ast.expr | None]:
 class _TooSlow(BaseException):
     """A member did not return in time.
 
-    It is not an `Exception`, because a member may catch all of those.
+    This is not an `Exception`, because a member may catch every exception of that class.
     """
 
 

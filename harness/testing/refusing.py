@@ -17,7 +17,8 @@ class Refusing(ThreadingHTTPServer):
     """A local server that answers all calls with ``status`` and ``body``.
 
     ``sent`` has the path and body of each request, and ``keys`` the keys in its headers and path.
-    With ``together``, it answers each call only when a second one has arrived, or after 3 s.
+    With the status 401, the body instead quotes the call's keys. With ``together``, each call is
+    answered only when a second call has arrived, or after 3 s.
     """
 
     daemon_threads = True
@@ -54,7 +55,7 @@ class _Refusal(BaseHTTPRequestHandler):
     do_GET = do_POST  # noqa: N815 (named by http.server)
 
     def log_message(self, *_: object) -> None:
-        """Log nothing, whereas the base class prints a line for each call."""
+        """Log nothing. The base class would print a line for each call."""
 
 
 @contextlib.contextmanager

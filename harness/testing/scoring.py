@@ -94,7 +94,7 @@ def check_task(
 def _failing_targets(
     check: PlugInCheck, instances: Sequence[Instance[Any]], references: Sequence[str | None]
 ) -> None:
-    """Add a problem if an expected answer fails, unless no instance has a reference."""
+    """Check expected answers of instances without references, if other instances have some."""
     for instance, reference in zip(instances, references, strict=True):
         text = None if reference else check.optional("expected_answer", instance)
         if text is not None and any(references) and not _passes(check, instance, text):
@@ -146,7 +146,7 @@ def _instances(check: PlugInCheck, task: ports.Task[Any], limit: int) -> list[In
 
 
 def _of_task(task: ports.Task[Any], limit: int) -> dict[str, Any]:
-    """Return what must be the same in every process, by member, as JSON values."""
+    """Return the results that must be the same in every process, by member, as JSON values."""
     instances = [*islice(task.instances(), limit)]
     prompts = [[one.content for one in task.messages(each, ())] for each in instances]
     ids = [one.id for one in instances]
@@ -236,7 +236,7 @@ def check_checker(
         checker: The checker.
         passes: Texts that must pass.
         fails: Texts that must fail.
-        instance: The instance that all texts answer (default: one without data).
+        instance: The instance that all texts answer (default: an instance without data).
     """
     check, instance = PlugInCheck("checkers", checker), instance or Instance("x", None)
     if check.sentences():

@@ -1,4 +1,4 @@
-"""Checks of conversations: the instances as of their later turns, given answers to earlier ones."""
+"""Checks of conversations: instances as of their later turns, given answers to earlier turns."""
 
 from __future__ import annotations
 

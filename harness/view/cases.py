@@ -54,8 +54,8 @@ class CaseFilter(msgspec.Struct, frozen=True):
 class Findings:
     """Facts about the runs' attempts that are not in their columns.
 
-    ``reasons`` and ``hits`` have the byte offsets of attempts' lines, ``changes`` the digests of
-    instances.
+    ``reasons`` and ``hits`` have the byte offsets of attempts' lines, and ``changes`` has the
+    digests of instances.
     """
 
     reasons: Mapping[str, Sequence[Ints]] = field(default_factory=dict)  # of failures, by run
@@ -81,7 +81,7 @@ class FoundCases:
 
 
 class CaseTable:
-    """The cases of some runs, in file order: first run first, then what only later runs have."""
+    """The cases of some runs: those of the first run in file order, then others of later runs."""
 
     def __init__(self, names: Sequence[str], indexes: Sequence[AttemptIndex]) -> None:
         self.names, self.indexes = names, indexes
@@ -168,9 +168,8 @@ class CaseTable:
     def _cells(self, asked: str, matches: Sequence[Bools]) -> NDArray[np.int32]:
         """Return, for each run and case, the row of the attempt to show, or `MISSING`.
 
-        ``asked`` is "last", or a round: the row is then that of the sample's last round, up to this
-        one. If ``asked`` is "any", the row is that of the first round that is in ``matches`` or, if
-        there is none, of the last round.
+        ``asked`` is "last" for the sample's last round, or a number for the last round up to it. If
+        ``asked`` is "any", the first round in ``matches`` is shown or, if none is, the last round.
         """
         if asked != "any":
             up_to = int(asked) if asked.isdigit() else None
@@ -240,7 +239,7 @@ class CaseTable:
 def _shown(
     rows: NDArray[np.int32], verdicts: NDArray[np.int8], values: Values | None
 ) -> NDArray[np.float64]:
-    """Return what a run's cells show: a number or else a verdict; NaN for a missing cell."""
+    """Return the values in a run's cells: numbers or else verdicts, and NaN for a missing cell."""
     found = np.full(len(rows), np.nan)
     has = rows != MISSING
     own = rows[has]

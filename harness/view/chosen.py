@@ -196,7 +196,7 @@ class Chosen:
         return self._table
 
     async def index(self) -> dict[str, object]:
-        """Return what the grid of cases offers: its columns, its filters, and their choices."""
+        """Return the columns of the grid of cases, and its filters with their choices."""
         await self.ready()
         computed = self._computed
         tables = [one.index.attempts for one in self.followed]

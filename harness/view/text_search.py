@@ -41,8 +41,8 @@ class _Searched(msgspec.Struct, gc=False):
     def texts(self) -> str:
         """Return the texts that a search covers, casefolded.
 
-        Of the prompt, these are the last message of round 1 and what follows it. The system message
-        and earlier turns, such as few-shot examples, are not covered.
+        Of the prompt, only the last message of round 1 and the messages after it are covered. The
+        system message and earlier turns, such as few-shot examples, are not.
         """
         own = self.request.messages[1 - 2 * self.round :]  # the question, and the rounds before
         said = (turn.ends for turn in self.user)

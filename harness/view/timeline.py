@@ -64,8 +64,8 @@ class Timeline(Struct, frozen=True, kw_only=True):
 def timeline(folder: RunFolder, index: AttemptIndex, session: int = -1) -> Timeline:
     """Return the timeline of a session of a run.
 
-    ``session`` is the index of the session. By default, or if there is none with this index, it is
-    the latest one.
+    ``session`` is the index of the session. By default, or if there is no such session, the latest
+    session is used.
     """
     sessions = list(folder.read_manifest().get("sessions") or [{}])
     at = range(len(sessions))[session] if -len(sessions) <= session < len(sessions) else -1

@@ -62,7 +62,7 @@ def build(
 
     An interrupted build resumes at the next call, from results that are saved next to ``out``.
     They are deleted when the build finishes, or fails because of wrong settings or data. The build
-    runs in as many processes as ``jobs`` says (None: one per core), and calls ``status`` with
+    runs in ``jobs`` processes (None: one per core), and calls ``status`` with
     progress messages. If ``engine`` is "ray", the processes are those of a Ray cluster, which also
     reads the corpora.
     """
@@ -175,7 +175,7 @@ def _extracted(
     workers: Pool,
     status: Callable[[str], None],
 ) -> dict[str, Yield]:
-    """Return what each source yields; the result of each part is saved as a stage."""
+    """Return the yield of each source. The result of each part is saved as a stage."""
     yields = {name: Yield() for name in corpora}
     asked = deque[tuple[str, str]]()
 

@@ -152,7 +152,7 @@ def audit(
 def audit_items(items: Iterable[CollieItem], nltk_data: Path, workers: Pool) -> list[Audited]:
     """Return the findings on each item of the task ``collie``, in order.
 
-    A sample of the reference answers at an item's level serves as its `audit` background.
+    A sample of the reference answers at an item's level is the item's background (see `audit`).
     """
     every = list(items)
     texts: dict[str, dict[str, None]] = defaultdict(dict)

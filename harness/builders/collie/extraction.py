@@ -53,7 +53,7 @@ class Candidate(Struct, frozen=True):
 
 
 class Yield(Struct):
-    """What some documents of a source yield: candidates for instances, strings and counts."""
+    """Candidates for instances, strings and counts from some documents of a source."""
 
     documents: int = 0
     unreadable: int = 0
@@ -70,7 +70,7 @@ class Yield(Struct):
 
 
 class Segmenter:
-    """Cleans and filters a source's documents, and cuts them into words, sentences and so on."""
+    """Cleans and filters a source's documents, and cuts them into strings of each level."""
 
     def __init__(self, source: Source, units: Splitter, seed: int) -> None:
         self._source, self._units, self._seed = source, units, seed
@@ -151,7 +151,7 @@ class Segmenter:
         return kept, left_out
 
     def _runs(self, paragraphs: list[tuple[str, str]]) -> tuple[list[list[str]], Counter[str]]:
-        """Return the runs of paragraphs for passages, and how many each passage filter dropped."""
+        """Return the runs of paragraphs for passages, and how many paragraphs filters dropped."""
         runs, left_out = [list[str]()], Counter[str]()
         for text, dropped in paragraphs:
             reason = "" if dropped else _filter(text, self._passage_filters)
@@ -216,14 +216,14 @@ class ExtractionPlan(Struct, frozen=True):
 
 
 class Extracted(Struct):
-    """What some documents yield, and the concatenated digests of these documents."""
+    """The `Yield` of some documents, and the concatenated digests of these documents."""
 
     found: Yield
     digests: bytes
 
 
 def extract_part(plan: ExtractionPlan, part: DocumentPart) -> Extracted | None:
-    """Extract strings and candidates from some documents, or return None if a result is saved.
+    """Extract strings and candidates from documents, or return None if these are already saved.
 
     Raises:
         HarnessError: If a document causes an error. The message names the document.
@@ -283,7 +283,7 @@ def _extracted(plan: ExtractionPlan, name: str, documents: Iterable[Document]) -
 
 
 def extract(structure: Structure, text: str, units: Splitter, seed: int) -> Specification | None:
-    """Draw, for a structure, a specification that a text satisfies. Return None if none fits."""
+    """Draw a specification of a structure that a text satisfies, or return None if none fits."""
 
     @cache
     def draws() -> Draws:  # few texts yield a target, and only these need draws

@@ -156,9 +156,9 @@ def _preset_of(path: Path) -> str:
 
 @dataclass(frozen=True)
 class DocumentPart:
-    """Some documents of the source ``source``: read already, or to be read by the loader.
+    """Some documents of the source ``source``: already read, or to be read by the loader.
 
-    ``called`` is what messages call the loader. ``saved`` holds the digests of the documents from
+    ``called`` is the loader's name in messages. ``saved`` holds the digests of the documents from
     which an earlier build has saved a result.
     """
 
@@ -243,7 +243,7 @@ class Documents:
         return self._digest.hexdigest()
 
     def count(self, digests: bytes) -> None:
-        """Count documents, which are the next in the source, by their digests."""
+        """Count the next documents of the source, given their digests."""
         self._digest.update(digests)
 
     def parts(self) -> Iterator[DocumentPart]:
@@ -272,7 +272,7 @@ class Documents:
 
 
 def _drawn(called: str, key: str, most: int | None, loader: Loader) -> tuple[int, list[str]]:
-    """Return the number of documents of a loader, and the names of at most ``most``, drawn."""
+    """Count a loader's documents, and draw up to ``most``. Return the count and the drawn names."""
     size = 0
 
     def counted() -> Iterator[str]:

@@ -152,7 +152,7 @@ def options(rule: Rule, base: Base, observed: Observed, draws: Callable[[], Draw
     """Return the targets that a rule allows and with which a text satisfies a base constraint.
 
     ``observed`` is what the constraint extracts from the text. ``draws`` returns the random draws
-    for a rule that takes a sample of what was extracted.
+    for a rule that takes a sample of the extracted values.
     """
     if isinstance(rule, list):
         return [value for value in rule if check.satisfied(base, observed, value)]
@@ -241,7 +241,7 @@ class Structure:
     """A constraint structure. Its instances differ in their targets.
 
     If the constraint has sweeps, ``constraints`` has one constraint for each combination of their
-    values, otherwise a single one. ``plain`` is the structure as parsed from YAML.
+    values, otherwise a single constraint. ``plain`` is the structure as parsed from YAML.
     """
 
     name: str

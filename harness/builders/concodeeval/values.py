@@ -143,7 +143,7 @@ def string(schema: Schema, draws: Draws) -> str | None:
 
 
 def violating_strings(schema: Schema, keyword: str, draws: Draws) -> list[str | None]:
-    """Return strings that may violate a keyword and no other. None stands for one not found."""
+    """Return strings that may violate a keyword and no other. None stands for a failed search."""
     free = {key: value for key, value in schema.items() if key in ("format", "pattern")}
     low, high = schema.get("minLength", 0), schema.get("maxLength", 24)
 

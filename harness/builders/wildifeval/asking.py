@@ -1,4 +1,4 @@
-"""What a build asks models: the questions, answers and prompts of its stages.
+"""The questions that a build asks models, their answers, and the prompts of its stages.
 
 The probability of a yes is computed from the log-probabilities of the first tokens. If the model
 returns none, or the settings ask for votes, it is the share of yes among the model's votes.
@@ -64,12 +64,12 @@ class Asking(Protocol):
     ) -> list[list[T]]:
         """Ask a stage's model, and return its answers to each question, as parsed by ``read``.
 
-        Each question gets as many answers as ``samples``. ``look`` inspects the first answers
-        before the other questions are asked, and may raise an error.
+        Each question gets ``samples`` answers. ``look`` inspects the first answers before the other
+        questions are asked, and may raise an error.
 
         Raises:
             ConfigError: If the model does not support the decoding parameters.
-            HarnessError: If some calls have failed, after all were made.
+            HarnessError: If some calls failed. All calls are made before it is raised.
             Stopping: If the build was stopped or its budget is spent.
         """
 
@@ -99,7 +99,7 @@ def top_share(
 
 
 def times(by: FilterSection, gives_logprobs: bool) -> tuple[int, Decoding]:
-    """Return how often a filter asks each question, and with which decoding parameters."""
+    """Return a filter's number of answers to each question, and its decoding parameters."""
     if by.votes is None and gives_logprobs:
         return 1, Decoding(temperature=0.0, max_tokens=by.max_tokens, logprobs=TOKENS)
     return by.votes or VOTES, Decoding(temperature=VOTING_TEMPERATURE, max_tokens=by.max_tokens)

@@ -40,7 +40,7 @@ NAME_TOKENS = 30  # maximum tokens of a name
 
 
 class RowConstraint(Constraint, frozen=True, omit_defaults=True):
-    """A constraint with its category and, if that is Other, the model's title for it."""
+    """A constraint with its category and, in the category Other, the model's title for it."""
 
     title: str = ""
 
@@ -111,7 +111,7 @@ class _ModelStages:
         return _split(chats, found, plain, "toxicity", "toxic")
 
     async def constrained(self, chats: Sequence[Chat]) -> tuple[list[Chat], Step, float]:
-        """Return the chats likely to have constraints, the step, and their lowest probability."""
+        """Return the chats likeliest to have constraints, the step, and the cut-off probability."""
         found = await self._probabilities("filter", "constrained", chats)
         top, mark = top_share(found, self._curation.filter.keep, self._curation.seed)
         return *_split(chats, found, top, "filter", "not among the likeliest"), mark
@@ -156,7 +156,7 @@ class _ModelStages:
         return {text: of or ("", "") for text, of in zip(texts, found, strict=True)}
 
     async def proposed_domains(self, tasks: Sequence[CuratedRow]) -> Counter[str]:
-        """Return how many batches of tasks the model proposed each domain for."""
+        """Return the domains that the model proposed, with the number of proposals of each."""
         by = self._curation.domains
         texts = [t.task if len(t.task) <= by.shown else f"{t.task[: by.shown]}…" for t in tasks]
         batches = [texts[start : start + by.batch] for start in range(0, len(texts), by.batch)]
@@ -254,8 +254,8 @@ def not_repeated(
     """Drop tasks with too many constraints, or with a constraint that too many tasks share.
 
     Logs contain templates, so the same constraint may be in hundreds of messages. Tasks are taken
-    in random order: one is dropped if ``by.most_tasks`` of those kept so far share one of its
-    constraints.
+    in random order. A task is dropped if one of its constraints is already in ``by.most_tasks`` of
+    the tasks kept so far.
 
     Returns:
         The remaining tasks, in their original order, and a step that records the dropped ones.
@@ -307,7 +307,7 @@ def _not_empty(step: Step) -> Step:
 
 
 class StageEstimate(NamedTuple):
-    """An estimate for a stage: its maximum number of calls, and roughly the tokens of all calls."""
+    """A stage's maximum number of calls, and a rough estimate of the tokens of all calls."""
 
     stage: StageName
     calls: int

@@ -69,7 +69,7 @@ def decomposition(reply: str, prompt: str = "") -> Decomposition:
 
 
 def sameness(constraint: str) -> str:
-    """Return a constraint in a form for comparisons: no capitals, extra space or end mark."""
+    """Return a constraint in a form for comparisons, without capitals, extra spaces or end mark."""
     return " ".join(constraint.casefold().split()).rstrip(".!;, ")
 
 
@@ -112,7 +112,7 @@ def _line(text: str) -> str:
 
 
 def numbered_names(reply: str) -> list[str]:
-    """Return a reply's distinct short names: its list's items, or its lines if all are names."""
+    """Return the distinct short names in a reply: list items or, without a list, lines of names."""
     found: dict[str, str] = {}
     lines = [line for line in reply.splitlines() if line.strip()]
     plain = len(lines) > 1 and all(map(_PLAIN.fullmatch, lines))
@@ -134,7 +134,7 @@ def numbering(prompt: str, names: Iterable[str]) -> dict[int, str]:
 
 
 def chosen(reply: str, names: Sequence[str], numbers: Mapping[int, str]) -> str:
-    """Return the name that a reply's first line gives, or whose number it gives, or else ""."""
+    """Return the name that a reply's first line gives, directly or by number, or ""."""
     line = first_line(reply)
     if number := _NUMBER.fullmatch(line):
         return numbers.get(int(number[1]), "")
@@ -145,8 +145,8 @@ def chosen(reply: str, names: Sequence[str], numbers: Mapping[int, str]) -> str:
 def category(reply: str, numbers: Mapping[int, str]) -> tuple[str, str] | None:
     """Return the category that a reply's first line names, or None if it names none.
 
-    The line has the category's name or its number in ``numbers``. The result is the name and, if
-    that is Other, the model's title for the category (otherwise "").
+    The line has the category's name or its number in ``numbers``. The result is the name and, for
+    the category Other, the model's title for it (otherwise "").
     """
     line = _PREFIX.sub("", first_line(reply), count=1)
     name = chosen(reply, list(CATEGORIES), numbers)

@@ -65,7 +65,7 @@ def log_files(place: Path) -> tuple[list[Path], type[RowRange]]:
 
 
 def read_chats(rows: RowRange) -> Iterator[Chat]:
-    """Yield the chats in a part of a log. For an unreadable one, ``problem`` says why."""
+    """Yield the chats in a part of a log. For an unreadable chat, ``problem`` says why."""
     for number, row in rows.rows():
         chat = _chat(row, str(number))
         if chat.problem:
@@ -100,7 +100,7 @@ def _chat(row: Mapping[str, Any] | str, number: str) -> Chat:
 
 
 def _text(content: Any) -> str | None:
-    """Return the text of a message, its parts joined ("" if it is empty, None if not text)."""
+    """Return the joined text of a message's parts: "" if it is empty, None if it is not text."""
     if isinstance(content, list):
         return "\n".join(filter(None, map(_part, content)))
     return "" if content is None else _part(content)
@@ -173,7 +173,7 @@ def examine_part(by: ScreenSection, rows: RowRange) -> list[Examined]:
 
 
 def examine(chats: Iterable[Chat], by: ScreenSection) -> Iterator[Examined]:
-    """Examine each chat by its language, code and toxicity, as the settings ``by`` say."""
+    """Examine each chat by its language, code and toxicity, with the settings ``by``."""
     if by.language and by.language not in LANGUAGES:
         message = f"screen.language: {by.language!r} cannot be distinguished from others."
         raise ConfigError(message, f"Choose one of {', '.join(LANGUAGES)}, or null to keep all.")
@@ -259,7 +259,7 @@ def _identifier() -> Any:
 
 
 def code_sign(text: str, of: Collection[str]) -> str:
-    """Return which sign of code is found in a text, or "" if none is found.
+    """Return the sign of code that a text contains, or "" if it contains none.
 
     ``of`` has the signs to look for: ``word`` is the word "code", and ``shape`` is a code fence or
     some lines that look like code.

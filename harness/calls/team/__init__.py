@@ -1,4 +1,4 @@
-"""What the processes of a team share in a PostgreSQL database (the extra ``team``).
+"""Replies, budgets and rate limits that a team shares through PostgreSQL (the extra ``team``).
 
 The database is set by ``HARNESS_CACHE_URL``. Without it, this package is not imported.
 """

@@ -23,7 +23,7 @@ EXPIRES_S = 20.0  # seconds without an exchange after which a session counts as 
 
 
 class Spent(NamedTuple):
-    """What a budget has spent before a session (US dollars)."""
+    """The amounts that a budget has spent before a session (US dollars)."""
 
     by_run: float  # by earlier sessions of the session's run
     by_others: float
@@ -48,8 +48,8 @@ class TeamBudget(Exchanger[BudgetGrant]):
         usd: The cap on the cost of all runs.
 
     Attributes:
-        granted: The run's cost may not exceed this.
-        need: Returns what the session needs now.
+        granted: The amount that the run's cost may not exceed.
+        need: Returns the amounts that the session needs now.
         answered: Called with the spending of all other sessions when the database has answered.
     """
 
@@ -67,7 +67,7 @@ class TeamBudget(Exchanger[BudgetGrant]):
         self.answered: Callable[[float], None] = lambda by_others: None
 
     def open(self, cursor: Cursor) -> Spent:
-        """Take over the spending of earlier sessions of the run, and return what is spent."""
+        """Take over the spending of the run's earlier sessions, and return all past spending."""
         self._lock(cursor)
         own = {"budget": self._name, "run": self._run}
         row = cursor.execute(
@@ -89,14 +89,14 @@ class TeamBudget(Exchanger[BudgetGrant]):
         return spent
 
     def asked(self) -> bool:
-        """Ask for what is needed. Return False if it can never be granted."""
+        """Ask for the amount that the run needs. Return False if it can never be granted."""
         if self.need().first > self._most + ROUNDING:
             return False
         self.ask()
         return True
 
     def prepared(self, *, last: bool) -> Callable[[Cursor], BudgetGrant]:
-        """Return the next exchange. Until then, lower ``granted`` to what the session keeps."""
+        """Return the next exchange. Until it is made, ``granted`` is the amount that is kept."""
         need, ahead = self.need(), 0.0 if last else AHEAD * self._usd
         waits = need.first > need.reserved  # then no call is admitted until the answer
         kept = need.reserved if waits else min(self.granted, need.reserved + ahead)
@@ -135,7 +135,7 @@ class TeamBudget(Exchanger[BudgetGrant]):
         )
 
     def apply(self, result: BudgetGrant) -> float:
-        """Use what was granted. Return the pause until the next exchange."""
+        """Use the amount that was granted. Return the pause (s) before the next exchange."""
         self.granted = result.granted
         final = result.reserved_by_others <= ROUNDING
         self._most = self._usd - result.by_others if final else inf

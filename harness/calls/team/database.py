@@ -43,8 +43,8 @@ GRANT {rights} ON harness.{table} TO PUBLIC;
 def own_rows(table: str, rights: str) -> str:
     """Return the SQL that shows each team only its own rows of a table, and grants rights on it.
 
-    The table needs the column ``team name NOT NULL DEFAULT current_user``. Queries must select by
-    it too, since superusers see all rows.
+    The table needs the column ``team name NOT NULL DEFAULT current_user``. Queries must filter
+    by it too, since superusers see all rows.
     """
     return _OWN_ROWS.format(table=table, rights=rights)
 
@@ -106,7 +106,7 @@ class TeamUnreachable(StoreFailed):
 class TeamDatabase:
     """A connection to a team's database, which is opened when it is needed, and again if it breaks.
 
-    Each thread that should not wait for the others needs its own.
+    Each thread that should not wait for other threads needs a separate connection.
 
     Args:
         url: A ``postgresql://`` URL. Its password appears in no message.
@@ -140,7 +140,7 @@ class TeamDatabase:
         self._closing = threading.Event()
 
     def transact(self, work: Callable[[Cursor], T], patience_s: float) -> T:
-        """Run statements in a transaction, and return what ``work`` returns. Thread-safe.
+        """Run statements in a transaction, and return the result of ``work``. Thread-safe.
 
         If the connection breaks, the transaction is repeated with a new one. It may have been
         committed before: ``work`` must have the same effect when it is repeated.
@@ -176,7 +176,7 @@ class TeamDatabase:
                     ) from None
 
     def _wait(self, error: psycopg.Error, waited: float, pause: float, patience_s: float) -> None:
-        """Pause before the next attempt, or raise TeamUnreachable if there is to be none."""
+        """Pause before the next attempt, or raise TeamUnreachable if it is time to give up."""
         # Its password was refused. One such answer may also come from a server that is stopping.
         refused = error.pgconn is not None and error.pgconn.used_password and waited >= REFUSED_S
         if waited >= patience_s or refused or self._closing.wait(pause):
@@ -236,7 +236,7 @@ class TeamDatabase:
 
 
 def _version(connection: Connection) -> int:
-    """Return the version of a database's tables, or 0 without any."""
+    """Return the version of a database's tables, or 0 if it has none."""
     # `to_regclass` would not see tables that were made during this transaction.
     query = "SELECT FROM pg_tables WHERE schemaname = 'harness' AND tablename = 'versions'"
     if connection.execute(query).fetchone() is None:

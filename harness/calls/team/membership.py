@@ -1,4 +1,4 @@
-"""Joins a team, checking how its replies are encrypted, and counts what it has saved."""
+"""Joins a team after checking how its replies are encrypted, and counts the team's replies."""
 
 import base64
 import binascii
@@ -59,7 +59,7 @@ class Cipher:
 
 
 def join(cursor: Cursor, database: str, cipher: Cipher | None) -> None:
-    """Record how this process encrypts replies if it is the team's first. Then `check_key`."""
+    """If this process is the team's first, record how it encrypts replies. Then check the key."""
     cursor.execute(_JOIN, [cipher.check if cipher else b""])
     check_key(cursor, database, cipher)
 
@@ -81,7 +81,7 @@ def check_key(cursor: Cursor, database: str, cipher: Cipher | None) -> None:
 
 
 class TeamFacts(NamedTuple):
-    """What a team has saved. ``runs`` counts the runs with a budget, and ``usd`` their payments."""
+    """A team's saved data. ``runs`` counts the runs with a budget, and ``usd`` their payments."""
 
     database: str
     team: str
@@ -91,9 +91,9 @@ class TeamFacts(NamedTuple):
 
 
 def team_facts(url: str, key: str | None) -> TeamFacts:
-    """Return what the team of a database's URL has saved there.
+    """Return counts of the data that a team has saved in the database at ``url``.
 
-    ``key`` encrypts its replies (None: they are not encrypted).
+    ``key`` is the key that encrypts the team's replies (None: they are not encrypted).
     """
     cipher = None if key is None else Cipher(key)
     with closing(TeamDatabase(url)) as database:

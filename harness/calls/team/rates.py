@@ -2,8 +2,8 @@
 
 Asking the database before each call would take too long. Each process therefore takes a grant, from
 which it admits calls at once. A background task exchanges the calls that were sent for a new grant,
-in one short transaction. What was granted counts as used until the process has reported what it
-used, so the limits hold even if the process is killed: its grant leaves the window like a call.
+in one short transaction. The whole grant counts as used until the process has reported its use, so
+the limits hold even if the process is killed: its grant leaves the window like a call.
 
 All times are those of the database's clock.
 """
@@ -46,7 +46,7 @@ Change = Callable[[SlidingWindow], None]
 
 
 class Member(msgspec.Struct, array_like=True):
-    """A process in the record of a model's use."""
+    """A process's entry in the record of a model's use."""
 
     number: int  # of its last exchange
     until: float  # when its grant leaves the window
@@ -56,14 +56,14 @@ class Member(msgspec.Struct, array_like=True):
 
 
 class SharedUse(msgspec.Struct, array_like=True):
-    """The use of a model by all processes: of calls that were sent, and of grants by process."""
+    """The use of a model by all processes: the calls sent, and each process's current grant."""
 
     uses: Uses = {}
     members: dict[str, Member] = {}
 
 
 class Order(NamedTuple):
-    """What a process reports in an exchange, and what it asks for."""
+    """A process's side of an exchange: the use that it reports, and its demand."""
 
     number: int  # counts a process's exchanges
     demand: Demand
@@ -72,7 +72,7 @@ class Order(NamedTuple):
 
 
 class Grant(NamedTuple):
-    """What a process is granted in an exchange, in addition to what it keeps."""
+    """The amounts granted in an exchange, in addition to those that the process keeps."""
 
     amounts: Amounts
     until: float
@@ -131,7 +131,7 @@ def exchange(record: SharedUse, process: str, order: Order, now: float) -> Grant
 
 
 class GrantedWindow(SlidingWindow):
-    """A process's part of a limit that is shared: it admits calls as long as a grant lasts."""
+    """A process's part of a shared limit. It admits calls as long as the grant lasts."""
 
     def __init__(self, unit: Unit, rates: TeamRates) -> None:
         super().__init__(inf)
@@ -139,11 +139,11 @@ class GrantedWindow(SlidingWindow):
 
     @property
     def reason(self) -> str:  # type: ignore[override]
-        """Why no call is admitted, if not because of the limit."""
+        """The reason why no calls are admitted, if it is not the limit."""
         return self._rates.trouble
 
     def wait(self, amount: float, margin: float, now: float) -> float:
-        """Return 0 if the grant covers an amount, or else ask for another and return a pause."""
+        """Return 0 if the grant covers an amount, else ask for a new grant and return a pause."""
         if self._rates.covers(self._unit, amount, now):
             return 0.0
         self._rates.ask()
@@ -159,7 +159,7 @@ class GrantedWindow(SlidingWindow):
         self._change(SlidingWindow.settle, expected, actual, sent, now)
 
     def observe(self, used: float, now: float, until: float) -> None:
-        """Count as used by others what the provider has counted beyond the recorded use."""
+        """Count the use that only the provider has recorded as use by others."""
         self._change(SlidingWindow.observe, used, now, until)
 
     def _change(self, change: Callable[..., None], *values: float) -> None:
@@ -175,8 +175,8 @@ class TeamRates(Exchanger[tuple[Grant, float]]):
 
     Attributes:
         windows: A window for each unit, which the model's `RateLimits` use.
-        demand: Returns what the process would use now.
-        serve: Admits calls for which there is room.
+        demand: Returns the amounts that the process could use now.
+        serve: Admits the calls for which there is room.
     """
 
     shares, longest_s = "the shared rate limits", LONGEST_S
@@ -202,7 +202,7 @@ class TeamRates(Exchanger[tuple[Grant, float]]):
         return time.monotonic() + self._ahead_s
 
     def covers(self, unit: Unit, amount: float, now: float) -> bool:
-        """Return whether at least an amount of a unit is left of the grant."""
+        """Return whether the grant still covers an amount of a unit."""
         return now < self._until and amount <= self._left.get(unit, 0.0) + ROUNDING
 
     def use(self, unit: Unit, amount: float) -> None:
@@ -219,11 +219,11 @@ class TeamRates(Exchanger[tuple[Grant, float]]):
 
     @property
     def active(self) -> bool:
-        """Whether a grant is to be returned, or a use to be reported."""
+        """Whether there is a grant to return or a use to report."""
         return bool(self._changes) or any(self._granted.values())
 
     def prepared(self, *, last: bool) -> Callable[[Cursor], tuple[Grant, float]]:
-        """Return the next exchange. Unless it is the last, it asks for calls still to come, too."""
+        """Return the next exchange. Unless it is the ``last``, it also asks for future calls."""
         self._number += 1
         demand = self.demand()
         if not last:

@@ -106,7 +106,7 @@ class Unsent(NamedTuple):
 
 
 class ClaimAnswer(NamedTuple):
-    """What the database says about a call: whether it is now claimed, and its saved reply."""
+    """The database's answer about a call: whether it is now claimed, and its saved reply."""
 
     claimed: bool
     reply: ReplyRow | None
@@ -237,7 +237,7 @@ class TeamReplies:
             await asyncio.sleep(_PAUSE_S)
 
     def save(self, rows: Mapping[bytes, Unsent]) -> None:
-        """Save rows under unique ids: now or, if the database does not answer, when it does."""
+        """Save rows under unique ids: now or, if the database does not answer, later."""
         with self._changed:
             self.unsent.update(rows)
             self._changed.notify_all()
@@ -359,7 +359,7 @@ class TeamReplies:
                 one.answer.set_result(ClaimAnswer(one.key in claimed, replies.get(one.key)))
 
     def _failed(self, error: Exception, questions: list[_Question], released: set[bytes]) -> None:
-        """Pause while the database does not answer. Calls that have waited too long fail."""
+        """Pause, because the database does not answer. Fail the calls that have waited too long."""
         now = time.monotonic()
         lasting = not isinstance(error, TeamUnreachable) or bool(self._ends_at)
         late = [one for one in questions if lasting or now >= one.since + self._patience_s]

@@ -1,4 +1,4 @@
-"""The reply cache of a machine that belongs to a team: a local file before the team's database."""
+"""A machine's reply cache in a team: a local file in front of the team's database."""
 
 import contextlib
 import socket
@@ -31,7 +31,7 @@ class TeamReplyCache(ReplyCache):
 
     A reply is looked up in the local file first. A `put` completes when the reply is in both the
     file and the database. While the database does not answer, replies to calls in flight are saved
-    in the file alone, and sent later, if need be by the next process that uses the file.
+    in the file alone, and sent later, if necessary by the next process that uses the file.
 
     Args:
         path: The local file.
@@ -96,14 +96,14 @@ class TeamReplyCache(ReplyCache):
         return found
 
     async def fetch(self, key: str) -> Reply | None:
-        """Return the team's reply for a key, having saved it here too, or None if there is none."""
+        """Return the team's reply for a key, and save it here too. Return None if there is none."""
         if (row := await self._team.find(bytes.fromhex(key))) is None:
             return None
         await self._add(row)
         return await self.find(key)
 
     async def claim_shared(self, key: str) -> bool:
-        """Claim a call in the team, and save its reply here if the team has one.
+        """Claim a call in the team, and save its reply here if the team has it.
 
         Returns:
             Whether the call is claimed, or its reply is in the cache.

@@ -61,7 +61,7 @@ NUMBER = ShownUnit(percent=False)
 
 
 def number(value: float | None, sign: bool = False, unit: ShownUnit = NUMBER) -> str:
-    """Format a value as a percentage or a number, as ``unit`` says, or as ``n/a`` for None.
+    """Format a value as a percentage or a number, depending on ``unit``, or as ``n/a`` for None.
 
     A number has 3 decimals, or 3 significant digits if it is below 0.001 or from 1000 up.
     """

@@ -76,7 +76,8 @@ def entry(
     """Return the prompts and attempts of an instance, as the page shows them.
 
     For each run, ``extractions`` says how the answer is found in a reply ("" if it is the whole
-    reply), and ``answers`` what the run's task says about answers (None if that is not known).
+    reply), and ``answers`` gives the task's references and the scored parts of replies (None: not
+    known).
     """
     references: dict[str, None] = {}
     prompts: dict[bytes, int] = {}
@@ -124,7 +125,7 @@ def _packed(line: TextLine, prompt: int | None) -> dict[str, object]:
 
 
 def _sent(request: _Request) -> Text | None:
-    """Return as JSON what was sent besides the prompt, or None if that is at most a seed."""
+    """Return a request's other parts as JSON, or None if it has only a prompt and a seed."""
     sent = {"model": request.model, "decoding": request.decoding, "seed": request.seed}
     given = {key: value for key, value in sent.items() if value not in ("", {}, None)}
     if not given.keys() - {"seed"}:
@@ -206,7 +207,7 @@ def _vote(vote: object) -> str:
 
 
 def judges_of(index: AttemptIndex) -> dict[str, str]:
-    """Return a run's judges by name, each with its kind, its model and its prompt, in words."""
+    """Describe each of a run's judges in words, by name: its kind, its model and its prompt."""
     if index.judgements is None:
         return {}
     told = {}

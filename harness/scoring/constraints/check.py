@@ -106,7 +106,7 @@ _CLITIC = re.compile(r"(.+)('(?:[sSmMdD]|ll|LL|re|RE|ve|VE)|n't|N'T)")
 
 
 def plain_words(text: str) -> list[str] | None:
-    """Return the words of a text without periods around them, or None if it needs NLTK."""
+    """Return the words of a text without periods around them, or None if NLTK is needed."""
     if _NOT_PLAIN.search(text) or any(word in text.lower() for word in _JOINED):
         return None
     if '"' in text:

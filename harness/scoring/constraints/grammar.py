@@ -41,13 +41,13 @@ class _Operation(Struct, frozen=True, tag_field="op", forbid_unknown_fields=True
 
 
 class Count(_Operation, frozen=True, tag="count"):
-    """The number of units or, if ``of`` is set, of those equal to it, ignoring case and periods."""
+    """The number of units (if ``of`` is set, only those equal to it, ignoring case and periods)."""
 
     of: str | None = None
 
 
 class Position(_Operation, frozen=True, tag="position"):
-    """The unit at an index (from 0, or negative from the end), or the units at several."""
+    """The unit at an index (from 0, or negative from the end), or the units at several indices."""
 
     index: int | tuple[int, ...]
 

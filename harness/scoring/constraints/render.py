@@ -98,7 +98,7 @@ def _asked_phrase(base: Base, measured: Transformation, nouns: Nouns, target: Ta
 
 
 def _containing(base: Base, target: Target, nouns: Nouns) -> str | None:
-    """Return a phrase for what units must or must not contain, or None if `_whose` is needed."""
+    """Return a phrase for text that units must or must not contain, or None to use `_whose`."""
     if base.transformation not in (grammar.Identity(), ForEach(grammar.Identity())):
         return None
     containing = "containing" if base.relation == "in" else "not containing"
@@ -232,7 +232,7 @@ def ordinal(index: int) -> str:
 
 
 def feedback(specification: grammar.Specification, result: CheckResult) -> str:
-    """Return feedback for the model: that all is well, or the task and what it wrote instead."""
+    """Return feedback: that the text satisfies all constraints, or the task and what is wrong."""
     level, constraint = specification.level, specification.constraint
     if result.passed:
         # Quirk: a single constraint on each of the text's parts names the part.

@@ -181,9 +181,9 @@ def judge(asked: Sequence[VerifiableInstruction], text: str) -> list[Verdict]:
 
 
 def variants(text: str) -> Iterator[str]:
-    """Yield the text, then without its first line, without its last line, and without both.
+    """Yield the text as it is, without its first line, without its last line, and without both.
 
-    The same four follow without asterisks. Repeated variants are omitted.
+    The same four variants follow without asterisks. Repeated variants are omitted.
     """
     lines = text.split("\n")
     cut = ("\n".join(part).strip() for part in (lines[1:], lines[:-1], lines[1:-1]))

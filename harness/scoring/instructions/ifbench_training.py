@@ -70,7 +70,7 @@ def _sentences(text: str) -> list[str]:
 def repeat_phrase(text: str, phrase: str, small_n: int, *, corrected: bool = False) -> None:
     """Check for ``small_n`` copies of a phrase, each with at most one word changed.
 
-    In the last copy, exactly one word must be changed; in the corrected check, in each copy.
+    The last copy must have exactly one changed word; in the corrected check, every copy.
     """
     changes = [_changed(found, phrase) for found in _repetitions(text, phrase)]
     require_count(len(changes), small_n, "repetitions of the phrase")
@@ -91,7 +91,7 @@ def _changed(found: str, phrase: str) -> int:
 
 
 def _repetitions(text: str, phrase: str) -> Iterator[str]:
-    """Yield each part of a line between the phrase's first word and its last, both included."""
+    """Yield each part of a line from the phrase's first word to its last."""
     first, last = phrase.split()[0], phrase.split()[-1]
     if re.escape(first + last) != first + last:  # the published code takes words as patterns
         yield from Pattern(f"{first} .*? {last}", "The phrase").findall(text)

@@ -167,7 +167,7 @@ def sentence_balance(text: str, *, corrected: bool = False) -> None:
 
 
 def _ends(text: str) -> tuple[int, int, int]:
-    """Return how many sentences end in a period, a question mark and an exclamation mark."""
+    """Return the numbers of sentences that end in ``.``, in ``?`` and in ``!``."""
     last = [sentence[-1:] for sentence in sentences(text)]
     return last.count("."), last.count("?"), last.count("!")
 

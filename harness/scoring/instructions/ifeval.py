@@ -231,8 +231,8 @@ def end_phrase(text: str, end_phrase: str, *, corrected: bool = False) -> None:
 def quotation(text: str, *, corrected: bool = False, multilingual: bool = False) -> None:
     """Check that the whole text is in double quotes.
 
-    The quotes must be straight; in the corrected check, they may be curly, and in the multilingual
-    check curly or corner brackets.
+    The quotes must be straight. They may be curly in the corrected check, and curly quotes or
+    corner brackets in the multilingual check.
     """
     text = (text.translate(CURLY_TO_STRAIGHT) if corrected else text).strip()
     pairs = QUOTES if multilingual else QUOTES[:1]
@@ -268,8 +268,8 @@ def english_lowercase(text: str) -> None:
 def response_language(text: str, language: str, *, corrected: bool = False) -> None:
     """Check that langdetect identifies the given language. Text without letters passes.
 
-    ``language`` is langdetect's code; in the corrected check, ``zh`` stands for both of its codes
-    for Chinese.
+    ``language`` is a code of langdetect's; in the corrected check, ``zh`` stands for both codes for
+    Chinese.
     """
     found = identified(text)
     known = found in (None, language)

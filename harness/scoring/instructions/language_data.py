@@ -31,7 +31,7 @@ def published_list(name: str) -> list[str]:
 
 @lru_cache(256)  # two instructions of a prompt, and its loose variants, often share a text
 def identified(text: str) -> str | None:
-    """Return langdetect's code for a text's language, or None if it finds no letters to go by."""
+    """Return langdetect's code for a text's language, or None if it cannot identify any."""
     from langdetect.lang_detect_exception import LangDetectException
 
     with _loading:  # two threads must not both build the factory

@@ -120,8 +120,8 @@ def require_count(
 ) -> None:
     """Raise NotFollowed ("1 word, 3 wanted") unless ``count`` equals ``wanted``.
 
-    ``what`` is what is counted, beginning with a plural noun. In the reason, ``said`` stands in
-    place of the required number, and ``where`` at the beginning.
+    ``what`` names the things counted, beginning with a plural noun. In the reason, ``said``
+    replaces the required number, and ``where`` is put at the beginning.
     """
     require(count == wanted, where + counted(count, what, said or wanted))
 

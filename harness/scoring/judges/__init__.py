@@ -1,4 +1,4 @@
-"""Judges: models that score answers. Each module defines one; their shared parts are here.
+"""Judges: models that score answers. Each module defines a judge; the shared parts are here.
 
 Most judges consist of a prompt template and a parser of replies. `JudgePrompt` renders the template
 with the judged text between tags that the text cannot close, and `PromptJudge` asks the model. A

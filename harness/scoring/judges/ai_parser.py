@@ -74,7 +74,7 @@ class AIParser:
         return {name: Score(s.value, None, s.reason, s.details) for name, s in found.items()}
 
     def simulated(self, request: Request) -> str:
-        """Return the judged text's last word, which is where simulated models put their answer."""
+        """Return the last word of the judged text, where simulated models put their answer."""
         words = re.findall(r"[^\W_]+", fenced_texts(request.messages[-1].content)[-1])
         return words[-1] if words else NO_ANSWER
 

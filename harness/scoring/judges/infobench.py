@@ -120,9 +120,9 @@ _ANSWER = re.compile(r"\banswer(?: is)?\s{0,3}:?\s{0,3}[*_\"']{0,3}(yes|no)\b", 
 def verdict(text: str) -> bool | None:
     """Return True for yes, False for no, or None if a reply is unclear.
 
-    The first word decides if it is yes or no; otherwise a phrase like "answer: yes"; otherwise the
-    last word. Case is ignored, and only whole words count. A reply such as "yes or no" is unclear.
-    Reasoning up to ``</think>`` is skipped.
+    If the first word is yes or no, it decides. Otherwise, a phrase like "answer: yes" decides or,
+    without such a phrase, the last word. Case is ignored, and only whole words count. A reply such
+    as "yes or no" is unclear. Reasoning up to ``</think>`` is skipped.
 
     >>> [verdict(said) for said in ("No, it is not.", "Answer: **Yes**, I think", "Nothing: YES")]
     [False, True, True]

@@ -38,7 +38,7 @@ class BleurtMetric:
         self._scorer: Any = BleurtScorer(str(self._checkpoint))
 
     def fingerprint(self) -> str:
-        """Return what identifies the metric: ``bleurt`` and the checkpoint's name."""
+        """Return the metric's identity: ``bleurt`` and the checkpoint's name."""
         return f"bleurt {self._checkpoint.name}"
 
     def score(self, answer: str, references: Sequence[str]) -> float:

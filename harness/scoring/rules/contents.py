@@ -83,7 +83,7 @@ class Form:
     name: str
 
     def check(self, text: str) -> str:
-        """Return what is wrong with the form of an answer, or an empty string."""
+        """Return the violation in the form of an answer, or an empty string."""
         return CHECKS[self.name](text)
 
 
@@ -99,7 +99,7 @@ class Edge:
     word: bool = False
 
     def check(self, text: str) -> str:
-        """Return what is wrong with an answer's first or last words, or an empty string."""
+        """Return the violation in an answer's first or last words, or an empty string."""
         first = self.name == "starts_with"
         bare, most = text.strip(), 4 * len(self.wanted) + 100  # lower-case no more than necessary
         if self.word and not first:

@@ -131,7 +131,7 @@ def matched(rule: str, text: str) -> re.Match[str] | None:
 
 @dataclass(frozen=True, slots=True)
 class CountBounds:
-    """A minimum and a maximum number, each None if there is none.
+    """A minimum and a maximum number. Either is None if there is no such bound.
 
     ``bare`` marks an amount without a comparison, such as "9 words", which may be exact or not.
     """
@@ -193,7 +193,7 @@ _BULLET = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """A rule on the answer's length. ``unit`` is what is counted, a key of `_MEASURES`."""
+    """A rule on the answer's length. ``unit``, a key of `_MEASURES`, names the things counted."""
 
     unit: str
     bounds: CountBounds

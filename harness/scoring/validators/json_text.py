@@ -25,7 +25,7 @@ def read(text: str) -> Any:
 
     Raises:
         UnparseableDocument: If the text is not a valid document. For a syntax error, the message
-            states line and column.
+            states the line and the column.
     """
     limits.check_length(text)
     value = _decoded(_DECODER, text)
@@ -84,9 +84,9 @@ def write(value: Any, indent: int | None = 4) -> str:
 
 
 def tree(text: str, *, paper: bool) -> Node:
-    """Return the root node of a JSON document. Of repeated keys, the last one counts.
+    """Return the root node of a JSON document. If a key is repeated, its last value counts.
 
-    ``paper`` makes no difference.
+    ``paper`` has no effect.
 
     Raises:
         ValueError: If the text is not JSON.

@@ -42,7 +42,7 @@ TOO_MANY = f"more than {MOST_NODES:,} values"
 
 
 class UnparseableDocument(Unparseable):
-    """A document breaks the rules of its format, or a limit (the kind ``limit``)."""
+    """A document breaks the rules of its format, or exceeds a limit (the kind ``limit``)."""
 
     def __init__(self, message: str, kind: Kind = "unparseable") -> None:
         super().__init__(message)

@@ -136,7 +136,10 @@ def _formats() -> FormatChecker:
 
 
 def _refuse(parse: Callable[[Any], object], value: Any) -> None:
-    """Parse a value or raise `_NotOfFormat`. `jsonschema` takes the result None for a failure."""
+    """Refuse a value, whether it can be parsed or not.
+
+    If parsing fails, raise `_NotOfFormat`. Otherwise return None, to `jsonschema` a failure too.
+    """
     try:
         parse(value)
     except Exception as error:

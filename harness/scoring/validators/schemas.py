@@ -193,7 +193,7 @@ ALL = frozenset(_PYTHON_TYPES)  # names of the JSON types; integers are numbers
 
 
 def type_of(value: Any) -> str:
-    """Return a value's JSON Schema type ("number" for integers) or, if it has none, Python type."""
+    """Return a value's JSON Schema type ("number" for integers), or else its Python type."""
     found = (name for name, kind in _PYTHON_TYPES.items() if isinstance(value, kind))
     return next(found, type(value).__name__)
 

@@ -54,7 +54,7 @@ class StrictValidator:
         self._engine, self._small_patterns = _compiled(schema, draft)
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
-        """Return all violations in a value, one if listing all would take too long, or () if none.
+        """Return a value's violations, or only one of them if listing all would take too long.
 
         Raises:
             Undecided: If validation takes too much work, or the engine fails.
@@ -177,7 +177,7 @@ _MEMBERS = ("properties", *_OTHER_MEMBERS, "patternProperties")
 
 
 def _inside(schema: dict[str, Any], words: Sequence[str]) -> tuple[list[Any], list[Any]]:
-    """Return the subschemas of keywords: those in lists and ``properties``, and all others."""
+    """Return the subschemas under keywords: those in lists and ``properties``, then all others."""
     one_of: list[Any] = []
     others: list[Any] = []
     for word in words:

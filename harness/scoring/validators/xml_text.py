@@ -160,7 +160,7 @@ def _declared(element: _Element) -> str | None:
 
 
 def _undeclared(element: _Element, expected: Expected) -> str:
-    """Return what an element without ``type`` is: "object", "array" or "text"."""
+    """Return the kind of an element without ``type``: "object", "array" or "text"."""
     types = expected.types
     if element.children:
         items = all(child.name == "item" for child in element.children)

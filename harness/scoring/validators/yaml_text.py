@@ -79,7 +79,7 @@ def tree(text: str, *, paper: bool) -> Node:
 
 @dataclass(slots=True)
 class _Node(Node):
-    """A node with its value (in paper mode, a scalar's event), and its size, aliases expanded."""
+    """A node: its value (a scalar's event in paper mode), and its size with aliases expanded."""
 
     value: Any = None
     nodes: int = 1

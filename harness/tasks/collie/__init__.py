@@ -123,7 +123,10 @@ class CollieTask:
                 yield Instance(id=item.id, data=item, groups=groups)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the names of data set and splitter, and hashes of data, measures and word list."""
+        """Return the names of the data set and the splitter, and hashes.
+
+        The hashes are of the data set, the measures that it uses, and the word list, if any.
+        """
         found = {
             "dataset": self.dataset,
             "dataset_sha256": sha256(self.path),

@@ -181,7 +181,7 @@ def _is_bound(value: Any, key: str) -> bool:
 
 
 def _literals(schema: dict[str, Any]) -> list[Any]:
-    """Return the values of a ``Literal`` that expresses the whole schema, or [] if none can."""
+    """Return the values of a ``Literal`` that expresses the whole schema, or [] if none does."""
     kind, values = schema.get("type"), []
     if schema.keys() == {"type", "const"}:
         values = [schema["const"]]
@@ -203,7 +203,7 @@ def _is_model(schema: Any) -> bool:
 
 
 def _identifier(name: str, used: set[str]) -> str:
-    """Return an unused field name: the property's own if it is allowed, else ``field_…``."""
+    """Return an unused field name: the property's name if it is allowed, else ``field_…``."""
     own = name
     taken = own in RESERVED or keyword.iskeyword(own) or own.startswith(("_", "model_"))
     if not (own.isascii() and own.isidentifier()) or taken or own in used:

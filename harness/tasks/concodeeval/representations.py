@@ -188,7 +188,7 @@ def _english(schema: Schema, wording: Wording) -> str:
 
 
 def _recorded(schema: Schema) -> dict[str, Any] | None:
-    """Return the fields of `RECORDED_ENGLISH`, or None if it does not cover such a schema."""
+    """Return the fields of `RECORDED_ENGLISH`, or None if that text cannot describe the schema."""
     inner = "items" if "items" in schema else "contains"
     of, at = (schema.get(inner), f"/{inner}") if schema["type"] == "array" else (schema, "")
     if not isinstance(of, dict) or (at and schema.keys() - {"type", inner, *COUNTS}):
@@ -205,7 +205,7 @@ def _recorded(schema: Schema) -> dict[str, Any] | None:
 
 
 def _shown(value: Any, at: str) -> Any:
-    """Return a schema with the text of each value, between marks, in the value's place."""
+    """Return a copy of a schema in which marked text replaces each value."""
     if isinstance(value, dict):
         return {key: _shown(member, pointer(at, key)) for key, member in value.items()}
     return marked(", ".join(map(str, value if isinstance(value, list) else [value])), at)

@@ -156,7 +156,7 @@ _APPLIES_TO = {keyword: types for types, words in _TYPES.items() for keyword in 
 
 
 def sample_third(sample: str, output: Format, path: str, mode: Mode) -> str:
-    """Return which third of a sample's text (first, middle or last) has the value at a pointer.
+    """Return which third of a sample's text (first, middle, last) has the value at a pointer.
 
     The result is "whole" for the root, and "unknown" if the value cannot be located.
     """

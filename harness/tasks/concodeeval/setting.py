@@ -1,4 +1,4 @@
-"""What ConCodeEval's two tasks share: options, data, prompts, groups and fingerprint.
+"""The common parts of ConCodeEval's two tasks: options, data, prompts, groups and fingerprint.
 
 The prompt ``chat`` has our wording. The prompt ``paper`` has the authors' wording without chat
 markup, which the server adds. The recorded data set has 300 of the authors' 602 schemas and no
@@ -54,7 +54,7 @@ class SchemaRow(msgspec.Struct, frozen=True):
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """A value and its label under strict validation and under the authors' code."""
+    """A value, with its labels under strict validation and under the authors' code."""
 
     id: str
     schema_id: str
@@ -197,7 +197,7 @@ class ConCodeEval:
         return groups | ({"range": row.range} if row.range else {})
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the data set's name, and hashes of data and prompts."""
+        """Return the data set's name, and hashes of its files and of the prompts."""
         texts = [each.text for each in (self._system, self._user, self._few_shot) if each]
         english = self.representation == "natural_language" and self._wording == "paper"
         if english and any(row.root in ("array", "object") for row in self.benchmark.schemas):

@@ -151,7 +151,7 @@ class FollowBenchTask:
         return instance.data.instruction
 
     def criteria(self, instance: One) -> Sequence[Criterion]:
-        """Return one criterion per constraint, or one for the category ``example``."""
+        """Return one criterion per constraint, or a single one for the category ``example``."""
         if instance.data.category == "example":
             return [Criterion("It has the form of the answers in the examples.")]
         added = pairwise(instance.data.evolution)

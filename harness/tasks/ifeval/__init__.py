@@ -103,9 +103,9 @@ class IFEvalTask:
 
         - ``strict``: whether it follows all instructions. This alone decides whether it passes.
         - ``loose``: whether it follows all instructions loosely (see the module's docstring).
-        - ``strict_instructions``, ``loose_instructions``: the share that it follows. The mean
-          weighted by ``n_instructions`` (their number, also a score) is the paper's accuracy by
-          instruction.
+        - ``strict_instructions``, ``loose_instructions``: the share of instructions that it
+          follows. The mean weighted by ``n_instructions`` (their number, also a score) is the
+          paper's accuracy by instruction.
         - ``corrected_to_pass``, ``corrected_to_fail`` (only for corrected verdicts): how many
           strict verdicts differ from the official ones.
 

@@ -79,7 +79,10 @@ class InfoBenchTask:
         return {"dataset": self.dataset, "dataset_sha256": sha256(self.path)}
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return instruction and input as one message in the authors' format, without ``shots``."""
+        """Return the instruction and input as one user message in the authors' format.
+
+        ``shots`` are not used.
+        """
         item = instance.data
         return (Message("user", f"{item.instruction}\n\n{item.input or ''}\n"),)
 
@@ -101,7 +104,7 @@ class InfoBenchTask:
         return f"{item.instruction}\n\n{item.input}" if item.input else item.instruction
 
     def criteria(self, instance: One) -> Sequence[Criterion]:
-        """Return the requirements as criteria, with any labels of theirs in the group ``label``."""
+        """Return the requirements as criteria. Their labels, if any, are in the group ``label``."""
         questions = instance.data.decomposed_questions
         labels = instance.data.question_label or [[] for _ in questions]
         return [

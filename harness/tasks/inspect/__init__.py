@@ -92,7 +92,7 @@ class InspectTask:
         return structs.replace(request, decoding=Decoding(**(theirs | mine)))
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return the scores by the task's scorers. A value of C passes, and a value of I fails.
+        """Return the scores that the task's scorers give. A value of C passes, and I fails.
 
         If a scorer fails, its score has no value, and the error is the reason.
         """
@@ -103,7 +103,7 @@ class InspectTask:
         return self.score(instance, "")
 
     def extracted(self, instance: One, text: str) -> str | None:
-        """Return the part that the first scorer read, or None if that is all or unknown."""
+        """Return the part that the first scorer read, or None if it is all the text or unknown."""
         found = next(iter(scores(instance.data, text).values()))[1]
         return None if found == text else found
 
@@ -120,7 +120,7 @@ class InspectTask:
         return None
 
     def expected_answer(self, instance: One) -> str | None:
-        """Return the sample's target, the first if there are several, or None if there is none."""
+        """Return the sample's target (the first of several), or None if there is none."""
         target = instance.data.sample.target
         return target if isinstance(target, str) else next(iter(target), None)
 

@@ -78,7 +78,7 @@ def _parts(task: Any) -> InspectTaskParts:
 
 
 def _refuse(where: str, one: Any) -> None:
-    """Raise ConfigError if a task or sample needs what the harness does not do."""
+    """Raise ConfigError if a task or sample needs a feature that the harness does not have."""
     for name, what in NEEDS.items():
         if getattr(one, name, None):
             raise _refused(where, what)

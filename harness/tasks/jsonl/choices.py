@@ -41,13 +41,13 @@ class Options(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class MultipleChoice:
-    """How rows with ``choices`` are asked and answered.
+    """The settings of multiple choice, for rows with ``choices``.
 
     Args:
         by: ``letter``: the model writes a letter; ``letter_logprob``: the likeliest letter;
             ``choice_logprob``: the likeliest text of an option.
         shuffle: The seed of the options' order; None for the order in the row.
-        target: What the rows' targets are; None if each of them can only mean one option.
+        target: The kind of the rows' targets; None if each of them can mean only one option.
     """
 
     by: Literal["letter", "letter_logprob", "choice_logprob"] = "letter"
@@ -130,7 +130,7 @@ class MultipleChoice:
         """Return the answer that a reply chooses: a letter, or an option's text.
 
         Raises:
-            Unparseable: If the reply chooses none.
+            Unparseable: If the reply chooses no answer.
         """
         if not self.by_likelihood:
             return _extraction(options.texts).read(text)
@@ -167,7 +167,7 @@ class MultipleChoice:
         return found
 
     def _sums(self, options: Options, text: str) -> Sequence[AnswerLikelihood]:
-        """Return the answers' log-likelihoods. A reply that is an answer makes it the likeliest."""
+        """Return the answers' log-likelihoods. If the reply is an answer, that is the likeliest."""
         answers = self.answers(options)
         try:
             return read_likelihoods(text, len(answers))
@@ -180,7 +180,7 @@ class MultipleChoice:
 def _likeliest(
     sums: Sequence[AnswerLikelihood], divisors: Sequence[int | None] | None = None
 ) -> int:
-    """Return the index of the answer with the largest log-likelihood, the first if several have."""
+    """Return the first index of the largest log-likelihood, divided by ``divisors`` if given."""
     each = zip(sums, divisors or [1] * len(sums), strict=True)
     values = [one.total / (by or 1) for one, by in each]
     return values.index(max(values))

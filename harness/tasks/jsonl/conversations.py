@@ -25,8 +25,8 @@ _TEMPLATES = ("goal", "persona")  # options of a task's user
 def turn_rows(row: Row) -> list[Row]:
     """Return one row for each of a row's ``turns``, or just the row if it has none.
 
-    Each has the turn's fields and the row's. The row's fields that are about the last turn
-    (`OF_LAST`) are only in the last one.
+    Each result has the fields of the turn and of the row. The row's fields that are about the last
+    turn (`OF_LAST`) are only in the last result.
     """
     if "turns" not in row:
         return [row]
@@ -79,7 +79,7 @@ class Users:
         }
 
     def of(self, row: Row) -> tuple[UserRole, Row] | None:
-        """Return a row's user, and the row for the answers before the last, or None without a user.
+        """Return a row's user, and the row to use before the last answer, or None without a user.
 
         A field ``user`` without any of the keys of a played user is a field like any other.
         """

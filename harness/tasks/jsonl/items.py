@@ -39,8 +39,8 @@ CRITERIA = "criteria"  # name of a row's field, and of an option of a judge's ch
 class JsonlItem(Struct, frozen=True):
     """A row with its messages, its rules, and the criteria of each judge that its checks name.
 
-    In a conversation, they belong to one turn, and ``later`` has the items of the turns after it.
-    If a model plays the user, they belong to the last turn, and ``before`` is the item for the
+    In a conversation, these belong to one turn, and ``later`` has the items of the turns after it.
+    If a model plays the user, these belong to the last turn, and ``before`` is the item for the
     turns before it.
     """
 
@@ -100,7 +100,7 @@ def first_of(value: Any) -> Any:
 
 
 def schema_constraint(checkers: Sequence[Any], instance: str) -> DecodingConstraint:
-    """Return the schema of an instance's only checker ``json_schema`` as decoding constraint."""
+    """Return the schema of an instance's only check ``json_schema`` as a decoding constraint."""
     if len(checkers) != 1:
         n = f"{len(checkers)} checks" if checkers else "no check"
         problem = f"decoding.constraint: task: {instance!r:.60} has {n} json_schema."

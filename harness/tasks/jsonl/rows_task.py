@@ -1,4 +1,4 @@
-"""A benchmark made from rows, wherever they come from: prompts, checks and criteria of judges."""
+"""A benchmark made from rows of any source: prompts, checks and judges' criteria."""
 
 from __future__ import annotations
 
@@ -120,10 +120,10 @@ class RowsTask(Conversations):
 
     @cached_property
     def _choices(self) -> MultipleChoice | None:
-        """How rows are asked as multiple choice, or None if they are not.
+        """How rows become multiple-choice questions, or None if they do not.
 
-        Without the option ``choices``, they are if the first row has choices, and neither the row
-        nor the option ``prompt`` sets a prompt.
+        If the option ``choices`` is not set, they do if the first row has choices, and neither this
+        row nor the option ``prompt`` sets a prompt.
         """
         if self._asked_choices is None and self._prompt is None:
             first = next((row for _, row in self._source.rows()), {})
@@ -218,17 +218,17 @@ class RowsTask(Conversations):
         return (Message("system", self._system.render(row)), *turns)
 
     def row_fields(self) -> Iterator[tuple[str, Row]]:
-        """Yield each row's id and its fields, except those with a meaning of their own."""
+        """Yield each row's id, and its fields other than those that the task defines."""
         known = {"id", "groups", "cluster", "checks", "messages", "turns", "user"}
         for number, (where, row) in enumerate(self._source.rows(), start=1):
             fields = {name: value for name, value in row.items() if name not in known}
             yield encodable(text_id(row, number, f"{where}: ")), fields
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return what identifies the rows, the version of the library ``regex``, and hashes.
+        """Return the fingerprint of the rows, the version of the library ``regex``, and hashes.
 
-        The hashes are of the templates and checks, the files that checks name, and checkers that
-        are registered or in Python files.
+        These are hashes of the templates and checks, of the files that checks name, and of checkers
+        that are registered or in Python files.
         """
         hashes = {name: kind("checkers").own_sha256(name) for name in self._checkers()}
         hashes |= {path: sha256(Path(path)) for path in files(self._shared)}
@@ -242,7 +242,7 @@ class RowsTask(Conversations):
         }
 
     def _checkers(self) -> set[str]:
-        """Return the checkers of the run file, and the registered ones that rows name."""
+        """Return the checkers of the run file, and the registered checkers that rows name."""
         found = {check.checker for check in self._shared}
         if registered := {*kind("checkers").registered()} - found:
             entries = chain.from_iterable(written_checks(row) for _, row in self._source.rows())
@@ -266,7 +266,7 @@ class RowsTask(Conversations):
         return 1
 
     def adapted_request(self, instance: One, request: Request) -> Request:
-        """Return the request, or one for the log-likelihoods of a row's choices."""
+        """Return the request, or a request for the log-likelihoods of a row's choices."""
         choices, options = self._choices, instance.data.options
         if choices is None or options is None or not choices.by_likelihood:
             return request
@@ -400,10 +400,10 @@ class RowsTask(Conversations):
         return view
 
     def prompt_errors(self) -> list[str]:
-        """Return warnings about a prompt without fields, and about what does not fit ``extract``.
+        """Return warnings about a prompt without fields, and about a mismatch with ``extract``.
 
-        The latter are, in the first instances, prompts that do not ask for what ``extract`` reads,
-        correct answers from ``gold`` that do not pass, and targets that ``extract`` would misread.
+        In the first instances, this is a prompt that does not ask for what ``extract`` reads, a
+        correct answer (``gold``) that does not pass, or a target that ``extract`` would misread.
         """
         if self._prompt is not None and not self._prompt.names:
             first = [one.data for one in islice(self.instances(), 2)]

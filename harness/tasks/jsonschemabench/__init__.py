@@ -57,7 +57,7 @@ class LabelledInstance(Struct, frozen=True):
 
 
 class SchemaItem(Struct, frozen=True):
-    """A schema with its labelled instances, and the one ``asked`` to copy, if any."""
+    """A schema with its labelled instances, and the instance to copy (``asked``), if any."""
 
     id: str
     dataset: str
@@ -247,7 +247,7 @@ class JSONSchemaBenchTask:
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
         """Return feedback that says whether the value is right and, if not, asks for another.
 
-        If the value could not be checked, the feedback asks for a simpler one.
+        If the value could not be checked, the feedback asks for a simpler value.
         """
         found = next(score for name, score in scores.items() if name not in (DECLARED, JSON))
         if found.value is None:

@@ -52,7 +52,7 @@ LONGEST_REASONING: int = SCHEMA["properties"]["reasoning"]["maxLength"]
 
 
 class Reading(NamedTuple):
-    """The letters that a parser read, in lower case, and the index of its pattern."""
+    """The letters that a parser read, in lower case, and the index of the pattern that it used."""
 
     letters: str
     pattern: int = 0
@@ -102,7 +102,7 @@ READERS: tuple[ParserName, ...] = ("strict", "flexible")  # read every answer, w
 
 
 class Parser(NamedTuple):
-    """A function that reads the letters in an answer, and the patterns that determine it.
+    """A function that reads the letters in an answer, and the patterns by which it reads them.
 
     If there are no letters, the function raises Unparseable.
     """
@@ -278,7 +278,7 @@ def errors(
     The parser must be able to read the answers in the examples, and constrained decoding must be
     able to produce them. If the form is text, the same holds for the prompt's description of it,
     filled in with an answer. Examples must have as many words as most questions, and questions must
-    have four.
+    have four words.
     """
     found = []
     if form is FREE:

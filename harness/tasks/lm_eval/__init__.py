@@ -143,7 +143,7 @@ class LmEvalTask:
 
     @cached_property
     def needed_samples(self) -> int:
-        """The largest number of answers to a document that a task's metrics are computed from."""
+        """The largest number of answers per document that the metrics of any task need."""
         return max(map(scoring.repeats, self._loaded.tasks.values()))
 
     def adapted_request(self, instance: One, request: Request) -> Request:
@@ -190,10 +190,10 @@ class LmEvalTask:
         return scoring.aggregated(self._loaded, answers)
 
     def extracted(self, instance: One, text: str) -> str | None:
-        """Return what the task's first filter leaves of an answer, or None if it changes nothing.
+        """Return an answer as changed by the task's first filter, or None if it is unchanged.
 
-        The result is also None for multiple choice and other likelihoods, or if it would not be
-        text.
+        The result is also None if the filter returns anything but text, and for tasks that are
+        scored by log-likelihoods, such as multiple choice.
         """
         if not instance.data.generates:
             return None

@@ -52,7 +52,7 @@ class LmDocument(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class LmPrompts:
-    """How lm-eval builds prompts. The names are lm-eval's (see the task ``lm_eval``)."""
+    """Settings for lm-eval's prompts, under lm-eval's names (see the task ``lm_eval``)."""
 
     num_fewshot: int | None = None
     apply_chat_template: bool | str = False

@@ -37,7 +37,7 @@ class FilteredMetric(NamedTuple):
 
 
 def responses(document: LmDocument, text: str) -> list[Any]:
-    """Return what lm-eval's model would return for each request of a document.
+    """Convert a reply to the responses that lm-eval expects to a document's requests.
 
     ``text`` is the reply: the model's answer, or log-likelihoods as JSON.
 
@@ -108,7 +108,7 @@ def scores(task: Any, document: LmDocument, text: str) -> dict[str, Score]:
 
 
 def filtered(task: Any, document: LmDocument, text: str) -> str | None:
-    """Return what the first filter leaves of an answer, or None if that is not text."""
+    """Return an answer as changed by the first filter, or None if the result is not text."""
     request = dataclasses.replace(document.requests[0], resps=[text], filtered_resps={})
     task._instances = [dataclasses.replace(request, resps=_repeated(task, [[text]])[0])]
     task.apply_filters()
@@ -146,7 +146,7 @@ def identifier(document: LmDocument) -> str:
 
 
 def repeats(task: Any) -> int:
-    """Return how many answers a task needs to each document."""
+    """Return the number of answers to each document that a task needs."""
     return int(task.get_config("repeats") or 1) if task.OUTPUT_TYPE == "generate_until" else 1
 
 

@@ -89,7 +89,7 @@ class MultiIFTask(IFEvalTask):
         )
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return what identifies the data, and versions of the checks and of langdetect."""
+        """Return the same facts as IFEval's task, and the version of langdetect."""
         return {**super().fingerprint(), "langdetect": version("langdetect")}
 
     def _data_fingerprint(self) -> Mapping[str, str]:
@@ -136,7 +136,7 @@ def _accuracies(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def read_conversation(row: Row, where: str) -> MultiIFItem:
-    """Return the first turn of a conversation in the published columns, with those after it."""
+    """Return the first turn of a conversation in the published columns, with the later turns."""
     turns = []
     for number in count(1):
         turn = f"turn_{number}_"

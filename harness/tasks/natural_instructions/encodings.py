@@ -252,7 +252,7 @@ def estimate(text: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Showing:
-    """The options of `NaturalInstructionsTask` that determine what prompts show."""
+    """The options of `NaturalInstructionsTask` that determine the content of prompts."""
 
     fields: Sequence[str]
     form: Literal["paper", "chat"]

@@ -218,7 +218,7 @@ def _label(constraint: Constraint) -> dict[str, str]:
 
 
 def _checked(constraint: Constraint, text: str) -> dict[str, Any] | None:
-    """Return what the constraint's rule says of an answer, or None if there is no rule."""
+    """Return the constraint with its rule's verdict on an answer, or None if it has no rule."""
     if (rule := recognise(constraint.text)) is None:
         return None
     reason = rule.check(text)
