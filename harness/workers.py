@@ -59,7 +59,7 @@ class Engine(Protocol):
         """
 
     def close(self) -> None:
-        """End the work in flight."""
+        """Stop the processes that the engine started, without waiting for the work in flight."""
 
 
 class Pool(Protocol):

@@ -2,10 +2,10 @@
 
 A minimum is met if the whole interval of the figure is at or above it, and broken if the whole
 interval is below it. For a maximum, it is the other way round. Otherwise there are too few
-instances to tell. With 95% intervals, a figure that is exactly at its bound is called broken in at
-most 5% of runs. With several decisions, the intervals are widened (Bonferroni) to keep this
-guarantee for all of them together. Costs are known exactly, and so is the change between runs with
-the same answers.
+instances to tell. With 95% intervals, a figure whose true value is exactly at its bound is called
+broken in at most 5% of runs. With several decisions, the intervals are widened (Bonferroni) to keep
+this guarantee for all of them together. Costs are known exactly, and so is the change between runs
+with the same answers.
 
 Samples without a verdict do not count in a figure. A run that has too many of them does not pass.
 """

@@ -292,7 +292,7 @@ def files_of(place: Path, kind: type[RowRange]) -> list[Path]:
 
 
 def format_of(place: Path) -> str:
-    """Return the format of a file or a folder's files, a key of `FORMATS`, or "" if it is unknown.
+    """Return the format (a key of `FORMATS`) of a file or of a folder's files, or "" if unknown.
 
     The format is determined by the files' names. For a folder with text files (``*.txt``), the
     result is "".

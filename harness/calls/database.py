@@ -241,7 +241,7 @@ def _fill(new: Path, restore: Restore, damaged: Path) -> tuple[int, int]:
 
 
 def _readable_payments(damaged: Path) -> Iterator[PaymentRow]:
-    """Yield the valid payments before the first unreadable page, without sessions' reservations."""
+    """Yield the valid payments before the first unreadable page, except sessions' reservations."""
     for row in _readable_rows(damaged, "payments"):
         match row:
             case (str(), bytes(name), float(usd), float()) if 0 <= usd < math.inf:

@@ -1,7 +1,8 @@
 """The lowest layer: a call to the backend, with a time limit that excludes pauses of the process.
 
-While the process is suspended (Ctrl-Z, ``docker pause``), the clock continues. When it resumes, the
-time limits of its calls have passed, but their paid replies are waiting in the sockets.
+While the process is suspended (Ctrl-Z, ``docker pause``), the clock continues. When the process
+resumes, the time limits of its calls may have passed, but their paid replies are waiting in the
+sockets.
 """
 
 import asyncio

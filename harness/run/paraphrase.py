@@ -1,8 +1,8 @@
 """Paraphrasing: a second model rewrites the user's messages, as in COLLIE's published code.
 
-A paraphrase is used only if it is complete, and keeps every value in the text that the checker
-looks for. Otherwise the original text is used. The call is recorded in both cases. (In run files
-and attempts the key is ``polish``.)
+A paraphrase is used only if it is complete, and if it keeps those of the checker's values that
+occur in the original text. Otherwise the original text is used. The call is recorded in both cases.
+(In run files and attempts the key is ``polish``.)
 """
 
 import re

@@ -134,7 +134,7 @@ def from_row(row: Mapping[str, Any], name: str, check: str) -> Any:
 
 
 def _entry(raw: object, taken: Sequence[str], judges: Collection[str]) -> Check:
-    """Parse one entry of a list of checks. The caller adds its place to error messages."""
+    """Parse one entry of a list of checks. The caller adds the entry's place to errors."""
     entry = {raw: {}} if isinstance(raw, str) else raw
     if not isinstance(entry, Mapping):
         raise ConfigError(" must be a checker's name, or the name with its options.")

@@ -164,7 +164,7 @@ def _decoded(row: Row, column: str, where: str) -> Any:
 
 
 def _object(value: Any, column: str, where: str) -> Any:
-    """Return a value of a column, decoded if it is JSON text."""
+    """Return a value of a column. A string is decoded as JSON, and refused if it is not JSON."""
     if not isinstance(value, str):
         return value
     try:
