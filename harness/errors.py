@@ -70,7 +70,7 @@ class StoreFailed(UserError):
 class Unparseable(HarnessError):
     """A task, checker or judge cannot read an answer: an outcome, not a failure of the run."""
 
-    scores: Mapping[str, Any] = MappingProxyType({})  # those known nevertheless, by name
+    scores: Mapping[str, Any] = MappingProxyType({})  # the scores known nevertheless, by name
 
 
 class ShotLeaks(HarnessError):

@@ -28,7 +28,7 @@ OUTCOMES: tuple[Outcome, ...] = ("ok", "truncated", "refused", "empty", "unparse
 
 REFUSALS = frozenset({"refusal", "content_filter"})  # finish reasons; the text may be empty
 CONSTRAINT_REFUSED = "constraint_refused"
-"""The finish reason if the provider refused the decoding constraint. The text is its message."""
+"""The finish reason if the provider refused the decoding constraint; its message is the text."""
 
 D = TypeVar("D")
 
@@ -86,7 +86,7 @@ class Decoding:
     extra: dict[str, Any] = field(default_factory=dict)  # more request fields, such as "thinking"
     constraint: DecodingConstraint | Literal["task"] | None = None  # with task, each instance's
     logprobs: int | None = None  # number (1 to 20) of likeliest tokens per position to request
-    prompt_logprobs: bool | None = None  # whether to request those of the prompt's tokens
+    prompt_logprobs: bool | None = None  # whether to request the log-probabilities of the prompt
 
     __pydantic_config__ = {"extra": "forbid"}  # noqa: RUF012 (read by pydantic)
 
@@ -128,7 +128,7 @@ class Origin(Struct, frozen=True, omit_defaults=True):
     instance: str
     sample: int
     round: int
-    turns: int = 0  # of the user in a conversation, at most: rounds are then turns
+    turns: int = 0  # maximum turns of the user in a conversation, whose rounds are turns
 
 
 class PromptCut(NamedTuple):
@@ -264,8 +264,8 @@ class Reply(Struct, frozen=True):
     tier: str | None = None  # the service tier that answered; None for the standard one
     # The replies to the request's other samples, by their number. Their usage is in this reply's.
     others: Mapping[int, Reply] = {}
-    # In US dollars, when it was paid for; None if that was unknown. Unset in replies of backends,
-    # and in a cache of an earlier version.
+    # The price paid for it, in US dollars; None if unknown. Unset in replies of backends, and in a
+    # cache of an earlier version.
     cost_usd: float | UnsetType | None = UNSET
 
     @property
@@ -287,7 +287,7 @@ class Call(Struct, frozen=True):
 class Score(Struct, frozen=True):
     """A score of an answer, from a task, checker, validator or judge."""
 
-    value: bool | float | None  # None if it could not be measured, never 0
+    value: bool | float | None  # None, and not 0, if it could not be measured
     passed: bool | None = None  # None if there is no verdict
     reason: str = ""  # why it did not pass
     details: Mapping[str, Any] = {}  # JSON values of any form
@@ -324,7 +324,7 @@ class UserRole(Struct, frozen=True):
 
     goal: Annotated[str, msgspec.Meta(min_length=1)]
     persona: str = ""
-    max_turns: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 10  # of the user, with the first
+    max_turns: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 10  # of the user, including the first
 
 
 class PlayedTurn(Struct, frozen=True, omit_defaults=True):

@@ -216,7 +216,7 @@ def values_by(samples: AttemptTable, score: str, *labels: str) -> dict[Key, Samp
 
 
 def instances_by(samples: AttemptTable, score: str, *labels: str) -> dict[Key, int]:
-    """Return how many instances have a value of a score, by group. Without labels: ``()``."""
+    """Count the instances with a value of a score, by group. Without labels, it is ``()``."""
     groups, (known, _) = Groups.by(samples.instances, *labels), values_of(samples, score)
     group = groups.of_instance[np.unique(samples.instance[known])]
     counts = np.bincount(group[group >= 0], minlength=len(groups.names)).tolist()

@@ -45,7 +45,7 @@ Method = Literal["exact McNemar", "clustered paired t", "sign flips", "shared re
 
 ALPHA = 0.05
 POWER = 0.8
-MOST_UNJUDGED = 0.05  # largest share of excluded pairs without `Comparison.bounds`
+MOST_UNJUDGED = 0.05  # share of excluded pairs from which `Comparison.bounds` is given
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,10 +59,10 @@ class Pairs:
     cluster: Ints  # (n,) index of the statistical unit
     grouping: Ints  # (n,) index into the distinct mappings of label to group
     groupings: tuple[Mapping[str, str], ...]
-    verdicts: bool  # whether values are shares of passed samples, or chances of a pass
+    verdicts: bool  # whether values are means of verdicts, or chances of a pass
     only_first: int | None  # number of instances that only the first run has; None for a subset
     only_second: int | None  # likewise
-    not_judged: int | None  # number of instances in both runs that lack a value in one; likewise
+    not_judged: int | None  # instances in both runs that lack a value in at least one; likewise
     bounds: Interval | None = None  # as in `Comparison`; None for a subset
 
     def __len__(self) -> int:
@@ -129,7 +129,7 @@ def pair(first: AttemptTable, second: AttemptTable, *, score: str = PASS_RATE) -
     judged = common & (n_first[at_first] > 0) & (n_second[at_second] > 0)
     rows_first, rows_second = at_first[judged], at_second[judged]
     not_judged = int(common.sum() - judged.sum())
-    # A single true or false value is a verdict, whichever score it comes from.
+    # True and false values are verdicts, whichever score they come from.
     verdicts = is_verdict(first, score) and is_verdict(second, score)
     bounds: Interval | None = None
     if verdicts and not_judged >= MOST_UNJUDGED * common.sum() and not_judged:
@@ -174,11 +174,11 @@ class Comparison(Struct, frozen=True, kw_only=True):
 
     n: int  # instances with a value in both runs
     n_clusters: int
-    first: float | None  # mean over the n instances, equally weighted
+    first: float | None  # mean over the n instances, weighted as described in `compare`
     second: float | None
     difference: float | None  # second minus first
     stderr: float | None  # clustered; null for fewer than two clusters
-    ci95: Interval | None  # by t, or `_paired_interval`; excludes 0 only if p_value < 0.05
+    ci95: Interval | None  # by t, `_paired_interval` or `_no_change`; excludes 0 only if p < 0.05
     degrees: float | None  # degrees of freedom of t (`degrees_of_freedom`)
     p_value: float | None  # two-sided, for no difference; null if `method` is one of the last two
     p_adjusted: float | None = None  # adjusted for a family of comparisons
@@ -191,16 +191,16 @@ class Comparison(Struct, frozen=True, kw_only=True):
     only_first: int | None  # this and the following are as in `Pairs`
     only_second: int | None
     not_judged: int | None
-    # The difference if all unjudged samples counted against the second run, and if all for it. It
-    # is null for scores other than verdicts, and if less than 5% of the pairs are not judged.
+    # The difference if all unjudged samples counted against the second run, and if all counted for
+    # it. Null for scores other than verdicts, and if less than 5% of the pairs are not judged.
     bounds: Interval | None = None
 
 
 def compare(pairs: Pairs, over: str = "") -> Comparison:
     """Compare the second run with the first: means, difference, test and power.
 
-    The means weigh all pairs equally or, if a label ``over`` is given, its groups. Pairs without a
-    group are then left out.
+    All pairs have the same weight. If a label ``over`` is given, all of its groups have the same
+    weight instead, and pairs without a group are left out.
     """
     if over:
         pairs = pairs.take(pairs.codes(over)[0] >= 0)

@@ -36,10 +36,11 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     instance: str
     label: bool | None  # None if the person could not decide
     sample: Annotated[int, msgspec.Meta(ge=0)] = 0
-    # Its text, its index in the judge's list, or a score; may be omitted if there is only one.
+    # The criterion's index in the judge's list or its text, or the name of a score. It may be
+    # omitted if there is only one.
     criterion: Annotated[int, msgspec.Meta(ge=0)] | str | None = None
     run: str | None = None
-    attempt: str | None = None  # hash of the labelled text: a later text has no such label
+    attempt: str | None = None  # hash of the labelled text; another text needs another label
     note: Any = None
 
 
@@ -66,7 +67,7 @@ def kept_labels(run: Path, judge: str) -> Path:
 
 
 def keep_labels(run: Path, judge: str, labels: Sequence[Label]) -> None:
-    """Keep the labels of a run's answers in its folder, so that reports can show the agreement.
+    """Keep the labels of a run's answers in the run's folder, so that reports show the agreement.
 
     Labels of other runs are left out.
     """

@@ -27,7 +27,7 @@ def marked(metrics: Metrics, score: str) -> bool:
 
 
 def notes(metrics: Metrics, judges: Collection[str] | None = None) -> list[str]:
-    """Return a warning for each of the ``judges`` (default: all) of the model's own family."""
+    """Return a warning for each of ``judges`` (default: all) that is of the model's own family."""
     found = []
     for name, judge in metrics.judges.items():
         if judge.family is None or (judges is not None and name not in judges):

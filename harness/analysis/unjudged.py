@@ -24,7 +24,7 @@ class Unjudged(Struct, frozen=True, kw_only=True):
     failed_calls: int
     no_judgement: int  # answers whose judgement failed or is missing, which a repeat judges
     final: int = 0  # answers that were judged without a verdict, which a repeat does not retry
-    allowed: bool  # whether their share is at most ``max_unjudged``
+    allowed: bool  # whether the share of all these samples is at most ``max_unjudged``
 
 
 def unjudged(folder: RunFolder, run: Run, scores: Sequence[str], allowed: float) -> Unjudged:

@@ -78,7 +78,7 @@ def _init(ray: Any, address: str | None) -> None:
 
 
 def _check_reachable(address: str | None) -> None:
-    """Raise FatalCallError if nothing listens at an address: Ray itself would try for minutes."""
+    """Raise FatalCallError if an address has a port and nothing listens: Ray tries for minutes."""
     parts = urlsplit(address if address and "://" in address else f"//{address or ''}")
     try:
         if parts.hostname and parts.port:
@@ -137,7 +137,10 @@ def versions() -> dict[str, str]:
 
 
 def room(machines: Sequence[Machine], placement: PlacementSection) -> int:
-    """Return how many copies of a model the machines have room for if nothing else uses them."""
+    """Return how many copies of a model the machines have room for if nothing else uses them.
+
+    If a copy needs no resources, this is the requested number of copies.
+    """
     need = {"CPU": placement.cpus, "GPU": placement.gpus, **placement.resources}
     if placement.memory_gb is not None:
         need["memory"] = placement.memory_gb * 1e9

@@ -51,7 +51,7 @@ class PlacedBackend:
         self.features, self.endpoint = inner.features, inner.endpoint
         self.cacheable = inner.cacheable
         self._inner, self._spec, self._placement, self._answers = inner, spec, placement, answers
-        self._seats: int = spec.given["concurrency"]  # calls in flight of each copy
+        self._seats: int = spec.given["concurrency"]  # maximum calls in flight of each copy
         if isinstance(inner, PreferredConcurrency):
             self._seats = inner.preferred_concurrency
         self.preferred_concurrency = self._seats * placement.replicas
@@ -106,7 +106,7 @@ class PlacedBackend:
             await self._changed.wait()
 
     async def generate(self, request: Request) -> Reply:
-        """Return the reply of a copy. If the copy dies, send the request to another copy.
+        """Return the reply of a copy. If the copy dies or hangs, send the request to another copy.
 
         Raises:
             RequestRejected: If the prompt has killed copies repeatedly.
@@ -182,8 +182,9 @@ class PlacedBackend:
     async def _tend(self, copies: Copies, slot: int) -> None:
         """Keep a copy working in a slot, and replace it when it is lost.
 
-        The slot is given up after `RESTARTS` replacements in a row without an answer. If no copy of
-        the model has been ready yet, the slot is given up as soon as a backend fails to start.
+        The slot is given up after `RESTARTS` replacements in a row without an answer. The loss of a
+        machine restarts the count. If no copy of the model has been ready yet, the slot is given up
+        as soon as a backend fails to start.
         """
         try:
             await self._tend_copies(copies, slot)

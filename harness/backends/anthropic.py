@@ -168,7 +168,7 @@ def _turn(message: Message) -> Message | dict[str, Any]:
 def marked(
     messages: Sequence[Message], cut: PromptCut, mark: Mapping[str, Any] = CACHED
 ) -> tuple[int, list[dict[str, Any]]]:
-    """Return the index of the message in which ``cut`` ends, and its content, marked there."""
+    """Return the index of the message that contains ``cut``, and its content, marked there."""
     place, at = cut
     if at == 0:
         place, at = place - 1, len(messages[place - 1].content)

@@ -247,8 +247,9 @@ class WordListLoader(FileLoader):
 def row_document(name: str, row: Mapping[str, Any], column: str) -> Document:
     """Return a table row as a document. Its text is the value in ``column``.
 
-    Short values in other columns become the document's facts. If ``column`` is missing, or if its
-    value is too long or not a string, the document has no text, and its ``problem`` says why.
+    The first `MOST_FACTS` short strings and integers in other columns become the document's facts.
+    If ``column`` is missing, or if its value is too long or not a string, the document has no text,
+    and its ``problem`` says why.
     """
     if column not in row:
         remedy = nearest(column, map(str, row))

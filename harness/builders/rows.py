@@ -98,7 +98,7 @@ class JsonlRows(RowRange):
         return (number for number, _ in self._lines())
 
     def rows(self, names: Collection[str] | None = None) -> Iterator[tuple[int, Row]]:
-        """Yield (number, object) for each line. A description replaces an invalid object."""
+        """Yield (number, object) for each named line. A string describes an invalid object."""
         for number, line in self._lines():
             if self._wants(number, names):
                 try:
@@ -227,7 +227,7 @@ class WarcRows(RowRange):
                     kind = (record.rec_headers.get_header("Content-Type") or "").lower()
                     if record.rec_type in ("conversion", "resource") and "text/plain" in kind:
                         yield number, _record_row(record) if self._wants(number, names) else None
-                file.read(1)  # warcio takes the end of torn gzip for the end of the file
+                file.read(1)  # warcio takes the end of truncated gzip data for the end of the file
         except (broken, ValueError, gzip.BadGzipFile, EOFError, zlib.error) as error:
             said = f"not complete WARC ({error!s:.160})"
             raise DataInvalid(f"{self.path}, after record {number}: {said}.") from None

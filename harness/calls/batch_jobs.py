@@ -31,7 +31,7 @@ from harness.ports.batches import Outcome
 from harness.records import Reply, Request, Usage, encodable
 
 COMMITTED_TOGETHER = 500  # outcomes per transaction
-LEAST_BYTES = 1_000_000  # batches are not made smaller than this when a provider refuses one
+LEAST_BYTES = 1_000_000  # a rate limit that refuses the only open batch makes none smaller
 
 
 class MadeLive:
@@ -261,7 +261,7 @@ class BatchJobs:
                 raise
             except CallError:
                 if (await self.backend.poll_batch(batch.id)).ended:
-                    return  # between both requests; the next look takes its outcomes
+                    return  # it ended in between; the next look takes its outcomes
                 raise
             await self.ledger.mark(batch.tag, CANCELLING)
 
@@ -269,9 +269,9 @@ class BatchJobs:
         """Look for a batch whose id was lost.
 
         A creation request may still be on its way. If the batch is not found, it is therefore
-        searched for again until ``poll_s`` seconds have passed since the last such request. Then
-        its uploaded file is deleted, so that the request can no longer succeed. If the batch is
-        still not found, it counts as not created.
+        searched for again until ``poll_s`` seconds have passed since this process created or
+        claimed it. Then its uploaded file, if any, is deleted, so that the request can no longer
+        succeed. If the batch is still not found, it counts as not created.
 
         Raises:
             FatalCallError: If neither the batch nor its file is found, although the file was

@@ -114,6 +114,7 @@ def open_database(path: Path, *, wal: bool) -> sqlite3.Connection:
 
     Raises:
         sqlite3.Error: If the file is damaged, locked or inaccessible.
+        StoreFailed: If the file is foreign, or from a newer harness.
     """
     # No implicit transactions: a batch takes the lock before its first row.
     file = sqlite3.connect(path, timeout=LOCKED_S, check_same_thread=False, isolation_level=None)
@@ -130,7 +131,7 @@ def open_database(path: Path, *, wal: bool) -> sqlite3.Connection:
             file.execute("SELECT count(*) FROM sqlite_master").fetchone()  # releases the lock
         if not complete:
             file.executescript(TABLES)
-        elif wal:  # fail like the first write would, if the file cannot be written with its WAL
+        elif wal:  # fail as the first write would if the file cannot be written with its WAL
             file.execute("PRAGMA busy_timeout=0")
             try:
                 file.execute("BEGIN IMMEDIATE")

@@ -206,8 +206,8 @@ class RateLimits:
     ) -> None:
         """Replace a reservation with the request's actual use. None, from `take`, changes nothing.
 
-        If ``usage`` is None, ``used`` says what counts as the request's use. Afterwards, the
-        limiters that share the limits admit the calls for which there is room.
+        If ``usage`` is None, ``used`` says what counts as the request's use. Afterwards, if several
+        limiters share the limits, they admit the calls for which there is room.
         """
         if reservation is None:
             return
@@ -249,7 +249,7 @@ class RateLimits:
             await self._team.aclose()
 
     def observe(self, allowances: Iterable[Allowance]) -> None:
-        """Apply the provider's limits. If less remains than expected, count the rest as used."""
+        """Apply the provider's limits. If less remains than expected, count the gap as used."""
         now, margins, lower = self._clock(), self._margins(), dict(self._lower)
         for one in allowances:
             if one.limit is None or one.limit < 1:

@@ -91,7 +91,7 @@ class SlidingWindow:
         self._level = max(0.0, self._drained(now) + amount)
 
     def observe(self, used: float, now: float, until: float) -> None:
-        """Add the use by others: the difference if the provider has counted more than is recorded.
+        """Add what the provider has counted beyond the recorded use: the use by others, if any.
 
         ``used`` is the provider's count, which the provider forgets at ``until`` (seconds).
         """

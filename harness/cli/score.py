@@ -31,7 +31,7 @@ from harness.store.manifest import package_versions
 from harness.store.run_folder import SCORES, input_change
 
 CHANGED = 3  # exit code if verdicts changed; an error exits with 1
-ALONE_S = 1.0  # before other processes help, which takes most of a second of each
+ALONE_S = 1.0  # before other processes help: each takes most of a second to start
 FIRST = 10  # number of changes shown without --all
 
 

@@ -39,7 +39,7 @@ def remedy(name: str, table: str) -> str:
 
 
 def model_name(name: str) -> str:
-    """Translate another tool's name of a model to one for ``--model``, or return "" if unknown.
+    """Translate another tool's name for a model to one for ``--model``, or return "" if unknown.
 
     >>> model_name("gpt-4o-mini"), model_name("meta-llama/Llama-3.1-8B")
     ('openai/gpt-4o-mini', 'vllm_server/meta-llama/Llama-3.1-8B')

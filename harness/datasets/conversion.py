@@ -176,7 +176,7 @@ def write_generations(log: Path) -> Iterator[bytes]:
         raise DataInvalid(f"{log}: not a log of generations ({error}).") from None
 
 
-LARGEST = 2**24  # maximum bytes of a file in an archive: answers with prompts, or instructions
+LARGEST = 2**24  # maximum bytes of a file in an archive; `member` has its own default
 _ANSWERS = re.compile(r"(?:.*/)?predictions/gpt3_outputs/([^@/]+)@(_[^@/]+)@(\d{1,4})_\d+\.json")
 
 
@@ -209,7 +209,7 @@ def write_predictions(archive: Path, tasks: Collection[str]) -> Iterator[bytes]:
         raise DataInvalid(f"{archive}: it has no answers of GPT-3.")
 
 
-# In the order of the authors' evaluation; rules alone score the last.
+# In the order of the authors' evaluation. The last one is scored by rules alone.
 CATEGORIES = ("content", "situation", "style", "format", "mixed", "example")
 
 
@@ -240,7 +240,7 @@ def write_schemas(archive: Path, folder: str) -> Iterator[bytes]:
     for name, content in _members(archive, suits):
         found = _decoded(content, _Schema, f"{archive}: {name} is not a file with a schema")
         stem = PurePosixPath(name).stem
-        # ``DATASET---NAME.json``, or of two data sets ``DATASET_NAME.json``
+        # ``DATASET---NAME.json`` or, in two data sets, ``DATASET_NAME.json``
         source = stem.split("---" if "---" in stem else "_")[0]
         row = {"name": stem, "dataset": source, "schema": found.schema}
         yield msgspec.json.encode(row | {"instances": found.tests}) + b"\n"

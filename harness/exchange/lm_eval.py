@@ -1,7 +1,7 @@
 """Reads lm-eval's samples (``--log_samples``) as a run, and writes a run in the same format.
 
 When read, a document becomes an instance with one sample, or with several if the harness wrote
-them. If a file has several extractions (filters) of the document's answer, their metrics become
+them. If a file has several extractions (filters) of a document's answer, their metrics become
 scores of one attempt, named ``METRIC,FILTER``.
 
 When written, each of several samples of an instance is a filter: ``sample-0``, ``sample-1`` and so

@@ -7,7 +7,8 @@ latency, the answer is sent or the drawn fault happens.
 Control requests use paths that no real provider has, and are not counted: ``GET /stats``,
 ``GET /stats/bodies``, ``POST /stats/reset``, ``GET /faults``, ``POST /faults`` (see `Conditions`).
 Requests to vLLM's ``/tokenize``, ``/detokenize`` and ``/tokenizer_info`` are not counted either.
-`batches` serves the endpoints of batches, whose requests take the same steps.
+`batches` serves the endpoints of batches. Their requests take the same steps, except that latency
+and rate limits do not apply.
 """
 
 import zlib

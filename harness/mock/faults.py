@@ -98,7 +98,7 @@ class Latency:
             raise MockError(f"Invalid latency {self.spec!r}. Write {LATENCY_FORMS}.")
 
     def seconds(self, quantile: float) -> float:
-        """Return a quantile of the distribution, such as the median for 0.5. It must be below 1."""
+        """Return the distribution's value at ``quantile`` (below 1), such as the median for 0.5."""
         first, second = self._values[0], self._values[-1]
         if self._shape == "uniform":
             return first + (second - first) * quantile

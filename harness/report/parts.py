@@ -26,7 +26,7 @@ class CellPart(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ColumnPart(Struct, frozen=True):
-    """A column of a table. Neighbouring columns may share a heading, which is ``over`` theirs."""
+    """A column of a table. Neighbouring columns may share ``over``, a heading above their own."""
 
     heading: str
     over: str = ""

@@ -142,7 +142,7 @@ def report_on(
         baseline: The name of the baseline (default: the first run).
         indexes: The runs' indexes, if they have been read already.
         texts: Whether to read the attempts' texts, which takes long for large runs. If False, there
-            are no reasons, constraints, panels, validations and latencies. Costs are then known
+            are no reasons, constraints, panels, validations or latencies. Costs are then known
             only if the saved metrics have them.
         quick: Whether to omit texts, groups and comparisons.
     """
@@ -201,7 +201,7 @@ def report_on(
         for (run, own), (base, other) in permutations(zip(runs, variants, strict=True), 2)
         if texts
         and base.last_round < run.last_round
-        and not run.metrics.turns  # the later rounds are no feedback
+        and not run.metrics.turns  # the later rounds do not follow feedback
         and shared_replies(own, other)
     ]
     if len(runs) < 3:
@@ -209,7 +209,7 @@ def report_on(
     matrix = with_planned(
         pair_matrix(variants, asked.score, round_=asked.round, cluster=asked.cluster), comparison
     )
-    rankings = None  # of three runs, most orders are alike or in reverse
+    rankings = None  # for three runs, tau-b has few possible values
     if len(runs) > 3 and 1 < len(groups[0].get(asked.by, ())) <= MOST_RANKED:
         rankings = induced_rankings(variants, asked.score, asked.by, round_=asked.round)
     return Reported(runs, comparison, matrix, rankings, continuing=continuing)

@@ -33,7 +33,7 @@ _INDENT = "  "
 
 
 def terminal(document: TableDocument | Table) -> RenderableType:
-    """Render a document or a table for the terminal; a note names columns that do not fit."""
+    """Render a document or a table for the terminal; a note names the hidden columns."""
     if isinstance(document, Table):
         return _Drawn(document, "")
     hint = "--format markdown" if document.data is not None else ""

@@ -226,8 +226,9 @@ def check_changes(job: Job) -> Differences | None:
 def is_rescorable(job: Job, found: Differences) -> bool:
     """Return whether a run can continue with these differences once its answers are scored again.
 
-    The differences must concern only the task, and not its prompt templates. `rescore` checks
-    whether the prompts themselves are the same.
+    The differences must concern only the task, but not its name, shots or prompt templates. If the
+    run has judges, only the rules may differ. `rescore` checks whether the prompts themselves are
+    the same.
     """
     keys, inputs = found.settings.keys(), found.inputs.keys()
     if inputs & {"prompt_sha256", "template_sha256"}:

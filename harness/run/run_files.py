@@ -165,7 +165,7 @@ def registered(checker: Any, own: Functions | None = None) -> Any:
 
 
 def _written(rows: Sequence[Mapping[str, Any]], where: str) -> str:
-    """Write rows to a cached file named by their hash. ``where`` is their run file."""
+    """Write rows to the cache by hash, and return the file's path. ``where`` is their run file."""
     if isinstance(rows, str):
         raise ConfigError("task.rows is not a list of rows.", f"For a file: task.path: {rows}.")
     lines = []
@@ -203,7 +203,7 @@ def _own_rows(run: RunFile, settings: Settings) -> Path | None:
 def find_runs_and_files(
     names: Iterable[str], settings: Settings
 ) -> list[tuple[RunFolder, RunFile]]:
-    """Return the runs as `runs_named` does, each with its named or recorded run file."""
+    """Return the runs as `runs_named` does, each with the named or else its recorded run file."""
     names, root = list(names), settings.runs_dir
     folders, now = find_runs(root, names), dict[str, RunFile]()
     for name in names:
@@ -225,7 +225,7 @@ def runs_named(names: Iterable[str], settings: Settings) -> list[RunFolder]:
 
 
 def run_named(name: str, settings: Settings) -> RunFolder:
-    """Return one run, named as in `runs_named`. If a name fits several, the error lists them."""
+    """Return one run, named as in `runs_named`. If the name fits several, the error lists them."""
     folder = find_run(settings.runs_dir, name)
     _as_in_file(name, [folder], settings)
     return folder

@@ -24,7 +24,7 @@ from harness.run.resolving import named_model
 from harness.store.files import make_folder, write_whole
 from harness.store.runs import in_run_name
 
-# By prefix (lm_eval:NAME): the option of the task of this name that takes what follows.
+# By prefix, which is a task's name (lm_eval:NAME): the task's option that takes NAME.
 PREFIXES = {"hub": "dataset", "inspect": "task", "lm_eval": "task"}
 OWN_DATA = ("jsonl", *PREFIXES)  # tasks whose data the user names
 MAX_TOKENS = 2048  # of an answer: some providers need a limit, and so does an estimate of the cost
@@ -124,7 +124,7 @@ def _short(task: str | Mapping[str, Any]) -> str:
 
 
 def _split(tasks: Sequence[str | Mapping[str, Any]]) -> list[str | Mapping[str, Any]]:
-    """Return the names of the tasks. A prefix also applies to later names without a prefix."""
+    """Return the tasks. The prefix of a name also applies to later names without a prefix."""
     found: list[str | Mapping[str, Any]] = []
     latest = ""
     for task in tasks:

@@ -33,8 +33,8 @@ from harness.scoring.constraints.grammar import Level
 from harness.workers import Pool
 
 PRESETS = {path.stem: path for path in sorted(Path(__file__).with_name("sources").glob("*.yaml"))}
-# By a path's suffix: the preset. Other files with rows have the preset of their format. If a
-# preset's loader reads Parquet, another format has its own loader.
+# The presets of files that have no rows, by suffix. Files with rows have the preset of their
+# format. If its loader reads Parquet, files of another format are read by the format's own loader.
 PRESET_OF = {".md": "markdown", ".markdown": "markdown"}
 GUTENBERG = "gutenberg-metadata.json"
 MOST_DOCUMENTS = 256  # maximum documents of a batch
@@ -87,7 +87,7 @@ class Source(FilePart):
 
 
 def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
-    """Return the source that the option ``--source`` names, with ``changes`` of its fields.
+    """Return the source that the option ``--source`` names, with ``changes`` to its fields.
 
     The option (``given``) is the path of a YAML file, the path of a corpus, a preset, or
     ``NAME=PATH``, where NAME is a preset or a new name for the source.
@@ -272,7 +272,7 @@ class Documents:
 
 
 def _drawn(called: str, key: str, most: int | None, loader: Loader) -> tuple[int, list[str]]:
-    """Count a loader's documents, and draw up to ``most``. Return the count and the drawn names."""
+    """Return the number of a loader's documents, and up to ``most`` names drawn (if None, none)."""
     size = 0
 
     def counted() -> Iterator[str]:

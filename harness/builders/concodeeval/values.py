@@ -131,7 +131,7 @@ def string(schema: Schema, draws: Draws) -> str | None:
     if low > high:
         return None
     if name not in _FORMS:
-        # The minimum and maximum length are together as frequent as all other lengths.
+        # The minimum and maximum length are together about as frequent as all other lengths.
         return words(draws, draws.choice((low, high, *[draws.integer(low, high)] * 2)))
     for _ in range(ATTEMPTS):
         text = form(name, draws)

@@ -1,9 +1,9 @@
 """A team's PostgreSQL database: its tables, and a connection that outlives the server's restarts.
 
-A team is a role of the server. Each row names the team that wrote it, and a policy on each table
-shows a role only its own team's rows. The tables grant no right to delete, and replies and payments
-cannot be changed either. The role that creates the tables owns them; the teams need none of its
-rights.
+A team is a role of the server. Except in ``versions``, each row names the team that wrote it, and a
+policy on each table shows a role only its own team's rows. The tables grant no right to delete, and
+replies and payments cannot be changed either. The role that creates the tables owns them; the teams
+need none of its rights.
 """
 
 import threading
@@ -26,7 +26,7 @@ Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 Cursor: TypeAlias = "psycopg.Cursor[tuple[Any, ...]]"
 T = TypeVar("T")
 
-CONNECT_S = 5  # time limit for connecting, and for a peer that has gone silent
+CONNECT_S = 5  # time limit for connecting; a silent peer is given up after three times this
 REFUSED_S = 1.0  # seconds after which a refused password is an error
 NOTICE_S = 2.0  # seconds without the database before the user is notified
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 1.0  # between attempts to connect
@@ -142,7 +142,7 @@ class TeamDatabase:
     def transact(self, work: Callable[[Cursor], T], patience_s: float) -> T:
         """Run statements in a transaction, and return the result of ``work``. Thread-safe.
 
-        If the connection breaks, the transaction is repeated with a new one. It may have been
+        If the connection breaks, the transaction is repeated on a new connection. It may have been
         committed before: ``work`` must have the same effect when it is repeated.
 
         Args:
@@ -177,7 +177,7 @@ class TeamDatabase:
 
     def _wait(self, error: psycopg.Error, waited: float, pause: float, patience_s: float) -> None:
         """Pause before the next attempt, or raise TeamUnreachable if it is time to give up."""
-        # Its password was refused. One such answer may also come from a server that is stopping.
+        # The password was probably refused. A stopping server may also give one such answer.
         refused = error.pgconn is not None and error.pgconn.used_password and waited >= REFUSED_S
         if waited >= patience_s or refused or self._closing.wait(pause):
             raise TeamUnreachable(

@@ -4,7 +4,7 @@ A background thread talks to the database. In each step it takes all that is wai
 in one transaction, and claims and looks up calls in another.
 
 A claim is a row with an owner, which is one process, and a lease. The owner renews its lease while
-it lives. All times are those of the database's clock. After a start of the server, no lease ends
+it lives. All times are those of the database's clock. After the server starts, no lease ends
 before its full length has passed, since owners cannot renew leases while the server is down.
 """
 
@@ -43,7 +43,7 @@ _FREE = """(
     )
 )"""
 # Claims that are not free are left out first, so that waiting for them writes nothing. The rows are
-# locked in the order of their keys: two processes would otherwise wait for each other.
+# locked in the order of their keys: two processes could otherwise wait for each other.
 _CLAIM = f"""
 INSERT INTO harness.claims AS c (key, owner, machine, expires)
 SELECT asked.key, %(owner)s, %(machine)s, clock_timestamp() + %(lease)s::interval
@@ -189,7 +189,10 @@ class TeamReplies:
         return await asyncio.wrap_future(question.answer)
 
     def release(self, key: bytes) -> None:
-        """Release this process's claim on a call, if it holds one. Thread-safe."""
+        """Release this process's claim on a call, if it holds one. Thread-safe.
+
+        While the call's reply is still to be saved, the claim is kept.
+        """
         with self._changed:
             if key not in self._claimed or key in self.unsent:
                 return
@@ -333,7 +336,7 @@ class TeamReplies:
         with self._changed:
             for name in unsent:
                 self.unsent.pop(name, None)
-            # These claims need not be released: who claims such a call finds its reply.
+            # These claims need not be released: whoever asks for such a call finds its reply.
             self._claimed.difference_update(row[0] for row in replies)
             self._changed.notify_all()
 
@@ -359,7 +362,7 @@ class TeamReplies:
                 one.answer.set_result(ClaimAnswer(one.key in claimed, replies.get(one.key)))
 
     def _failed(self, error: Exception, questions: list[_Question], released: set[bytes]) -> None:
-        """Pause, because the database does not answer. Fail the calls that have waited too long."""
+        """Fail the calls that have waited too long (or all, if the error is lasting), and pause."""
         now = time.monotonic()
         lasting = not isinstance(error, TeamUnreachable) or bool(self._ends_at)
         late = [one for one in questions if lasting or now >= one.since + self._patience_s]
