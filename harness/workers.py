@@ -268,7 +268,7 @@ def _read(questions: SimpleQueue[bytes]) -> None:
     read = sys.stdin.buffer.read
     while len(size := read(8)) == 8:
         questions.put(read(int.from_bytes(size)))
-    os._exit(1)  # the parent process has ended, also while this one is working
+    os._exit(1)  # the parent process has ended, perhaps while this one is working
 
 
 def _portable(error: Exception) -> Exception:

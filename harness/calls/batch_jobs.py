@@ -269,9 +269,9 @@ class BatchJobs:
         """Look for a batch whose id was lost.
 
         A creation request may still be on its way. If the batch is not found, it is therefore
-        searched for again until ``poll_s`` seconds have passed since this process created or
-        claimed it. Then its uploaded file, if any, is deleted, so that the request can no longer
-        succeed. If the batch is still not found, it counts as not created.
+        searched for again until ``poll_s`` seconds have passed since this process tried to create
+        it, or claimed it. Then its uploaded file, if any, is deleted, so that the request can no
+        longer succeed. If the batch is still not found, it counts as not created.
 
         Raises:
             FatalCallError: If neither the batch nor its file is found, although the file was

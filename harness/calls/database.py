@@ -124,7 +124,7 @@ def open_database(path: Path, *, wal: bool) -> sqlite3.Connection:
         complete = _refuse_foreign(file, path)
         file.execute(f"PRAGMA journal_mode={'WAL' if wal else 'DELETE'}")
         # NORMAL would lose the latest commits, replies that were paid for, in a power cut.
-        # FULL costs no throughput, as commits are batched: 6,000 calls took 6.7 s and 7.9 s.
+        # FULL costs little, as commits are batched: saving 6,000 replies took 1.0 s, not 0.4 s.
         file.execute("PRAGMA synchronous=FULL")
         if not wal:
             file.execute("PRAGMA locking_mode=NORMAL")

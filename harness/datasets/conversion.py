@@ -2,8 +2,9 @@
 
 COLLIE's official file is a pickle. It has 33 groups of instances, such as ``wiki_c14``, which is
 named after a source and the number of a structure. The constraint of an instance is a tree of
-`collie.constraints` objects. The other originals are JSON files, or zip archives of JSON files. The
-names in an archive are only compared, never used as paths, and the sizes in it are not trusted.
+`collie.constraints` objects. The other originals are JSON files, Python files with prompts,
+and zip archives. The names in an archive are only compared, never used as paths, and the sizes in
+it are not trusted.
 """
 
 import ast

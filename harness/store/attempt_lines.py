@@ -37,7 +37,7 @@ from harness.store.judgement_index import judged_key
 from harness.store.rows import Rows
 from harness.workers import Workers, cores
 
-LARGE = 1 << 26  # bytes of new lines from which on all cores read them: a second's work
+LARGE = 1 << 26  # above this many bytes of new lines (a second's work), all cores read
 PART = 1 << 23  # bytes that a process reads at a time
 TAIL_BYTES = 1 << 16  # at the end of a file; their hash shows whether the file was rewritten
 
@@ -57,7 +57,7 @@ class _FollowedLine(_JudgedLine, kw_only=True, gc=False):
 
 
 CALLS = ("ended_at", "latency_s", "cost_usd", "tokens")
-"""Columns about calls. For a cached reply or if unknown, latency is NaN, and cost and tokens 0."""
+"""Columns on calls. For a cached reply or if unknown, latency is NaN; cost and tokens are 0."""
 
 _OF_ALL = {"offset": "q", "turns": "h", "neutral": "b"}
 _BY_KIND: Mapping[str, tuple[type[TableLine], dict[str, str]]] = {

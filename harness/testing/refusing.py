@@ -16,7 +16,8 @@ KEY = re.compile(r"(?i)[\w-]*(?:auth|key|secret|token)[\w-]*(?:: (?:\w+ )?|=)([^
 class Refusing(ThreadingHTTPServer):
     """A local server that answers all calls with ``status`` and ``body``.
 
-    ``sent`` has the path and body of each request, and ``keys`` the keys in its headers and path.
+    ``sent`` has the path and body of each request, and ``keys`` has the keys in all headers and
+    paths.
     With the status 401, the body instead quotes the call's keys. With ``together``, each call is
     answered only when a second call has arrived, or after 3 s.
     """

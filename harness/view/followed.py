@@ -20,8 +20,8 @@ from harness.store.run_folder import JUDGEMENTS, RunFolder
 T = TypeVar("T")
 
 POLL_S = 0.5  # between looks at a file
-PART_BYTES = 16 << 20  # of a file, read between two looks at other requests
-CACHED_BYTES = 64 << 20  # of a file whose index is saved beside it
+PART_BYTES = 16 << 20  # of a file, read at a time
+CACHED_BYTES = 64 << 20  # the index of a larger file is saved beside the file
 SAVED = ".view-index"
 NICE = 10  # priority of work in the background: a tenth of a run's share of a busy processor
 SHARE = 0.1  # of a processor's time, for indexing what is new
@@ -46,7 +46,7 @@ async def in_thread(work: Callable[[], T], *, yielding: bool = False) -> T:
 
     def call() -> None:
         result = failed = None
-        if yielding and sys.platform == "linux":  # elsewhere, this is not about a thread
+        if yielding and sys.platform == "linux":  # elsewhere, it takes no thread's id
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
         try:
             result = work()
@@ -77,9 +77,9 @@ class Followed:
         self.recorded = folder.read_manifest().get("backend") == "replay"
         self.version = 0
         self.size = 0  # of the file
-        self.behind = False  # whether there are more lines than the index has
+        self.behind = False  # whether more of the file waits to be read
         self.problem = ""
-        self.ready = asyncio.Event()  # set when there is a first part
+        self.ready = asyncio.Event()  # set after the first look at the file
         self._lines: AttemptLines | None = None
         self._state: tuple[object, ...] = ()
         self._rest_until = 0.0

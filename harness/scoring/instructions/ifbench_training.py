@@ -70,7 +70,7 @@ def _sentences(text: str) -> list[str]:
 def repeat_phrase(text: str, phrase: str, small_n: int, *, corrected: bool = False) -> None:
     """Check for ``small_n`` copies of a phrase, each with at most one word changed.
 
-    The last copy must have exactly one changed word; in the corrected check, every copy.
+    The last copy must have exactly one changed word; in the corrected check, every copy must.
     """
     changes = [_changed(found, phrase) for found in _repetitions(text, phrase)]
     require_count(len(changes), small_n, "repetitions of the phrase")
@@ -277,7 +277,8 @@ def letter_counting(text: str, N: int, relation: Relation) -> None:
 def counting_composition(text: str, n_sent: int, n_words: int, *, corrected: bool = False) -> None:
     """Check for three paragraphs of ``n_sent`` sentences of ``n_words`` words each.
 
-    Punctuation marks count as words; in the corrected check, they do not.
+    Paragraphs are separated by ``***``. Punctuation marks count as words; in the corrected check,
+    they do not.
     """
     split = words if corrected else tokens
     parts = _STARS.split(text)

@@ -1,4 +1,4 @@
-"""FollowBench's judge: decides which of the constraints on an instruction an answer satisfies.
+"""FollowBench's judge: decides which of an instruction's added constraints an answer satisfies.
 
 Jiang et al. 2024 (arXiv 2310.20410), section 3.2. Each level of an instruction adds a constraint.
 The prompts in ``prompts/followbench/`` are the published prompts, byte for byte. They show how the
@@ -203,7 +203,8 @@ def _value(node: ast.expr) -> Any:
         case ast.Tuple(elts=parts):
             return tuple(_value(part) for part in parts)
         case ast.BoolOp(op=operator, values=parts):
-            decides = isinstance(operator, ast.Or)  # the first value that is true, or else false
+            # For `or`, the first true value; for `and`, the first false one; if none, the last.
+            decides = isinstance(operator, ast.Or)
             values = [_value(part) for part in parts]
             return next((value for value in values if bool(value) is decides), values[-1])
         case ast.IfExp(test=test, body=body, orelse=other):

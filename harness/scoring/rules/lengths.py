@@ -184,7 +184,7 @@ def number(text: str) -> int:
 
 LONGEST_FOR_SENTENCES = 100_000  # characters; Punkt takes seconds for a million
 FEW = 5  # up to this number, wordings like ``in three words`` are exact; above it, they may not be
-PERSONS = 20  # below this number, ``characters`` may mean the characters of a story
+PERSONS = 20  # below this (less 1, for ``fewer than 20``), ``characters`` may be a story's
 
 _BULLET = re.compile(
     r"[ \t]*(?:[-*+][ \t]|[\u2022\u2023\u25e6\u25aa\u25cf\u25cb\u00b7\u2043][ \t]?)"
@@ -267,7 +267,7 @@ def recognise(text: str, *, alone: bool = True) -> Length | None:
 
 
 def _sure(named: str, bounds: CountBounds) -> Length | None:
-    """Return a rule, or None if the unit is unclear: "characters" may be those of a story."""
+    """Return a rule, or None if its unit ("characters" of a story?) or bare amount is unclear."""
     unit = "bullet point" if named.startswith("bullet") else named
     least = min(bound for bound in (bounds.low, bounds.high) if bound is not None)
     if unit == "character" and least < PERSONS - 1:

@@ -138,7 +138,7 @@ def _formats() -> FormatChecker:
 def _refuse(parse: Callable[[Any], object], value: Any) -> None:
     """Refuse a value, whether it can be parsed or not.
 
-    If parsing fails, raise `_NotOfFormat`. Otherwise return None, to `jsonschema` a failure too.
+    If parsing fails, raise `_NotOfFormat`. Otherwise return None, which also fails the check.
     """
     try:
         parse(value)

@@ -68,7 +68,7 @@ class MultipleChoice:
     def lettered(self, row: Row, name: str) -> tuple[Row, Options]:
         """Return a row with the fields that templates use, and its options.
 
-        The fields are ``question`` (the row's ``prompt`` if it has none), ``choices`` in the order
+        The fields are ``question`` (or else the row's ``prompt``), ``choices`` in the order
         shown, ``options`` (one per line, after its letter), ``letters`` ("A, B or C") and
         ``target``, which is the right answer.
         """

@@ -225,7 +225,7 @@ class NaturalInstructionsTask:
         """Return an answer's scores by name.
 
         Only tasks whose answers are labels have the scores ``accuracy`` and ``no_label``. ROUGE-L
-        and the kinds of failure use the whole answer, and most other scores the truncated answer.
+        and the kinds of failure use the whole answer. Most other scores use the truncated answer.
         """
         item, answer, outputs = instance.data, self._answer(text), instance.data.outputs
         found = {
