@@ -5,12 +5,13 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from harness.config.other_tools import model_name
+from harness.config.other_tools import model_name, remedy
 from harness.config.run_file import RunFile
 from harness.config.sections import JudgeSection, ModelSection
 from harness.config.settings import Settings
 from harness.datasets.folder import DataFolder
 from harness.errors import ConfigError, nearest
+from harness.plugin_interface import parameters
 from harness.plugins import kind
 from harness.ports import Task, decides_by_criteria
 
@@ -21,11 +22,14 @@ def named_model(text: str) -> dict[str, Any]:
     """Return the ``model:`` section for a model named ``BACKEND/NAME`` or ``PRESET/NAME``.
 
     A backend's name without a model is accepted too, as in ``simulated``. A simulated model can be
-    named by its accuracy, as in ``simulated/0.8``.
+    named by its accuracy, a number from 0 to 1, as in ``simulated/0.8``.
     """
     where, _, name = text.partition("/")
     backends = kind("backends").names()
-    if where == "simulated" and re.fullmatch(r"0?\.\d+|[01]", name):
+    if where == "simulated" and re.fullmatch(r"[-+]?(\d+\.?\d*|\.\d+)", name):
+        if not 0 <= float(name) <= 1:
+            problem = f"{text!r:.60} names an accuracy that is not from 0 to 1."
+            raise ConfigError(problem, "Write one such as simulated/0.8.")
         return {"backend": where, "name": name, "accuracy": float(name)}
     from harness.backends.openai import PRESETS  # loads an HTTP client
 
@@ -122,4 +126,9 @@ def _resolved(section: S) -> S:
 
 
 def _options(kind_name: str, name: str, options: dict[str, Any]) -> dict[str, Any]:
-    return kind(kind_name).options(name, options).model_dump(mode="json")
+    found = kind(kind_name)
+    own = parameters(found.load(name), given=False) if kind_name == "tasks" else {}
+    for key in options if "checks" in own else ():  # a task with rows and checks
+        if key not in own and (said := remedy(key, "task_keys")):
+            raise ConfigError(f"The task {name!r} has no option {key!r}.", said)
+    return found.options(name, options).model_dump(mode="json")

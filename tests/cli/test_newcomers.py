@@ -92,6 +92,7 @@ def test_rows_of_variants_have_their_names(tmp_path: Path) -> None:
         (("eval", "--tasks", "ifeval"), "harness eval TASK,TASK --model MODEL"),
         (("run", "quickstart", "-T", "a=b"), "Write -o task.KEY=VALUE"),
         (("run", "-c", "promptfooconfig.yaml"), "harness run FILE"),
+        (("run", "quickstart", "--no-cache"), "-o seed=N --fresh"),
         (("run", "quickstart", "--freh"), "Possible options: --fresh"),
     ],
 )

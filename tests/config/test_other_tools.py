@@ -1,17 +1,22 @@
 """Words of other tools: the commands and names that the remedies mention exist."""
 
 import re
+from typing import Any
 
 import pytest
+import yaml
 
 from harness.cli import VERBS
 from harness.config.loading import expand
 from harness.config.other_tools import model_name, option_remedy, remedy, tables
+from harness.errors import ConfigError
 from harness.plugins import kind
-from harness.run.resolving import named_model
+from harness.run.resolving import named_model, resolved
+from harness.scoring.checks import Rules, read_checks
 
 COMMANDS, OPTIONS = tables()["commands"], tables()["options"]
 TASKS, CHECKERS, MODELS = (tables()[name] for name in ("tasks", "checkers", "models"))
+KEYS = tables()["task_keys"]
 TEXTS = [*COMMANDS.values(), *OPTIONS.values(), *TASKS.values(), *CHECKERS.values()]
 
 
@@ -63,8 +68,84 @@ def test_models(theirs: str, ours: str) -> None:
     assert not ours or named_model(ours)
 
 
-def test_every_pattern_of_models_is_tried() -> None:
-    assert all(re.compile(pattern) for pattern in [*MODELS, *TASKS, *CHECKERS])
+@pytest.mark.parametrize(
+    ("name", "accuracy"),
+    [("0", 0.0), ("1", 1.0), ("1.0", 1.0), ("1.00", 1.0), ("00.5", 0.5), (".25", 0.25), ("0.", 0)],
+)
+def test_a_simulated_model_named_by_a_number_has_this_accuracy(name: str, accuracy: float) -> None:
+    assert named_model(f"simulated/{name}")["accuracy"] == accuracy
+    assert "accuracy" not in named_model(f"simulated/next-{name}")
+
+
+@pytest.mark.parametrize("name", ["1.01", "80", "-0.5", "2"])
+def test_an_accuracy_beyond_0_and_1_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match="not from 0 to 1"):
+        named_model(f"simulated/{name}")
+
+
+def test_every_pattern_is_valid_and_says_something() -> None:
+    assert all(re.compile(pattern) for pattern in [*MODELS, *TASKS, *CHECKERS, *KEYS])
+
+
+@pytest.mark.parametrize(
+    ("check", "ours"),
+    [
+        ("not-contains", {"contains": {"target": "a", "mode": "none"}}),
+        ("not-icontains-any", {"contains": {"target": "a", "mode": "none"}}),
+        ("not-regex", {"regex_match": {"pattern": "a", "negate": True}}),
+        ("starts-with", {"regex_match": {"pattern": "^a"}}),
+        ("not-starts-with", {"regex_match": {"pattern": "^a", "negate": True}}),
+    ],
+)
+def test_a_check_of_another_tool_is_written_as_the_remedy_says(
+    check: str, ours: dict[str, dict[str, Any]]
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        read_checks([check], "task.checks")
+    said = refused.value.remedy.replace("TEXT", "a").replace("PATTERN", "a")
+    found = re.match(r"Write (\{.*\})\.", said)
+    assert found
+    assert yaml.safe_load(found[1]) == ours
+    Rules(read_checks([ours], "task.checks"))
+
+
+@pytest.mark.parametrize(
+    ("check", "said"),
+    [
+        ("not-equals", "./my_check.py"),
+        ("not-is-json", "./my_check.py"),
+        ("not-word-count", "./my_check.py"),
+        ("not-llm-rubric", "harness judges"),
+        ("latency", "--max latency_p95="),
+        ("cost", "--max cost_per_sample="),
+    ],
+)
+def test_checks(check: str, said: str) -> None:
+    assert said in remedy(check, "checkers")
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("assert", "Write task.checks."),
+        ("defaultTest", "Write task.checks."),
+        ("vars", "Write task.rows"),
+        ("transform", "Write task.extract."),
+        ("chekcs", "Did you mean 'checks'?"),
+    ],
+)
+def test_keys_of_a_task(key: str, said: str) -> None:
+    task = {"name": "jsonl", key: [{"type": "contains"}]}
+    (run,) = expand({"task": task, "model": {"backend": "simulated"}}, "test").values()
+    with pytest.raises(ConfigError) as refused:
+        resolved(run)
+    assert (key in refused.value.message, said in refused.value.remedy) == (True, True)
+    (other,) = expand(
+        {"task": {"name": "ifeval", key: 1}, "model": "simulated"}, "test", (), {}, named_model
+    ).values()
+    with pytest.raises(ConfigError) as refused:
+        resolved(other)
+    assert "task.checks" not in refused.value.remedy
 
 
 @pytest.mark.parametrize(
