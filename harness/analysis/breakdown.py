@@ -1,9 +1,9 @@
 """Computes the mean of a score in each group of instances.
 
 A score of k samples has one value for each instance with at least k verdicts. ``pass@4`` is an
-unbiased estimate of the probability that at least one of 4 samples passes, and ``pass^4`` of the
-probability that all 4 pass. ``any@4`` says whether at least one of the first 4 samples passed, and
-needs a verdict on all 4.
+unbiased estimate of the probability that at least one of 4 samples passes. ``pass^4`` is an
+unbiased estimate of the probability that all 4 pass. ``any@4`` says whether at least one of the
+first 4 samples passed, and needs a verdict on all 4.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ def values_by(samples: AttemptTable, score: str, *labels: str) -> dict[Key, Samp
 
 
 def instances_by(samples: AttemptTable, score: str, *labels: str) -> dict[Key, int]:
-    """Count the instances with a value of a score, by group. Without labels, it is ``()``."""
+    """Count instances with a value of a score, by group. Without labels, the group is ``()``."""
     groups, (known, _) = Groups.by(samples.instances, *labels), values_of(samples, score)
     group = groups.of_instance[np.unique(samples.instance[known])]
     counts = np.bincount(group[group >= 0], minlength=len(groups.names)).tolist()

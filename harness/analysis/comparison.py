@@ -93,7 +93,7 @@ class Pairs:
         return self.digest[self.difference > 0].tolist(), self.digest[self.difference < 0].tolist()
 
     def group(self, label: str) -> Mapping[str, Ints]:
-        """Return the row numbers of the pairs in each group of a label, without ungrouped pairs."""
+        """Return the row numbers of the pairs in each group of a label. Others are left out."""
         code, names = self.codes(label)
         return {names[place]: rows for place, rows in rows_by(code, len(names))}
 
@@ -115,7 +115,7 @@ class Pairs:
 
 
 def pair(first: AttemptTable, second: AttemptTable, *, score: str = PASS_RATE) -> Pairs:
-    """Pair the values of the instances that two runs share: means over samples' last rounds."""
+    """Pair two runs' values of their common instances: means over the samples' last rounds."""
     total_first, n_first, missing_first = _by_instance(first, score)
     total_second, n_second, missing_second = _by_instance(second, score)
     both, at_first, at_second = np.intersect1d(

@@ -31,8 +31,8 @@ def sign_flips(totals: NDArray[np.float64]) -> float:
     If the two runs answer every cluster equally well, they can be swapped in each, which changes
     the sign of the cluster's total difference (Fisher 1935, "The Design of Experiments", section
     21). For totals of one size, this is McNemar's test. Otherwise, p is computed from the sums of
-    the totals with all combinations of signs. If more than `_MOST_FLIPPED` totals are not 0, the
-    result is 0.0, because the t test is then reliable.
+    the totals with all combinations of signs or, if more than `_MOST_FLIPPED` totals are not 0, is
+    0.0, because the t test is then reliable.
     """
     totals = totals[totals != 0]
     sizes = np.abs(totals)

@@ -90,7 +90,7 @@ class AnthropicBatching(HttpBackend):
         number of requests, or are among ``others`` are ignored.
 
         Raises:
-            BatchUnsure: If one of the remaining batches has not ended, and so has no results yet.
+            BatchUnsure: If no other batch matches, and one has not ended, so has no results yet.
         """
         unsure = False
         with self.client.converting():

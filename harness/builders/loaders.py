@@ -93,7 +93,7 @@ class FileLoader:
         return (self._document(name) for name in self.names() if name in names)
 
     def parts(self) -> Iterator[FileLoader]:
-        """Yield loaders of some consecutive files each."""
+        """Yield loaders, each for some consecutive files."""
         names = self.names()
         while some := list(islice(names, FILES_A_PART)):
             yield self._part_of(some)
@@ -299,7 +299,7 @@ class RowLoader:
         self._files, self._column = files_of(data.place(path), self.format), column
 
     def parts(self) -> Iterator[RowDocuments]:
-        """Yield loaders of some consecutive rows each."""
+        """Yield loaders, each for some consecutive rows."""
         return (RowDocuments(rows, self._column) for rows in row_parts(self._files, self.format))
 
     def names(self) -> Iterator[str]:

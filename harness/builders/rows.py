@@ -98,7 +98,7 @@ class JsonlRows(RowRange):
         return (number for number, _ in self._lines())
 
     def rows(self, names: Collection[str] | None = None) -> Iterator[tuple[int, Row]]:
-        """Yield (number, object) for each named line. A string describes an invalid object."""
+        """Yield (number, row) for the named lines, or all. A string describes an invalid line."""
         for number, line in self._lines():
             if self._wants(number, names):
                 try:
@@ -270,7 +270,7 @@ FORMATS: dict[str, type[RowRange]] = {
 
 
 def files_of(place: Path, kind: type[RowRange]) -> list[Path]:
-    """Return the file ``place``, or the files of a format below a folder, in the order of names.
+    """Return the file ``place``, or the files of a format below a folder, sorted by path.
 
     Hidden files are skipped.
     """

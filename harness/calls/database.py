@@ -71,7 +71,7 @@ Statement = tuple[str, Sequence[object]]  # in SQL, with its values
 
 
 class Write(NamedTuple):
-    """Rows that are committed together: replies, payments, and statements on other tables."""
+    """Changes that are committed together: replies, payments, and statements on other tables."""
 
     replies: Sequence[ReplyRow] = ()
     payments: Sequence[PaymentRow] = ()

@@ -1,8 +1,8 @@
 """Faults and latencies, which are drawn for each request.
 
-A draw depends only on the seed, the request's body, and how many earlier requests had
-the same body, so the order in which requests arrive has no effect. A retried request gets a new
-draw and may succeed.
+A draw depends only on the seed, the request's model and body, and how many earlier requests had the
+same model and body, so the order in which requests arrive has no effect. A retried request gets a
+new draw and may succeed.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ LATENCY_FORMS = "SECONDS, uniform:LOW:HIGH or lognormal:MEDIAN:SIGMA"
 
 
 def draw(seed: int, digest: str, attempt: int) -> tuple[float, float]:
-    """Return two pseudo-random numbers in [0, 1), by seed, body and attempt."""
+    """Return two pseudo-random numbers in [0, 1), by seed, request and attempt."""
     noise = blake2b(f"{seed}:{digest}:{attempt}".encode(), digest_size=16).digest()
     # 53 bits: as many as a float holds, so that the result stays below 1.
     first, second = ((int.from_bytes(half) >> 11) / (1 << 53) for half in (noise[:8], noise[8:]))

@@ -214,8 +214,8 @@ def find_runs_and_files(
 def runs_named(names: Iterable[str], settings: Settings) -> list[RunFolder]:
     """Return the named runs. The name or path of a run file stands for the runs of its variants.
 
-    If the path of a run file is given, its content must still be that of the runs. Neither data nor
-    API keys are read.
+    If the path of a run file is given, the runs must agree with its present content. Neither data
+    nor API keys are read.
     """
     names, root = list(names), settings.runs_dir
     folders = find_runs(root, names)

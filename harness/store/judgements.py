@@ -78,7 +78,8 @@ def verdict_over(
 
     ``passed`` and ``scores`` come from the rules. ``judgements`` has None for a missing judgement.
     The result is None if a judgement is missing, is not ``ok`` or has a score without a value, or
-    if nothing gives a verdict. If ``passed`` is None, the rules' scores must all have values, too.
+    if nothing gives a verdict. If ``passed`` is None, a rule's score without a value has the same
+    effect.
     """
     said: dict[str, Score] = {}
     for found in judgements:

@@ -216,7 +216,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         return self._samples[key]
 
     def _tried(self, item: GenerationItem, value: Any) -> tuple[str, Any] | None:
-        """Return a value's text and the value read back from it, or None if it is not valid."""
+        """Return a value's text and the value read back, or None if the latter is not valid."""
         try:
             text = validators.render(value, item.output).removesuffix("\n")
             back = validators.read(text, item.output, mode=self.mode, schema=item.row.schema)

@@ -17,9 +17,8 @@ class Refusing(ThreadingHTTPServer):
     """A local server that answers all calls with ``status`` and ``body``.
 
     ``sent`` has the path and body of each request, and ``keys`` has the keys in all headers and
-    paths.
-    With the status 401, the body instead quotes the call's keys. With ``together``, each call is
-    answered only when a second call has arrived, or after 3 s.
+    paths. With the status 401, the body instead quotes the call's keys. With ``together``, each
+    call is answered only when a second call has arrived, or after 3 s.
     """
 
     daemon_threads = True

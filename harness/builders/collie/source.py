@@ -272,7 +272,7 @@ class Documents:
 
 
 def _drawn(called: str, key: str, most: int | None, loader: Loader) -> tuple[int, list[str]]:
-    """Return the number of a loader's documents, and up to ``most`` names drawn (if None, none)."""
+    """Return the number of a loader's documents, and up to ``most`` drawn names (none for None)."""
     size = 0
 
     def counted() -> Iterator[str]:

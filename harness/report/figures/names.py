@@ -1,4 +1,4 @@
-"""Formats names and numbers for figures, and sorts names."""
+"""Formats names and numbers for figures."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def _changed(found: str, phrase: str) -> int:
 
 
 def _repetitions(text: str, phrase: str) -> Iterator[str]:
-    """Yield each part of a line from the phrase's first word to its last."""
+    """Yield the parts of lines that begin with the phrase's first word and end with its last."""
     first, last = phrase.split()[0], phrase.split()[-1]
     if re.escape(first + last) != first + last:  # the published code takes words as patterns
         yield from Pattern(f"{first} .*? {last}", "The phrase").findall(text)

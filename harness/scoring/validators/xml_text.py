@@ -310,7 +310,7 @@ def tree(text: str, *, paper: bool) -> Node:
 
 
 def _as_value(element: _Element) -> Node:
-    """Return an element's node, with items if it may be a list and members if an object."""
+    """Return an element's node, with items of a possible list and members of a possible object."""
     children = [_as_value(child) for child in element.children]
     node, kind = Node(element.start, element.end), _TYPES.get(element.attributes.get("type", ""))
     # Element names cannot begin with a digit; an object has the key "0" as <key name="0">.

@@ -1,4 +1,4 @@
-"""Tasks of Inspect (https://inspect.aisi.org.uk) that generate one answer to each sample.
+"""Tasks of Inspect (https://inspect.aisi.org.uk) that generate one answer per sample.
 
 Inspect loads the samples, builds the prompts with its solvers, and scores the answers with its
 scorers. The harness makes the calls, and keeps the answers.

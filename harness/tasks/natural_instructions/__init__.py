@@ -52,7 +52,7 @@ def failures(text: str, references: Sequence[str], source: str) -> dict[str, boo
     - ``redundant``: it begins with a right answer and continues.
     - ``goes_on``: it continues with another field or instance, in the form of the prompt.
     - ``copies_input``: nearly all words of its first line are in the input (``source``), in order,
-      which is not true of any reference.
+      and no reference is such a copy.
     """
     wrong = not exact_match(text, references)
     return {
