@@ -121,8 +121,8 @@ class ConstraintFindings:
 
     table: AttemptTable  # one row per constraint of a sample; `LABEL` groups them by kind
     misses: Mapping[str, Misses]  # by kind
-    of: frozenset[tuple[str, int]]  # each constraint's score, and index in its list
-    without: int  # number of samples without constraints: refused, empty or failed
+    of: frozenset[tuple[str, int]]  # each constraint's score, and place in that score's list
+    without: int  # number of samples without constraints, such as refused or failed ones
 
     def instances(self, names: Iterable[str]) -> dict[int, str]:
         """Map digests of table rows to the ids of their instances, for the ids in ``names``."""

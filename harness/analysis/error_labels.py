@@ -55,7 +55,7 @@ class _Failed(Struct, gc=False):
 
 
 def draw(run: str, attempts: Path, n: int, label: str = "", seed: int = 0) -> list[Failure]:
-    """Draw up to ``n`` failed last answers for people to label, from each group of ``label``.
+    """Draw up to ``n`` failed last answers from each group of ``label``, for people to label.
 
     If ``label`` is empty, the whole run is one group.
     """
@@ -118,7 +118,7 @@ class ErrorTally(Struct, frozen=True, kw_only=True):
 
     labels: Mapping[str, Mapping[str, int]]  # failures by kind, most frequent first, and group
     unlabelled: int  # failures without a kind of error
-    agreement: Statistic | None = None  # Cohen's kappa on failures in both; None for one sheet
+    agreement: Statistic | None = None  # kappa on the failures labelled in both; None for one sheet
 
 
 def tally(first: Sequence[Failure], second: Sequence[Failure] | None = None) -> ErrorTally:

@@ -45,7 +45,7 @@ class Agreement(Struct, frozen=True, kw_only=True):
     """A judge's agreement with a reference. Rates and kappa cover criteria decided by both."""
 
     accuracy: Statistic
-    kappa: Statistic  # its mean is None if both always give the same verdict
+    kappa: Statistic  # its mean is None if all verdicts of both are yes, or all are no
     sensitivity: Statistic  # share of the reference's yes that the judge confirms
     specificity: Statistic  # share of the reference's no that the judge confirms
     confusion: dict[str, int]  # number of criteria by JUDGE_REFERENCE: yes_no, abstained_yes, …
@@ -97,8 +97,8 @@ def cohens_kappa(
     Here p_o is the observed share of agreement, and p_e is the share expected by chance if each
     rater used the categories (numbers from 0) as often but independently (Cohen 1960, "A
     Coefficient of Agreement for Nominal Scales", equation 1). The statistic's mean is None if p_e
-    is 1, or without verdicts. The standard error is linearised and clustered. For independent
-    verdicts it is that of Fleiss, Cohen and Everitt (1969).
+    is 1, or if there are no verdicts. The standard error is linearised and clustered. For
+    independent verdicts it is that of Fleiss, Cohen and Everitt (1969).
     """
     if not len(judge):
         return Statistic()
@@ -256,9 +256,9 @@ def against_rules(index: AttemptIndex, run: str) -> Iterator[JudgeValidation]:
 
 
 def against_people(index: AttemptIndex, run: str) -> Iterator[JudgeValidation]:
-    """Yield the validation of each of a run's judges whose human labels are kept with the run.
+    """Yield the validation of each of a run's judges for which human labels are kept with the run.
 
-    Labels that are invalid, or do not apply because the answers were replaced, are skipped.
+    Labels that are invalid or do not apply, such as those of replaced answers, are skipped.
     """
     for judge in judges_with_verdicts(index.path):
         if (path := kept_labels(index.path.parent, judge)).exists():

@@ -106,9 +106,9 @@ def describe(
 def verbs(text: str) -> list[str]:
     """Return an entry for each word of a text: the base form of a verb, or "" for any other word.
 
-    Words with an underscore are placeholders, and never count as verbs. The tagger is HanTa's for
-    English (Wartena 2019, "A Probabilistic Morphology Model for German Lemmatization").
-    docs/wildifeval.md compares it with NLTK's.
+    Modals do not count as verbs, nor do words with an underscore, which are placeholders. The
+    tagger is HanTa's for English (Wartena 2019, "A Probabilistic Morphology Model for German
+    Lemmatization"). docs/wildifeval.md compares it with NLTK's.
     """
     from harness.scoring import punkt  # imports NLTK
 
@@ -158,7 +158,7 @@ class Feature(Struct, frozen=True):
 
 
 class Rejections(Struct, frozen=True):
-    """The decoding constraints that a provider rejected, by feature, most often rejected first."""
+    """The decoding constraints that a provider rejected, by feature, highest share first."""
 
     n: int  # instances with a constraint
     n_rejected: int

@@ -139,7 +139,7 @@ def read_study(path: Path) -> Study:
 
 
 def findings(study: Study, runs: Mapping[str, Run]) -> list[Finding]:
-    """Compare each cell of a study with its value in ``runs``, keyed by name in the study."""
+    """Compare each cell of a study with its value in ``runs``, keyed by RUN or RUN.VARIANT."""
     return [
         _finding(study, exhibit, cell, runs)
         for exhibit in study.exhibits

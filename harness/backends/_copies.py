@@ -36,7 +36,7 @@ class Copies:
 
     Args:
         spec: The specification of a copy. It is sent to each copy in a message, so that its secrets
-            reach neither Ray's tables, nor its logs, nor its dashboard.
+            do not reach Ray's tables, logs or dashboard.
         placement: The section ``placement`` of the model.
     """
 
@@ -51,7 +51,7 @@ class Copies:
         return self._copies[slot]
 
     def replace(self, copy: Copy) -> None:
-        """Kill a copy and start another in its slot, unless that has been done already."""
+        """Kill a copy and start another in its slot, unless that was done or `end` was called."""
         with self._lock:
             if self._copies[copy.slot] is copy and not self._over:
                 self.kill(copy)

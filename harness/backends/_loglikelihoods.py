@@ -31,7 +31,8 @@ def read(request: Request, echoes: Sequence[object]) -> str:
     each of its tokens is the likeliest, and how many tokens it has.
 
     Raises:
-        RequestRejected: If the tokens do not spell the text, or a token has no log-probability.
+        RequestRejected: If the tokens do not spell the text, no token begins in the answer, or a
+            token of the answer has no log-probability.
         ValueError, LookupError, MsgspecError: If a field is missing or malformed.
     """
     pairs = request.continuations
@@ -158,8 +159,8 @@ class _Echo(msgspec.Struct):
 def _sum(context: str, continuation: str, echo: _Echo) -> tuple[float, bool, int]:
     """Return the result of `summed` for an answer's tokens.
 
-    Tokens that begin in the context do not count. Except in rare cases, these are the tokens that
-    lm-evaluation-harness leaves out.
+    Tokens that begin in the context, before its trailing spaces, do not count. Except in rare
+    cases, these are the tokens that lm-evaluation-harness leaves out.
     """
     tokens = echo.tokens[:-1]  # the last one is generated
     start = len(context.rstrip())
@@ -183,7 +184,7 @@ def _first(tokens: Sequence[str], text: str, start: int) -> int:
         RequestRejected: If the tokens do not spell the text, so that this cannot be known.
     """
     first = number = len(tokens)
-    # The unread tokens after ``number`` stand for so many characters at least and at most.
+    # Broken and empty tokens from ``number`` on stand for ``least`` to ``most`` characters.
     at, least, most = len(text), 0, 0
     while number and (at > start or most or (at == start and not tokens[number - 1])):
         number -= 1

@@ -26,7 +26,7 @@ ERROR = re.compile(r"(?:^|^\S+: |[\])] )(?P<said>(?:[\w.]*(?:Error|Exception): |
 
 
 def _started(command: Sequence[str], stdin: int, output: BinaryIO | int) -> Popen[bytes]:
-    """Start a program in a new session, so that Ctrl-C does not end it with calls in flight."""
+    """Start a program in a new session, so that Ctrl-C does not end it during calls in flight."""
     return Popen(command, stdin=stdin, stdout=output, stderr=output, start_new_session=True)  # noqa: S603
 
 
@@ -148,7 +148,7 @@ class Lease:
     """A claim on a named server, which a run keeps until its end."""
 
     name: str
-    used: bool = False  # whether the run has needed it yet
+    used: bool = False  # whether the run has needed the server yet
 
 
 class OwnedServers(contextlib.AbstractContextManager["OwnedServers"]):
@@ -205,7 +205,7 @@ class OwnedServers(contextlib.AbstractContextManager["OwnedServers"]):
 
 
 def open_files() -> int:
-    """Raise the limit on open files as far as allowed, to at most 65,536, and return it."""
+    """Return how many files may be open, at most 65,536, after raising a lower limit if allowed."""
     if sys.platform == "win32":  # no such limit
         return MANY_FILES
     import resource

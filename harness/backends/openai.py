@@ -96,7 +96,7 @@ class ProviderPreset:
             log-probabilities.
         constraints: The supported decoding constraints, and their request fields.
         logprobs: Whether the provider promises log-probabilities in OpenAI's form. Together AI has
-            another form; OpenRouter and Hugging Face forward requests to others.
+            another form; OpenRouter and Hugging Face forward requests to other providers.
         prompt_logprobs: Whether the API returns log-probabilities of the prompt's tokens, as vLLM's
             does.
         echo: Whether text completions echo a prompt with the log-probabilities of its tokens.
@@ -286,7 +286,7 @@ class OpenAIBackend(ChatReplies, OpenAIBatching):
     may_change = frozenset({"prompt_caching", "service_tier"})
     path = "/chat/completions"
     conversation = True
-    # How constraints are sent to the URL of no preset, unless a preset says otherwise.
+    # The usual request fields of constraints at a URL that is no preset's (see `key_part`).
     usual: ClassVar[Dialects] = {
         "json_schema": "response_format",
         **dict.fromkeys(("regex", "choices", "grammar"), "structured_outputs"),

@@ -1,8 +1,9 @@
 """The layer below the cache that makes a model's calls in the provider's batches.
 
-Calls gather here until every worker waits for an answer, so that no further call can come. This
-wave of calls is then submitted with `batch_jobs`, which also delivers the outcomes. A call that is
-already in a batch, from an earlier session or another process, waits for that batch.
+Calls gather here until they fill a batch, or until none has come for a second and none is in
+flight elsewhere: every worker then waits for an answer. This wave of calls is submitted with
+`batch_jobs`, which also delivers the outcomes. A call that is already in a batch, from an earlier
+session or another process, waits for that batch.
 """
 
 import asyncio
@@ -37,7 +38,8 @@ class BatchLane:
         jobs: The model's batches.
         key: Returns a request's key.
         stop: Dismisses the waiting calls when it is requested. Their batches remain.
-        batching: Whether to create batches. If not, calls only wait for batches that they are in.
+        batching: Whether to create batches. If not, calls are made without one, or wait for the
+            batch that they are in already.
         tries: Maximum number of tries of a call that fails in its batch.
         busy: Returns whether the session has calls in flight outside of batches, whose answers may
             lead to further calls.

@@ -21,8 +21,8 @@ The number itself is one less than the maximum tries of a call, if that is withi
 call then uses up its tries because of an outage.
 """
 REFUSALS_IN_A_ROW = 5  # number of consecutive 429 responses that open the circuit
-FIRST_CONTACT_S = 3.0  # to retry a provider that never responded: a wrong address fails quickly
-LONGEST_STEP_S = 30.0  # between retries during an outage
+FIRST_CONTACT_S = 3.0  # limit if the provider never responded: a wrong address fails quickly
+LONGEST_STEP_S = 30.0  # between retries during an outage, unless the provider asks for more
 PROVIDER_WIDE: frozenset[FailureKind] = frozenset({"unreachable", "connection_lost", "overloaded"})
 """Failures that cannot be the fault of a single call."""
 NEVER_REACHED: frozenset[FailureKind] = frozenset({"unreachable", "malformed"})

@@ -218,7 +218,7 @@ class ReplyCache:
     def claim(self, key: str) -> bool:
         """Claim a call, or return False if it is taken.
 
-        After a claim, look the reply up again: it may have arrived in the meantime.
+        After claiming a call, look its reply up again: it may have arrived in the meantime.
         """
         if not self._claims.take(key):
             return False
@@ -394,7 +394,7 @@ def encoded(reply: Reply) -> bytes:
 
 
 _CHECKSUM = b"\xa3crc\xc4\x04"
-"""The bytes that precede the 4-byte checksum in a stored reply: its key and its length."""
+"""The bytes before the 4-byte checksum in a stored reply: the field's name, and the length."""
 
 
 def _sealed(key: bytes, reply: Reply, run: str) -> bytes:

@@ -33,11 +33,11 @@ T = TypeVar("T")
 BUDGET_SPENT = 3  # exit code
 INTERRUPTED = 130  # exit code after Ctrl-C
 PLAIN_SECONDS = 10.0  # between lines of progress if there is no terminal
-NARROW = 60  # columns of a terminal in which only names and samples of runs have room
+NARROW = 60  # a terminal with fewer columns shows only the names and samples of runs
 _GAP = "   "  # between two facts
-MANY = 10  # a warning, if one in this many replies cannot be used
+MANY = 10  # a judge gets a warning if one in this many judgements has no verdict
 REASONING = "for a reasoning model, such as 2000, and votes: 5 in yes_no"
-BUSY = 0.9  # share of a core from which the CPU limits a run
+BUSY = 0.9  # from this share of a core on, the CPU limits a run
 
 
 class Display:
@@ -151,7 +151,7 @@ def attended(work: Coroutine[Any, Any, T], display: Display, again: str) -> T:
 
 
 def early_end(ended: Ending, budget: Budget | None, key: str, again: str) -> int:
-    """Print why a session ended early and how to resume it. Return its exit code."""
+    """If a session ended early, print why and how to resume it. Return the exit code."""
     if ended == "budget" and budget is not None:
         calls = "calls that failed or were cut off, and may be billed"
         unsure = f", ${budget.unsure:,.4f} of it for {calls}"
@@ -189,11 +189,11 @@ def _signals(stop: Callable[[], None]) -> Iterator[None]:
 
     watched = []
     numbers = [signal.SIGINT, signal.SIGTERM]
-    hangup = getattr(signal, "SIGHUP", None)  # a closed terminal, which nohup ignores
+    hangup = getattr(signal, "SIGHUP", None)  # from a closing terminal; nohup ignores it
     if hangup is not None and signal.getsignal(hangup) is not signal.SIG_IGN:
         numbers.append(hangup)
     for number in numbers:
-        # Some platforms have none, and only a program's main thread may set them.
+        # Some platforms have no handlers, and only a program's main thread may set them.
         with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
             loop.add_signal_handler(number, signalled)
             watched.append(number)

@@ -197,7 +197,7 @@ class _Listed(Price):
 class _Provider(Section):
     source: str | None = None
     as_of: date | None = None
-    batch_factor: Annotated[float, Field(gt=0, le=1)] | None = None  # of prices not listed
+    batch_factor: Annotated[float, Field(gt=0, le=1)] | None = None  # for prices not listed
     models: dict[str, _Listed]
 
     def entries(self, host: str, *, own: bool = False) -> Iterator[PriceEntry]:

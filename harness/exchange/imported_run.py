@@ -32,7 +32,7 @@ from harness.store.manifest import package_versions
 from harness.store.run_folder import RunFolder
 
 BACKEND = "imported"
-MAX_PARTS = 20_000  # maximum number of instances whose data hashes are in the manifest
+MAX_PARTS = 20_000  # up to this many instances, the manifest has a hash of each one's data
 MAX_BYTES = 1 << 27  # size limit of one sample: a line, or a member of a log
 LARGEST = 1e100  # largest absolute value of a score, as in `harness.store.columns`
 
@@ -96,12 +96,12 @@ def judged(
 ) -> tuple[list[Placed], str | None]:
     """Decide which scores are verdicts, and which score decides whether an answer passed.
 
-    A score is a verdict if all its values in the file are graded. If some are 0 or 1
-    instead, it is a verdict if the user ``wanted`` it or ``is_accuracy`` is true of its name. The
-    deciding score is the one that the user ``wanted``. By default (""), it is chosen among the
-    verdicts or, if there are none, among the scores with a value: the tool's ``headline`` if it is
-    one of these, otherwise the first. Return the attempts with their scores, and the run's primary
-    metric (None for the pass rate).
+    A score is a verdict if all its values in the file are graded. If some are 0 or 1 instead, it is
+    a verdict if the user ``wanted`` it or ``is_accuracy`` is true of its name. The deciding score
+    is the one that the user ``wanted``. By default (""), it is chosen among the verdicts or, if
+    there are none, among the scores with a value: the tool's ``headline`` if it is one of these,
+    otherwise the first. Return the attempts with their scores, and the run's primary metric (None
+    for the pass rate).
     """
     values: dict[str, list[FoundScore]] = {}
     for _, scores in found:

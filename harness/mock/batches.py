@@ -358,7 +358,7 @@ class BatchEndpoints:
     ) -> tuple[WireFormat, Served | ApiError] | None:
         """Return the wire format of a request, and the answer to be encoded in it.
 
-        The result is None if the path is not about files or batches.
+        The result is None if no endpoint for files or batches matches.
 
         Raises:
             Reset: If the connection is to be reset.

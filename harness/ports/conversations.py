@@ -38,5 +38,5 @@ class Played(Protocol[D]):
 
         ``messages`` is the conversation so far, ending with the user's turn. ``last`` says whether
         the answer to it is the last one. The scores and criteria of the result are those of this
-        answer. Those of ``instance`` itself are those of the last answer.
+        answer. ``instance`` itself has those of the last answer.
         """

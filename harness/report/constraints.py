@@ -1,4 +1,4 @@
-"""Presents the shares of satisfied constraints, rejected schemas, and data sets' criteria."""
+"""Presents rejected schemas, data sets' criteria, and the shares of satisfied constraints."""
 
 from __future__ import annotations
 

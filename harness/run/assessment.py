@@ -26,7 +26,7 @@ from harness.records import (
 if TYPE_CHECKING:
     from harness.store.judgements import Judgement  # not imported for a run without judges
 
-# Outcomes of replies that cannot hold a verdict, and that end a scripted conversation.
+# Outcomes without an answer: a judge then gives no verdict, and a conversation ends.
 UNANSWERED: frozenset[Outcome] = frozenset(["refused", "empty"])
 
 # The user's next turn after an answer that the task does not score, by outcome.

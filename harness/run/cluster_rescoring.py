@@ -74,7 +74,7 @@ class ClusterRescorer:
             ConfigError: If the task cannot be sent.
         """
         data_dir, path = settings.data_dir.absolute(), recorded.path
-        next(iter(task.instances()), None)  # tasks may only now read some of their files
+        next(iter(task.instances()), None)  # some tasks read some of their files only now
         sent = packed(task, f"The task {run.task.name!r}")
         splitter = _splitter(data_dir) if "splitter" in task.fingerprint() else ""
         judged = recorded.register.judged

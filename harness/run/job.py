@@ -1,6 +1,6 @@
 """One run: `prepare` checks its run file and builds its parts, and `execute` does the work.
 
-Some errors in the data appear only in `execute`, which reads all of it before the first call.
+Some errors in the data appear only in `execute`, which reads all data before the first call.
 """
 
 from __future__ import annotations
@@ -241,7 +241,8 @@ def prepare_all(
 ) -> dict[str, Job]:
     """Prepare the runs of a file, and return them by variant.
 
-    A run is named ``BASE.VARIANT``. If ``only`` is set, only this variant is prepared.
+    A run is named ``BASE.VARIANT``, or ``BASE`` in a file without variants. If ``only`` is set,
+    only this variant is prepared.
     """
     names = [run_name(base, variant) for variant in runs]
     prepared = partial(prepare, resources=resources, retried=retried, rescore=rescore)

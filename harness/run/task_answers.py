@@ -55,7 +55,7 @@ class RecordedTask:
 def row_fields(
     folder: RunFolder, warn: Callable[[str], object] = lambda _: None
 ) -> Mapping[str, Mapping[str, object]]:
-    """Return the fields of the user's rows by instance.
+    """Return the fields of the user's rows by instance, or {} if the task has no such rows.
 
     If the rows cannot be read, return {}, and call ``warn`` with the reason.
     """
@@ -88,8 +88,8 @@ def _row_fields(folder: RunFolder, settings: Settings) -> dict[str, Mapping[str,
 def task_of(folder: RunFolder, settings: Settings) -> RecordedTask | None:
     """Return the task of a run, for reading its data but not for scoring.
 
-    The result is None if the data or a plug-in is missing or has changed, or if the run file names
-    Python files, because reading a run must not execute them.
+    The result is None if the data is missing or has changed, if a plug-in is missing, or if the run
+    file names Python files, because reading a run must not execute them.
     """
     try:
         run = folder.read_config()

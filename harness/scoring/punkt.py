@@ -89,7 +89,7 @@ class Punkt(PunktSentenceTokenizer):  # type: ignore[misc]  # NLTK has no types
     ) -> None:
         super().__init__(parameters, lang_vars=variables())
         self.name = name
-        # A known collocation also makes a word an abbreviation.
+        # A period after the first word of a known collocation is as unclear as an abbreviation's.
         self._unclear = parameters.abbrev_types | {first for first, _ in parameters.collocations}
         # A text made to be slow repeats itself, such as ". . . ."
         self._decided = lru_cache(4_096)(super().text_contains_sentbreak)

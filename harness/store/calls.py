@@ -60,7 +60,7 @@ class CallCounter:
 
     def __init__(self) -> None:
         # Names are stored as 64-bit hashes, 8 bytes instead of 200: among a million calls, the
-        # probability of a collision is 10^-7.
+        # probability of a collision is below 10^-7.
         columns = dict.fromkeys(("cost", "computed"), "d") | dict.fromkeys(_TOKENS, "i")
         self._rows = Rows(name="q", paid="b", **columns)
 

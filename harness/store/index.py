@@ -210,10 +210,10 @@ class AttemptIndex:
     ) -> Iterator[S]:
         """Yield the lines of attempts, decoded as ``shape``, which has some of an attempt's fields.
 
-        ``rows`` are the rows to read, in this order (default: `in_order`). If ``shape`` has the
-        field ``scores`` and ``judged`` is true, the scores of judges are added to that field, and
-        ``passed`` combines rules and judges. In a conversation's last attempt, ``passed`` is then
-        the verdict on all its turns.
+        ``rows`` are the rows to read, in this order (default: `in_order`). If ``judged`` is true
+        and ``shape`` has the field ``scores``, judges' scores are added to this field, and the
+        field ``passed`` combines rules and judges. If ``judged`` is true, ``passed`` in a
+        conversation's last attempt is the verdict on all its turns, even without ``scores``.
 
         Raises:
             DataInvalid: If a line is damaged.
@@ -291,7 +291,7 @@ def read_names(path: Path) -> dict[int, str]:
 
 
 def read_instance(path: Path, instance: str) -> list[Attempt]:
-    """Return an instance's attempts by sample and round (`JudgedAttempt` if judges score it)."""
+    """Return an instance's attempts by sample and round (`JudgedAttempt` if judges score them)."""
     index = AttemptIndex(path)
     rows = np.array(index.rows_of(instance), np.intp)
     said = index.said(rows, msgspec.json.Decoder(Judgement).decode)

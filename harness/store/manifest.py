@@ -79,7 +79,7 @@ class Manifest:
 
     @property
     def simulated(self) -> bool:
-        """Whether the run's model or one of its judges is simulated."""
+        """Whether the run's model, its user model or one of its judges is simulated."""
         return bool(self._content["simulated"])
 
     def begin(

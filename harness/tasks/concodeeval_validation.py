@@ -1,10 +1,10 @@
 """ConCodeEval's validation task: decide whether a sample satisfies a schema written as code.
 
 Kammakomati et al. 2024, arXiv 2407.03387. The answer is a reply's first word, if that is yes or no.
-Otherwise it is the last line, if that is only yes or no, or else the word after the last "answer
-is". Without any of these, it is the yes or no that stands alone anywhere in the reply, which must
-not contain both. A "no" before a noun ("no errors", 'no "required" member') does not count, nor
-does "Yes/No".
+Otherwise it is the last line, if that is only yes or no, or else the word after the last "answer"
+or "answer is". Without any of these, it is the yes or no that stands alone anywhere in the reply,
+which must not contain both. A "no" before a noun ("no errors", 'no "required" member') does not
+count, nor does "Yes/No".
 """
 
 from __future__ import annotations

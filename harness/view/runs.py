@@ -43,7 +43,7 @@ class RunSummary(Struct, frozen=True, kw_only=True):
     eta_s: float | None = None
     limited_by: list[str] = []
     problem: str = ""
-    revision: int = 0  # of the list, when this line changed
+    revision: int = 0  # of the list, when this entry changed
 
 
 class RunList:
@@ -119,7 +119,7 @@ def summary(
     done = None if planned is None or owed is None else planned - owed
     state: State = _state(manifest)
     works = status is not None and status.works()
-    # Without an end, only the status has figures.
+    # During a session and after a kill, only the status has figures.
     if status is not None and (works or done is None):
         done, planned = status.done, status.planned
         rate = status.passed / status.judged if status.judged else None

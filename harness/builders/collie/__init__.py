@@ -62,9 +62,8 @@ def build(
 
     An interrupted build resumes at the next call, from results that are saved next to ``out``.
     They are deleted when the build finishes, or fails because of wrong settings or data. The build
-    runs in ``jobs`` processes (None: one per core), and calls ``status`` with
-    progress messages. If ``engine`` is "ray", the processes are those of a Ray cluster, which also
-    reads the corpora.
+    runs in ``jobs`` processes (None: one per core), and calls ``status`` with progress messages. If
+    ``engine`` is "ray", the processes are those of a Ray cluster, which also reads the corpora.
     """
     structures, sources = recipe.structures, recipe.sources
     out, nltk_data = out.resolve(), data.root / "nltk_data"

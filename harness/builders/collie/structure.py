@@ -114,7 +114,8 @@ def satisfying(
     """Return the targets that the rules allow and with which a text satisfies a constraint.
 
     The targets are nested like the constraint. If a text satisfies only some parts of an ``or``,
-    the other parts get all values of their sweeps. The result is None if there are no such targets.
+    the other parts get all values of their sweeps. The result is None if there are no such targets,
+    or if one of these other parts has no sweep.
     """
     if isinstance(constraint, Base):
         assert not isinstance(rules, tuple)
@@ -340,7 +341,7 @@ def _specimens(constraint: Constraint, rules: Rules, where: str) -> Target:
 
 
 def _expanded(raw: Any, where: str) -> list[Any]:
-    """Return all variants of a YAML tree. In a variant, one value replaces each ``{sweep: …}``."""
+    """Return all variants of a YAML tree. Each has a value in place of every ``{sweep: …}``."""
     if isinstance(raw, dict) and set(raw) == {"sweep"}:
         return [list(v) if isinstance(v, tuple) else v for v in _swept(raw["sweep"], where)]
     if not isinstance(raw, dict | list):

@@ -59,7 +59,7 @@ def screened(
     workers: Pool,
     status: Callable[[str], None],
 ) -> Screened:
-    """Screen the chats in some files, or return the saved result if nothing has changed.
+    """Screen the chats in files or folders, or return the saved result if nothing has changed.
 
     ``workers`` read and examine the chats.
     """

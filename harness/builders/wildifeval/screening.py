@@ -28,7 +28,7 @@ IDS = ("conversation_id", "id", "conversation_hash")
 TURNS = ("conversation", "messages", "conversations", "prompt")
 USERS = ("user", "human")
 
-DETOXIFY_BATCH = 32  # messages per call, which the model holds in memory at once
+DETOXIFY_BATCH = 32  # messages per call, since the model holds all of them in memory
 BATCH = 1_000  # messages classified together: most of a classifier's time is overhead per call
 LONGEST = 20_000  # characters of a message to examine for code and toxicity
 LONGEST_FOR_LANGUAGE = 2_000
@@ -100,7 +100,7 @@ def _chat(row: Mapping[str, Any] | str, number: str) -> Chat:
 
 
 def _text(content: Any) -> str | None:
-    """Return the joined text of a message's parts: "" if it is empty, None if it is not text."""
+    """Return the text of a message or of its parts: "" if it has none, None for another type."""
     if isinstance(content, list):
         return "\n".join(filter(None, map(_part, content)))
     return "" if content is None else _part(content)

@@ -40,7 +40,7 @@ class Exchanger(ABC, Generic[T]):
 
     @abstractmethod
     def prepared(self, *, last: bool) -> Callable[[Cursor], T]:
-        """Return the work of the next exchange (if ``last``, the final one). It may be repeated."""
+        """Return the next exchange's work (the final one's if ``last``), which may be repeated."""
 
     @abstractmethod
     def apply(self, result: T) -> float:

@@ -106,7 +106,7 @@ class TeamReplyCache(ReplyCache):
         """Claim a call in the team, and save its reply here if the team has it.
 
         Returns:
-            Whether the call is claimed, or its reply is in the cache.
+            Whether this process has claimed the call, or its reply is in the cache.
         """
         claimed, row = await self._team.claim(bytes.fromhex(key))
         if row is not None:

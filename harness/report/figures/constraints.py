@@ -110,7 +110,7 @@ class Bins:
 
     @classmethod
     def of(cls, off_by: OffBy) -> Bins:
-        """Build at most `BINS` bins of the smallest width that is 1, 2 or 5 times a power of 10."""
+        """Build at most `BINS` bins of the least width that fits: 1, 2 or 5 times a power of 10."""
         total = Counter[float]()
         for misses in off_by.values():
             total.update(misses)
@@ -131,7 +131,7 @@ class Bins:
         return min(max(_bin(value, self.width), self.first - 1), self.last + 1)
 
     def said(self, number: int) -> str:
-        """Return the range of a bin, such as "+1 to +5", or "+6 or more" for a bin at the end."""
+        """Return the range of a bin, such as "+1 to +5", or "+6 or more" for a bin of outliers."""
         far = self.width * number
         near = far - (self.width - self.whole) * ((number > 0) - (number < 0))
         low, high = map(_text, sorted((near, far)))

@@ -199,7 +199,7 @@ class Plan:
     baseline: str = ""  # the run that differences are relative to
     differences: bool = False  # whether values are differences, though not from a baseline
     joined: bool = True  # whether a line connects the points
-    frontier: bool = False  # whether a line connects those without a better one to their left
+    frontier: bool = False  # whether a line connects the points with no better point to their left
 
     @property
     def signed(self) -> bool:
@@ -221,7 +221,7 @@ def dots(points: Sequence[Point], plan: Plan, runs: Runs) -> Figure:
     domain: list[str] = []
     heads = []
     for place, (level, of_level) in enumerate(plan.levels.items(), start=1):
-        if level:  # its row is named with spaces, which no shown name is
+        if level:  # its row is named by spaces alone, unlike any shown name
             heads.append({"row": " " * place, "level": level})
             domain.append(" " * place)
         domain += [axis[row] for row in of_level]
@@ -282,9 +282,9 @@ def interval_layers(
 ) -> list[Any]:
     """Return the layers of a chart that draw the values of a sheet with their intervals.
 
-    The values are on the x axis or, if ``upright``, on the y axis, which gets the title. If
-    ``joined``, a line joins the points, and an area their intervals. If ``signed``, the values are
-    differences, which are drawn with signs and a line at 0.
+    The values are on the x axis or, if ``upright``, on the y axis. This axis gets the title. If
+    ``joined``, a line joins the points, and an area covers their intervals. If ``signed``, the
+    values are differences, which are drawn with signs and a line at 0.
     """
     values = [one["value"] for one in sheet.data if one["value"] is not None]
     bounded = not signed and all(0 <= value <= 1 for value in values)

@@ -125,7 +125,7 @@ def plain_words(text: str) -> list[str] | None:
 
 
 Observed: TypeAlias = "int | str | tuple[Observed, ...] | None"
-"""The result of a transformation. None means that the text lacks the unit at a position."""
+"""The result of a transformation. None: the text has no such value, such as a ninth word."""
 
 _MARKS = string.punctuation + " "
 _ORDERS = {"<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}

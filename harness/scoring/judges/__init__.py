@@ -60,7 +60,8 @@ class JudgePrompt:
     prompt if ``show_prompt`` is set, and is not available otherwise.
 
     Raises:
-        ConfigError: If there is no such template, or it does not have the required fields.
+        ConfigError: If there is no such template, or if it lacks a required field or has an
+            unknown one.
     """
 
     def __init__(

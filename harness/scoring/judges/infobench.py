@@ -145,7 +145,7 @@ def official_verdict(text: str) -> bool | None:
 
     If the reply begins with yes or no, ignoring case, that is the verdict, even if it is only the
     beginning of a word ("Nothing" is no). Otherwise, the verdict is YES or NO in capitals, wherever
-    it occurs ("KNOW" is no). There is none if both occur.
+    it occurs ("KNOW" is no). There is none if both or neither occurs.
     """
     start = text[:3].lower()
     if start == "yes" or start[:2] == "no":

@@ -3,7 +3,7 @@
 It always uses Draft 7, ignores formats, computes `multipleOf` by float division (0.3 is not a
 multiple of 0.1), and accepts YAML's dates. Unlike in the original, references are not fetched, and
 work that may never end (references, patterns, comparing a list's items with each other) is stopped
-(`Undecided`). A verdict that is reached is the original's.
+(`Undecided`). A verdict that is reached is the original's, unless the original fails.
 
 `bounded` does the same for other drafts of `jsonschema` (`harness.scoring.validators.official`).
 """
@@ -31,8 +31,8 @@ from harness.scoring.validators.limits import pointer
 from harness.scoring.validators.schemas import Undecided, Violation, shown
 
 MOST_WORK = 5_000_000
-"""Maximum number of values in the schema times number of values in the document, where 16
-characters count as one value. This much takes about 5 s."""
+"""Maximum product of the numbers of values in the schema and in the document, where 16 characters
+count as one value. This much takes about 5 s."""
 MOST_SECONDS = 3.0
 """Maximum CPU seconds for one document, checked where work may never end: at references and
 patterns. Recorded answers need a few milliseconds."""
@@ -114,7 +114,7 @@ def bounded(kind: Any, *, paper: bool = False) -> Any:
             yield Error("", instance=extras)
 
     def unevaluated_properties(validator: Any, asked: Any, instance: Any, schema: Any) -> Errors:
-        # The original then searches for the same patterns without a limit of time.
+        # The original then searches for the same patterns, without a time limit.
         if validator.is_type(instance, "object"):
             for _, part in schemas.parts(validator._resolver.lookup("#").contents):
                 patterns = part.get("patternProperties")

@@ -286,11 +286,12 @@ _ESCAPED = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 """Characters to write as escapes in double quotes: controls, the byte order mark, and line breaks
 that only YAML 1.1 knows."""
 _NUMBER_1_2 = re.compile(rf"(?:{_FLOAT.pattern}|{_BASED.pattern})$")
-"""Matches strings that only YAML 1.2 reads as numbers (``0o17``, ``1e5``). They are also quoted."""
+"""Matches what YAML 1.2 reads as a number, even if 1.1 does not (``0o17``, ``1e5``). Such strings
+are quoted."""
 
 
 class _Dumper(yaml.SafeDumper):
-    """A dumper that writes no aliases, exact numbers, and quotes that suit YAML 1.1 and 1.2."""
+    """A dumper of exact numbers and of quotes that suit YAML 1.1 and 1.2. It writes no aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True

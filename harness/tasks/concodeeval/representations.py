@@ -57,7 +57,8 @@ def rendered(
 
     Positions are (start, end) by the keyword's JSON Pointer. They are those of the keyword's name,
     of pydantic's equivalent (the first required field for ``required``, the type in brackets for
-    ``items``), or of the clause in English. Errors are those of `render`.
+    ``items``), or of the clause in English. DataInvalid is raised if the schema has a character
+    that the text cannot contain.
     """
     if RESERVED.search(json.dumps(schema, ensure_ascii=False)):
         raise DataInvalid("A schema cannot contain the noncharacters U+FDD0 to U+FDD2.")

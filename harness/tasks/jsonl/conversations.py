@@ -65,7 +65,7 @@ def chained(turns: Sequence[JsonlItem]) -> JsonlItem:
 
 
 class Users:
-    """The users of rows whom a model plays: the rows' own, with defaults from ``task.user``."""
+    """The users that a model plays: those that rows describe, with defaults from ``task.user``."""
 
     def __init__(self, shared: Mapping[str, Any] | None) -> None:
         self._shared = dict(shared or {})
@@ -107,14 +107,14 @@ class Conversations:
         return 1 + len(instance.data.later)
 
     def at_turn(self, instance: One, answers: Sequence[str]) -> One:
-        """Return a row as of the turn after ``answers``: the conversation, and its checks."""
+        """Return a row as of the turn after ``answers``: the conversation and the turn's checks."""
         return replace(instance, data=instance.data.after(answers))
 
     def user_role(self, instance: One) -> UserRole | None:
-        """Return the user of a row whom a model plays, or None."""
+        """Return the user that a model plays in a row, or None if it plays none."""
         return instance.data.role
 
     def at_played_turn(self, instance: One, messages: Sequence[Message], last: bool) -> One:
-        """Return a row as of a turn: the conversation, and the checks of the answer to it."""
+        """Return a row as of a turn: the conversation so far, and the checks of the next answer."""
         item = instance.data if last else instance.data.before or instance.data
         return replace(instance, data=replace(item, messages=tuple(messages)))

@@ -115,7 +115,8 @@ class LastLetterTask:
     def fingerprint(self) -> Mapping[str, str]:
         """Return names and hashes of the data, the form of the answer, the parser and the prompt.
 
-        ``content_sha256`` is a hash of the prompt without its description of the form.
+        ``content_sha256`` is a hash of the prompt without its description of the form, or of the
+        whole prompt if that is a published one.
         """
         drawn = f"{sha256(structure.NAMES)} {self._n} {self._seed}"
         return {

@@ -1,4 +1,4 @@
-"""Builds a task's prompts from fields of the instruction, instances and examples.
+"""Builds a task's prompts from its instances, its examples and fields of its instruction.
 
 An *encoding* is an ordered list of fields of the instruction. The ``paper`` form is the text that
 the authors sent to GPT-3 (their ``encodeinstruction.py``), byte for byte. The ``chat`` form has the
