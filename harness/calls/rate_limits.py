@@ -233,15 +233,17 @@ class RateLimits:
     def _demand(self) -> Demand:
         heads = dict.fromkeys(self._stated, 0.0)
         queued = dict(heads)
+        calls = self._open  # and those that the next grant may admit
         for limiter in list(self.limiters):
             for place, request in enumerate(limiter.next_requests()):
+                calls += 1
                 amounts = _amounts(*self._estimate.of(request))
                 for unit in queued:
                     queued[unit] += amounts[unit]
                     if place == 0:
                         heads[unit] = max(heads[unit], amounts[unit])
         limits = {unit: self._windows[unit].limit for unit in self._stated}
-        return Demand(limits, heads, queued, self._margins())
+        return Demand(limits, heads, queued, self._margins(calls))
 
     async def aclose(self) -> None:
         """Return to the team the amounts that this process was granted but has not used."""
@@ -271,8 +273,9 @@ class RateLimits:
             self._lower = lower
             self.report(f"the provider's headers allow {', '.join(lower.values())}")
 
-    def _margins(self) -> Amounts:
-        return _amounts(*self._estimate.margins(self._open), requests=0)
+    def _margins(self, calls: int | None = None) -> Amounts:
+        margins = self._estimate.margins(self._open if calls is None else calls)
+        return _amounts(*margins, requests=0)
 
 
 class SharedFile:
