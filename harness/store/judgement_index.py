@@ -61,9 +61,11 @@ class _Line(LineName, gc=False):
 
     def verdict(self) -> int:
         """Return a verdict as a number: `NOT_JUDGED`, `NO_VERDICT`, 1 (all true) or 0."""
-        if self.outcome != "ok" or any(score.value is None for score in self.scores.values()):
+        if self.outcome != "ok":
             return NOT_JUDGED
         given = [score.passed for score in self.scores.values() if score.passed is not None]
+        if all(given) and any(score.value is None for score in self.scores.values()):
+            return NOT_JUDGED
         return all(given) if given else NO_VERDICT
 
 
@@ -139,6 +141,7 @@ class JudgementIndex:
         says_true = table.passed == 1
         says_any = table.judged | ~judged
         unknown = ~table.judged & ~(neutral & judged)
+        missing = ~table.judged & ~judged
         for name, judge in self.register.judges.items():
             rows = np.where(judged, self.match(name, keys), NONE)
             scores |= self._gathered[name].columns(self._line[rows])
@@ -146,10 +149,12 @@ class JudgementIndex:
                 continue
             verdict = self._verdict[rows]
             unknown |= judged & (verdict == NOT_JUDGED)
+            missing |= judged & ((rows == NONE) | self._ended(rows, judgements.FAILED))
             given = judged & (verdict != NOT_JUDGED) & (verdict != NO_VERDICT)
             says_true = np.where(given, (verdict == 1) & (says_true | ~says_any), says_true)
             says_any |= given
-        passed = np.where(says_any & ~unknown, says_true, NOT_JUDGED).astype(np.int8)
+        failed = says_any & ~says_true & ~missing
+        passed = np.where(failed | says_any & ~unknown, says_true, NOT_JUDGED).astype(np.int8)
         return replace(table, passed=passed, scores=scores), ~says_any & ~unknown
 
     def owed(

@@ -77,22 +77,23 @@ def verdict_over(
     """Return whether an answer passed, according to the rules and the deciding judges.
 
     ``passed`` and ``scores`` come from the rules. ``judgements`` has None for a missing judgement.
-    The result is None if a judgement is missing, is not ``ok`` or has a score without a value, or
-    if nothing gives a verdict. If ``passed`` is None, a rule's score without a value has the same
-    effect.
+    The result is None if a judgement is missing, or its call failed. Otherwise, an answer fails if
+    a rule or judge says so. If none does, the result is None if a judgement is not ``ok`` or has a
+    score without a value, or if nothing gives a verdict. If ``passed`` is None, a rule's score
+    without a value has the same effect.
     """
     said: dict[str, Score] = {}
+    decided = True
     for found in judgements:
-        if found is None or found.outcome != "ok":
+        if found is None or found.outcome in FAILED:
             return None
-        said |= found.scores
-    if not said:
-        return passed
-    if passed is None:
-        return verdict({**scores, **said})
-    if any(score.value is None for score in said.values()):
+        decided &= found.outcome == "ok"
+        said |= found.scores if found.outcome == "ok" else {}
+    if passed is False or any(score.passed is False for score in said.values()):
+        return False
+    if not decided or any(score.value is None for score in said.values()):
         return None
-    return passed and verdict(said) is not False
+    return verdict({**scores, **said}) if passed is None else passed
 
 
 class RegisteredJudge(Struct, frozen=True):

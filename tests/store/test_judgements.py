@@ -88,8 +88,9 @@ def owed_of(
         (False, FAIL, PASS, False),
         (True, PASS, NONE, True),
         (True, PASS, UNMADE, None),
-        (False, FAIL, UNMADE, None),
+        (False, FAIL, UNMADE, False),  # whatever the judge might have said
         (None, UNMADE, PASS, None),
+        (None, UNMADE, FAIL, False),
         (None, NONE, PASS, True),
         (None, NONE, FAIL, False),
         (None, NONE, NONE, None),
