@@ -31,7 +31,7 @@ from harness.ports.batches import Outcome
 from harness.records import Reply, Request, Usage, encodable
 
 COMMITTED_TOGETHER = 500  # outcomes per transaction
-LEAST_BYTES = 1_000_000  # a rate limit that refuses the only open batch makes none smaller
+LEAST_BYTES = 1_000_000  # smallest limit on batches after a rate limit refuses the only open one
 
 
 class MadeLive:
@@ -75,7 +75,7 @@ class BatchJobs:
         """When this object created or claimed each of its batches (time of ``clock``), by tag."""
         self.running: set[str] = set()
         """The tags of batches that the provider, as far as is known, is working on."""
-        self._most_bytes: int | None = None  # of unfinished batches, if the provider has said so
+        self._most_bytes: int | None = None  # of all unfinished batches, inferred from refusals
         self._failing_since: float | None = None
 
     def begin(self) -> str:

@@ -201,7 +201,7 @@ def recover(path: Path, restore: Restore) -> str:
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
     kept = path.with_name(marker(path).read_text() or f"{path.name}.damaged-{stamp}")
     said = ""
-    if kept.exists() != path.exists():  # both: only the marker is left; neither: moved by hand
+    if kept.exists() != path.exists():  # both: remove the marker; neither: moved by hand
         marker(path).write_text(kept.name)
         for part in PARTS:
             with contextlib.suppress(FileNotFoundError):

@@ -22,7 +22,8 @@ def fetch_published(runs: Mapping[str, RunFile], base: str, resources: Resources
     is reported first. If a data set needs other data (`DataSet.needs`), that is downloaded with it.
     If it is already installed without that data, the other data is downloaded only if none of the
     runs has begun, because a run must keep its verdicts. Failing to download the other data only
-    prints a warning. Nothing is downloaded if HARNESS_FETCH is false.
+    prints a warning. A task's data set that is installed in part is left as it is. Nothing is
+    downloaded if HARNESS_FETCH is false.
 
     The runs are given by variant, and their names begin with ``base``.
     """

@@ -113,7 +113,7 @@ def write_instances(dill: Path) -> Iterator[bytes]:
                     "oneshot_prompt": member.get("oneshot_prompt"),
                     "metadata": member.get("metadata", {}),
                 }
-                yield _line(row)  # fails for records
+                yield _line(row)  # fails if a record is left
     except (AttributeError, LookupError, TypeError, ValueError, RecursionError) as error:
         problem = f"{type(error).__name__}: {error}"
         raise DataInvalid(f"{dill}, {name}: not in COLLIE's form ({problem:.200}).") from None

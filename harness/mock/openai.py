@@ -197,7 +197,7 @@ class OpenAICompletions(OpenAI):
     """The wire format of ``POST /v1/completions``, including several prompts and echoes."""
 
     path = "/v1/completions"
-    vocabulary: ClassVar = Vocabulary()  # prompts may be numbers of its tokens
+    vocabulary: ClassVar = Vocabulary()  # prompts may be lists of its token numbers
     id_prefix = "cmpl"
     constants: ClassVar = {"object": "text_completion"}
 

@@ -174,7 +174,7 @@ def _check_constraint(run: RunFile, backend: Backend, task: Task[Any]) -> None:
         _check_valid(constraint)
     elif isinstance(task, Constraining):
         wanted = task.constraint_kind
-        for instance in task.instances():  # a row may have none
+        for instance in task.instances():  # a row may have no constraint
             for turn in range(turns_of(task, instance)):
                 task.constraint(as_of(task, instance, [""] * turn))
     else:

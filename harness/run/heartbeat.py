@@ -33,7 +33,7 @@ class Heartbeat:
         self._timer: asyncio.TimerHandle | None = None
 
     def __enter__(self) -> Self:
-        stop_requested(self._path, "")  # one for an earlier session
+        stop_requested(self._path, "")  # removes a request to an earlier session
         self._beat()
         return self
 
@@ -95,7 +95,7 @@ class Heartbeat:
         """Add the latest moment of traffic, keeping earlier ones at ever longer intervals."""
         kept = self._status.traffic
         if kept and self._beats % self._every and not self._status.ended:
-            kept[-1] = moment  # the latest one is always there
+            kept[-1] = moment  # the latest moment is always kept
         else:
             kept.append(moment)
         if len(kept) > MOST_MOMENTS:

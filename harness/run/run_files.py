@@ -23,7 +23,7 @@ from harness.store.runs import find_run, find_runs, find_variants, in_run_name, 
 from harness.tasks._rows import name_rows
 from harness.user_code import checker_of
 
-Functions = dict[str, Callable[..., Any]]  # those given as checks in one call, by name
+Functions = dict[str, Callable[..., Any]]  # the functions given as checks in one call, by name
 
 RUN_FILE = (".yaml", ".yml")  # suffixes
 KEPT = "rows"  # subfolder of the cache folder for rows that were given in a run file

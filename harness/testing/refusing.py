@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-# A header or a parameter of the URL that carries a key.
+# A header or a URL parameter that carries a key.
 KEY = re.compile(r"(?i)[\w-]*(?:auth|key|secret|token)[\w-]*(?:: (?:\w+ )?|=)([^\s&]{8,})")
 
 

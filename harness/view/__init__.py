@@ -3,6 +3,7 @@
 - `runs`: the list of all runs in some folders, with their progress
 - `followed`: a run's attempts, read while the run is in progress
 - `cases`: the selection of cases by verdict, outcome, score, group, round and text
+- `text_search`: the search in the attempts' texts
 - `chosen`: the data that a page requests about some runs: overview, cases and entries
 - `timeline`: what happened during a session, per time bin
 - `app`: the server, which checks where each request comes from and answers it

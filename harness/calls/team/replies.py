@@ -31,7 +31,7 @@ others."""
 HELD = "7 days"  # how long the calls of a batch stay claimed if nobody collects its replies
 RENEWALS = 6  # renewals of an owner's lease within its length
 NOTICE_S = 2.0  # seconds without the database before the user is notified
-_PAUSE_S = 0.2  # between attempts to reach it
+_PAUSE_S = 0.2  # between attempts to reach the database
 
 _FREE = """(
     c.owner IS NULL OR c.machine = %(machine)s OR (
@@ -158,7 +158,7 @@ class TeamReplies:
         }
         self._changed = threading.Condition()
         self._questions: list[_Question] = []
-        self._claimed: set[bytes] = set()  # or to be claimed
+        self._claimed: set[bytes] = set()  # claimed, or about to be
         self._released: set[bytes] = set()
         self._renewed = self._down_since = self._ends_at = 0.0
         self._noticed = False
