@@ -160,7 +160,7 @@ class Feature(Struct, frozen=True):
 class Rejections(Struct, frozen=True):
     """The decoding constraints that a provider rejected, by feature, highest share first."""
 
-    n: int  # instances with a constraint
+    n: int  # constraints, apart from `n_failed`
     n_rejected: int
     n_failed: int  # failed for other reasons; excluded from all other counts
     features: list[Feature]

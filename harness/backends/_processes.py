@@ -103,7 +103,7 @@ class ServerProcess:
 def tail(log: Path, begins: int = 0) -> str:
     """Return the last 100 non-blank lines of a log, or "" if it cannot be read.
 
-    Only the last 20,000 bytes are read, and only those from the offset ``begins``.
+    At most the last 20,000 bytes are read, and nothing before the offset ``begins``.
     """
     try:
         with log.open("rb") as file:

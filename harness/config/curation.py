@@ -1,6 +1,7 @@
 """A curation file: how to build a benchmark like WildIFEval from chats, and with which models.
 
-Where the paper (Lior et al. 2025, arXiv 2503.06573) gives a value, it is the default.
+Where the paper (Lior et al. 2025, arXiv 2503.06573) gives a value, it is the default, except for
+``toxic_from``.
 """
 
 from collections.abc import Iterable

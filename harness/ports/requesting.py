@@ -47,7 +47,7 @@ class Aggregating(Protocol):
     """A task with metrics that are not means over answers, such as a corpus's perplexity."""
 
     def aggregate_answers(self, answers: Iterable[GivenAnswer]) -> Aggregates:
-        """Return metrics of all of a run's answers, which come in order of sample and turn.
+        """Return metrics of all of a run's answers, which come by instance, sample and turn.
 
         ``answers`` has the answers of round 1 and, in conversations, those to all turns. Missing
         answers are omitted.

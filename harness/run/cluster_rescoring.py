@@ -52,7 +52,8 @@ class ClusterRescorer:
         judged: The outcomes that judges score.
         task: The pickled task.
         data_dir: The data folder, which need not exist on other machines.
-        packages: The versions of packages that other machines must have if they have the package.
+        packages: The versions of packages, by name. They must be the same on other machines that
+            have these packages.
         splitter: The name of the sentence splitter that the scores depend on, or "".
     """
 

@@ -83,7 +83,7 @@ class LongAnswers:
     def _run(
         self, function: Callable[..., R], instance: Instance[Any], reply: Reply, *more: object
     ) -> R:
-        """Call a function with the task. For a long reply, the process does that, if possible."""
+        """Call a function with the task, if possible in the other process for a long reply."""
         question = b""
         if len(reply.text) >= LONG:
             with contextlib.suppress(pickle.PicklingError, TypeError, AttributeError):

@@ -152,9 +152,9 @@ class AttemptIndex:
     ) -> int | None:
         """Return the number of a sample's first round that must be run, or None if there is none.
 
-        A sample has at most ``rounds`` rounds and, with ``stop_on_pass``, no round after a
-        round that has passed. It also ends after a ``final`` outcome, and after the last turn of a
-        conversation. Rounds with one of the ``retried`` outcomes must be run again.
+        A sample has at most ``rounds`` rounds and, with ``stop_on_pass``, no round after one that
+        passed. It also ends after a ``final`` outcome, and after the last turn of a conversation.
+        Rounds with one of the ``retried`` outcomes must be run again.
         """
         for number in range(1, rounds + 1):
             row = self._row(instance, sample, number)

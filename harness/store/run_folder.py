@@ -1,4 +1,4 @@
-"""The folder of a run: its files, its lock, whether it may be continued, and how to find it."""
+"""The folder of a run: its files, its lock, and whether it may be continued."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def checked(specification: Specification, observed: Iterable[Observed]) -> Check
 
 
 def extract(base: Base, text: str, units: Splitter) -> Observed:
-    """Return the value that a base constraint compares, or None if the text lacks its subject."""
+    """Return the value that a base constraint compares, or None if the text has no such value."""
     part = located(base, text, units)
     if part is None:
         return None

@@ -189,7 +189,7 @@ def sentence_words(text: str, *, corrected: bool = False) -> None:
 
 @ifbench("ratio:overlap")
 def overlap(text: str, reference_text: str, percentage: int, *, corrected: bool = False) -> None:
-    """Check that a given percentage of the text's trigrams also occurs in ``reference_text``.
+    """Check that a given percentage of the text's distinct trigrams is also in ``reference_text``.
 
     Up to two percentage points more or less are allowed. Trigrams consist of characters; in the
     corrected check, of words.

@@ -1,4 +1,4 @@
-"""Loads tasks with Inspect, and refuses those that need more than one answer to a prompt."""
+"""Loads tasks with Inspect, and refuses those with features that the harness does not have."""
 
 from __future__ import annotations
 
