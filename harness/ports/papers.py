@@ -100,9 +100,10 @@ class TableFigure:
     - ``consecutive``: the number of consecutive groups of `label`, which are levels, that a
       cluster's answers pass, starting at the lowest.
 
-    A figure with a `score` (except ``macro_f1``) or a `label` is shown only for runs that have it,
-    which lets a task's modes share one table. For ``passed``, ``score``, ``partial`` and
-    ``consecutive``, the groups of the label `average` count equally. Without it, all answers do.
+    A figure with a `score` (except ``macro_f1``), a `label` or an `average` is shown only for runs
+    that have it, which lets a task's modes share one table. For ``passed``, ``score``, ``partial``
+    and ``consecutive``, the groups of the label `average` count equally. Without it, all answers
+    do.
     """
 
     name: str  # in the paper (``Gen Acc``)
