@@ -90,7 +90,7 @@ def register(kind_name: str, name: str, plugin: Callable[..., Any]) -> None:
     installed = [f"{one.module}:{one.attr}" for one in kind(kind_name)._external().get(name, ())]
     source = inspect.unwrap(plugin)
     if f"{source.__module__}:{source.__qualname__}" in installed:
-        return  # it is that of the entry point
+        return  # it is the entry point's
     if name in kind(kind_name).names() and (kind_name, name) not in _registered:
         problem = f"There already is a {kind(kind_name).title} named {name!r}."
         raise ConfigError(problem, "Give yours another name.")

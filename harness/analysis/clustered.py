@@ -54,7 +54,7 @@ class Estimate:
         For verdicts, q^2 = t_{n-1}^2 n / (n - 1), which makes n* = n if they are independent. For
         other values, whose spread does not follow from their mean, q is the normal quantile. If all
         values are 0, or all are 1, the error of 0 carries no information, and n* is the number of
-        clusters. If all values are equal but neither 0 nor 1, the interval is None.
+        clusters. If the error is 0 for any other reason, the interval is None.
         """
         if self.mean is None or self.stderr is None or self.naive_stderr is None:
             return None
@@ -176,9 +176,9 @@ def mean_of_groups(
     1947, Biometrika 34), sum(v)^2 / sum(v^2 / (f + 2)) - 2. Groups that share clusters form one
     term of the sums, with the degrees of the group that has the fewest.
 
-    The variance of a group with a single cluster is unknown. These groups are pooled, and centred
-    at the mean over all groups (as by "adjust" in R's survey package), which is conservative. If
-    every group has a single cluster, this treats the groups as a random sample, with G - 1 degrees.
+    The variance of a group with a single cluster is unknown. Such groups are pooled, and centred at
+    the mean over all groups (as by "adjust" in R's survey package), which is conservative. If every
+    group is one whole cluster, this treats the groups as a random sample, with G - 1 degrees.
 
     Args:
         values: (n,) The values.

@@ -1,8 +1,8 @@
 """Builds a results table of several runs, as in papers, with models and groups as rows.
 
-A cell belongs to one run: samples of several runs are never pooled, and a row filled by several
-runs has no figure over all columns. A setting is shown if two runs of one model would otherwise
-fill the same cell.
+A cell belongs to one run: samples of several runs are never pooled. If several runs fill a figure's
+columns in a row, the row has no value of this figure over all columns. A setting is shown if two
+runs of one model would otherwise fill the same cell.
 """
 
 from __future__ import annotations
@@ -281,7 +281,7 @@ def _fill(
             continue
         samples = scored(last, figure.score)
         over_all = _values(samples, figure, *rows)
-        if figure.of != "consecutive":  # which counts clusters
+        if figure.of != "consecutive":  # which has a row per cluster and sample
             n = sum(cell.n + cell.missing for cell in over_all.values())
             outside = max(outside, len(samples) - n)
         for key, cell in over_all.items():
@@ -334,7 +334,7 @@ def _rows(
             key = one.model, tuple(settings.values()), place.group
             row, anywhere = cells.setdefault(key, {}), place._replace(group="")
             cell = TableCell(**structs.asdict(found))
-            row[anywhere] = None if anywhere in row else cell  # None if two runs share the row
+            row[anywhere] = None if anywhere in row else cell  # None if two runs have it
             owners.setdefault(key, {})[run] = one.variant
     columns, places = [], []
     for number, figure in enumerate(figures):

@@ -25,7 +25,7 @@ LOOKED_AT = 100  # unparseable answers in which a ``` block is looked for
 MOST_TOLD = 3  # reasons of an attempt
 LONGEST_TOLD = 120  # characters of such a reason
 
-ALIKE = 3  # reasons that differ only in what they quote, and are merged
+ALIKE = 3  # minimum number of reasons, differing only in what they quote, that are merged
 _QUOTED = re.compile(r"(?<!\w)'[^']*'(?!\w)|\"[^\"]*\"")
 
 _VALUE = re.compile(r"'[^']*[\\^\[{][^']*'|\d+")  # a quoted regular expression, or a number
@@ -78,7 +78,7 @@ class AnswerLine(FailedLine, gc=False):
 class Failures:
     """A run's distinct reasons for failures, and which of them each failed attempt has.
 
-    Reasons that differ only in numbers count as one reason, with N in place of the numbers.
+    Reasons that differ only in numbers count as one reason, with N in place of these numbers.
     """
 
     kinds: tuple[str, ...]  # the reasons with N for every number, which tell them apart

@@ -106,7 +106,8 @@ def read_judged(
 ) -> tuple[AttemptTable, int]:
     """Return a table of a judge's verdicts, with a row per criterion of each sample's last answer.
 
-    Rounds after ``round_``, if given, are ignored. Also return how many samples lack verdicts.
+    Rounds after ``round_``, if given, are ignored. Also return how many samples lack verdicts
+    on criteria.
     """
     builder, without = TableBuilder(), 0
     for answer in read_answers(index, [judge], round_):

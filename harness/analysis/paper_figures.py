@@ -136,9 +136,9 @@ def macro_f1(
 
     An answer predicts its instance's class if the score is true, and the other class if the score
     is false. A judged answer without the score (refused, empty, unreadable) predicts neither: it
-    is a miss of its class, but no false alarm for the other. Failed calls are excluded. If a class
-    does not occur in a group, the value is None: the other class's F1 alone is a different
-    statistic.
+    is a miss for its instance's class, but no false alarm for the other. Failed calls are excluded.
+    If no counted answer of a group is of one class, the value is None: the other class's F1 alone
+    is a different statistic.
     """
     codes, classes = group_codes(samples.instances.groupings, (label,))
     if len(classes) > 2:

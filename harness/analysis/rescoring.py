@@ -68,7 +68,7 @@ class VerdictChanges:
         for label, group in attempt.groups.items():
             groups = self.groups.setdefault(label, {})
             if group not in groups:
-                groups[group] = Counter()  # which takes longer than the rest
+                groups[group] = Counter()  # only if missing: this takes longer than the rest
             groups[group][verdicts] += 1
         if verdicts[0] is verdicts[1]:
             before, now = ((one.outcome, line(one.scores)) for one in (attempt, scored))

@@ -25,7 +25,7 @@ from harness.analysis.rankings import DRAWS, MAX_WORK, MIN_DRAWS, SEED, Tau, ran
 from harness.analysis.run_comparison import ComparisonOptions, compare_runs
 from harness.errors import RunConflict
 
-FEWEST_PROMPTS = 10  # for an average rank's interval: fewer prompts are drawn too much alike
+FEWEST_PROMPTS = 10  # for an average rank's interval: draws of fewer prompts are too much alike
 FEWEST_MODELS = 4  # for a rank correlation: the p value of 3 models is never below 0.33
 
 
@@ -56,7 +56,7 @@ class Suite(Struct, frozen=True, kw_only=True):
     failures: dict[str, dict[str, int]]  # by run: number of attempts by outcome, except ok
     comparisons: list[BenchmarkComparison]
     correlations: list[Tau]  # of two benchmarks, given by the indices of their figures
-    ranks: list[AverageRank]  # of rows with runs of all tasks; empty for fewer than two
+    ranks: list[AverageRank]  # of rows with runs of all tasks; empty for fewer than two rows
     ranked: list[str]  # the benchmarks with enough values for ranks
     draws: int  # of the bootstrap; 0 without ranks
     notes: list[str]

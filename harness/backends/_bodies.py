@@ -122,7 +122,7 @@ def state_in(content: bytes, marks: tuple[bytes, ...], *path: str | int) -> str 
     Args:
         content: The body.
         marks: Byte strings. A body with reasoning to send back contains at least one of them.
-        path: The keys and indices that lead to the answer, a list of objects.
+        path: The keys and indices that lead to the answer, which is a list of objects.
 
     Returns:
         The answer as the provider returned it, or None if the body contains no mark.
@@ -223,7 +223,7 @@ def logprobs_in(given: object) -> records.Logprobs | None:
 def prompt_logprobs_in(given: object) -> records.PromptLogprobs | None:
     """Return a prompt's tokens and log-probabilities as listed by vLLM, or None if missing.
 
-    An invalid entry of the list is None.
+    An invalid entry of the list becomes None.
     """
     return tuple(map(_own, given)) if isinstance(given, list) else None
 

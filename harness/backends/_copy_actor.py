@@ -83,7 +83,10 @@ class CopySpec:
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def build(self, logs: Path) -> Backend:
-        """Build the backend as any plug-in is built, with log files in the folder ``logs``."""
+        """Build the backend as any plug-in is built, with log files in the folder ``logs``.
+
+        This sets the process's environment variables and current folder.
+        """
 
         def secret(name: str) -> str:
             if name not in self.secrets:

@@ -20,9 +20,9 @@ from harness.extras import import_extra
 from harness.workers import PENDING, answer_of, result_of
 
 DEATHS = 3
-"""Number of worker processes that a piece may end before it is an error."""
+"""A piece fails once this many worker processes have died while they worked on it."""
 LOSSES = 20
-"""Number of times that the machine of a piece may disappear before it is an error."""
+"""A piece fails once its machine has disappeared this many times."""
 COUNT_S = 5.0
 """Seconds until the cores of the cluster are counted again: machines join and leave."""
 
@@ -51,7 +51,7 @@ class RayTasks:
 
     @property
     def cores(self) -> int:
-        """The number of cores of the cluster, at most `COUNT_S` seconds old."""
+        """The number of cores of the cluster, counted at most `COUNT_S` seconds ago."""
         if not self._counted or monotonic() > self._counted + COUNT_S:
             self._cores = int(self._ray.cluster_resources().get("CPU", 0))
             self._counted = monotonic()
@@ -72,7 +72,7 @@ class RayTasks:
         try:
             question = pickle.dumps(piece)
         except (pickle.PicklingError, TypeError, AttributeError):
-            question = packed(piece, "A piece")  # of classes that are only known here
+            question = packed(piece, "A piece")  # its classes may exist only here
         if self._sent is None or self._sent[0] != work:
             self._sent = work, put(packed(work, "This work"))
         return _Submitted(self._ray, self._task, (self._sent[1], put(question)))

@@ -60,7 +60,7 @@ class RayDataPool:
         context.execution_options.preserve_order = True
         blocks = self._data.from_items(rows, override_num_blocks=len(rows))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # max_retries has no other place
+            warnings.simplefilter("ignore")  # about max_retries, which can be given nowhere else
             answers = blocks.map(
                 _answer,
                 fn_args=(harness.__version__, pickle.dumps(work)),

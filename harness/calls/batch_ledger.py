@@ -23,7 +23,7 @@ PREPARING, CREATING, CANCELLING = "preparing", "creating", "cancelling"
 UPLOADING = "uploading"
 """The status of a batch whose creation may have been requested, and whose file may not exist.
 
-Earlier versions, and providers without such files, use no other status until the id is known.
+Earlier versions use no other status until the id is known. Without a file, it replaces `CREATING`.
 """
 _COLUMNS = (
     "tag, id, backend, endpoint, model, section, run, created, ended, status, requests, bytes, "

@@ -86,11 +86,11 @@ class Claims:
                     fcntl.lockf(self._files[place % SHARDS], fcntl.LOCK_UN, 1, place)
 
     def use(self) -> None:
-        """Register this process as a user of the database, so that no other process replaces it."""
+        """Register this process as a user of the database, which no other can then replace."""
         self._lock(IN_USE, exclusive=False)
 
     def alone(self) -> bool:
-        """Return whether no other process uses the database. If so, lock it until `use`."""
+        """Return whether nobody else uses the database, even here. If so, lock it until `use`."""
         return self.users == 1 and self._lock(IN_USE, exclusive=True)
 
     def _lock(self, place: int, *, exclusive: bool) -> bool:
@@ -141,7 +141,7 @@ class Shared(Protocol):
         """Return the reply that another machine has saved, or None."""
 
     async def claim_shared(self, key: str) -> bool:
-        """Claim a call on all machines, or save its reply here. Return False if it is taken."""
+        """Claim a call on all machines, or save its reply here. Return False if neither is done."""
 
     async def hold_claims(self, tag: str, keys: Sequence[str]) -> bool:
         """Let claims on a batch's calls outlive this process. Return False if one is lost."""
@@ -182,7 +182,7 @@ class ClaimedCalls:
     async def __call__(self, request: Request) -> Reply:
         """Claim a call, send it and return its reply.
 
-        The reply lacks those of the request's other samples that cannot be claimed.
+        Other samples of the request are left out if they cannot be claimed.
 
         Raises:
             PaidElsewhere: If another process has claimed the call or already saved its reply.

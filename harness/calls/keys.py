@@ -19,7 +19,7 @@ def call_key(
 
     Args:
         backend: The backend's name.
-        endpoint: The endpoint's URL.
+        endpoint: The backend's endpoint, such as a URL.
         request: The request.
         by_instance: Whether the backend looks up its answers by instance. The key then includes
             the request's origin.

@@ -65,6 +65,6 @@ class Retry:
             return await self._ask(request)
 
         # Tenacity costs as much as the rest of the stack together, so only failed calls go
-        # through it. A copy, since it keeps a call's state in the object.
+        # through it. A copy, since a Tenacity object keeps a call's state.
         reply: Reply = await self._retrying.copy()(ask)
         return reply

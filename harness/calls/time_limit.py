@@ -53,7 +53,7 @@ class Timed:
                 "Raise limits.timeout_s if the model is slow.",
                 kind="timed_out",
             ) from None
-        except PromptRefused as error:  # an answer, and always the same one: cached like any
+        except PromptRefused as error:  # an answer, always the same: cached like any other
             reply = Reply(error.message, "content_filter", Usage())
         latency_s = self.clock() - sent
 

@@ -126,7 +126,7 @@ def _confirmed(job: Job) -> bool:
 
 
 def cost_text(cost: EstimateRange | None, models: Iterable[Model] = ()) -> str:
-    """Format calls' cost (US dollars), with why it has no upper bound, or no price."""
+    """Format the cost of calls (US dollars), or say why it is unknown or has no upper bound."""
     if cost is None:
         lacking = f"no price for {unpriced(models)}"
         return f"unknown: {lacking} ('harness prices' says how to add one)"

@@ -31,7 +31,7 @@ must not change, because no fingerprint shows whether the weights are the same.
 def conflicts(before: RunFile, now: RunFile) -> list[str]:
     """Return the dotted keys that must not change but have.
 
-    A judge or panel that was added, removed or renamed counts as a single key.
+    A judge or panel that was added or removed counts as a single key.
     """
     trees = [by_name(run) for run in (before, now)]
     old, new = map(flatten, trees)
@@ -69,7 +69,7 @@ def free_keys(tree: Mapping[str, Any]) -> list[str]:
 
 def _free_of_model(place: str, model: Mapping[str, Any]) -> list[str]:
     keys = [key for key in MAY_CHANGE_OF_MODEL if (place, key) != ("polish", "path")]
-    with contextlib.suppress(ConfigError):  # a run can be read if its backend is not installed
+    with contextlib.suppress(ConfigError):  # a run can be read even if its backend is missing
         plugin = kind("backends").load(str(model.get("backend")))
         keys += plugin.may_change if isinstance(plugin, Resumable) else ()
     return [f"{place}.{key}" for key in keys]

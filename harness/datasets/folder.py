@@ -1,4 +1,4 @@
-"""Finds files in the data folder or by path, and reads JSONL."""
+"""Finds files in the data folder or by path, and reads JSONL and Parquet."""
 
 import filecmp
 import glob
@@ -102,12 +102,12 @@ def _refuse_others(name: str, places: Sequence[Path]) -> None:
 
 def own_path(name: str) -> Path:
     """Return a path with ``~`` expanded, or unchanged if the home folder is unknown."""
-    return Path(os.path.expanduser(name))  # noqa: PTH111 (which fails for an unknown user)
+    return Path(os.path.expanduser(name))  # noqa: PTH111 (Path's fails for an unknown user)
 
 
 def is_there(path: Path) -> bool:
     """Return whether a file or folder exists. For an invalid name, return False."""
-    return os.path.exists(path)  # noqa: PTH110 (which fails for a name that is too long)
+    return os.path.exists(path)  # noqa: PTH110 (Path's fails for a name that is too long)
 
 
 LONGEST_LINE = 1 << 26  # maximum bytes in a line: a small compressed file can expand to any size

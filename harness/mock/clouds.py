@@ -1,6 +1,6 @@
 """Models on clouds: Amazon Bedrock's Converse API, and Anthropic's models on Vertex AI.
 
-Credentials are not checked: any signature or token is accepted.
+Any signature or token is accepted, unless the provider was started with a key.
 """
 
 from collections.abc import Sequence

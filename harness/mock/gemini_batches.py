@@ -172,7 +172,7 @@ class GeminiBatches(FileBatches):
 
 
 UPLOAD_URL = "x-goog-upload-url"
-"""The header that names the URL of an upload, and its key in the answer to the upload's start."""
+"""The header with an upload's URL, and the URL's key in the answer to the upload's start."""
 _PATH = re.compile(r"(/upload|/download)?/v1beta/(?:files|batches)(?:/|$)")
 _CREATION = re.compile(r"/models/([^/]+):batchGenerateContent$")
 

@@ -62,8 +62,8 @@ class MockRequest(Struct, frozen=True):
     echoed: tuple[str, ...] = ()  # texts to return with the log-probabilities of their tokens
     prompts: tuple[str, ...] = ()  # if there are several: each gets answers of its own
     marked: str = ""  # the beginning of the prompt that the provider's cache is to keep
-    cache_read: int = 0  # tokens of it that were read from the cache, or written to it
-    cache_write: int = 0
+    cache_read: int = 0  # tokens of this beginning that were read from the cache
+    cache_write: int = 0  # tokens of this beginning that were written to the cache
     stream: bool = False  # whether to send the reply as server-sent events
 
     @property
@@ -91,7 +91,7 @@ class TokenPosition(Struct, frozen=True):
 
 
 class ReplyChoice(Struct, frozen=True):
-    """One of the ``n`` choices in a reply, independent of a wire format."""
+    """One of the ``n`` choices in a reply, independent of any wire format."""
 
     text: str
     finish: Finish = "stop"

@@ -87,7 +87,7 @@ class Template:
             raise ConfigError(problem, nearest(name, fields))
 
     def refuse_single_braces(self, fields: Collection[str]) -> None:
-        """Raise DataInvalid if the template has no field, but ``{NAME}`` for one of ``fields``."""
+        """Raise DataInvalid if the template uses no field, but has ``{NAME}`` for one."""
         named = () if self.names else re.findall(r"\{(\w+)\}", self.text)
         for name in (one for one in named if one in fields):
             said = f"{self.name} uses no field of the row: {{{name}}} would be sent as it is."
@@ -186,7 +186,7 @@ _OWN: Mapping[str, Callable[..., Any]] = {
     "tojson": functools.partial(json.dumps, ensure_ascii=False),  # no HTML escapes
     "round": lambda value, digits=0: round(value, digits),
     "split": lambda text, at=None: str(text).split(at),
-    # Without the tags that are put around untrusted text; for prompts that were published so.
+    # Removes the tags put around untrusted text, for prompts that were published without tags.
     "untagged": lambda text: re.sub(r"\A<(\w+)>\n(.*)\n</\1>\Z", r"\2", str(text), flags=re.S),
 }
 
@@ -264,8 +264,8 @@ def conversation(template: Template, row: Mapping[str, Any]) -> tuple[Message, .
     row never begin a message.
 
     Raises:
-        ConfigError: If there is text before the first message, or the text of a single message is
-            not a valid template.
+        ConfigError: If there is text before the first message, or one message's text alone is not a
+            valid template.
         DataInvalid: As in `Template.render`.
     """
     first, *turns = re.split(r"(?m)^== (system|user|assistant) ==\n", template.text)

@@ -114,8 +114,8 @@ _SAMPLES = {"text": "TEXT", "whole number": "3", "number": "0.5", "mapping": "{â
 def example(name: str, card: Card, *, judge: bool = False) -> str:
     """Return an example of a checker (or, if ``judge``, a judge) in a run file.
 
-    The example sets the required options. For a checker without required options, it sets the first
-    option whose default is null.
+    The example sets the required options, except those in `FROM_ROW`. For a checker without
+    required options, it sets the first option whose default is null, if any.
     """
     given = [one for one in card.options if one.default is None and one.name not in FROM_ROW]
     if not judge and not any(one.default is None for one in card.options):

@@ -106,7 +106,8 @@ def extraction_of(run: ReportedRun) -> str:
 def in_words(value: Any) -> str:
     """Return a setting's value in words.
 
-    A boolean becomes yes or no, None "default", and an empty list or mapping "none".
+    True and False become "yes" and "no", None becomes "default", and an empty list or mapping
+    becomes "none".
 
     >>> in_words({"n": 2, "fields": ["a", "b"], "strict": True})
     'n: 2; fields: a, b; strict: yes'

@@ -59,7 +59,7 @@ class CurationJob:
     prompts: CurationPrompts
     sources: tuple[Path, ...]
     out: Path
-    models: Mapping[StageName, Model]  # one object for all stages with the same section
+    models: Mapping[StageName, Model]  # stages without a section share one object
     settings: Settings
 
 
@@ -245,7 +245,7 @@ class StageCalls:
         return [[found[place, k] for k in range(samples)] for place in range(len(questions))]
 
     def facts(self) -> Mapping[str, Any]:
-        """Return entries for the manifest: whether models are simulated, and stages' calls."""
+        """Return entries for the manifest: the models, whether any is simulated, and the calls."""
         return {
             "simulated": any(model.simulated for model in self._models.values()),
             "models": {

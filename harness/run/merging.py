@@ -55,7 +55,7 @@ def find_shards(root: Path, base: str) -> Mapping[str, Shards]:
 
 
 def merge(shards: Shards, name: str, settings: Settings) -> RunFolder:
-    """Merge all shards' attempts and judgements into a new run, visible once it is complete."""
+    """Merge all shards' attempts and judgements into a new run, named once it is complete."""
     target, folders = RunFolder(settings.runs_dir, name), [shards[one] for one in sorted(shards)]
     if target.exists():
         raise RunConflict(
@@ -103,7 +103,7 @@ def _check(folders: Sequence[RunFolder]) -> None:
 
 
 def _write(new: RunFolder, folders: Sequence[RunFolder]) -> None:
-    """Write all files of the merged run except its metrics."""
+    """Write all files of the merged run except its metrics and aggregates."""
     first, manifests = folders[0], [folder.read_manifest() for folder in folders]
     make_folder(new.path)
     for file in (first.attempts.name, JUDGEMENTS):

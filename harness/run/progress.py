@@ -49,7 +49,7 @@ class Tally:
     clock: Callable[[], float] = monotonic
     finished: int = 0
     attempts: int = 0
-    turns: int = 1  # of the user: the most in a conversation so far, whose rounds are turns
+    turns: int = 1  # most turns of the user in a conversation so far (its rounds are turns)
     calls: int = 0
     cached: int = 0
     passed: int = 0
@@ -78,7 +78,7 @@ class Tally:
         self._started = self.clock()
 
     def expect(self, owed: int, already: int) -> None:
-        """Set the number of samples to finish in this session, and of those finished before it."""
+        """Set how many samples this session is to finish, and how many were finished before it."""
         self.owed, self.already = owed, max(-self.finished, already)
 
     def record_earlier(self, index: AttemptIndex) -> None:

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 AttemptAssessor: TypeAlias = Callable[[Attempt, Reply], Assessment]
 
-BATCH = 200  # attempts per batch: a second for slow checkers, and far more work than sending it
+BATCH = 200  # attempts per batch: a second with slow checkers, and far longer than sending them
 
 
 class Batch(NamedTuple):
@@ -62,9 +62,9 @@ class Batch(NamedTuple):
     Attempts whose instances are no longer in the data set come last, with None as the instance.
     """
 
-    instances: Sequence[tuple[Instance[Any] | None, int]]  # with the number of their n attempts
-    offsets: Sequence[int]  # (n,) of lines in ``attempts.jsonl``
-    judgements: Sequence[Sequence[int]]  # (n, k) of those of deciding judges (`AttemptIndex.said`)
+    instances: Sequence[tuple[Instance[Any] | None, int]]  # each with its number of attempts
+    offsets: Sequence[int]  # (n attempts,) of lines in ``attempts.jsonl``
+    judgements: Sequence[Sequence[int]]  # (n, k) of lines of deciding judges (`said_at`)
 
 
 class ScoredBatch(NamedTuple):
@@ -206,7 +206,7 @@ class SampleRounds:
             yield attempt
 
     def rounds(self, instance: str, sample: int, before: int) -> list[Attempt]:
-        """Return the sample's attempts in the rounds before ``before``."""
+        """Return the current sample's attempts in the rounds before ``before``."""
         return [one for one in self._attempts if one.round < before]
 
 
@@ -262,8 +262,8 @@ class ScoredAgain(NamedTuple):
     """The number of attempts that were scored again, and counts of the changes."""
 
     attempts: int
-    changed: int  # verdicts, as `rescored` yields them
-    revalued: int  # answers of which some score has another value
+    changed: int  # verdicts of rules and judges together
+    revalued: int  # answers with a score whose value changed
     dropped: int  # later rounds that no longer count, because the feedback before them has changed
 
     def __str__(self) -> str:
@@ -276,7 +276,7 @@ class ScoredAgain(NamedTuple):
 
 
 def rescore(job: Job, found: Differences) -> ScoredAgain:
-    """Score a run's attempts again with the job's task, and write the attempts that differ.
+    """Score a run's attempts again with the job's task, and write the samples that differ.
 
     The new lines follow the old ones in ``attempts.jsonl``. They are written atomically, so that
     the verdicts of two versions are never mixed. If the task now gives other feedback, the rounds

@@ -40,7 +40,7 @@ def read_units(path: Path) -> dict[str, Unit]:
 
 
 def record_references(folder: RunFolder, references: Iterable[tuple[Unit, str]]) -> None:
-    """Append the reference answers that are new or have changed to the attempts in ``folder``."""
+    """Append new and changed reference answers to the attempts in ``folder``."""
     try:
         folder.path.mkdir(exist_ok=True)
     except OSError as error:

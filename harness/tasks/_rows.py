@@ -150,7 +150,7 @@ def unique(found: Iterable[tuple[str, T]]) -> Iterator[T]:
     `MOST_IDS` items after the second one are yielded before the error is raised.
     """
     last: dict[str, str] = {}  # the location of each of the last ids
-    before: list[NDArray[np.int64]] = []  # sorted hashes of those before them, the most first
+    before: list[NDArray[np.int64]] = []  # sorted hashes of earlier ids, the largest array first
     for where, item in found:
         if item.id in last:
             raise _occurs_twice(where, item.id)

@@ -152,7 +152,7 @@ def _refuse_unreadable(
     )
 
 
-# The fields that each template may use. It must use those with untrusted text, put between tags.
+# The fields that each template may use. It must use those in `NEEDED`, which hold untrusted text.
 FIELDS: Mapping[PromptName, set[str]] = {
     "toxic": {"message"},
     "constrained": {"message"},

@@ -81,7 +81,7 @@ def check_key(cursor: Cursor, database: str, cipher: Cipher | None) -> None:
 
 
 class TeamFacts(NamedTuple):
-    """A team's saved data. ``runs`` counts the runs with a budget, and ``usd`` their payments."""
+    """A team's saved data. ``runs`` is how many runs have a budget, and ``usd`` what they paid."""
 
     database: str
     team: str

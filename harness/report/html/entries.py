@@ -174,7 +174,7 @@ def _is_violation(error: object) -> bool:
 
 
 def _in_words(details: Mapping[str, Any]) -> str:
-    """Return details as words, such as ``words 41``, if all are short, and otherwise as JSON."""
+    """Return short details as words, such as ``words 41``, and all others as JSON."""
     brief = all(value is None or isinstance(value, int | float | str) for value in details.values())
     said = ", ".join(f"{name} {_plain(value)}" for name, value in details.items())
     said = said.replace(", of ", " of ")

@@ -133,7 +133,7 @@ def number_words(
     ``3.5`` counts as two words; in the corrected check, as one. In the multilingual check, each
     character of Chinese and Japanese text is a word.
     """
-    # Corrected, ``don't`` and words with combining marks are one word, too.
+    # In the corrected check, ``don't`` and words with combining marks are one word, too.
     count = word_count.words(text) if corrected else len(words(text))
     if multilingual and _language(text) in CHINESE_OR_JAPANESE:
         kept = text.translate(_NO_WORDS)

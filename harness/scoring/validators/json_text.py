@@ -1,7 +1,7 @@
 """Reads and writes JSON (RFC 8259).
 
-NaN, Infinity, repeated keys and lone surrogates are refused, except by `read_as_paper`, which reads
-JSON as ConCodeEval's authors do.
+`read` refuses NaN, Infinity, repeated keys and lone surrogates. `read_as_paper` reads JSON as
+ConCodeEval's authors do.
 """
 
 from __future__ import annotations

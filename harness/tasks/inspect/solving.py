@@ -12,7 +12,7 @@ from harness.plugin_interface import calling
 from harness.records import Message, Score
 from harness.tasks.inspect.loading import InspectSample
 
-MODEL = "mockllm/model"  # the name of a model, which Inspect's states have
+MODEL = "mockllm/model"  # a model's name, which Inspect's states require
 GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}  # Inspect's grades: correct, partial, …
 
 
