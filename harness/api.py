@@ -185,8 +185,8 @@ def evaluate(
 ) -> EvaluationResult:
     """Evaluate models on benchmarks, as ``harness eval`` does, and return the runs.
 
-    Real models get the published data, which is downloaded at first use. Simulated models, and
-    benchmarks whose data cannot be downloaded, get built-in instances. An equivalent run file is
+    The published data is used, and downloaded at first use. If all models are simulated, or if a
+    benchmark's data cannot be downloaded, built-in instances are used. An equivalent run file is
     written to the folder of runs. To resume an incomplete evaluation, call this function again.
 
     Args:
