@@ -188,7 +188,7 @@ def positions(
 ) -> tuple[wire.TokenPosition, ...]:
     """Return the tokens of an answer, each with the ``n`` likeliest tokens at its position.
 
-    Without ``distributions``, the tokens are the words of ``text``.
+    Without ``distributions``, the tokens are the words and punctuation marks of ``text``.
     """
     found, at = [], 0
     for distribution in distributions or map(_sure, _TOKEN.findall(text)):

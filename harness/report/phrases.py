@@ -31,7 +31,7 @@ def show(value: float | None, unit: ShownUnit) -> str:
 def verb_for(
     score: str | None, value: float | None, unit: ShownUnit, *, plural: bool = False
 ) -> str:
-    """Return a verb with a value, such as ``passes 50%`` or ``has f1 0.5``."""
+    """Return a verb with a value, such as ``passes 50%`` or ``has f1 0.500``."""
     told = show(value, unit)
     if score in (None, PASS_RATE):
         return f"pass{'' if plural else 'es'} {told}"

@@ -284,7 +284,7 @@ def bare(value: Observed) -> Observed:
     """Return a string in lower case, without punctuation and spaces at either end.
 
     A string of only punctuation is returned unchanged, and so are numbers and None. In a tuple,
-    each string is converted.
+    each string is converted, but tuples within it are not.
     """
     if isinstance(value, str):
         return value.lower().strip(_MARKS) or value
