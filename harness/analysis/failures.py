@@ -156,10 +156,9 @@ def _shortened(texts: Iterable[str]) -> list[str]:
 
 
 def merged(runs: Sequence[Failures]) -> list[Failures]:
-    """Return the runs' failures, with reasons merged that differ only in quoted text.
+    """Return the runs' failures, merging `ALIKE` or more reasons that differ only in quoted text.
 
-    `ALIKE` or more such reasons become one. For example, ``lacks 'Ann'``, ``lacks 'Bob'`` and
-    ``lacks 'Eve'`` become ``lacks '…'``.
+    For example, ``lacks 'Ann'``, ``lacks 'Bob'`` and ``lacks 'Eve'`` become ``lacks '…'``.
     """
     every = dict.fromkeys(kind for run in runs for kind in run.kinds)
     forms = {kind: _QUOTED.sub("'…'", kind) for kind in every}

@@ -137,8 +137,8 @@ def macro_f1(
     An answer predicts its instance's class if the score is true, and the other class if the score
     is false. A judged answer without the score (refused, empty, unreadable) predicts neither: it
     is a miss for its instance's class, but no false alarm for the other. Failed calls are excluded.
-    If no counted answer of a group is of one class, the value is None: the other class's F1 alone
-    is a different statistic.
+    If the counted answers of a group lack a class, the value is None: the other class's F1 alone is
+    a different statistic.
     """
     codes, classes = group_codes(samples.instances.groupings, (label,))
     if len(classes) > 2:

@@ -31,7 +31,7 @@ def read(content: bytes, shape: type[T]) -> T:
     """Decode a JSON body as a ``shape``. Invalid Unicode is replaced.
 
     Raises:
-        ValueError, RecursionError: If the body is not JSON, or too deeply nested.
+        ValueError, RecursionError: If the body is not JSON, or is too deeply nested.
         MsgspecError: If the body has another shape.
     """
     try:

@@ -154,7 +154,7 @@ class VLLMEngineBackend:
     async def start(self, on_status: Callable[[str], None]) -> None:
         """Load the model, or load it again after the engine died.
 
-        If another run has loaded the same model or is loading it, its engine is used.
+        If another run has loaded the same model or is loading it, the engine is shared.
 
         Raises:
             FatalCallError: If vLLM is not installed, or cannot load the model.

@@ -86,11 +86,11 @@ class Claims:
                     fcntl.lockf(self._files[place % SHARDS], fcntl.LOCK_UN, 1, place)
 
     def use(self) -> None:
-        """Register this process as a user of the database, which no other can then replace."""
+        """Register this process as a user, so that no other process replaces the database."""
         self._lock(IN_USE, exclusive=False)
 
     def alone(self) -> bool:
-        """Return whether nobody else uses the database, even here. If so, lock it until `use`."""
+        """Return whether the database has only this user. If so, lock it until `use`."""
         return self.users == 1 and self._lock(IN_USE, exclusive=True)
 
     def _lock(self, place: int, *, exclusive: bool) -> bool:

@@ -61,7 +61,7 @@ def backend_key(name: str, backend: Backend) -> Callable[..., str]:
 def provider_seed(
     run_seed: int, prompt: str, sample: int, redraw: int = 0, instance: str | None = None
 ) -> int:
-    """Return the seed to send with a request, which depends only on the arguments.
+    """Return the seed to send with a request. It depends only on the arguments.
 
     Without ``instance``, it has 31 bits, and instances that share a prompt share the seed and
     therefore the call. With ``instance`` (an instance's id), each instance gets its own seed, of 53

@@ -87,7 +87,7 @@ class Template:
             raise ConfigError(problem, nearest(name, fields))
 
     def refuse_single_braces(self, fields: Collection[str]) -> None:
-        """Raise DataInvalid if the template uses no field, but has ``{NAME}`` for one."""
+        """Raise DataInvalid if no field is used, but ``{NAME}`` names one of ``fields``."""
         named = () if self.names else re.findall(r"\{(\w+)\}", self.text)
         for name in (one for one in named if one in fields):
             said = f"{self.name} uses no field of the row: {{{name}}} would be sent as it is."

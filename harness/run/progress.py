@@ -36,9 +36,9 @@ NO_VERDICTS = Verdicts()
 class Tally:
     """Progress counters of one session, read by the progress display.
 
-    ``judged`` and ``passed`` count samples by the verdict of their latest round, and
-    ``first_judged`` and ``first_passed`` by the verdict of round 1. All four include rounds from
-    earlier sessions and unfinished samples. Finished samples alone would bias the pass rate: with
+    ``judged`` and ``passed`` count samples by the verdict of their latest round. ``first_judged``
+    and ``first_passed`` count them by the verdict of round 1. All four include rounds from earlier
+    sessions and unfinished samples. Finished samples alone would bias the pass rate: with
     `stop_on_pass`, a sample that passes is finished early.
     """
 

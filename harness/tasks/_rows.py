@@ -290,7 +290,7 @@ SUMMARY = ("n", "mean", "s.d.", "min", "median", "max")
 
 
 def summary(numbers: Sequence[float]) -> tuple[float | None, ...]:
-    """Return the statistics in `SUMMARY`, or None for those that need more numbers."""
+    """Return the statistics in `SUMMARY`, with None for those that need more numbers."""
     if not numbers:
         return (0, *[None] * 5)
     deviation = stdev(numbers) if len(numbers) > 1 else None

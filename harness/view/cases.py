@@ -1,7 +1,7 @@
 """Selects the cases that the page's filters ask for.
 
 A case is one sample of an instance, with a cell for each run. A million attempts can be filtered
-without reading any text, because only columns are used. Texts are read by `TextSearch` only.
+without reading any text, because only columns are used. Only `TextSearch` reads texts.
 """
 
 from __future__ import annotations

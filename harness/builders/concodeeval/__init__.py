@@ -48,7 +48,7 @@ def draw_instances(
 ) -> list[InstanceRow]:
     """Draw up to ``yes`` valid and ``no`` invalid instances, from the schemas in turn.
 
-    The instances are grouped by schema. Those of a schema are distinct.
+    The instances are grouped by schema, and distinct within a schema.
     """
     found: dict[str, list[InstanceRow]] = {row.id: [] for row in schemas}
     seen = {row.id: set[str]() for row in schemas}

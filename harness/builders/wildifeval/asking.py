@@ -69,7 +69,7 @@ class Asking(Protocol):
 
         Raises:
             ConfigError: If the model does not support the decoding parameters.
-            HarnessError: If some calls failed. All calls are made before it is raised.
+            HarnessError: If some calls failed: after all calls, or at once if a failure is fatal.
             Stopping: If the build was stopped or its budget is spent.
         """
 
