@@ -37,7 +37,7 @@ MANIFEST_KEYS = (
 
 
 def write_inspect(run: ExportedRun, path: Path) -> None:
-    """Write a run as an Inspect log, which ends in ``.eval`` or ``.json``.
+    """Write a run as an Inspect log, to a path that ends in ``.eval`` or ``.json``.
 
     On failure, an existing file is unchanged.
     """

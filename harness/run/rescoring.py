@@ -63,8 +63,8 @@ class Batch(NamedTuple):
     """
 
     instances: Sequence[tuple[Instance[Any] | None, int]]  # each with its number of attempts
-    offsets: Sequence[int]  # (n attempts,) of lines in ``attempts.jsonl``
-    judgements: Sequence[Sequence[int]]  # (n, k) of lines of deciding judges (`said_at`)
+    offsets: Sequence[int]  # (n,) byte offsets of the n attempts' lines
+    judgements: Sequence[Sequence[int]]  # (n, k) of k deciding judges' lines (`said_at`)
 
 
 class ScoredBatch(NamedTuple):

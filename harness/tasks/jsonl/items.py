@@ -39,8 +39,8 @@ CRITERIA = "criteria"  # name of a row's field, and of an option of a judge's ch
 class JsonlItem(Struct, frozen=True):
     """A row with its messages, its rules, and the criteria of each judge that its checks name.
 
-    In a conversation, these belong to one turn, and ``later`` has the items of the turns after it.
-    If a model plays the user, these belong to the last turn, and ``before`` is the item for the
+    In a conversation, an item is for one turn, and ``later`` has the items of the turns after it.
+    If a model plays the user, the item is for the last turn, and ``before`` is the item for all
     turns before it.
     """
 

@@ -37,7 +37,7 @@ class FilteredMetric(NamedTuple):
 
 
 def responses(document: LmDocument, text: str) -> list[Any]:
-    """Convert a reply to the responses that lm-eval expects to a document's requests.
+    """Convert a reply to responses to a document's requests, in the form that lm-eval expects.
 
     ``text`` is the reply: the model's answer, or log-likelihoods as JSON.
 
