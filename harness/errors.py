@@ -163,17 +163,23 @@ def keys_of(where: str) -> Iterator[None]:
         raise
 
 
-_in_python = ContextVar("_in_python", default=False)
+_PYTHON = "Python"
+_command = ContextVar("_command", default="")  # put before options; `_PYTHON`: as keywords
 
 
 @contextlib.contextmanager
-def for_python() -> Iterator[None]:
-    """In a ``with`` block, make messages name options as written in Python: ``fresh=True``."""
-    token = _in_python.set(True)
+def for_command(command: str) -> Iterator[None]:
+    """In a ``with`` block, make messages name options of another command than the user's."""
+    token = _command.set(command)
     try:
         yield
     finally:
-        _in_python.reset(token)
+        _command.reset(token)
+
+
+def for_python() -> contextlib.AbstractContextManager[None]:
+    """In a ``with`` block, make messages name options as written in Python: ``fresh=True``."""
+    return for_command(_command.get() or _PYTHON)
 
 
 def option(name: str, value: str = "") -> str:
@@ -184,7 +190,11 @@ def option(name: str, value: str = "") -> str:
     >>> with for_python():
     ...     option("fresh"), option("name", "NEW")
     ('fresh=True', "name='NEW'")
+    >>> with for_command("harness run quality.yaml"), for_python():
+    ...     option("fresh")
+    'harness run quality.yaml --fresh'
     """
-    if _in_python.get():
+    command = _command.get()
+    if command == _PYTHON:
         return f"{name}={value!r}" if value else f"{name}=True"
-    return f"--{name} {value}".rstrip()
+    return f"{command} --{name} {value}".strip()

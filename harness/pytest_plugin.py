@@ -6,6 +6,8 @@ no other module of the harness until it is used.
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -106,8 +108,11 @@ class RunItem(pytest.Item):
     def runtest(self) -> None:
         """Execute or resume the run. Raise Broken, or skip the test, if the check does not pass."""
         from harness.api import run
+        from harness.errors import for_command
 
-        ended = run(self.path, variant=self.variant, progress=False)
+        path = os.path.relpath(self.path, self.config.invocation_params.dir)
+        with for_command(f"harness run {shlex.quote(path)}"):  # pytest has no such options
+            ended = run(self.path, variant=self.variant, progress=False)
         found = ended.check(**self.given)
         if not found:
             raise Broken(repr(found))

@@ -110,6 +110,36 @@ def test_options_replace_the_bounds_of_a_file(project: Path) -> None:
     assert (code, "bound ≤ 0.1000" in output) == (1, True), output
 
 
+ROWS = """
+task:
+  rows: [{prompt: "Say a.", target: a}]
+  checks: [exact_match]
+model: simulated/1
+check: {min: {exact_match: 0}}
+"""
+
+
+def test_an_edited_row_is_answered_with_a_command(project: Path) -> None:
+    file = project / "part" / "rows.yaml"
+    file.parent.mkdir()
+    file.write_text(ROWS)
+    code, output = ran(project, "--harness", "--harness-too-few", "pass", "part/rows.yaml")
+    assert code == 0, output
+    file.write_text(ROWS.replace("Say a.", "Say a!"))
+    code, output = ran(project, "--harness", "part/rows.yaml")
+    assert (code, "For a new run: harness run part/rows.yaml --fresh." in output) == (1, True)
+    assert "fresh=True" not in output
+
+
+def test_a_bound_on_an_unknown_score_fails_before_any_call(project: Path) -> None:
+    (project / "typo.yaml").write_text(ROWS.replace("exact_match: 0", "exactmatch: 0"))
+    code, output = ran(project, "--harness", "typo.yaml")
+    assert code == 1
+    assert "check: 'exactmatch' is not a score" in output
+    assert "Did you mean 'exact_match'?" in output
+    assert not (project / "runs" / "typo").exists()
+
+
 def test_a_run_whose_calls_failed_is_not_skipped(project: Path) -> None:
     with MockServer(faults={"400": 1.0}) as server:
         model = f"{{backend: openai, name: tested, base_url: '{server.base_url}'}}"

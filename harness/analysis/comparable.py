@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from msgspec import structs
 
-from harness.analysis.breakdown import has_score, most_samples, scored
+from harness.analysis.breakdown import has_score, is_verdict, most_samples, scored
 from harness.analysis.metrics import PASS_RATE, Metrics, plugin_of
 from harness.analysis.self_preference import unequal
 from harness.analysis.summary import measure
@@ -203,7 +204,10 @@ def refuse_unknown(name: str, known: Iterable[str], problem: str) -> None:
 def refuse_unknown_score(run: Variant, table: AttemptTable, score: str) -> None:
     """Raise ConfigError if a run lacks a score, or has too few samples for it."""
     if not has_score(table, score):
+        of_judge = [one for one in table.scores if one.startswith(f"{score}.")]
         remedy = nearest(score, [PASS_RATE, *table.scores])
+        if of_judge:  # the verdict, if there is one
+            remedy = f"Did you mean {max(of_judge, key=partial(is_verdict, table))!r}?"
         if k := of_k(score)[1]:
             remedy = f"It needs {k:,} samples of an instance; this run has {most_samples(table):,}."
         raise ConfigError(f"The run {run.name!r} has no score {score!r}.", remedy)

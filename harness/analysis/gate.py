@@ -13,7 +13,6 @@ Samples without a verdict do not count in a figure. A run that has too many of t
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +23,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from harness.analysis.breakdown import has_score, instances_by, values_by
+from harness.analysis.breakdown import has_score, instances_by, is_verdict, values_by
 from harness.analysis.clustered import rate, wilson_size
 from harness.analysis.comparable import (
     Run,
@@ -43,7 +42,14 @@ from harness.analysis.paper_figures import weighted_means, weights_of
 from harness.analysis.summary import only_numbers
 from harness.analysis.unjudged import Unjudged, deciding, unjudged
 from harness.config.run_file import of_k
-from harness.config.sections import CheckSection, above_1
+from harness.config.sections import (
+    COST,
+    COST_PER_SAMPLE,
+    LATENCY,
+    CheckSection,
+    above_1,
+    beyond_a_rate,
+)
 from harness.errors import ConfigError, RunConflict, nearest
 from harness.store.calls import NO_CALLS, answers, read_calls, timed_calls
 from harness.store.columns import AttemptTable
@@ -56,9 +62,6 @@ Outcome = Literal["failed", "too few to tell", "passed"]  # worst first
 GateMethod = Literal["clustered mean", "weighted clustered mean", "exact"]
 MEAN: GateMethod = "clustered mean"
 WEIGHTED: GateMethod = "weighted clustered mean"
-
-COST, COST_PER_SAMPLE = "cost", "cost_per_sample"  # US dollars, of judges too
-LATENCY = re.compile(r"latency_p([1-9]\d?)")  # a percentile of the calls' durations in seconds
 
 
 class Decision(Struct, frozen=True, kw_only=True):
@@ -166,6 +169,10 @@ def _measure(
     refuse_unknown_label("--by", asked.by, {run[0].name: run[1]})
     compared = [asked.score] if base and asked.max_drop is not None else []
     _refuse_without_verdicts(folder, run, [*asked.min, *asked.max, *compared])
+    for kind, bounds in (("min", asked.min), ("max", asked.max)):
+        for name, bound in bounds.items():
+            if is_verdict(run[1], name) and not 0 <= bound <= 1:
+                raise ConfigError(f"{beyond_a_rate(f'{kind}.{name}', bound)}.")
     scores, exact = list(asked.min), []
     figures = [one for name, low in asked.min.items() for one in _means(run, name, low, asked.by)]
     latencies: list[ToDecide] = []

@@ -266,6 +266,10 @@ class BudgetSection(Section):
         return self
 
 
+COST, COST_PER_SAMPLE = "cost", "cost_per_sample"  # US dollars, of judges too
+LATENCY = re.compile(r"latency_p([1-9]\d?)")  # a percentile of the calls' durations in seconds
+
+
 class CheckSection(Section):
     """Section ``check``: the bounds that `harness check` tests."""
 
@@ -289,13 +293,24 @@ class CheckSection(Section):
         for kind, bounds in (("min", self.min), ("max", self.max)):
             for score, bound in bounds.items():
                 if _is_rate(score) and not 0 <= bound <= 1:
-                    said = f"{kind}.{score} is {bound:g}: a rate is between 0 and 1, like 0.9"
-                    raise ValueError(said)
+                    raise ValueError(beyond_a_rate(f"{kind}.{score}", bound))
         return self
+
+    @property
+    def scores(self) -> list[str]:
+        """The names of the scores that have bounds or are compared with the baseline."""
+        compared = [self.score] if self.baseline else []
+        most = (one for one in self.max if one not in (COST, COST_PER_SAMPLE))
+        return [*self.min, *(one for one in most if not LATENCY.fullmatch(one)), *compared]
 
 
 def _is_rate(score: str) -> bool:
     return re.match(r"pass_rate$|(pass|any)[@^]", score) is not None
+
+
+def beyond_a_rate(key: str, bound: float) -> str:
+    """Return the error message for a bound of a rate that is below 0 or above 1."""
+    return f"{key} is {bound:g}: a rate is between 0 and 1, like 0.9"
 
 
 def above_1(max_drop: float) -> str:

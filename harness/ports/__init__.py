@@ -40,6 +40,7 @@ from harness.ports.papers import TableFigure as TableFigure
 from harness.ports.requesting import Aggregates as Aggregates
 from harness.ports.requesting import Aggregating as Aggregating
 from harness.ports.requesting import GivenAnswer as GivenAnswer
+from harness.ports.requesting import NamesScores as NamesScores
 from harness.ports.requesting import Requesting as Requesting
 from harness.records import (
     ConstraintKind,
@@ -427,7 +428,7 @@ CAPABILITIES: Mapping[str, tuple[Any, ...]] = {
         *(Task, ScoresNoAnswer, ScoresRefusedConstraint, Measured, Paraphrasable, LeakAware),
         *(Fallible, Constraining, Targeted, Parsed, Extracting, Judged, JudgeRouting, Scripted),
         *(PromptChecked, Claiming, Pictured, Explained, Tabled, Described, Requesting, Aggregating),
-        *(Rowed, Played),
+        *(Rowed, Played, NamesScores),
     ),
     "backends": (
         *(Backend, Startable, PreferredConcurrency, CachesPrompts, Resumable, KeyedByRequest),

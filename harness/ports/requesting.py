@@ -1,6 +1,6 @@
-"""Optional members of a task: how its prompts are sent, and metrics of all answers together."""
+"""Optional members of a task: how its prompts are sent, its scores, and metrics of all answers."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from harness.records import Instance, Request
@@ -26,6 +26,14 @@ class Requesting(Protocol[D]):
         Must be a pure function. Values set by the run file should not be replaced. Decoding
         parameters that the backend does not accept are removed afterwards.
         """
+
+
+@runtime_checkable
+class NamesScores(Protocol[D]):
+    """A task that can name its scores, so that bounds are checked before any call."""
+
+    def score_names(self, instance: Instance[D]) -> Collection[str]:
+        """Return the names of all scores that an answer to an instance may have."""
 
 
 class GivenAnswer(NamedTuple):

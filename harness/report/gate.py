@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.analysis.gate import COST, COST_PER_SAMPLE, LATENCY, Decision, Gate, Outcome, worst
+from harness.analysis.gate import Decision, Gate, Outcome, worst
 from harness.analysis.unjudged import Unjudged
+from harness.config.sections import COST, COST_PER_SAMPLE, LATENCY
 from harness.report.comparison import bounds_line
 from harness.report.run_tables import WITHOUT_SCORE
 from harness.report.table import Cell, Column, Note, TableDocument, flat, table

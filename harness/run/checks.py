@@ -14,12 +14,14 @@ import msgspec
 from harness.analysis.metrics import PASS_RATE
 from harness.config.prices import FREE
 from harness.config.run_file import RunFile, is_below, of_k
+from harness.config.sections import CheckSection
 from harness.errors import ConfigError, DataInvalid, Unparseable, nearest
 from harness.ports import (
     CONSTRAINTS,
     LOGLIKELIHOODS,
     Backend,
     Constraining,
+    NamesScores,
     Paraphrasable,
     Requesting,
     Task,
@@ -47,6 +49,8 @@ def check_supported(run: RunFile, model: Model, task: Task[Any]) -> None:
     name, backend, shots = run.model.backend, model.backend, run.task.shots
     if run.measure is not None:
         _check_measure(run, run.measure, task)
+    if run.check is not None:
+        _check_bounds(run, run.check, task)
     if backend.cacheable and not run.model.name:
         raise ConfigError(f"The backend {name!r} needs model.name.", "Name the model to call.")
     # A seed is always accepted: it also sets the order of instances and seeds simulations.
@@ -128,6 +132,28 @@ def _check_measure(run: RunFile, measure: str, task: Task[Any]) -> None:
     if measure not in known:
         problem = f"measure: {measure!r:.60} is not a score of the task or of a judge."
         remedy = f"{nearest(measure, sorted(known))} Or write pass@K, pass^K or any@K."
+        raise ConfigError(problem, remedy)
+
+
+def _check_bounds(run: RunFile, check: CheckSection, task: Task[Any]) -> None:
+    if not isinstance(task, NamesScores):
+        return
+    judges = {judge.as_ for judge in run.judges} | {panel.as_ for panel in run.panels}
+    unknown = {*check.scores} - {PASS_RATE}
+    for name in check.scores:
+        judge, _, score = name.partition(".")
+        if of_k(name)[1] or (judge in judges and score):
+            unknown.discard(name)
+    known = set[str]()
+    for instance in task.instances() if unknown else ():
+        known.update(task.score_names(instance))
+        if unknown <= known:
+            return
+    for name in sorted(unknown - known):
+        remedy = nearest(name, {PASS_RATE, *known})
+        if name in judges:
+            remedy = f"Write '{name}.SCORE'; docs/judges.md lists the scores of judges."
+        problem = f"check: {name!r:.60} is not a score of the task or of a judge."
         raise ConfigError(problem, remedy)
 
 

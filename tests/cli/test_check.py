@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -327,6 +328,60 @@ def test_the_bounds_of_the_run_file(tmp_path: Path) -> None:
 )
 def test_mistakes(runs: Path, asked: list[str], said: str) -> None:
     assert said in mistake(harness("check", "quickstart", *asked, env=on(runs)))
+
+
+def test_a_bound_that_a_verdict_cannot_reach_is_refused(tmp_path: Path) -> None:
+    task = {"rows": [{"prompt": "Say a.", "target": "a"}], "checks": ["exact_match", "./n.py"]}
+    (tmp_path / "n.py").write_text("def n(text):\n    return 7.0 + len(text)\n")
+    file = tmp_path / "bounds.yaml"
+    file.write_text(json.dumps({"task": task, "model": "simulated/1"}))
+    assert harness("run", file, env=on(tmp_path)).returncode == 0
+    for kind in ("min", "max"):
+        for bound in ("1.2", "-0.1", "90"):
+            asked = (f"--{kind}", f"exact_match={bound}")
+            said = mistake(harness("check", "bounds", *asked, env=on(tmp_path)))
+            assert f"{kind}.exact_match is {bound}: a rate is between 0 and 1" in said
+    for asked in (("--min", "n=1.2"), ("--max", "exact_match=1"), ("--min", "exact_match=0")):
+        ended = harness("check", "bounds", *asked, "--too-few", "pass", env=on(tmp_path))
+        assert ended.returncode == 0, ended.stderr
+
+
+FIRST_TURN = {"content": "Say b.", "checks": [{"contains": {"target": "b"}, "as": "b"}]}
+CONVERSATION = {"id": "c", "turns": [FIRST_TURN, "Say a."], "target": "a"}
+
+
+@pytest.mark.parametrize(
+    ("bounds", "said"),
+    [
+        ({"min": {"schma": 0.7}}, "check: 'schma' is not a score of the task or of a judge."),
+        ({"max": {"last": 0.7, "cost": 1, "latency_p95": 3}}, "check: 'last' is not a score"),
+        ({"baseline": "other", "max_drop": 0, "score": "schemas"}, "Did you mean 'schema'?"),
+        ({"min": {"kind": 0.5}}, "Write 'kind.SCORE'"),
+        ({"min": {"knd.strict": 0.5}}, "check: 'knd.strict' is not a score"),
+        ({"min": {"schema": 0, "pass_rate": 0, "pass@1": 0, "own": 0, "b": 0, "kind.strict": 0},
+          "max": {"cost": 1, "latency_p95": 3, "cost_per_sample": 1}}, ""),
+    ],
+)  # fmt: skip
+def test_bounds_on_unknown_scores_are_refused_before_any_call(
+    tmp_path: Path, bounds: dict[str, Any], said: str
+) -> None:
+    own = {"id": "own", "prompt": "Say x.", "target": "x",
+           "checks": [{"contains": {"target": "x"}, "as": "own"}]}  # fmt: skip
+    rows = [{"id": "a", "prompt": "Say a.", "target": "a"}, CONVERSATION, own]
+    checks = [{"exact_match": {}, "as": "schema"}, {"judge": "kind", "criteria": "It is kind."}]
+    judge = {"name": "yes_no", "as": "kind", "model": "simulated/1"}
+    tree = {"task": {"rows": rows, "checks": checks}, "model": "simulated/1", "judges": [judge]}
+    file = tmp_path / "bounded.yaml"
+    file.write_text(json.dumps(tree | {"check": bounds}))
+    ended = harness("run", file, env=on(tmp_path))
+    if said:
+        assert said in mistake(ended)
+        assert not (tmp_path / "bounded").exists()
+    else:
+        assert ended.returncode == 0, ended.stderr
+        scores = harness("check", "bounded", "--min", "kind=0", env=on(tmp_path))
+        assert "Did you mean 'kind.strict'?" in mistake(scores)
+        assert harness("check", "bounded", env=on(tmp_path)).returncode in (0, 5)
 
 
 def test_a_run_with_numbers_only_has_no_pass_rate(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from harness.tasks._likelihoods import AnswerLikelihood, likelihood_request, rea
 from harness.tasks._rows import Row
 
 FIELD = "choices"  # of a row: the texts of its options
+SCORES = (CHOICE, "acc_norm", "acc_bytes", "acc_tokens")  # the last three by likelihood
 
 _extraction = lru_cache(maxsize=1024)(ChoiceExtraction)
 

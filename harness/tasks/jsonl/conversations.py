@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from msgspec.structs import replace
@@ -12,6 +12,7 @@ from harness.prompts import Template
 from harness.records import Instance, Message, UserRole
 from harness.scoring.checks import FROM_ROW
 from harness.tasks._rows import Row, converted
+from harness.tasks.jsonl.choices import SCORES
 from harness.tasks.jsonl.items import CRITERIA, JsonlItem
 
 One: TypeAlias = Instance[JsonlItem]
@@ -100,7 +101,7 @@ def _role(user: Mapping[str, Any], where: str) -> UserRole:
 
 
 class Conversations:
-    """The members of a task that concern conversations (`ports.Scripted` and `ports.Played`)."""
+    """The members of a task that concern turns (`Scripted`, `Played` and `NamesScores`)."""
 
     def turns(self, instance: One) -> int:
         """Return the number of the user's turns in a row's ``turns``, or 1 if it has none."""
@@ -109,6 +110,13 @@ class Conversations:
     def at_turn(self, instance: One, answers: Sequence[str]) -> One:
         """Return a row as of the turn after ``answers``: the conversation and the turn's checks."""
         return replace(instance, data=instance.data.after(answers))
+
+    def score_names(self, instance: One) -> Collection[str]:
+        """Return the names of a row's checks, in all turns, and of the scores of its choice."""
+        item = instance.data
+        turns = [item, *item.later, *([] if item.before is None else [item.before])]
+        names = {rule.name for turn in turns for rule in turn.rules}
+        return names if item.options is None else names.union(SCORES)
 
     def user_role(self, instance: One) -> UserRole | None:
         """Return the user that a model plays in a row, or None if it plays none."""
