@@ -22,9 +22,20 @@ from tests.postgres import Postgres, binary
 
 ROOT = Path(__file__).parents[1]
 
-# A machine may be busy: how long an example took, or was in the making, is no fault of the code.
-settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("untimed")
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Property tests try fewer examples in the quick stage: CI repeats them in the exhaustive one.
+
+    A machine may be busy: slow examples do not fail a test.
+    """
+    quick = "not exhaustive" in config.option.markexpr
+    settings.register_profile(
+        "here",
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+        max_examples=25 if quick else 100,
+    )
+    settings.load_profile("here")
 
 
 class Sums:

@@ -24,11 +24,8 @@ from tests.cli.command import harness
 ROOT = Path(__file__).parents[1]
 TUTORIALS = ROOT / "docs/tutorials"
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *TUTORIALS.glob("*.md")]
-LONG = (
-    *("collie_build", "concodeeval", "concodeeval_build", "judge_validation", "judges"),
-    *("jsonschemabench", "last_letter", "mock", "report", "reproduce", "validators", "wildifeval"),
-)
-"""Pages whose commands take seconds."""
+QUICK = ("README", "check", "eval", "jsonl", "study")
+"""The pages of a first day. The commands of the others are in the exhaustive stage."""
 EXHAUSTIVE = pytest.mark.exhaustive
 BLOCK = re.compile(r"^```(\S+)(.*?)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = r"harness [^|&<>;`\n]*\n"
@@ -46,7 +43,7 @@ def commands(page: Path) -> list[str]:
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(one, marks=EXHAUSTIVE if one.stem in LONG else []) for one in PAGES],
+    [pytest.param(one, marks=[] if one.stem in QUICK else EXHAUSTIVE) for one in PAGES],
     ids=lambda page: page.name,
 )
 def test_the_commands_of_a_page_run(page: Path) -> None:

@@ -436,6 +436,7 @@ The seed is fixed, but other versions of NumPy may draw otherwise: a right inter
 is outside once in 16,000 draws. The whole simulation is scripts/bench_intervals.py."""
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("samples", [1, 4])
 def test_intervals_and_p_values_hold_what_they_promise(shared: bool, samples: int) -> None:

@@ -21,6 +21,8 @@ WHOLE = {"replay_gpt3_natural_instructions"}
 """Run by test_ablation with all of their instances."""
 PARTLY_RECORDED = {"replay_ifbench", "replay_jsonschemabench"}
 """Run by test_ifeval and test_jsonschemabench: many prompts have no recorded answer."""
+QUICK = {"quickstart", "gpt4_collie", "gpt4_ifeval", "replay_gpt4_collie", "vllm_collie"}
+"""The others are run in the exhaustive stage. test_configs checks all of them."""
 CONFIGS = sorted(
     path for path in (ROOT / "configs").glob("*.yaml") if path.stem not in WHOLE | PARTLY_RECORDED
 )
@@ -33,7 +35,14 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("runs")
 
 
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param(path, marks=[] if path.stem in QUICK else pytest.mark.exhaustive)
+        for path in CONFIGS
+    ],
+    ids=lambda path: path.stem,
+)
 def test_a_config_runs(
     path: Path, runs: Path, request: pytest.FixtureRequest, mock_server: MockServer
 ) -> None:

@@ -147,7 +147,18 @@ def test_many_ids_are_unique_and_take_little_memory() -> None:
     assert peak < 300 * MOST_IDS, "the ids of two such lots would take more"
 
 
-@pytest.mark.parametrize("number", [0, MOST_IDS, 2 * MOST_IDS - 1, 2 * MOST_IDS + 9])
+EXHAUSTIVE = pytest.mark.exhaustive
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        0,
+        pytest.param(MOST_IDS, marks=EXHAUSTIVE),
+        pytest.param(2 * MOST_IDS - 1, marks=EXHAUSTIVE),
+        pytest.param(2 * MOST_IDS + 9, marks=EXHAUSTIVE),
+    ],
+)
 def test_an_id_that_occurred_long_before_is_found(number: int) -> None:
     name = f"item {number}"
     with pytest.raises(DataInvalid, match=f"place {2 * MOST_IDS + 10}: the id '{name}' occurs"):
