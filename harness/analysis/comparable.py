@@ -28,6 +28,8 @@ from harness.store.run_folder import HASH, JUDGES, RunFolder
 PART = "_sha256/"  # In a fingerprint, `LABEL_sha256/GROUP` is the hash of that group's data
 CONFOUNDED = "CONFOUNDED"
 SCORED_DIFFERENTLY = "They were made or scored with a different"
+UNLIKE_VERDICTS = "The runs define differently what passes"
+SERIOUS = (UNLIKE_VERDICTS, CONFOUNDED, SCORED_DIFFERENTLY)  # starts of notes shown first
 INPUTS = {"template": "prompt", "checks": "set of checks"}  # readable names in a fingerprint
 INPUTS_0_1 = {"jsonl": {"prompt": "prompt or set of checks"}}  # by task, in runs of version 0.1
 
@@ -53,6 +55,7 @@ class Variant:
     fingerprint: Mapping[str, str]  # what the scores depend on, as in the manifest
     later: Mapping[str, Any] = field(default_factory=dict)  # settings of judges added later
     attempts: Path | None = None  # the file with the run's replies
+    deciding: Collection[str] = ()  # names of the judges and panels that decide what passes
 
     @property
     def begun(self) -> bool:
@@ -107,15 +110,18 @@ def variant_of(folder: RunFolder, metrics: Metrics, name: str = "") -> Variant:
     run = folder.read_config()
     fingerprint: dict[str, str] = dict(folder.read_manifest().get("fingerprint", {}))
     later: dict[str, Any] = {}
+    deciding = []
     if (folder.path / JUDGES).exists():
         own = {*(one.as_ for one in run.judges), *(one.as_ for one in run.panels)}
         for judge, known in read_register(folder.path).judges.items():
+            if known.decides:
+                deciding.append(judge)
             if judge not in own:
                 kind = "judges" if "model" in known.section else "panels"
                 later |= settings({kind: {judge: dict(known.section)}})
                 fingerprint |= {f"judge_{judge}_{key}": v for key, v in known.fingerprint.items()}
-    own_settings = settings(by_name(run))
-    return Variant(name or folder.name, metrics, own_settings, fingerprint, later, folder.attempts)
+    name, given = name or folder.name, settings(by_name(run))
+    return Variant(name, metrics, given, fingerprint, later, folder.attempts, deciding)
 
 
 def shared_replies(first: Run, second: Run) -> int:
@@ -273,8 +279,19 @@ def _parts(variant: Variant) -> dict[str, str]:
     return {key: value for key, value in variant.fingerprint.items() if PART in key}
 
 
-def differing(baseline: Variant, variants: Sequence[Variant]) -> Iterator[str]:
-    """Yield sentences on how variants differ from the baseline, the most serious first."""
+def differing(baseline: Variant, variants: Sequence[Variant], score: str = "") -> Iterator[str]:
+    """Yield sentences on how variants differ from the baseline, the most serious first.
+
+    If the variants are compared by `PASS_RATE` as the ``score``, differences in what passes are
+    among them.
+    """
+    unlike: dict[str, list[str]] = {}
+    for variant in variants if score == PASS_RATE else ():
+        if found := unlike_verdicts(baseline, variant):
+            unlike.setdefault(", ".join(found), []).append(variant.name)
+    for keys, names in unlike.items():
+        differ = "differs" if len(names) == 1 else "differ"
+        yield f"{UNLIKE_VERDICTS}: {', '.join(names)} {differ} from {baseline.name} in {keys}."
     for variant in variants:
         if confounded(baseline, variant):
             yield (
@@ -304,6 +321,8 @@ def differing(baseline: Variant, variants: Sequence[Variant]) -> Iterator[str]:
         found -= {"dataset", "dataset_sha256", CONTENT}  # reported elsewhere
         if confounded(baseline, variant):
             found.discard("prompt_sha256")
+        if any(variant.name in names for names in unlike.values()):
+            found.discard(f"checks{HASH}")
         if variant.name in same and found & FORM:
             forms[variant.name] = found & FORM
             found -= FORM
@@ -324,11 +343,9 @@ def differing(baseline: Variant, variants: Sequence[Variant]) -> Iterator[str]:
     yield from unequal([(one.name, one.metrics) for one in (baseline, *variants)])
 
 
-def refuse_unlike_verdicts(baseline: Variant, variant: Variant, deciding: Collection[str]) -> None:
-    """Raise RunConflict if two runs differ in the checks or judges that decide what passes.
-
-    ``deciding`` holds the names of the judges and panels that decide in at least one of the runs.
-    """
+def unlike_verdicts(baseline: Variant, variant: Variant) -> list[str]:
+    """Return in which checks, judges or settings that decide what passes two runs differ."""
+    deciding = {*baseline.deciding, *variant.deciding}
     keys = baseline.settings.keys() & variant.settings.keys() & {*OF_VERDICTS}
     keys |= {f"{kind}.{name}" for kind in NAMED for name in deciding}
     found = [key for key in changed(baseline, variant) if key in keys]
@@ -339,7 +356,12 @@ def refuse_unlike_verdicts(baseline: Variant, variant: Variant, deciding: Collec
     found += [name for name in deciding if any(key.startswith(f"judge_{name}_") for key in unlike)]
     if not found and f"checks{HASH}" in unlike:
         found = ["the set of checks"]
-    if found:
+    return sorted({*found})
+
+
+def refuse_unlike_verdicts(baseline: Variant, variant: Variant) -> None:
+    """Raise RunConflict if two runs differ in the checks or judges that decide what passes."""
+    if found := unlike_verdicts(baseline, variant):
         both = [name for name in variant.metrics.scores if name in baseline.metrics.scores]
         remedy = (
             f"Give {baseline.name!r} the same checks and score its answers again without a call: "
@@ -350,7 +372,7 @@ def refuse_unlike_verdicts(baseline: Variant, variant: Variant, deciding: Collec
             remedy += f" Or compare one score: {option('score', both[0])}."
         raise RunConflict(
             f"{variant.name!r} and {baseline.name!r} define differently what passes: they differ "
-            f"in {', '.join(sorted({*found}))}.",
+            f"in {', '.join(found)}.",
             remedy,
         )
 

@@ -40,7 +40,7 @@ from harness.analysis.distributions import normal_quantile, t_quantile
 from harness.analysis.metrics import PASS_RATE, Interval
 from harness.analysis.paper_figures import weighted_means, weights_of
 from harness.analysis.summary import only_numbers
-from harness.analysis.unjudged import Unjudged, deciding, unjudged
+from harness.analysis.unjudged import Unjudged, unjudged
 from harness.config.run_file import of_k
 from harness.config.sections import (
     COST,
@@ -188,8 +188,7 @@ def _measure(
     notes: list[str] = []
     if base and before and asked.max_drop is not None:
         if asked.score == PASS_RATE or of_k(asked.score)[1]:
-            judges = {*deciding(folder), *deciding(base)}
-            refuse_unlike_verdicts(before[0], run[0], judges)
+            refuse_unlike_verdicts(before[0], run[0])
         notes += differing(before[0], [run[0]])
         changes = list(_changes(before, run, asked.score, -asked.max_drop, asked.by))
         if all(one.value == 0 for one in changes) and _same_answers(base, folder):

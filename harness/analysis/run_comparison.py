@@ -123,7 +123,7 @@ def compare_runs(
             replace(one, overall=comparison, groups={name: next(waiting) for name in one.groups})
             for one, comparison in zip(found, overall, strict=True)
         ],
-        notes=list(differing(base, [variant for variant, _ in others])),
+        notes=list(differing(base, [variant for variant, _ in others], score)),
     )
 
 
@@ -259,5 +259,5 @@ def pair_matrix(
             RunPair(*both, one, one.p_value is not None and one.p_value < STARRED)
             for both, one in zip(places, comparisons, strict=True)
         ],
-        notes=list(differing(base, others)),
+        notes=list(differing(base, others, score)),
     )

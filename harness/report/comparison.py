@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
 from harness.analysis.breakdown import explained
+from harness.analysis.comparable import SERIOUS
 from harness.analysis.comparison import Comparison
 from harness.analysis.metrics import PASS_RATE, Interval, SampleStatistic
 from harness.analysis.rankings import InducedRankings
@@ -67,7 +68,7 @@ def comparison_document(found: RunComparison, *, brief: bool = False) -> TableDo
     return TableDocument(
         title=f"{found.task}: against {found.baseline}",
         marks=[f"{found.baseline}: {', '.join(found.marks)}"] if found.marks else [],
-        parts=[*parts, *map(Note, captions(found))],
+        parts=[*_serious_notes(found.notes), *parts, *map(Note, captions(found))],
         records=list(_records(found)),
         data=data,
     )
@@ -190,7 +191,17 @@ def captions(comparison: RunComparison) -> Iterator[str]:
             "better, worse: satisfied more or less often. p (BH): adjusted by the method of "
             "Benjamini and Hochberg over a run's kinds."
         )
-    yield from comparison.notes
+    yield from (note for note in comparison.notes if not note.startswith(SERIOUS))
+
+
+def serious(notes: Iterable[str]) -> list[str]:
+    """Return those notes of a comparison that are shown before its result."""
+    found = (note for note in notes if note.startswith(SERIOUS))
+    return [note.replace("They were", "The runs were", 1) for note in found]
+
+
+def _serious_notes(notes: Iterable[str]) -> list[Note]:
+    return [Note(note, "yellow") for note in serious(notes)]
 
 
 def score_name(score: str) -> str:
@@ -275,7 +286,7 @@ def matrix_document(matrix: PairMatrix, rankings: InducedRankings | None = None)
     captions = [*_matrix_captions(matrix), *(_ranking_captions(rankings) if rankings else ())]
     return TableDocument(
         title=f"{matrix.task}: {matrix.score}",
-        parts=[*parts, *map(Note, captions)],
+        parts=[*_serious_notes(matrix.notes), *parts, *map(Note, captions)],
         records=[dict.fromkeys(_KEYS) | record for record in _matrix_records(matrix, rankings)],
         data={"matrix": matrix, "rankings": rankings},
     )
@@ -343,7 +354,7 @@ def _matrix_captions(matrix: PairMatrix) -> Iterator[str]:
             f"{len(uneven)} pairs exclude instances for which only one run has a value: up to "
             f"{max(uneven):,} (--format csv). A missing value is not counted as a failure."
         )
-    yield from matrix.notes
+    yield from (note for note in matrix.notes if not note.startswith(SERIOUS))
 
 
 def _ranking_captions(found: InducedRankings) -> Iterator[str]:

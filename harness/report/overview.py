@@ -14,7 +14,7 @@ from typing import Literal
 from msgspec import Struct
 
 from harness.analysis.breakdown import is_verdict
-from harness.analysis.comparable import CONFOUNDED, SCORED_DIFFERENTLY
+from harness.analysis.comparable import CONFOUNDED
 from harness.analysis.failures import fence_hint
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.analysis.run_comparison import RunComparison
@@ -22,7 +22,7 @@ from harness.analysis.self_preference import notes
 from harness.analysis.summary import Latencies
 from harness.records import OUTCOMES
 from harness.report.answer import Headline, different_models, headline_of, unaided
-from harness.report.comparison import captions, details, score_name, unequal
+from harness.report.comparison import captions, details, score_name, serious, unequal
 from harness.report.figure import Figure
 from harness.report.judges import WithoutJudges, validated, without_judges
 from harness.report.parts import TablePart, table_part
@@ -351,9 +351,7 @@ def _warnings(
     found = [f"{run.name}: {note}." for run in runs for note in notes(run.metrics)]
     found += [f"{run.name}: {said}" for run in runs if (said := run.metrics.unanswerable)]
     if comparison is not None:
-        serious = (CONFOUNDED, SCORED_DIFFERENTLY)
-        serious_notes = (note for note in comparison.notes if note.startswith(serious))
-        found += [note.replace("They were", "The runs were", 1) for note in serious_notes]
+        found += serious(comparison.notes)
         found += [*different_models(runs), *unequal(comparison, runs)]
     if comparison is None or comparison.asked.round != 1:
         found += unaided(runs, unit)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from harness.analysis.comparable import (
+    UNLIKE_VERDICTS,
     Variant,
     changed,
     differing,
@@ -12,6 +13,7 @@ from harness.analysis.comparable import (
     refuse_unlike_verdicts,
     settings,
 )
+from harness.analysis.metrics import PASS_RATE
 from harness.config.identity import by_name
 from harness.errors import RunConflict
 from tests.analysis.variants import variant
@@ -80,10 +82,15 @@ def test_only_what_decides_on_passing_makes_verdicts_unlike(
     else:
         settings = settings | {key: value}
     run = variant("run", {}, settings=settings, fingerprint=fingerprint)
+    run = replace(run, deciding=["reader"])
+    told = next(differing(base, [run], PASS_RATE), "")
+    assert not next(differing(base, [run]), "").startswith(UNLIKE_VERDICTS)
     if not refused:
-        return refuse_unlike_verdicts(base, run, {"reader"})
+        assert not told.startswith(UNLIKE_VERDICTS)
+        return refuse_unlike_verdicts(base, run)
+    assert told == f"{UNLIKE_VERDICTS}: run differs from base in {refused}."
     with pytest.raises(RunConflict, match=f"they differ in {refused}"):
-        refuse_unlike_verdicts(base, run, {"reader"})
+        refuse_unlike_verdicts(base, run)
 
 
 def test_a_judge_that_differs_is_told_by_its_name() -> None:

@@ -183,4 +183,4 @@ def test_later_judges_of_one_name_that_differ_are_told_where_runs_are_compared(
         ended = harness(verb, "strong", "weak", "--score", "duel.preferred")
         told = " ".join(ended.stdout.split())
         assert "judges.duel.against (weak, strong)" in told
-        assert "They were made or scored with a different judge_duel_against:" in told
+        assert "were made or scored with a different judge_duel_against:" in told

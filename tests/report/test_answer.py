@@ -19,8 +19,10 @@ from harness.analysis.run_comparison import (
 from harness.analysis.suite import suite
 from harness.records import Score
 from harness.report.answer import Headline
+from harness.report.comparison import comparison_document
 from harness.report.overview import Overview, overview
 from harness.report.runs import Reported, ReportedRun
+from harness.report.table import Note
 from tests.report.html.pages import MADE_AT, attempt, reported_run, two_runs
 
 Runs = Callable[..., list[ReportedRun]]
@@ -325,6 +327,19 @@ def test_other_data_or_judges_are_warned_of(runs_passing: Runs) -> None:
         found.warnings[0]
         == "The runs were made or scored with a different judge_j_prompt: strict against plain."
     )
+
+
+def test_another_judge_that_decides_is_warned_of(runs_passing: Runs) -> None:
+    runs = runs_passing({"plain": 3, "strict": 16})
+    variants = [Variant(run.name, run.metrics, {"judges.j": run.name}, {}, deciding=["j"])
+                for run in runs]  # fmt: skip
+    every = list(zip(variants, [run.attempts for run in runs], strict=True))
+    compared = compare_runs(every, ComparisonOptions())
+    said = "The runs define differently what passes: strict differs from plain in judges.j."
+    assert overview(Reported(runs, compared), "title", MADE_AT).warnings[0] == said
+    first, *_ = comparison_document(compared).parts
+    assert isinstance(first, Note)
+    assert first.text == said
 
 
 def test_runs_that_are_not_compared(runs_passing: Runs) -> None:
