@@ -287,11 +287,12 @@ def differing(baseline: Variant, variants: Sequence[Variant], score: str = "") -
     """
     unlike: dict[str, list[str]] = {}
     for variant in variants if score == PASS_RATE else ():
-        if found := unlike_verdicts(baseline, variant):
-            unlike.setdefault(", ".join(found), []).append(variant.name)
-    for keys, names in unlike.items():
-        differ = "differs" if len(names) == 1 else "differ"
-        yield f"{UNLIKE_VERDICTS}: {', '.join(names)} {differ} from {baseline.name} in {keys}."
+        if differences := ", ".join(unlike_verdicts(baseline, variant)):
+            unlike.setdefault(differences, []).append(variant.name)
+    for differences, runs in unlike.items():
+        differ = "differs" if len(runs) == 1 else "differ"
+        which = f"{', '.join(runs)} {differ} from {baseline.name}"
+        yield f"{UNLIKE_VERDICTS}: {which} in {differences}."
     for variant in variants:
         if confounded(baseline, variant):
             yield (
@@ -321,7 +322,7 @@ def differing(baseline: Variant, variants: Sequence[Variant], score: str = "") -
         found -= {"dataset", "dataset_sha256", CONTENT}  # reported elsewhere
         if confounded(baseline, variant):
             found.discard("prompt_sha256")
-        if any(variant.name in names for names in unlike.values()):
+        if any(variant.name in runs for runs in unlike.values()):
             found.discard(f"checks{HASH}")
         if variant.name in same and found & FORM:
             forms[variant.name] = found & FORM

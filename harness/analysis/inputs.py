@@ -61,20 +61,27 @@ def read_labels(path: Path) -> list[Label]:
     return labels
 
 
-def kept_labels(run: Path, judge: str) -> Path:
-    """Return the path of a run's copy of the labels with which a judge was last validated."""
-    return run / LABELS / f"{judge}.jsonl"
+def kept_labels(run: Path, judge: str) -> dict[str, Path]:
+    """Return a run's copies of the files of labels with which a judge was validated, by name.
+
+    The name of the only copy that earlier versions kept is not known, and empty.
+    """
+    earlier = run / LABELS / f"{judge}.jsonl"
+    folder = run / LABELS / judge
+    paths = [*folder.glob("*.json"), *folder.glob("*.jsonl")]
+    found = {path.name: path for path in sorted(paths)}
+    return found | ({"": earlier} if earlier.is_file() else {})
 
 
-def keep_labels(run: Path, judge: str, labels: Sequence[Label]) -> None:
+def keep_labels(run: Path, judge: str, name: str, labels: Sequence[Label]) -> None:
     """Keep the labels of a run's answers in the run's folder, so that reports show the agreement.
 
-    Labels of other runs are left out.
+    They replace those of an earlier file of this ``name``. Labels of other runs are left out.
     """
-    path = kept_labels(run, judge)
-    own = [replace(label, run=None) for label in labels if label.run in (None, run.name)]
-    make_folder(path.parent)
-    write_whole(path, msgspec.json.Encoder().encode_lines(own))
+    path = run / LABELS / judge / name
+    if own := [replace(label, run=None) for label in labels if label.run in (None, run.name)]:
+        make_folder(path.parent)
+        write_whole(path, msgspec.json.Encoder().encode_lines(own))
 
 
 def read_model_scores(path: Path) -> dict[str, dict[str, float]]:

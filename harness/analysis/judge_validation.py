@@ -37,7 +37,7 @@ BINS = 10
 SATISFIED = 0.5  # from this probability on, the judge says yes
 
 SCORES = ("strict", "soft")
-PEOPLE = "human labels"  # reference whose labels are kept with a run
+PEOPLE = "human labels"  # references whose labels are kept with a run start with this
 RULE = "rule"  # label of criteria: the kind of rule that can check them
 
 
@@ -256,15 +256,16 @@ def against_rules(index: AttemptIndex, run: str) -> Iterator[JudgeValidation]:
 
 
 def against_people(index: AttemptIndex, run: str) -> Iterator[JudgeValidation]:
-    """Yield the validation of each of a run's judges for which human labels are kept with the run.
+    """Yield the validations of a run's judges against each file of labels kept with the run.
 
     Labels that are invalid or do not apply, such as those of replaced answers, are skipped.
     """
     for judge in judges_with_verdicts(index.path):
-        if (path := kept_labels(index.path.parent, judge)).exists():
+        for name, path in kept_labels(index.path.parent, judge).items():
+            reference = f"{PEOPLE} ({name})" if name else PEOPLE
             with contextlib.suppress(ConfigError, DataInvalid):
                 pairs = pair_verdicts({run: read_answers(index, [judge])}, read_labels(path))
-                yield validate(pairs, judge=judge, reference=PEOPLE, runs=[run])
+                yield validate(pairs, judge=judge, reference=reference, runs=[run])
 
 
 def calibration(

@@ -173,7 +173,7 @@ def validate(
     try:
         for name, of_judge in labels.items():
             for folder in folders:
-                keep_labels(folder.path, name, of_judge)
+                keep_labels(folder.path, name, Path(against).name, of_judge)
     except StoreFailed as error:  # a run that may only be read
         say(f"The labels are not kept with the run: {error.message}")
     if figure is not None:

@@ -188,26 +188,33 @@ def validated(runs: Sequence[ReportedRun]) -> Iterator[tuple[str, str]]:
     Judges whose labels have not been read or compared are left out.
     """
     for name in dict.fromkeys(name for run in runs for name in run.metrics.judges):
-        known = [(run.name, found) for run in runs if (found := _by_people(run, name))]
-        if known:
-            run, found = max(known, key=lambda one: one[1].accuracy.n)
-            of = f", in {run}" if len(runs) > 1 else ""
-            shown = ShownUnit(percent=True, digits=0)
-            value, kappa = Column("", rate=True), number(found.kappa.mean, 2)
-            told = (
-                f"agrees with human labels on {shown.show(found.accuracy.mean, value)} "
-                f"({shown.show(found.accuracy.ci95, value)}) of {found.accuracy.n:,} verdicts, "
-                f"kappa {kappa}{of}"
+        if known := {run.name: one for run in runs if (one := _by_people(run, name))}:
+            yield (
+                name,
+                "; ".join(
+                    f"agrees with {_with_people(one)}" + (f", in {run}" if len(runs) > 1 else "")
+                    for run, one in known.items()
+                ),
             )
-            yield name, told
-        elif not any(kept_labels(run.index.path.parent, name).exists() for run in runs):
+        elif not any(kept_labels(run.index.path.parent, name) for run in runs):
             yield name, NOT_VALIDATED
 
 
-def _by_people(run: ReportedRun, judge: str) -> Agreement | None:
-    """Return a judge's agreement with human labels of a run, or None if it is not known."""
-    found = (one for one in run.validations if (one.judge, one.reference) == (judge, PEOPLE))
-    return next((one.agreement for one in found), None)
+def _with_people(validation: JudgeValidation) -> str:
+    found, shown = validation.agreement, ShownUnit(percent=True, digits=0)
+    value = Column("", rate=True)
+    return (
+        f"{validation.reference} on {shown.show(found.accuracy.mean, value)} "
+        f"({shown.show(found.accuracy.ci95, value)}) of {found.accuracy.n:,} verdicts, "
+        f"kappa {number(found.kappa.mean, 2)}"
+    )
+
+
+def _by_people(run: ReportedRun, judge: str) -> JudgeValidation | None:
+    """Return a judge's validation against the file with most human labels of a run, or None."""
+    found = [one for one in run.validations if one.judge == judge]
+    found = [one for one in found if one.reference.startswith(PEOPLE)]
+    return max(found, key=lambda one: one.agreement.accuracy.n, default=None)
 
 
 class WithoutJudges(Struct, frozen=True, kw_only=True):
@@ -232,7 +239,9 @@ def without_judges(run: ReportedRun) -> WithoutJudges | None:
     names = [
         name
         for name, found in known.items()
-        if not (found.beyond_chance if found else kept_labels(run.index.path.parent, name).exists())
+        if not (
+            found.agreement.beyond_chance if found else kept_labels(run.index.path.parent, name)
+        )
     ]
     if not names or run.metrics.measure:
         return None
@@ -241,9 +250,9 @@ def without_judges(run: ReportedRun) -> WithoutJudges | None:
     return WithoutJudges(
         judges=names,
         labelled=[
-            f"{name} kappa {number(found.kappa.mean, 2)}, n = {found.kappa.n:,}"
+            f"{name} kappa {number(one.agreement.kappa.mean, 2)}, n = {one.agreement.kappa.n:,}"
             for name in names
-            if (found := known[name])
+            if (one := known[name])
         ],
         value=value_of(rest, PASS_RATE).mean,
         failed=int(failed.sum()),

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.analysis.inputs import Label, read_labels, read_model_scores
+from harness.analysis.inputs import Label, keep_labels, kept_labels, read_labels, read_model_scores
 from harness.errors import DataInvalid, DataMissing
 
 
@@ -52,6 +52,22 @@ def test_one_criterion_is_labelled_once(tmp_path: Path) -> None:
     line = '{"instance": "a", "criterion": 1, "label": true}'
     with pytest.raises(DataInvalid, match=r"line 2: .* labelled in line 1"):
         read_labels(labels(tmp_path, line, line.replace("true", "false")))
+
+
+def test_labels_are_kept_file_by_file(tmp_path: Path) -> None:
+    earlier = tmp_path / "labels" / "j.jsonl"
+    earlier.parent.mkdir()
+    earlier.touch()
+    many = [Label("a", True), Label("b", False, run=tmp_path.name), Label("c", True, run="other")]
+    keep_labels(tmp_path, "j", "ann.jsonl", many)
+    keep_labels(tmp_path, "j", "bob.json", many[:1])
+    keep_labels(tmp_path, "j", "other.jsonl", many[2:])
+    kept = kept_labels(tmp_path, "j")
+    assert list(kept) == ["ann.jsonl", "bob.json", ""]
+    assert read_labels(kept["ann.jsonl"]) == [Label("a", True), Label("b", False)]
+    assert kept[""] == earlier, "of version 0.1"
+    keep_labels(tmp_path, "j", "ann.jsonl", many[1:2])
+    assert read_labels(kept["ann.jsonl"]) == [Label("b", False)]
 
 
 def test_no_file_and_no_labels(tmp_path: Path) -> None:

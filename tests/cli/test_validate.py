@@ -252,10 +252,17 @@ def test_several_judges_against_one_reference(runs: Path) -> None:
     page = runs.parent / "report.html"
     assert harness("report", *WEIGHTS, "--output", page).returncode == 0
     told = data(page, "overview")["judges"]
-    assert told["truth"].startswith("agrees with human labels on 100% (")
-    assert told["truth"].endswith(f"of {TASKS // 10 * CRITERIA} verdicts, kappa 1.00, in small")
+    n = TASKS // 10 * CRITERIA
+    for one, run in zip(told["truth"].split("; "), WEIGHTS, strict=True):
+        assert one.startswith("agrees with human labels (people.jsonl) on 100% (")
+        assert one.endswith(f"of {n} verdicts, kappa 1.00, in {run}")
     alone = validated(*WEIGHTS, "--judge", "tested", "--against", file)
     assert tested == alone, "each as if it were the only one"
+    few = file.with_name("few.jsonl")
+    few.write_text("".join(json.dumps(line) + "\n" for line in labels[:3]))
+    validated(next(iter(WEIGHTS)), "--judge", "truth", "--against", few)
+    assert harness("report", *WEIGHTS, "--output", page).returncode == 0
+    assert data(page, "overview")["judges"] == told, "the file with most labels counts"
     shown = " ".join(harness("judge", "validate", *arguments).stdout.split())
     assert "judges against" in shown
     for judge in (tested, truth):

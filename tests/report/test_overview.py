@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace as replaced
 
 from harness.analysis.constraints import ConstraintKind
-from harness.analysis.inputs import kept_labels
+from harness.analysis.inputs import Label, keep_labels
 from harness.analysis.judge_validation import PEOPLE
 from harness.analysis.metrics import JudgeFacts, SampleStatistic
 from harness.analysis.panels import PanelFindings, PanelMember
@@ -269,9 +269,7 @@ def test_a_judge_that_was_not_validated_is_named(tmp_path: Path) -> None:
     run = reported_run(tmp_path, "run", [attempt("a", scores=SCORES)])
     run = replace(run, metrics=replaced(run.metrics, judges={"j": JudgeFacts(model="gpt-4")}))
     assert of(run).judges == {"j": "not validated against human labels"}
-    labels = kept_labels(tmp_path, "j")
-    labels.parent.mkdir()
-    labels.touch()
+    keep_labels(tmp_path, "j", "labels.jsonl", [Label("a", True)])
     assert of(run).judges == {}, "not known without the attempts' texts"
     people = replaced(validation((0.9, True)), judge="j", reference=PEOPLE)
     told = of(replace(run, validations=[people])).judges["j"]
