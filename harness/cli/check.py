@@ -64,7 +64,7 @@ def check(
     given |= {"max_unjudged": max_unjudged, "too_few": too_few}
     settings = Settings()
     asked = [(one, section(run, given)) for one, run in find_runs_and_files(runs, settings)]
-    gates = check_runs(asked, partial(run_named, settings=settings))
+    gates = check_runs(asked, partial(run_named, settings=settings, inputs=True))
     if not any(gate.decisions for gate in gates):
         raise ConfigError("The baseline is compared with itself.", "Name another run.")
     if form == "junit":

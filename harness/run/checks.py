@@ -33,7 +33,7 @@ from harness.run.turns import as_of, turns_of
 from harness.scoring.checks import JUDGE
 from harness.store.files import make_folder
 from harness.store.json_lines import lines
-from harness.store.run_folder import SCORES, Differences
+from harness.store.run_folder import SCORES, Differences, RunFolder
 
 if TYPE_CHECKING:
     from harness.run.job import Job
@@ -244,7 +244,7 @@ def check_changes(job: Job) -> Differences | None:
     if not any(found):
         return None
     rescorable = is_rescorable(job, found)
-    if rescorable and (job.rescore or is_scored(job)):
+    if rescorable and (job.rescore or is_scored(job.folder, job.task.fingerprint())):
         return found
     raise found.conflict(job.folder.name, rescorable=rescorable)
 
@@ -275,12 +275,12 @@ def _judge_checks(checks: object) -> list[Any]:
     return [check for check in listed if isinstance(check, Mapping) and JUDGE in check]
 
 
-def is_scored(job: Job) -> bool:
-    """Return whether `harness score` has scored all of a run's attempts with the job's task."""
+def is_scored(folder: RunFolder, fingerprint: Mapping[str, str]) -> bool:
+    """Return whether `harness score` scored all of a run's attempts with such a task."""
     from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
 
-    header = next((text for _, text in lines(job.folder.path / SCORES)), b"{}")
+    header = next((text for _, text in lines(folder.path / SCORES)), b"{}")
     found = msgspec.json.decode(header, type=dict[str, Any]).get("header", {})
-    recorded = AttemptIndex(job.folder.attempts, judges=False)
+    recorded = AttemptIndex(folder.attempts, judges=False)
     scored = found.get("fingerprint"), found.get("attempts_bytes")
-    return scored == (dict(job.task.fingerprint()), recorded.size)
+    return scored == (dict(fingerprint), recorded.size)

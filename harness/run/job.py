@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.errors import ConfigError, DataInvalid, DataMissing, HarnessError
-from harness.plugins import kind
 from harness.ports import Fingerprinted, Measured, Observer, Task
 from harness.records import Attempt, Instance, Outcome, content_hash
 from harness.run import models
@@ -28,7 +27,7 @@ from harness.run.plan import HeldInstances, OwedSample, RunPlan, Work, run_insta
 from harness.run.pool import rare_collections, work_off
 from harness.run.progress import Ending, Listener, Tally, Verdicts
 from harness.run.remote import remote_runs, uploaded
-from harness.run.resolving import build_task, resolved
+from harness.run.resolving import build_task, code_hashes, resolved
 from harness.run.run_files import with_own_rows
 from harness.run.samples import Samples
 from harness.run.session import Session, open_session
@@ -96,11 +95,7 @@ class Job:
     @cached_property
     def fingerprint(self) -> dict[str, str]:
         """Hashes and versions, by name, of all inputs of prompts and scores except the run file."""
-        found = dict(self.task.fingerprint())
-        own = [("tasks", self.run.task.name), ("backends", self.run.model.backend)]
-        for plugins, name in [*own, *(("judges", judge.section.name) for judge in self.judges)]:
-            if digest := kind(plugins).own_sha256(name):
-                found[f"{plugins}/{name}_sha256"] = digest
+        found = {**self.task.fingerprint(), **code_hashes(self.run)}
         if isinstance(self.model.backend, Fingerprinted):
             found |= self.model.backend.fingerprint()
         if self.shots:

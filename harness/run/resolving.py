@@ -95,6 +95,17 @@ def build_task(
     return task
 
 
+def code_hashes(run: RunFile) -> dict[str, str]:
+    """Return the hashes of a run's plug-ins that are registered or in Python files, by name.
+
+    They are those of its task, backend and judges, as a run's fingerprint names them.
+    """
+    named = [("tasks", run.task.name), ("backends", run.model.backend)]
+    named += [("judges", judge.name) for judge in run.judges]
+    found = {f"{plugins}/{name}_sha256": kind(plugins).own_sha256(name) for plugins, name in named}
+    return {key: digest for key, digest in found.items() if digest}
+
+
 def resolved(run: RunFile) -> RunFile:
     """Return the run file with the defaults of its plug-ins' options filled in."""
     task = partial(_options, "tasks", run.task.name)

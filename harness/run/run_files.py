@@ -4,6 +4,7 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,18 @@ from harness.config.loading import expand, read
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
 from harness.datasets.folder import DataFolder
-from harness.errors import ConfigError, RunConflict
+from harness.errors import ConfigError, DataMissing, RunConflict
 from harness.plugins import FILE, kind, register
-from harness.run.resolving import named_model, refuse_other_address, resolved
+from harness.run.resolving import (
+    build_task,
+    code_hashes,
+    named_model,
+    refuse_other_address,
+    resolved,
+)
 from harness.store.files import make_folder, write_whole
 from harness.store.json_lines import encode
-from harness.store.run_folder import ROWS, RunFolder, change
+from harness.store.run_folder import HASH, ROWS, RunFolder, change, input_change
 from harness.store.runs import find_run, find_runs, find_variants, in_run_name, run_name, run_path
 from harness.tasks._rows import name_rows
 from harness.user_code import checker_of
@@ -203,11 +210,15 @@ def _own_rows(run: RunFile, settings: Settings) -> Path | None:
 def find_runs_and_files(
     names: Iterable[str], settings: Settings
 ) -> list[tuple[RunFolder, RunFile]]:
-    """Return the runs as `runs_named` does, each with the named or else its recorded run file."""
+    """Return the runs as `runs_named` does, each with the named or else its recorded run file.
+
+    The code of a named run file's plug-ins and checks, and its rows if they are here, must be those
+    of the runs, too.
+    """
     names, root = list(names), settings.runs_dir
     folders, now = find_runs(root, names), dict[str, RunFile]()
     for name in names:
-        now |= _as_in_file(name, find_runs(root, [name]), settings)
+        now |= _as_in_file(name, find_runs(root, [name]), settings, inputs=True)
     return [(folder, now.get(folder.name) or folder.read_config()) for folder in folders]
 
 
@@ -224,10 +235,13 @@ def runs_named(names: Iterable[str], settings: Settings) -> list[RunFolder]:
     return folders
 
 
-def run_named(name: str, settings: Settings) -> RunFolder:
-    """Return one run, named as in `runs_named`. If the name fits several, the error lists them."""
+def run_named(name: str, settings: Settings, *, inputs: bool = False) -> RunFolder:
+    """Return one run, named as in `runs_named`. If the name fits several, the error lists them.
+
+    With ``inputs``, code and rows must agree, too (see `find_runs_and_files`).
+    """
     folder = find_run(settings.runs_dir, name)
-    _as_in_file(name, [folder], settings)
+    _as_in_file(name, [folder], settings, inputs=inputs)
     return folder
 
 
@@ -245,7 +259,9 @@ def variants_named(name: str, settings: Settings) -> list[RunFolder]:
     return folders
 
 
-def _as_in_file(name: str, folders: Iterable[RunFolder], settings: Settings) -> dict[str, RunFile]:
+def _as_in_file(
+    name: str, folders: Iterable[RunFolder], settings: Settings, *, inputs: bool = False
+) -> dict[str, RunFile]:
     """Return the runs of a run file, keyed by the names of their folders.
 
     The runs in ``folders`` must agree with the file. If ``name`` is not the path of a run file,
@@ -257,7 +273,7 @@ def _as_in_file(name: str, folders: Iterable[RunFolder], settings: Settings) -> 
     base, runs = read_runs(name)
     of_file = {run_name(base, variant): run for variant, run in runs.items()}
     for folder in folders:
-        _refuse_other(folder, of_file.get(folder.name), name, settings)
+        _refuse_other(folder, of_file.get(folder.name), name, settings, inputs)
     return of_file
 
 
@@ -267,17 +283,44 @@ def _is_run_file(name: str) -> bool:
     return path.suffix in RUN_FILE and (path.exists() or bool(path.parent.name))
 
 
-def _refuse_other(folder: RunFolder, run: RunFile | None, file: str, settings: Settings) -> None:
+def _refuse_other(
+    folder: RunFolder, run: RunFile | None, file: str, settings: Settings, inputs: bool
+) -> None:
     problem = f"The run {folder.name!r} is not a run of {file}"
     if run is not None:
-        found = folder.differences(resolved(run), {}, resolved).settings
+        run = resolved(run)
+        changes = folder.differences(
+            run, _hashes(folder, run, settings) if inputs else {}, resolved
+        )
         # A smaller limit is served from the answers to a larger one.
-        differing = [change(key, *values) for key, values in found.items() if key != "limit"]
+        found = {key: values for key, values in changes.settings.items() if key != "limit"}
+        differing = [change(key, *values) for key, values in found.items()]
         rows, recorded = _own_rows(run, settings), folder.path / ROWS
         if rows and recorded.exists() and rows.read_bytes() != recorded.read_bytes():
             differing.append("task.rows")
-        if not differing:
+        problem += " as it is now: it was "
+        if differing:
+            problem += f"started with different values: {', '.join(differing)}"
+        elif versions := [input_change(key, *values) for key, values in changes.inputs.items()]:
+            problem += f"made with another version of {', '.join(versions)}"
+        else:
             return
-        problem += f" as it is now: it was started with different values: {', '.join(differing)}"
     remedy = f"To use that run, name it: {folder.name}. To run the file: harness run {file}"
-    raise RunConflict(f"{problem}.", f"{remedy} --fresh.")
+    scored = " (or --rescore, if only checks or expected answers have changed)" * inputs
+    raise RunConflict(f"{problem}.", f"{remedy} --fresh{scored}.")
+
+
+def _hashes(folder: RunFolder, run: RunFile, settings: Settings) -> dict[str, str]:
+    """Return the hashes, by name in a fingerprint, of a run's plug-ins and of its file of rows.
+
+    With the rows come the files and code of their checks. They are left out if the rows cannot be
+    read here, or if `harness score` has scored the run with them.
+    """
+    from harness.run.checks import is_scored  # not imported for other commands
+
+    found = code_hashes(run)
+    with suppress(DataMissing):
+        own = build_task(run, settings).fingerprint() if "path" in run.task.options else {}
+        if not is_scored(folder, own):
+            found |= {name: text for name, text in own.items() if name.endswith(HASH)}
+    return found

@@ -487,6 +487,38 @@ def test_an_ablation_of_other_variants_than_those_of_the_run_file_is_refused(
     assert harness("ablation", "two", env=env).returncode == 0
 
 
+def test_a_run_made_with_another_check_or_other_rows_is_not_decided_by_its_file(
+    tmp_path: Path,
+) -> None:
+    """Its name still decides, and so does the file without its rows or after `harness score`."""
+    rows, code, env = tmp_path / "rows.jsonl", tmp_path / "mine.py", on(tmp_path / "runs")
+    rows.write_text('{"prompt": "Say a.", "target": "a"}\n')
+    code.write_text("def mine(text, target):\n    return target in text\n")
+    task = {"path": "rows.jsonl", "checks": ["./mine.py"]}
+    tree = {"task": task, "model": "simulated/1", "check": {"max": {"cost": 1}}}
+    file = tmp_path / "mine.yaml"
+    file.write_text(json.dumps(tree))
+    assert harness("run", file, env=env).returncode == 0
+    assert harness("check", file, env=env).returncode == 0
+    code.write_text("def mine(text, target):\n    return target == text\n")
+    said = mistake(harness("check", file, env=env))
+    assert "it was made with another version of ./mine.py" in said
+    assert "--rescore" in said
+    assert "./mine.py" in mistake(
+        harness("check", "mine", "--baseline", file, "--max-drop", "0.1", env=env)
+    )
+    assert harness("show", file, env=env).returncode == 0
+    assert harness("check", "mine", env=env).returncode == 0
+    assert harness("score", "mine", env=env).returncode == 0
+    assert harness("check", file, env=env).returncode == 0
+    rows.write_text('{"prompt": "Say a.", "target": "a"}\n{"prompt": "Say b.", "target": "b"}\n')
+    assert "another version of the data" in mistake(harness("check", file, env=env))
+    assert harness("run", file, "--rescore", env=env).returncode == 0
+    assert harness("check", file, env=env).returncode == 0
+    rows.unlink()
+    assert harness("check", file, env=env).returncode == 0
+
+
 def test_rows_that_have_changed_in_a_run_file_are_not_decided(tmp_path: Path) -> None:
     text = (
         "{task: {rows: [{q: Say a., target: a}], prompt: '{{ q }}', checks: [exact_match]}, "
