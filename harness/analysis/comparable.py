@@ -392,7 +392,7 @@ def marks_against(baseline: Variant, variant: Variant) -> list[str]:
 
 
 def changed(baseline: Variant, variant: Variant) -> list[str]:
-    """Return the keys of settings that differ, except those of judges that one run added later."""
+    """Return the keys of settings that differ. A judge that only one run added later is ignored."""
     keys = baseline.settings.keys() | variant.settings.keys()
     found = [key for key in keys if baseline.settings.get(key) != variant.settings.get(key)]
     later = baseline.later.keys() & variant.later.keys()  # only the judges that both runs have

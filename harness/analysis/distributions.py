@@ -46,7 +46,7 @@ def t_quantile(degrees: float, p: float) -> float:
 
 def binomial_cdf(most: int, n: int) -> float:
     """Return the probability of at most ``most`` heads in ``n`` tosses of a fair coin."""
-    if n <= _EXACT:  # so that 1/16 is not just above it, which rounds up
+    if n <= _EXACT:  # exact: a p just above 1/16 would be rounded up
         return sum(comb(n, heads) for heads in range(min(most, n) + 1)) / (1 << n)
     return _incomplete_beta(n - most, most + 1, 0.5, 0.5) if most < n else 1.0
 

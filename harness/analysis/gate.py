@@ -159,7 +159,7 @@ def _measure(
     """Return a gate with the decisions on exact figures, and the figures yet to be decided on."""
     base = find(asked.baseline) if asked.baseline else None
     if base and base.path.resolve() == folder.path.resolve():
-        base = None  # the baseline among the runs that are compared with it
+        base = None  # the run is the baseline itself, named among the runs
     before = read_run(base) if base else None
     run = read_run(folder)
     for variant, _ in filter(None, (run, before)):
@@ -373,8 +373,8 @@ def decided(one: Decision, decisions: int) -> Decision:
     if outcome == "too few to tell" and distance:
         stderr = one.stderr or (one.ci95[1] - one.ci95[0]) / 2 / t
         at_bound, correction = stderr, 0.0
-        # Of verdicts: the continuity correction of Fleiss, Levin and Paik (2003, section 2.5).
-        if fraction:  # Wilson's interval leaves a bound out by the error at the bound
+        # For verdicts, the continuity correction of Fleiss, Levin and Paik (2003, section 2.5).
+        if fraction:  # Wilson's interval uses the standard error at the bound
             variance = one.value * (1 - one.value)
             size = variance / stderr**2 if variance else units  # effective
             stderr, at_bound = (sqrt(p * (1 - p) / size) for p in (one.value, one.bound))

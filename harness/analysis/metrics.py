@@ -165,7 +165,8 @@ class PositionBias(Struct, frozen=True, kw_only=True):
     """Whether an option's position affects how often it is chosen, over first answers.
 
     The p value is of the test that each position is chosen as often as it has the right option
-    (`harness.analysis.positions`). It is null if no answer is wrong.
+    (`harness.analysis.positions`). It is null if there are no wrong answers, or if they cancel
+    within each cluster.
     """
 
     n: int

@@ -49,7 +49,7 @@ class Against(Struct, frozen=True, kw_only=True):
     run: str
     marks: list[str]
     overall: Comparison
-    shared: int = 0  # replies that the runs share, if they are all replies of one (no p value)
+    shared: int = 0  # replies that the runs share, if one run has no others (then no p value)
     groups: dict[str, Comparison] = {}
     ranking: Ranking | None = None  # how the two runs rank the groups
     better_digests: list[int] = []  # digests of the instances in which the run's value is larger

@@ -121,7 +121,7 @@ def measure(
 def only_numbers(attempts: AttemptTable) -> str:
     """Return the name of the first numeric score, or "" if there is none or there are verdicts."""
     answers = attempts.take(attempts.outcome == OUTCOMES.index("ok"))
-    if answers.judged.any():  # not of a refusal, which fails without a check
+    if answers.judged.any():  # refusals, which fail without a check, are not among them
         return ""
     numbers = (name for name, of in answers.scores.items() if np.isfinite(of).any())
     return next((name for name in numbers if answers.scores[name].dtype.kind == "f"), "")

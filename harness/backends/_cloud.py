@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from httpx2 import Request as HttpRequest
 
 ENTRA_SCOPE = "https://cognitiveservices.azure.com/.default"
-RENEW_S = 300.0  # a token is renewed this long before it expires
+RENEW_S = 300.0  # a token of Entra ID is renewed this long before it expires
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 
 
@@ -39,7 +39,7 @@ def _converting(cloud: str, remedy: str) -> Iterator[None]:
         if (treatment := treatment_of(error)) is None:
             raise
         said = f"{cloud}: {type(error).__name__}: {str(error)[:300]}"
-        # Google's library marks errors of its token server that may pass.
+        # Google's library marks transient errors of its token server.
         if treatment == "fatal" and not getattr(error, "retryable", False):
             raise FatalCallError(said, remedy) from None
         raise TransientError(said, kind="unreachable") from None

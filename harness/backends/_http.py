@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from httpx2 import AsyncClient, Response
     from httpx2 import Request as HttpRequest
 
-HEADERS_EVERY_S = 0.1  # between reads of rate limits in successful answers, to save CPU time
+HEADERS_EVERY_S = 0.1  # between reads of rate limits (always read in a 429), to save CPU time
 REPLY_MB = 64.0  # maximum body size of an answer, decompressed, in 10^6 bytes
 ERROR_BYTES = 1_000_000  # maximum bytes read of an error's body
 REDIRECTS = 5
@@ -129,7 +129,7 @@ class HttpClient:
     ) -> bytes:
         """Post a JSON body to a path, and return the body of the response.
 
-        The rate limits in the response's headers are passed to ``on_allowances``.
+        Rate limits in the headers are passed to ``on_allowances`` (see `HEADERS_EVERY_S`).
 
         Args:
             path: The path.
@@ -166,7 +166,7 @@ class HttpClient:
 
     @contextlib.contextmanager
     def converting(self, model: str = "") -> Iterator[None]:
-        """Convert exceptions of the transport or an SDK to CallErrors, which name ``model``."""
+        """Convert exceptions of the transport or an SDK to CallErrors, which may name ``model``."""
         try:
             yield
         except Exception as error:
@@ -201,7 +201,7 @@ class HttpClient:
         Args:
             method: The HTTP method.
             url: A path, or the URL of another path of the server.
-            model: The model that error messages name.
+            model: The model, for error messages.
             elsewhere: Whether to follow a redirect to another server, without the key.
             parts: The content, parameters, files or further headers of the request, as arguments
                 of ``httpx2.AsyncClient.build_request``.
@@ -328,7 +328,7 @@ class HttpBackend(ABC):
         return self.path
 
     async def start(self, on_status: Callable[[str], None]) -> None:
-        """Import the HTTP library, so that rate limits do not count calls long before sending."""
+        """Import the HTTP library, so that no rate limit counts a call long before it is sent."""
         self.client.http  # noqa: B018 (importing what it needs takes up to half a second)
         self.ready = True
 

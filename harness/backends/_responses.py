@@ -59,9 +59,9 @@ CODES: Mapping[str, Treatment | Literal["no credit", "unsupported", "filtered"]]
 """How errors with a code are treated, if they have no HTTP status.
 
 An error with both a code and a status is treated by its status, with three exceptions. ``fatal``
-and ``no credit`` end the run whatever the status. ``unsupported``, a parameter that must be removed
-from the run file, ends it with status 400. ``filtered``, a prompt that a content filter refuses,
-counts only with status 400 or 403.
+and ``no credit`` end the run whatever the status. ``unsupported`` (a parameter that must be removed
+from the run file) does so only with status 400. ``filtered`` (a prompt that a content filter
+refuses) counts only with status 400 or 403.
 """
 
 EXCEPTIONS: Mapping[str, Treatment | Literal["by cause"]] = {
@@ -133,7 +133,7 @@ def treatment_of(error: Exception) -> Treatment | Literal["by cause"] | None:
 
 
 def from_exception(error: Exception, asked: CallContext) -> CallError | None:
-    """Convert an exception of an SDK or transport to a CallError, or return None."""
+    """Convert an exception of an SDK or transport to a CallError. Return None for any other."""
     treatment = treatment_of(error)
     if treatment is None:
         return None
@@ -144,7 +144,7 @@ def from_exception(error: Exception, asked: CallContext) -> CallError | None:
 
 
 def from_sdk(error: Exception, asked: CallContext) -> CallError | None:
-    """Convert an exception of an SDK's own methods, which wraps that of the transport."""
+    """Convert an exception of an SDK's own methods, which may wrap one of the transport."""
     status, response = getattr(error, "status_code", None), getattr(error, "response", None)
     if isinstance(status, int) and status >= 400 and response is not None:
         body = getattr(error, "body", None) or str(error)
@@ -194,7 +194,7 @@ def from_status(
 
 
 def from_code(code: str, message: str) -> CallError:
-    """Return the error for an error code in a successful response (a rejection if unknown)."""
+    """Return the error for a code in a successful response. An unknown code is a rejection."""
     treatment = CODES.get(code, "rejected")
     if treatment == "filtered":
         return PromptRefused(message)

@@ -224,7 +224,7 @@ class InProcessEngine:
         )
 
     def _special(self, request: Request) -> bool:
-        """Return whether the tokenizer should add special tokens, such as a beginning-of-text."""
+        """Return whether the tokenizer should add special tokens, such as one before the text."""
         usual = self._model.protocol == "completions"  # a chat template has its own
         return bool(request.decoding.extra.get(SPECIAL_TOKENS, usual))
 
@@ -328,7 +328,7 @@ def _pairs(position: Any) -> list[tuple[str, float]]:
 
 
 def _own_and_best(token: int, position: Any) -> tuple[float, float] | None:
-    """Return the log-probabilities of a token and of the likeliest one at its position."""
+    """Return the log-probabilities of a token and of its position's likeliest one, if known."""
     if not position:
         return None
     return position[token].logprob, max(one.logprob for one in position.values())

@@ -141,10 +141,11 @@ class VLLMServerBackend:
         return {} if self._lease is None else self._owned.fingerprint()
 
     async def start(self, on_status: Callable[[str], None]) -> None:
-        """Check that a running server serves the model, or start a server and wait until it does.
+        """Check the list of a running server, or start a server and wait until it lists the model.
 
         Raises:
-            FatalCallError: If the server does not start, serves another model, or rejects the key.
+            FatalCallError: If our server does not start, or a server serves only other models or
+                rejects the key.
         """
         on_status(LOADING)
         if self._lease is None:
@@ -167,7 +168,7 @@ class VLLMServerBackend:
                 if await self._comes_up(server):
                     return server
                 log, joined = server.last_words(), self._starts == before
-                # Another run started it, and it died; or another program took its port.
+                # Try again only if another run started it, or another program took its port.
                 if not joined and "address already in use" not in log.lower():
                     raise self._cannot("did not start", log)
             except FatalCallError:

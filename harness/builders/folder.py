@@ -104,8 +104,8 @@ def refuse_other(out: Path, kind: str, files: Collection[str]) -> None:
     """Raise an error if a build must not replace the folder ``out``.
 
     Args:
-        out: The folder. It may be missing, empty, or a benchmark that is unchanged since it was
-            built.
+        out: The folder. It may be missing, empty, or a benchmark whose tables have not changed
+            since it was built.
         kind: The kind that such a benchmark must have.
         files: The names of the only files, besides the manifest, that it may contain.
     """
@@ -176,7 +176,7 @@ class Stages:
 
     @contextlib.contextmanager
     def deleted_on_mistakes(self) -> Iterator[None]:
-        """Delete the saved results if the block raises an error in the user's settings or data."""
+        """Delete the saved results if the block finds a mistake in the user's settings or data."""
         try:
             yield
         except (ConfigError, DataInvalid, DataMissing):

@@ -87,7 +87,7 @@ class Budget:
         self._record, self._team, self._status = record, team, status
         self._reserved = 0.0
         self._held: dict[str, float] = {}
-        """Reservations of calls in batches by key. The cache records them with the batches."""
+        """Reservations of calls in batches, by key. The cache records them with the batches."""
         self._held_usd = 0.0
         self._recorded, self._most = 0.0, 0.0
         """The amounts last saved to disk: the reservations, and the run's maximum cost."""
@@ -259,7 +259,7 @@ class Budgeted:
 
     ``most`` returns the maximum cost of a call, given its maximum input and output tokens.
     ``cost_of`` returns the cost of a reply, or None if unknown.
-    ``charge`` saves the cost of a call without a reply that may be billed. If a call returns a
+    ``charge`` saves the cost of a call that got no reply but may be billed. If a call returns a
     reply, the caller must call `settle` once the reply and its payment are saved.
     """
 
@@ -344,8 +344,8 @@ def bounds(request: Request) -> tuple[int, int]:
     """Return upper bounds on a request's input and output tokens.
 
     The input bound counts one token per byte of UTF-8, since no tokeniser uses more. It includes
-    extra parameters such as tools, and the decoding constraint. The output bound covers all answers
-    of the call.
+    extra parameters such as tools, and the decoding constraint. The output bound covers the
+    answers that ``n`` or ``best_of`` in the extra parameters add, but not `Request.others`.
     """
     read = sum(len(m.content.encode()) + MESSAGE_TOKENS for m in request.sent)
     read += sum(len(m.reasoning_state or "") for m in request.messages)

@@ -83,7 +83,7 @@ class AdaptiveLimit:
         self._begin_round()
 
     def unrefused(self) -> None:
-        """Raise the limit by half, unless it has been lowered or a call of this round was refused.
+        """Raise the limit by half, unless it was lowered or a call of this round was pushed back.
 
         To be called after calls have waited for `UNREFUSED_S` seconds while the limit was fully
         used.
@@ -232,7 +232,7 @@ class ConcurrencyLimiter:
         return ticket
 
     def serve(self) -> None:
-        """Admit the calls that the limits allow, and set a timer if a rate limit delays others."""
+        """Admit the calls that the limits allow, and set a timer if others need rates or room."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

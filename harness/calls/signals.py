@@ -64,7 +64,7 @@ class Load(NamedTuple):
 
     in_flight: int = 0
     waiting: int = 0
-    failed: int = 0  # calls that are sent again, such as timeouts and 429s
+    failed: int = 0  # transient failures, such as timeouts and 429s
     rate_limited: int = 0  # those that the provider refused because of its rate limit (429)
     limited_by: str = ""  # what waiting calls wait for
 

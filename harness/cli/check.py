@@ -95,9 +95,10 @@ def bounds(option: str, given: Iterable[str] | None) -> dict[str, float]:
 def section(run: RunFile, given: Mapping[str, Any]) -> CheckSection:
     """Return the bounds to check.
 
-    They are those of the command line (``given``) or, if it sets no bound, those of the section
-    ``check`` of ``run``. If that section's ``baseline`` is a run file, it is also looked up next to
-    ``run``.
+    If the command line (``given``) sets ``min``, ``max`` or ``baseline``, it replaces the section
+    ``check`` of ``run``, whose ``baseline`` remains the default for ``max_drop``. If it sets none
+    of them, it overrides single keys of the section. If the section's ``baseline`` is a run file,
+    it is also looked up next to ``run``.
     """
     given = {key: value for key, value in given.items() if value not in ("", None, {})}
     own = {} if run.check is None else run.check.model_dump()

@@ -153,7 +153,7 @@ def _to_pay(
 def _spread(figure: EstimateRange, *, at_most: bool = False) -> str:
     if at_most:
         return f"at most {figure.high:,.0f}"
-    if figure.high == inf:  # all calls may be of rounds that depend on earlier replies
+    if figure.high == inf:  # low is 0 if all calls are of rounds that depend on earlier replies
         known = f"{figure.low:,.0f} or more" if figure.low else "unknown"
         return f"{known}: decoding.max_tokens is not set"
     low, high = f"{figure.low:,.0f}", f"{figure.high:,.0f}"

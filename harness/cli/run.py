@@ -175,7 +175,7 @@ def _carry_out(
     how: Manner,
     begin: Callable[[], None] = lambda: None,
 ) -> None:
-    """Check the runs, call ``begin``, execute the runs or show their plans, and exit."""
+    """Check the runs, call ``begin``, execute the runs and exit; in a dry run, show their plans."""
     missing: list[str] = []
     with Resources(settings, _without(missing) if how.dry_run else secret) as resources:
         prepared = partial(prepare_all, runs, resources=resources, retried=how.retried)
@@ -211,7 +211,7 @@ def _begun(prepared: Callable[[], dict[str, Job]]) -> dict[str, Job]:
 
 
 def _say_warnings(jobs: Iterable[Job]) -> None:
-    """Warn before anything is paid for about ignored base URLs and unsuitable prompts."""
+    """Warn about ignored base URLs and unsuitable prompts, before anything is paid for."""
     for warning in dict.fromkeys(said for job in jobs for said in ignored_urls(job.models)):
         say(warning, "yellow")
     tasks = [job.task for job in jobs if isinstance(job.task, PromptChecked)]

@@ -67,7 +67,7 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[str, Any]:
 _Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
 
 
-MAX_ALIASED = 100_000  # values and characters that aliases (*) may add; few lines add billions
+MAX_ALIASED = 100_000  # values and characters that aliases may add; a few lines can add billions
 
 
 def parse_yaml(text: str, loader: type[yaml.SafeLoader] = _Loader) -> Any:
@@ -242,7 +242,7 @@ def expand(
         models = {k: v for k, v in changes.items() if _MODEL.fullmatch(k)}
         sections = {k: named(v) if named and isinstance(v, str) else v for k, v in models.items()}
         taken = flatten(sections)
-        # An option of the model, such as its server, also applies to a variant's model without it.
+        # A model option, such as the server, also applies to a variant's model that leaves it out.
         own = [
             (k, v)
             for k, v in fixed
@@ -266,7 +266,7 @@ _MODEL = re.compile(r"model|polish|user\.model|judges\.[^.]+\.model")  # keys of
 
 
 def refuse_secrets(tree: object, where: str) -> None:
-    """Raise ConfigError if mappings, named ``where``, have the value of a configured secret."""
+    """Raise ConfigError, naming ``where``, if mappings contain the value of a configured secret."""
     texts = list(_texts(tree, ""))
     secrets = configured_secrets({text for place, text in texts if place.endswith("api_key_env")})
     for place, text in texts:

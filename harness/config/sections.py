@@ -266,7 +266,7 @@ class BudgetSection(Section):
         return self
 
 
-COST, COST_PER_SAMPLE = "cost", "cost_per_sample"  # US dollars, of judges too
+COST, COST_PER_SAMPLE = "cost", "cost_per_sample"  # in US dollars, judges included
 LATENCY = re.compile(r"latency_p([1-9]\d?)")  # a percentile of the calls' durations in seconds
 
 

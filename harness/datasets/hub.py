@@ -1,4 +1,4 @@
-"""Reads data sets from the Hugging Face Hub, and folders of their files, with the library datasets.
+"""Reads data sets from the Hugging Face Hub, or from local files, with the library datasets.
 
 No code of a data set is executed: the library reads data files only.
 """
@@ -52,7 +52,7 @@ class HubDataset:
 
     @cached_property
     def _commit(self) -> str | None:
-        """The commit of the revision, or None if the data set is a local folder or file."""
+        """The commit of the revision. For local files, the revision as given, which is not used."""
         if self._local is not None or COMMIT.fullmatch(self.revision or ""):
             return self.revision
         hub = import_extra("huggingface_hub", "hub")

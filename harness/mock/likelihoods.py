@@ -1,7 +1,7 @@
 """The simulated model's log-probabilities of given texts, and its tokenizer.
 
 The log-probability of a token depends only on the model and on the text up to the token's end, so
-two requests that contain the same text get the same numbers.
+two requests that begin with the same text get the same numbers for it.
 """
 
 import re
@@ -12,7 +12,7 @@ from harness.mock.wire import ReplyChoice, TokenPosition
 
 END = "<|endoftext|>"  # the tokenizer's only special token
 _TOKEN = re.compile(rf"{re.escape(END)}|\s?\w{{1,6}}|\s?[^\w\s]|\s")
-_LEAST = 9.0  # log-probabilities of tokens are between minus this and 0
+_LEAST = 9.0  # log-probabilities of tokens are between about minus this and 0
 _GREEDY = 0.25  # share of tokens that are the likeliest at their place
 _OTHER = " the"  # likeliest where the text's own token is not
 

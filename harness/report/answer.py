@@ -37,7 +37,7 @@ class Headline(Struct, frozen=True):
 def headline_of(reported: Reported, overviews: Sequence[RunOverview], unit: ShownUnit) -> Headline:
     """Return the headline of a page about runs, whose primary metric is shown in ``unit``."""
     runs, comparison, matrix = reported.runs, reported.comparison, reported.matrix
-    # First answers are the same in both runs of such a pair.
+    # If one run continues another, both have the same first answers.
     first = comparison is None or comparison.asked.round == 1
     continuing = () if first else reported.continuing
     if not runs:
@@ -335,7 +335,7 @@ def _support(
 
 
 def _on_judges(overviews: Sequence[RunOverview]) -> Iterator[str]:
-    """Yield a sentence on the failures that rest only on judges that were not validated."""
+    """Yield sentences on the failures that rest only on judges that were not validated."""
     found = [(one, one.without) for one in overviews if one.without and one.without.alone]
     if not found:
         return

@@ -34,7 +34,7 @@ DARK = ("#56b4e9", "#f5854a", "#2cc295", "#e88fc2", "#e6b422", "#e6e8eb", "#b79c
 SHAPES = ("circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "triangle-right")
 """Shapes of runs: seven, so that no combination with the eight colours repeats before run 57."""
 
-# In the order of harness.records.OUTCOMES. Only `ok` has a calm colour: all others are no answers.
+# In the order of harness.records.OUTCOMES. Only `ok` has a calm colour: the others need attention.
 _OUTCOMES_LIGHT = ("#5b8fb9", "#b58900", "#8e4fa8", "#8a8f98", "#c2571a", "#7a1f2b")
 _OUTCOMES_DARK = ("#5b8fb9", "#e0b431", "#c08ad6", "#9aa1ab", "#f28e52", "#c9364a")
 

@@ -173,7 +173,7 @@ def joined(documents: Mapping[str, TableDocument]) -> TableDocument:
 def table(
     columns: Iterable[Column | str | None], rows: Iterable[Row | Sequence[object]], **options: Any
 ) -> Table:
-    """Build a `Table` from rows, each a `Row` or its values. ``options`` are its other fields.
+    """Build a `Table` from rows, each a `Row` or its values. ``options``: the table's other fields.
 
     A string in ``columns`` is the heading of a column; None omits a column and its cells.
     """

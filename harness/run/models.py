@@ -115,7 +115,7 @@ class Model:
     section: ModelSection
     backend: Backend
     limits: LimitsSection
-    rates: RateLimits  # shared with other runs of this process
+    rates: RateLimits  # which other runs may share
     price: Price | None  # None: unknown
     where: str = "model"  # key of the section in the run file
     beginnings: SharedBeginnings = field(default_factory=SharedBeginnings)  # of its prompts
@@ -259,7 +259,7 @@ class ModelBuilder:
     def _limits(self, section: ModelSection) -> LimitsSection:
         """Return a model's limits. Without a team, a shard has an equal part of the rate limits.
 
-        A second model has the run's limits, without rate limits, unless its section sets limits.
+        A second model has the run's limits without the rate limits, except those that it sets.
         """
         limits = self.limits
         if isinstance(section, SecondModelSection):

@@ -183,7 +183,7 @@ class RunPlan:
     adapting: Requesting[Any] | None = field(init=False)  # the task, if it adapts its requests
 
     def __post_init__(self) -> None:
-        adapting = self.task if isinstance(self.task, Requesting) else None  # 10 microseconds
+        adapting = self.task if isinstance(self.task, Requesting) else None  # takes 10 microseconds
         object.__setattr__(self, "adapting", adapting)
 
     def opening(self, instance: Instance[Any]) -> Opening:

@@ -43,7 +43,7 @@ class Mistake(NamedTuple):
 
 _QUOTED = re.compile(
     r"""(?<!\w)'.*?(?:'(?!\w)|\Z)|".*?(?:"|\Z)|“.*?(?:”|\Z)""", re.DOTALL
-)  # an apostrophe within a word neither opens nor closes; a cut reason leaves one open
+)  # an apostrophe within a word is no quote; a reason that was cut may leave a quote open
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _LIST = re.compile(r"('…'|#)(?:, \1)+")
 
@@ -158,6 +158,7 @@ class Shots:
         """Build the prompts of all instances, and check their shots.
 
         Raises:
+            ConfigError: If an instance has too few shots, unless ``allow_fewer`` is set.
             ShotLeaks: If a shot shows an instance's answer.
         """
         n, lacking = self.section.n, []

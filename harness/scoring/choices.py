@@ -147,8 +147,8 @@ class ChoiceExtraction:
     """An extraction of the letter of the option that a reply chooses.
 
     The reply may be the letter, the option's text or both, or it may announce a choice ("The answer
-    is B"). The last announcement counts, or else the last line, the first words, or the only option
-    named.
+    is B"). The last announcement counts, unless the last line just names an option. Without either,
+    a conclusion ("so B"), the first words or the only option named counts.
     """
 
     expects: ClassVar[tuple[str, ...]] = ()

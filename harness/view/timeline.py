@@ -30,8 +30,8 @@ class TimelineBins(Struct, frozen=True, kw_only=True):
     step_s: float
     attempts: list[int]
     errors: list[int]
-    judged: list[int]  # by how many more samples have a verdict, by their latest round
-    passed: list[int]  # by how many more pass
+    judged: list[int]  # change in the number of samples whose latest round has a verdict
+    passed: list[int]  # change in the number of samples whose latest round passes
     cost_usd: list[float]
     tokens: list[int]
     median_s: list[float | None]  # latency of the calls that ended in the bin

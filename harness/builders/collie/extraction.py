@@ -53,7 +53,7 @@ class Candidate(Struct, frozen=True):
 
 
 class Yield(Struct):
-    """Candidates for instances, strings and counts from some documents of a source."""
+    """Strings, counts and candidates for instances, from some documents of a source."""
 
     documents: int = 0
     unreadable: int = 0
@@ -151,7 +151,7 @@ class Segmenter:
         return kept, left_out
 
     def _runs(self, paragraphs: list[tuple[str, str]]) -> tuple[list[list[str]], Counter[str]]:
-        """Return the runs of paragraphs for passages, and how many paragraphs filters dropped."""
+        """Return the runs of paragraphs for passages, and how many each passage filter dropped."""
         runs, left_out = [list[str]()], Counter[str]()
         for text, dropped in paragraphs:
             reason = "" if dropped else _filter(text, self._passage_filters)
@@ -223,7 +223,7 @@ class Extracted(Struct):
 
 
 def extract_part(plan: ExtractionPlan, part: DocumentPart) -> Extracted | None:
-    """Extract strings and candidates from documents, or return None if these are already saved.
+    """Extract strings and candidates from documents. Return None if the result is already saved.
 
     Raises:
         HarnessError: If a document causes an error. The message names the document.

@@ -121,7 +121,7 @@ class _ModelStages:
         prompts = {chat.id: self._prompt("decompose", message=chat.text) for chat in chats}
         prompt = self._prompts.text("decompose", message="")
 
-        def read(answer: StageAnswer) -> Decomposition | str:  # the text: why there is none
+        def read(answer: StageAnswer) -> Decomposition | str:  # a text says why there is none
             if answer.outcome != "ok":
                 return answer.outcome
             try:

@@ -23,7 +23,7 @@ EXPIRES_S = 20.0  # seconds without an exchange after which a session counts as 
 
 
 class Spent(NamedTuple):
-    """The amounts that a budget has spent before a session (US dollars)."""
+    """The amounts spent from a budget before a session (US dollars)."""
 
     by_run: float  # by earlier sessions of the session's run
     by_others: float
@@ -35,7 +35,7 @@ class BudgetGrant(NamedTuple):
 
     granted: float
     by_others: float  # the bounds of all other sessions
-    reserved_by_others: float  # the part of it that sessions in progress may still release
+    reserved_by_others: float  # the part of `by_others` that sessions in progress may release
 
 
 class TeamBudget(Exchanger[BudgetGrant]):
@@ -61,7 +61,7 @@ class TeamBudget(Exchanger[BudgetGrant]):
         # Runs at the same path of two machines may have the same id.
         self._name, self._run, self._usd = name, f"{platform.node()} {run}", usd
         self._session = uuid4()
-        self._most = inf  # that can ever be granted
+        self._most = inf  # the largest amount that can ever be granted
         self.granted = 0.0
         self.need: Callable[[], Need] = lambda: Need(0.0, 0.0, 0.0, 0.0)
         self.answered: Callable[[float], None] = lambda by_others: None
@@ -89,7 +89,7 @@ class TeamBudget(Exchanger[BudgetGrant]):
         return spent
 
     def asked(self) -> bool:
-        """Ask for the amount that the run needs. Return False if it can never be granted."""
+        """Ask for the amount that the run needs, or return False if it can never be granted."""
         if self.need().first > self._most + ROUNDING:
             return False
         self.ask()

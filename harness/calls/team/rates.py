@@ -37,8 +37,8 @@ GRANT_S = 2.0  # seconds for which a process may use a grant
 COUNTED_S = GRANT_S + COUNTED_WITHIN_S + WINDOW_S  # seconds for which a grant counts as used
 SHARE_S = 1.0  # a grant is at most what the limit allows in this many seconds, or one call
 PAUSE_S = 0.1  # minimum number of seconds between exchanges
-AHEAD = 2.0  # times what was used since the last exchange: granted in advance
-LIMITED_S = 0.5  # the same if less was granted than asked for
+AHEAD = 2.0  # amount to ask for in advance, as a multiple of the use since the last exchange
+LIMITED_S = 0.5  # seconds between exchanges if less was granted than asked for
 LONGEST_S = 1.0  # maximum number of seconds between exchanges, unless nothing is used
 WAITS_S = 5.0  # seconds for which a process that was granted too little counts as waiting
 
@@ -159,7 +159,7 @@ class GrantedWindow(SlidingWindow):
         self._change(SlidingWindow.settle, expected, actual, sent, now)
 
     def observe(self, used: float, now: float, until: float) -> None:
-        """Count the use that only the provider has recorded as use by others."""
+        """Count, as use by others, the use that only the provider has recorded."""
         self._change(SlidingWindow.observe, used, now, until)
 
     def _change(self, change: Callable[..., None], *values: float) -> None:
@@ -198,7 +198,7 @@ class TeamRates(Exchanger[tuple[Grant, float]]):
         self.serve: Callable[[], None] = lambda: None
 
     def clock(self) -> float:
-        """Return the time of the database's clock, or slightly later (in seconds)."""
+        """Return the database's time in seconds, or slightly later (at first, this machine's)."""
         return time.monotonic() + self._ahead_s
 
     def covers(self, unit: Unit, amount: float, now: float) -> bool:

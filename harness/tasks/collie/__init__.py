@@ -136,7 +136,7 @@ class CollieTask:
             measures = fingerprints(item.specification)
             found |= {f"measure_sha256/{name}": digest for name, digest in measures}
         if self._word_list:
-            # The suffix prevents resuming runs from when the list decided what passes.
+            # The suffix prevents resuming older runs, in which the list decided what passes.
             found["word_list_sha256"] = f"{sha256(self._word_list)}, not required"
         return found
 

@@ -357,7 +357,7 @@ def _parquet(path: Path, column: str, only: Collection[str] | None) -> Iterator[
     query = f"SELECT conversation_id, {column} FROM read_parquet($file)"  # noqa: S608
     if only is None:
         return parquet_rows(path, query)
-    # Read the first turn of the wanted ones of a million conversations.
+    # Of a million conversations, read only the wanted ones, and of these the first turn.
     query = query.replace(f" {column} ", f" {column}[1:1] AS {column} ")
     query += " WHERE conversation_id IN (SELECT unnest($only::VARCHAR[]))"
     return parquet_rows(path, query, only=list(only))
