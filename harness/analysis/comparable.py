@@ -125,7 +125,7 @@ def variant_of(folder: RunFolder, metrics: Metrics, name: str = "") -> Variant:
 
 
 def shared_replies(first: Run, second: Run) -> int:
-    """Return how many replies two runs share if these are all replies of one of them, else 0.
+    """Return how many replies two runs share if one of the runs has no others, else 0.
 
     Such runs are not independent samples: one repeats the other, or has further samples or rounds.
     The result is also 0 if the runs disagree on which first answers pass.
@@ -189,7 +189,7 @@ def scored_runs(runs: Sequence[Run], score: str, round_: int | None) -> tuple[li
     round, up to ``round_`` (None: no limit).
 
     Raises:
-        ConfigError: If a run lacks the score, or no run has reached the round.
+        ConfigError: If a run lacks the score, or no run has the round (`refuse_unknown_round`).
         RunConflict: If the runs' primary metrics cannot be compared (`common_score`).
     """
     refuse_unknown_round([table for _, table in runs], round_)
@@ -282,8 +282,7 @@ def _parts(variant: Variant) -> dict[str, str]:
 def differing(baseline: Variant, variants: Sequence[Variant], score: str = "") -> Iterator[str]:
     """Yield sentences on how variants differ from the baseline, the most serious first.
 
-    If the variants are compared by `PASS_RATE` as the ``score``, differences in what passes are
-    among them.
+    If ``score`` is `PASS_RATE`, they include differences in what passes.
     """
     unlike: dict[str, list[str]] = {}
     for variant in variants if score == PASS_RATE else ():
@@ -345,7 +344,7 @@ def differing(baseline: Variant, variants: Sequence[Variant], score: str = "") -
 
 
 def unlike_verdicts(baseline: Variant, variant: Variant) -> list[str]:
-    """Return in which checks, judges or settings that decide what passes two runs differ."""
+    """Return which of the checks, judges and settings that decide what passes differ."""
     deciding = {*baseline.deciding, *variant.deciding}
     keys = baseline.settings.keys() & variant.settings.keys() & {*OF_VERDICTS}
     keys |= {f"{kind}.{name}" for kind in NAMED for name in deciding}

@@ -142,7 +142,7 @@ class JudgeFacts(CallFigures, frozen=True, kw_only=True):
 
 
 class ReferenceScore(Mean, frozen=True, kw_only=True):
-    """A judge's mean score of the data set's reference answers."""
+    """A judge's mean score for the data set's reference answers."""
 
     n_pairs: int = 0  # instances with both values, equally weighted
     n_pair_clusters: int = 0

@@ -141,7 +141,7 @@ class VLLMServerBackend:
         return {} if self._lease is None else self._owned.fingerprint()
 
     async def start(self, on_status: Callable[[str], None]) -> None:
-        """Check the list of a running server, or start a server and wait until it lists the model.
+        """Check a running server's models, or start a server and wait until it lists the model.
 
         Raises:
             FatalCallError: If our server does not start, or a server serves only other models or

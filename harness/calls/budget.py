@@ -302,7 +302,7 @@ class Budgeted:
             raise
 
     def cost(self, request: Request, reply: Reply) -> float:
-        """Return a reply's cost, or the maximum if unknown. A cost above that stops the run."""
+        """Return a reply's cost, or the maximum if unknown. A cost above it stops the run."""
         usage, known, most = counted(reply), self.cost_of(reply), self.most(*bounds(request))
         cost = most if known is None else known
         if usage is not None and cost > most + ROUNDING:

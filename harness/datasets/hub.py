@@ -139,7 +139,7 @@ class HubDataset:
         return count is None or count > MOST_KEPT
 
     def rows(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield (location, row) for each row: JSON values, names of labels, and ``columns``."""
+        """Yield (location, row) for each row, with JSON values, labels by name, and ``columns``."""
         found = self._loaded
         features = found.features or {}
         names = {key: one.names for key, one in features.items() if hasattr(one, "names")}

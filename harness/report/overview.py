@@ -71,7 +71,7 @@ class ScoreMean(Struct, frozen=True, kw_only=True):
 
 
 class FailureShare(Struct, frozen=True, kw_only=True):
-    """A reason why last answers or calls of a run failed. An answer may have several reasons."""
+    """A reason for failures of a run's last answers or calls. An answer may have several."""
 
     reason: str
     n: int
@@ -177,7 +177,7 @@ def overview(
 ) -> Overview:
     """Build the overview of some runs, with the common prefix of their names removed.
 
-    ``included`` is the number of attempts of each run in the page (default: all).
+    ``included`` says how many attempts of each run the page has (default: all).
     """
     full_names = [run.name for run in reported.runs]
     prefix = common_start(full_names)

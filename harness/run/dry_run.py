@@ -246,8 +246,8 @@ def count_work(
 ) -> DryRun:
     """Count a plan's unfinished work, and estimate its cost, which is unknown without ``model``.
 
-    ``key`` returns a request's call id, and ``cached`` whether the reply to a call id is in the
-    cache. ``references`` says whether to score the reference answers too.
+    ``key`` returns the id of a request's call. ``cached`` says whether the reply to the call with
+    an id is in the cache. ``references`` says whether to score the reference answers too.
     """
     samples, owed_samples = plan.count()
     calls: set[str] = set()

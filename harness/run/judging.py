@@ -83,7 +83,7 @@ class OwedJudgements:
 class Judging:
     """The part of a session that judges attempts.
 
-    Judgements by earlier sessions with an outcome in ``retried`` are repeated.
+    Earlier sessions' judgements are repeated if their outcome is in ``retried``.
     """
 
     def __init__(

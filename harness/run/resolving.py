@@ -98,7 +98,7 @@ def build_task(
 def code_hashes(run: RunFile) -> dict[str, str]:
     """Return the hashes of a run's plug-ins that are registered or in Python files, by name.
 
-    They are those of its task, backend and judges, as a run's fingerprint names them.
+    The plug-ins are the task, the model's backend and the judges; names are as in fingerprints.
     """
     named = [("tasks", run.task.name), ("backends", run.model.backend)]
     named += [("judges", judge.name) for judge in run.judges]

@@ -130,11 +130,11 @@ class JudgementIndex:
     ) -> tuple[AttemptTable, Bools]:
         """Return a table of attempts to which the judges' scores are added, and a mask.
 
-        Its ``passed`` combines rules and judges (see `verdict_over`). ``table`` holds the rules'
-        scores and verdicts, ``keys`` the (n,) `judged_key` of each attempt, and ``neutral`` an (n,)
-        mask of the attempts that all rules have judged without giving a verdict. The verdicts of
-        the judges named in ``ignored`` do not count. The returned mask marks the attempts that all
-        rules and judges have judged without giving a verdict.
+        Its ``passed`` combines rules and judges (see `verdict_over`). ``table`` has the rules'
+        scores and verdicts, and ``keys`` has the (n,) `judged_key` of each attempt. ``neutral`` is
+        an (n,) mask of the attempts that all rules have judged without giving a verdict. The
+        verdicts of the judges named in ``ignored`` do not count. The returned mask marks the
+        attempts that all rules and judges have judged without giving a verdict.
         """
         judged = self.judged(table)
         scores: dict[str, Values] = dict(table.scores)
@@ -164,7 +164,7 @@ class JudgementIndex:
         judges: Sequence[str],
         retried: Collection[judgements.JudgementOutcome],
     ) -> dict[int, Mapping[str, int]]:
-        """Return the judges that have yet to judge an attempt, by the attempt's row.
+        """Return the judges that have yet to judge each attempt, by the attempt's row.
 
         A judge's name maps to the number of its judgements of the attempt so far, not counting
         failures. ``keys`` holds the (n,) `judged_key` of each attempt. Judgements with an outcome

@@ -208,7 +208,7 @@ def _no_word(word: str) -> Check:
 
 
 def _in_sentence(number: int, check: Check, *, if_missing: str = "") -> Check:
-    """Apply a check to one sentence (from 1). If it is missing, ``if_missing`` is the violation."""
+    """Return a check of one sentence (from 1). ``if_missing`` is the violation if it is missing."""
 
     def checked(text: str) -> str:
         found = _sentences(text)[number - 1 : number]

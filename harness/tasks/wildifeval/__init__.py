@@ -283,9 +283,9 @@ def join(
 ) -> tuple[tuple[WildIFEvalItem, ...], tuple[str, ...]]:
     """Join the public data set with the chats by conversation id.
 
-    The data set (a file or folder) has each task's constraints, and the chats its text. CSV files
-    may map constraints to ``categories``, and tasks to ``domains``. Return the tasks whose chat was
-    found, and the ids of the missing chats.
+    The data set (a file or folder) has each task's constraints, and the chats have its text. CSV
+    files may map constraints to ``categories``, and tasks to ``domains``. Return the tasks whose
+    chat was found, and the ids of the missing chats.
     """
     wanted: dict[str, tuple[str, ...]] = {}
     for where, raw in _records(decompositions, "decomposition"):
