@@ -77,11 +77,11 @@ class Decision(Struct, frozen=True, kw_only=True):
     n: int  # instances; with a baseline, those that both runs have
     n_clusters: int = 0
     stderr: float | None = None  # clustered
-    degrees: float | None = None  # of freedom of t; by default, one less than clusters
+    degrees: float | None = None  # of freedom of t; by default, clusters minus 1
     outcome: Outcome = "too few to tell"
-    needed: int | None = None  # instances that would tell in 80% of cases if this value is true
+    needed: int | None = None  # instances that decide in 80% of cases if the true value is this one
     not_judged: int = 0  # pairs that are excluded because an answer of either run has no verdict
-    bounds: Interval | None = None  # of a change with the unjudged samples (`Comparison.bounds`)
+    bounds: Interval | None = None  # of a change, given the unjudged samples (`Comparison.bounds`)
 
     @property
     def biased(self) -> bool:
@@ -96,7 +96,7 @@ class Gate:
     run: Variant
     baseline: Variant | None
     decisions: Sequence[Decision]
-    unjudged: Sequence[Unjudged] = ()  # of the run and its baseline, where there are such samples
+    unjudged: Sequence[Unjudged] = ()  # of the run and its baseline, if they have such samples
     too_few: Literal["pass", "fail"] | None = None  # what "too few to tell" counts as
     notes: Sequence[str] = ()  # how the run differs from its baseline
 

@@ -146,7 +146,7 @@ class ReferenceScore(Mean, frozen=True, kw_only=True):
 
     n_pairs: int = 0  # instances with both values, equally weighted
     n_pair_clusters: int = 0
-    difference: float | None = None  # the run's mean over them minus that of the references
+    difference: float | None = None  # over the pairs, the run's mean minus the references'
     difference_stderr: float | None = None
     difference_ci95: Interval | None = None
 
@@ -232,7 +232,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
     paid_usd: float = 0.0  # part of known_cost_usd; the rest came from the cache
     computed_usd: float = 0.0  # part of known_cost_usd; priced after the calls, by their tokens
     n_calls_without_cost: int
-    model_calls: CallFigures | None = None  # of the run's own model; null if it is the only one
+    model_calls: CallFigures | None = None  # of the run's own model; null if no other is used
     user_calls: CallFigures | None = None  # of the model that plays the user; null without one
     judges: dict[str, JudgeFacts] = {}  # a call shared by two judges counts in both
     references: dict[str, ReferenceScore] = field(default={}, name="golds")

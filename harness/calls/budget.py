@@ -38,9 +38,9 @@ class Need(NamedTuple):
     """Bounds on a run's cost over all of its sessions, for a shared budget (US dollars)."""
 
     spent: float
-    reserved: float  # with its calls in flight
-    first: float  # with the next waiting call, too
-    all: float  # with all waiting calls
+    reserved: float  # `spent`, and the calls in flight
+    first: float  # `reserved`, and the next waiting call
+    all: float  # `reserved`, and all waiting calls
 
 
 Record = Callable[[float, float], Awaitable[None]]

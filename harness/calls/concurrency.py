@@ -22,7 +22,7 @@ from harness.errors import CallError, FailureKind, TransientError
 from harness.records import Reply, Request, Usage
 
 START = 16  # initial number of calls in flight
-UNREFUSED_S = 1.0  # seconds between increases of a fully used limit while no call is refused
+UNREFUSED_S = 1.0  # seconds between increases of a fully used limit, if no call is pushed back
 ROOM_S = 0.25  # seconds between checks whether there is room for waiting calls
 TOLERATED = 0.2  # maximum share (0 to 1) of pushed-back calls for which the limit is not lowered
 FEWEST = 10  # minimum number of ended calls after which the limit may be lowered

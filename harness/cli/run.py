@@ -284,7 +284,7 @@ def _run(job: Job, again: str, display: Display) -> tuple[Metrics, int]:
         for error, count in tally.errors.most_common(5):
             say(f"  {count:,} x {error}")
         say(f"To retry them: {again}")
-    elif tally.failed_judgements:  # the run's notice reported it
+    elif tally.failed_judgements:  # the run's notice reported them
         say(f"To retry the failed judgements: {again}")
     return metrics, int(bool(failed or tally.failed_judgements))
 

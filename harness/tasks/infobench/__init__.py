@@ -126,5 +126,5 @@ def _item(raw: Row, where: str) -> InfoBenchItem:
     return replace(item, id=str(item.id or where.rpartition(" ")[2]))
 
 
-read_items = partial(read_all, item=_item)  # yields a file's items; the default id is the number
+read_items = partial(read_all, item=_item)  # yields the items; the default id is the row's number
 plugin = InfoBenchTask

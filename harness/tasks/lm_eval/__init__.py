@@ -171,7 +171,7 @@ class LmEvalTask:
         return structs.replace(request, decoding=Decoding(**mine, extra=theirs | decoding.extra))
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return lm-eval's metrics of one answer. The first accuracy decides whether it passes.
+        """Return lm-eval's metrics of one answer. The first accuracy of 0 or 1 is the verdict.
 
         Metrics that lm-eval can only compute for all answers together are not among them. If the
         task's code fails, there is only ``score``, without a value.

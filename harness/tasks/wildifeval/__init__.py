@@ -268,7 +268,7 @@ def _item(raw: Row, where: str) -> WildIFEvalItem:
     return WildIFEvalItem(name, row.task, constraints, str(row.domain or ""))
 
 
-read_items = partial(read_all, item=_item)  # yields a file's items; the default id is the number
+read_items = partial(read_all, item=_item)  # yields the items; the default id is the row's number
 
 
 def is_public(path: Path) -> bool:
