@@ -1,4 +1,4 @@
-"""Support for code that users write: makes functions checkers, hashes source, and loads files."""
+"""Support for code that users write: turns functions into checkers, hashes code, loads files."""
 
 import ast
 import contextlib
@@ -90,7 +90,7 @@ def _raised(error: Exception, name: str, instance: str, text: str) -> str:
 
 
 def source_sha256(plugin: Callable[..., Any]) -> str:
-    """Return a hash of the source or, without source, of the bytecode ("" for a class)."""
+    """Return a hash of the source or, if there is none, of the bytecode ("" for a class)."""
     return _source_sha256(inspect.unwrap(plugin))
 
 

@@ -67,8 +67,8 @@ class HttpClient:
         headers: Additional headers to send. The values of those that carry a key or token are
             masked like ``key``.
         concurrency: Maximum number of connections.
-        timeout_s: A call's time limit in seconds, which the caller enforces. Connecting may take
-            half of it, but at most 10 s.
+        timeout_s: A call's time limit in seconds, which the caller of `post` enforces. Connecting
+            may take half of it, but at most 10 s.
         reply_mb: Maximum size of an answer's decompressed body in MB.
         on_allowances: Called with the rate limits that the provider reports.
         clock: Returns the current Unix time.
