@@ -192,11 +192,12 @@ class JSONSchemaBenchTask:
             UnparseableDocument: If the answer is not JSON. The error has the scores.
         """
         item = instance.data
+        deciding = COMPLIANT if item.asked is None else OVER if item.asked.valid else UNDER
         try:
             value = self._read(text)
         except UnparseableDocument as error:
             if error.kind == "limit":  # the official code reads it, or crashes
-                return {**_accepted(json=True), COMPLIANT: Score(None, reason=str(error))}
+                return {**_accepted(json=True), deciding: Score(None, reason=str(error))}
             # Official verdicts may count an answer as JSON that cannot be read.
             is_json = self._official is not None and self._official.is_json(text)
             error.scores = {**self.score_of_no_answer(instance), JSON: Score(is_json)}
@@ -204,15 +205,14 @@ class JSONSchemaBenchTask:
         if item.asked is not None and item.asked.valid:
             differs = _sorted(value) != _sorted(item.asked.data)
             reason = "another value than the valid one to copy" if differs else ""
-            return {**_accepted(json=True), OVER: Score(differs, not differs, reason)}
+            return {**_accepted(json=True), deciding: Score(differs, not differs, reason)}
         try:
             found = schemas.score(self._validator(item.schema).violations(value))
         except (Undecided, DataInvalid) as error:
             found = Score(None, reason=str(error)[: schemas.LONGEST_REASON])
-        if item.asked is None:
-            return {**_accepted(json=True), COMPLIANT: found}
-        under = None if found.value is None else not found.value
-        return {**_accepted(json=True), UNDER: Score(under, found.passed, found.reason)}
+        if item.asked is not None and found.value is not None:
+            found = Score(not found.value, found.passed, found.reason)
+        return {**_accepted(json=True), deciding: found}
 
     def _read(self, text: str) -> Any:
         """Return an answer's value. Under strict verdicts, it may be in the first code block."""

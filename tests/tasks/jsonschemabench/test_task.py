@@ -145,6 +145,11 @@ def test_copies_show_whether_a_provider_constrains_too_much_or_too_little(tmp_pa
     assert task.score(valid, other)["over_constrained"].value is True
     assert task.score(invalid, wrong)["under_constrained"].value is True
     assert task.score(invalid, other)["under_constrained"] == Score(False, True)
+    for one, name in ((valid, "over_constrained"), (invalid, "under_constrained")):
+        scores = task.score(one, "[" * 3000 + "]" * 3000)
+        assert scores.keys() == {"declared", "json", name}
+        assert (scores[name].value, scores[name].passed) == (None, None)
+        assert "nested deeper" in scores[name].reason
     assert task.score_of_no_answer(valid).keys() == {"declared", "json"}
     assert task.score_of_refused_constraint(valid) == {"declared": Score(False)}
     assert task.reference(invalid) == '{"b": 1, "a": 2}'
