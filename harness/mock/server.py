@@ -54,11 +54,12 @@ class MockServer:
         self._url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
         # The thread passes its loop and the event that ends it, or its exception.
         started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = Future()
-        self._thread = threading.Thread(
+        thread = threading.Thread(
             target=_run, args=(self._provider, listener, started), name="mock-provider", daemon=True
         )
-        self._thread.start()
+        thread.start()
         self._loop, self._ending = started.result()
+        self._thread = thread
 
     def stop(self) -> None:
         """Close all connections, and wait for the thread to end. Does nothing if not running."""
@@ -118,11 +119,7 @@ def _run(
     listener: socket.socket,
     started: Future[tuple[asyncio.AbstractEventLoop, asyncio.Event]],
 ) -> None:
-    config = Config(
-        provider, ws="none", log_config=None, access_log=False, timeout_keep_alive=_KEEP_ALIVE_S
-    )
-
-    async def serve() -> None:
+    async def serve(config: Config) -> None:
         loop, state, ending = asyncio.get_running_loop(), ServerState(), asyncio.Event()
         config.load()
         server = await loop.create_server(
@@ -140,8 +137,16 @@ def _run(
         await server.wait_closed()
 
     try:
-        with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-            runner.run(serve())
+        with listener:
+            config = Config(
+                provider,
+                ws="none",
+                log_config=None,
+                access_log=False,
+                timeout_keep_alive=_KEEP_ALIVE_S,
+            )
+            with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+                runner.run(serve(config))
     except BaseException as error:
         if started.done():
             raise

@@ -448,6 +448,19 @@ async def test_comes_back_to_its_port(client: httpx2.AsyncClient) -> None:
         _ = server.url
 
 
+def test_a_failed_start_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    with MockServer() as server:
+        port = int(server.url.rpartition(":")[2])
+    server = MockServer(port=port)
+    monkeypatch.setenv("WEB_CONCURRENCY", "several")  # which uvicorn reads as a number
+    with pytest.raises(ValueError, match="several"):
+        server.start()
+    server.stop()
+    monkeypatch.delenv("WEB_CONCURRENCY")
+    with server:
+        assert httpx2.get(f"{server.url}/stats").status_code == 200
+
+
 def test_port_in_use() -> None:
     with MockServer() as server:
         port = int(server.url.rpartition(":")[2])
