@@ -49,11 +49,12 @@ def report(
 
     settings = Settings()
     folders = runs_named(runs, settings)
-    path = output or page_path(folders)
-    check_output(path)
-    if path.exists() and path.read_bytes()[:15].lower() != b"<!doctype html>":
-        problem = f"--output {path}: the file exists and is not a report."
-        raise ConfigError(problem, "Name another file.")
+    path = output or (page_path(folders) if images is None else None)
+    if path is not None:
+        check_output(path)
+        if path.exists() and path.read_bytes()[:15].lower() != b"<!doctype html>":
+            problem = f"--output {path}: the file exists and is not a report."
+            raise ConfigError(problem, "Name another file.")
     if len(folders) == 1 and (baseline or by):
         raise ConfigError("One run cannot be compared.", "Name two or more runs.")
     asked = ComparisonOptions(score=score, round=round_, by=by)
@@ -83,8 +84,8 @@ def report(
         for one in pictures:
             write_image(images / f"{one.name}.{form}", one, subtitle)
         say(f"{len(pictures)} figures in {images}")
-        if output is None:
-            return
+    if path is None:
+        return
     page = ReportPage(
         title=title or run_title([run.name for run in found.runs]),
         made_at=datetime.now(UTC),

@@ -78,7 +78,8 @@ def test_without_the_extra_it_has_all_but_the_figures(
 
 @pytest.mark.parametrize("form", ["svg", "pdf"])
 def test_the_pictures_as_files(form: str, quick: Path, tmp_path: Path) -> None:
-    folder = tmp_path / "pictures"
+    folder, page = tmp_path / "pictures", tmp_path / "report.html"
+    page.write_text("not a report")  # is not touched
     runs = ("weak", "strong") if form == "svg" else ("weak",)
     arguments = (*runs, "--images", str(folder), "--format", form)
     ended = harness("report", *arguments, env=on(quick), cwd=tmp_path)
@@ -88,7 +89,7 @@ def test_the_pictures_as_files(form: str, quick: Path, tmp_path: Path) -> None:
     assert (f"comparison.{form}" in found) is (len(runs) > 1)
     begin = {"svg": b"<svg", "pdf": b"%PDF"}[form]
     assert all(content.startswith(begin) for content in found.values())
-    assert not (tmp_path / "report.html").exists()
+    assert page.read_text() == "not a report"
 
 
 @pytest.mark.parametrize(
