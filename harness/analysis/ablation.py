@@ -25,11 +25,11 @@ from harness.analysis.comparable import (
     refuse_incomparable,
     refuse_unknown,
     refuse_unknown_label,
-    shared_replies,
 )
 from harness.analysis.comparison import Method, Paired, Pairs, compare, pair, paired
 from harness.analysis.metrics import PASS_RATE
 from harness.analysis.p_values import holm
+from harness.analysis.run_comparison import shared_replies
 from harness.config.run_file import of_k
 from harness.errors import ConfigError
 

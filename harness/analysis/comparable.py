@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from msgspec import structs
 
 from harness.analysis.breakdown import has_score, is_verdict, most_samples, scored
@@ -19,9 +18,9 @@ from harness.config.identity import NAMED, by_name, free_keys
 from harness.config.run_file import flatten, is_below, of_k
 from harness.errors import ConfigError, RunConflict, nearest, option
 from harness.scoring import cut
-from harness.store.calls import NO_CALLS, answers
+from harness.store.calls import NO_CALLS
 from harness.store.columns import AttemptTable
-from harness.store.index import AttemptIndex, read_attempts
+from harness.store.index import read_attempts
 from harness.store.judgements import read_register
 from harness.store.run_folder import HASH, JUDGES, RunFolder
 
@@ -122,24 +121,6 @@ def variant_of(folder: RunFolder, metrics: Metrics, name: str = "") -> Variant:
                 fingerprint |= {f"judge_{judge}_{key}": v for key, v in known.fingerprint.items()}
     name, given = name or folder.name, settings(by_name(run))
     return Variant(name, metrics, given, fingerprint, later, folder.attempts, deciding)
-
-
-def shared_replies(first: Run, second: Run) -> int:
-    """Return how many replies two runs share if one of the runs has no others, else 0.
-
-    Such runs are not independent samples: one repeats the other, or has further samples or rounds.
-    The result is also 0 if the runs disagree on which first answers pass.
-    """
-    (one, table), (other, other_table) = first, second
-    starts = [each.take((each.sample == 0) & (each.round == 1)) for each in (table, other_table)]
-    names, others = (each.instances.digest[each.instance] for each in starts)
-    both, rows, other_rows = np.intersect1d(names, others, assume_unique=True, return_indices=True)
-    alike = np.array_equal(starts[0].passed[rows], starts[1].passed[other_rows])
-    if not (one.attempts and other.attempts and len(both) and alike):
-        return 0
-    found = [answers(AttemptIndex(path)) for path in (one.attempts, other.attempts)]
-    few, many = sorted(found, key=len)
-    return len(few) if few.items() <= many.items() else 0
 
 
 def settings(tree: dict[str, Any]) -> dict[str, Any]:

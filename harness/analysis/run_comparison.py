@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 
+import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -22,12 +23,13 @@ from harness.analysis.comparable import (
     refuse_unknown,
     refuse_unknown_label,
     scored_runs,
-    shared_replies,
 )
 from harness.analysis.comparison import Comparison, adjusted, compare, pair, untested
 from harness.analysis.constraints import ConstraintFindings, KindChange, compare_kinds
 from harness.analysis.metrics import PASS_RATE, SampleStatistic
 from harness.analysis.rankings import Ranking, rank_groups
+from harness.store.calls import answers
+from harness.store.index import AttemptIndex
 
 # Unadjusted p values below this are starred in a matrix, as in figures 13 and 14 of Lior et al.
 # 2025 (arXiv 2503.06573). When searching for differences, use the p adjusted by Holm for all pairs.
@@ -167,6 +169,24 @@ def _sharing(found: Against, shared: int) -> Against:
         return found
     groups = {name: untested(one) for name, one in found.groups.items()}
     return replace(found, shared=shared, overall=untested(found.overall), groups=groups)
+
+
+def shared_replies(first: Run, second: Run) -> int:
+    """Return how many replies two runs share if one of the runs has no others, else 0.
+
+    Such runs are not independent samples: one repeats the other, or has further samples or rounds.
+    The result is also 0 if the runs disagree on which first answers pass.
+    """
+    (one, table), (other, other_table) = first, second
+    starts = [each.take((each.sample == 0) & (each.round == 1)) for each in (table, other_table)]
+    names, others = (each.instances.digest[each.instance] for each in starts)
+    both, rows, other_rows = np.intersect1d(names, others, assume_unique=True, return_indices=True)
+    alike = np.array_equal(starts[0].passed[rows], starts[1].passed[other_rows])
+    if not (one.attempts and other.attempts and len(both) and alike):
+        return 0
+    found = [answers(AttemptIndex(path)) for path in (one.attempts, other.attempts)]
+    few, many = sorted(found, key=len)
+    return len(few) if few.items() <= many.items() else 0
 
 
 def with_planned(matrix: PairMatrix, comparison: RunComparison) -> PairMatrix:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from msgspec.structs import replace as replaced
 
 from harness.analysis.breakdown import are_fractions, is_verdict, scored
-from harness.analysis.comparable import refuse_unknown_score, shared_replies, variant_of
+from harness.analysis.comparable import refuse_unknown_score, variant_of
 from harness.analysis.constraints import NO_FINDINGS, ConstraintKind, kinds, read_findings
 from harness.analysis.failures import NO_FAILURES, Failures, merged, read_failures
 from harness.analysis.judge_validation import JudgeValidation, against_people, against_rules
@@ -25,6 +25,7 @@ from harness.analysis.run_comparison import (
     RunComparison,
     compare_runs,
     pair_matrix,
+    shared_replies,
     with_planned,
 )
 from harness.analysis.suite import Suite, suite
