@@ -185,6 +185,13 @@ def unanswerable(n: int, of: int | None = None) -> str:
     return f"{said}, which have no reference answer: its accuracy does not apply to them." * (n > 0)
 
 
+def all_from_cache(runs: str = "") -> str:
+    """Return a sentence about runs (named if given) whose calls were all made by earlier runs."""
+    which = f"All replies of {runs}" if runs else "All replies"
+    said = "come from the cache: the calls were made by earlier runs."
+    return f"{which} {said} For new answers, set another seed."
+
+
 class Metrics(Struct, frozen=True, kw_only=True):
     """The contents of `metrics.json`. For an incomplete run, they cover only the samples begun.
 
@@ -204,6 +211,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
     n_planned: int | None = None  # samples of the whole run; null if unknown
     n_owed: int | None = None  # unfinished samples; null if unknown
     n_unanswerable: int = 0  # instances of the run to which a simulated model knows no answer
+    from_cache: bool = False  # whether all of the model's replies were paid for by earlier runs
     n_instances: int
     n_samples: int
     n_attempts: int

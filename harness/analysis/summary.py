@@ -63,6 +63,7 @@ class RunFacts(Struct, frozen=True, kw_only=True):
     n_planned: int | None = None
     n_owed: int | None = None
     n_unanswerable: int = 0
+    from_cache: bool = False
     measure: str | None = None
 
 
@@ -93,6 +94,7 @@ def measure(
     whole = calls is None
     # One at a time, to save memory.
     calls = read_calls(folder.attempts) if calls is None else calls
+    own = calls.model or calls
     attempts = read_attempts(folder.attempts) if attempts is None else attempts
     judges = read_register(folder.path).judges
     score = score or manifest.get("measure") or ("" if judges else only_numbers(attempts))
@@ -105,6 +107,7 @@ def measure(
         n_planned=planned,
         n_owed=folder.owed(),
         n_unanswerable=manifest.get("unanswerable", 0),
+        from_cache=own.n > own.n_paid == 0 and "imported" not in manifest,
         measure=score.removeprefix(PASS_RATE) or None,
     )
     weights = weights_of(facts.task) if len(attempts.scores) > 1 else {}

@@ -16,7 +16,7 @@ from msgspec import Struct
 from harness.analysis.breakdown import is_verdict
 from harness.analysis.comparable import CONFOUNDED
 from harness.analysis.failures import fence_hint
-from harness.analysis.metrics import PASS_RATE, SampleStatistic
+from harness.analysis.metrics import PASS_RATE, SampleStatistic, all_from_cache
 from harness.analysis.run_comparison import RunComparison
 from harness.analysis.self_preference import notes
 from harness.analysis.summary import Latencies
@@ -350,6 +350,8 @@ def _warnings(
     """Return warnings about an unfair comparison, and about the limits of the figures."""
     found = [f"{run.name}: {note}." for run in runs for note in notes(run.metrics)]
     found += [f"{run.name}: {said}" for run in runs if (said := run.metrics.unanswerable)]
+    if cached := ", ".join(run.name for run in runs if run.metrics.from_cache):
+        found.append(all_from_cache(cached))
     if comparison is not None:
         found += serious(comparison.notes)
         found += [*different_models(runs), *unequal(comparison, runs)]

@@ -16,6 +16,7 @@ from harness.analysis.metrics import (
     Rounds,
     SampleStatistic,
     Statistic,
+    all_from_cache,
 )
 from harness.analysis.self_preference import MARK, marked, notes
 from harness.records import OUTCOMES
@@ -67,6 +68,7 @@ def run_document(metrics: Metrics) -> TableDocument:
         parts.append(position_table(metrics.positions))
     parts += [Note(f"{MARK} {note}", "yellow") for note in notes(metrics)]
     parts += [Note(metrics.unanswerable, "yellow")] * bool(metrics.unanswerable)
+    parts += [Note(all_from_cache(), "yellow")] * metrics.from_cache
     parts += [group_table(metrics, label) for label in metrics.groups]
     if len(metrics.pass_at_k) > 1:
         parts.append(pass_at_k_table(metrics))

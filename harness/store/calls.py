@@ -35,6 +35,7 @@ class CallTotals:
     """The number, tokens and cost of a run's calls. Calls of superseded attempts are included."""
 
     n: int = 0
+    n_paid: int = 0  # calls that the run paid for; the replies of the others came from the cache
     usage: Usage | None = None  # of the calls that report it; None if none does; 0 without calls
     n_without_usage: int = 0
     known_cost_usd: float = 0.0  # of the calls whose cost is known
@@ -92,6 +93,7 @@ class CallCounter:
         paid = largest("paid") != 0
         return CallTotals(
             n=len(starts),
+            n_paid=int(paid.sum()),
             usage=Usage(*map(int, tokens)) if n_counted or not len(starts) else None,
             n_without_usage=len(starts) - n_counted,
             # Exact (fsum), because calls come in no particular order.

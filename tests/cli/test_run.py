@@ -54,6 +54,18 @@ def metrics(runs: Path, name: str) -> dict[str, Any]:
     return found
 
 
+def test_a_run_without_a_call_says_that_its_replies_come_from_the_cache(runs: Path) -> None:
+    with MockServer() as server:
+        url = f"model.base_url={server.base_url}"
+        words = (*GPT4, "-o", url, "--limit", "2", "--fresh", "-o")
+        said = "come from the cache: the calls were made by earlier runs."
+        first, again = (harness(*words, "samples=1") for _ in range(2))
+        assert first.returncode == again.returncode == 0
+        assert said not in first.stdout
+        assert said in " ".join(again.stdout.split())
+        assert said not in " ".join(harness(*words, "samples=2").stdout.split())
+
+
 def test_quickstart_ends_with_a_table_per_structure(runs: Path) -> None:
     ended = harness("run", "configs/quickstart.yaml")
     assert ended.returncode == 0, ended.stderr

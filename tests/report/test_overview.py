@@ -265,6 +265,14 @@ def test_the_notes_of_a_folded_table_are_folded_with_it(tmp_path: Path) -> None:
     assert part.notes[0].startswith("Each sample's last round.")
 
 
+def test_runs_wholly_from_the_cache_are_named(tmp_path: Path) -> None:
+    before, after = two_runs(tmp_path)
+    assert not any("cache" in said for said in of(before, after).warnings)
+    after = replace(after, metrics=replaced(after.metrics, from_cache=True))
+    said = "come from the cache: the calls were made by earlier runs. For new answers, set"
+    assert of(before, after).warnings[0] == f"All replies of after {said} another seed."
+
+
 def test_a_judge_that_was_not_validated_is_named(tmp_path: Path) -> None:
     run = reported_run(tmp_path, "run", [attempt("a", scores=SCORES)])
     run = replace(run, metrics=replaced(run.metrics, judges={"j": JudgeFacts(model="gpt-4")}))
