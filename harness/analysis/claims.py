@@ -186,9 +186,9 @@ class _Evidence:
         beyond = sum(p is not None and p < 0.05 for p in holm(p_values))
         result: ClaimResult = "holds" if beyond else "undecided" if mixed else "does not hold"
         return result, (
-            f"{mixed} of {len(p_values)} other encodings (of each, the run with the most examples) "
-            f"gain on some groups and lose on others; of {beyond} the gains differ by more "
-            "than their errors (Cochran's Q, Holm)"
+            f"{mixed} of {len(p_values)} other encodings (of each, the run with the most groups, "
+            f"or if tied, the most examples) gain on some groups and lose on others; of {beyond} "
+            "the gains differ by more than their errors (Cochran's Q, Holm)"
         )
 
     def _heterogeneity(self, runs: Sequence[Variant], gains: Mapping[str, float]) -> float | None:

@@ -97,8 +97,8 @@ def evaluate(
 ) -> None:
     """Evaluate models on benchmarks, and show one table of results.
 
-    Real models get the published data, which is downloaded at first use. Simulated models, and
-    benchmarks whose data cannot be downloaded, get built-in instances. Writes an equivalent run
+    The published data is used, and downloaded at first use. If all models are simulated, or if a
+    benchmark's data cannot be downloaded, built-in instances are used. Writes an equivalent run
     file. To resume an interrupted evaluation, repeat the command. Exit codes: 0 finished, 1 failed
     or some calls failed, 3 the budget is spent, 4 detached, 130 interrupted.
 

@@ -292,7 +292,7 @@ def _refuse_other(
         changes = folder.differences(
             run, _hashes(folder, run, settings) if inputs else {}, resolved
         )
-        # A smaller limit is served from the answers to a larger one.
+        # A larger limit is no difference. With a smaller one, the run has more than is asked for.
         found = {key: values for key, values in changes.settings.items() if key != "limit"}
         differing = [change(key, *values) for key, values in found.items()]
         rows, recorded = _own_rows(run, settings), folder.path / ROWS

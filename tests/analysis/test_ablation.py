@@ -345,7 +345,9 @@ def test_groups_differ() -> None:
     mixed = run("mixed", "_P_D", 0.4, 0.1, 0.2)
     (told,) = found([PLAIN, mixed, run("all", "_P_E", 0.3, 0.31, 0.3)], GROUPS).claims
     assert told.verdict == "holds"
-    assert told.evidence.startswith("1 of 2 other encodings (of each, the run with the most")
+    assert told.evidence.startswith(
+        "1 of 2 other encodings (of each, the run with the most groups,"
+    )
     assert "gain on some groups and lose on others" in told.evidence
     assert "of 1 the gains differ by more than their errors" in told.evidence
 
