@@ -80,6 +80,9 @@ def check_supported(run: RunFile, model: Model, task: Task[Any]) -> None:
         raise ConfigError(problem, "Set seed: null to draw samples together, without seeds.")
     if model.tier and model.limits.batch:
         raise ConfigError("Batches have no service tiers.", "Remove model.service_tier or batch.")
+    if shots.n and run.task.name == "lm_eval":
+        problem = "lm-eval puts few-shot examples into its prompts itself."
+        raise ConfigError(problem, "Set task.num_fewshot instead of task.shots.")
     by_text = shots.form == "message" and "by_instance" not in backend.features
     if shots.n and "recorded" in backend.features and not by_text:
         raise ConfigError(

@@ -89,7 +89,9 @@ class LmEvalTask:
     def _loaded(self) -> LmTasks:
         if self._include is not None and not self._include.is_dir():
             raise ConfigError(f"There is no folder {self._include}.", "Correct task.include_path.")
-        return load(self._names, self._include, self._prompts, self._metadata)
+        loaded = load(self._names, self._include, self._prompts, self._metadata)
+        scoring.check(loaded)
+        return loaded
 
     def instances(self) -> Iterator[One]:
         """Yield the documents with the groups ``task`` and, if lm-eval has one, ``group``."""

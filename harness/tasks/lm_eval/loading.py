@@ -22,8 +22,9 @@ from jinja2.exceptions import TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 from msgspec import Struct
 
-from harness.errors import ConfigError, DataMissing, nearest
+from harness.errors import ConfigError, DataMissing, ExtraMissing, nearest
 from harness.extras import import_extra
+from harness.plugin_interface import calling
 
 # lm-eval's defaults (lm_eval.defaults), on which shuffled documents and sampled shots depend.
 PYTHON_SEED, NUMPY_SEED, SHOTS_SEED = 0, 1234, 1234
@@ -140,7 +141,8 @@ def load(
             for name, task in loaded.tasks.items():
                 _configure(name, task, prompts)
             for name, task in loaded.tasks.items():
-                loaded.documents.extend(_documents(name, task, prompts))
+                with calling(f"lm-eval's task {name!r}"), _importing(name):
+                    loaded.documents.extend(_documents(name, task, prompts))
     finally:
         random.setstate(python)
         np.random.set_state(numpy)
@@ -156,7 +158,9 @@ def _loaded(
     own = manager_of(include_defaults=False, **given)
     try:
         return _found(own, names)
-    except (ConfigError, LookupError):
+    except ExtraMissing:
+        raise
+    except ConfigError:
         return _found(manager_of(**given), names)
 
 
@@ -170,17 +174,31 @@ def _found(manager: Any, names: Sequence[str]) -> LmTasks:
             remedy = f"{nearest(name, known)} For a task of your own, set task.include_path."
             raise ConfigError(f"lm-eval has no task named {name!r}.", remedy.strip())
         chosen += [one for one in matching if one not in chosen]
+    listed = ", ".join(chosen)
     try:
-        found = manager.load(chosen)
-    except (ConnectionError, FileNotFoundError, OSError) as error:
-        said = f"{type(error).__name__}: {error}"
+        with calling(f"Loading {listed} with lm-eval"), _importing(listed):
+            found = manager.load(chosen)
+    except ConfigError as error:
+        if not isinstance(cause := error.__cause__, OSError):
+            raise
+        local = isinstance(cause, FileNotFoundError) and "Hub" not in str(cause)
         raise DataMissing(
-            f"The data of {', '.join(chosen)} cannot be loaded ({said}).",
-            "They are downloaded from the Hugging Face Hub at first use.",
+            f"The data of {listed} cannot be loaded ({type(cause).__name__}: {cause}).",
+            "Correct dataset_kwargs in the task's file. Relative paths start at the current folder."
+            if local
+            else "They are downloaded from the Hugging Face Hub at first use.",
         ) from None
-    except ValueError as error:
-        raise ConfigError(f"lm-eval cannot load {', '.join(chosen)} ({error}).") from None
     return LmTasks(found["tasks"], found.get("groups", {}))
+
+
+@contextlib.contextmanager
+def _importing(tasks: str) -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        install = f": pip install {error.name.partition('.')[0]}" if error.name else "."
+        said = f"lm-eval's {tasks} cannot be imported ({error}){install}"
+        raise ExtraMissing(said) from None
 
 
 def _configure(name: str, task: Any, prompts: LmPrompts) -> None:
@@ -198,12 +216,20 @@ def _configure(name: str, task: Any, prompts: LmPrompts) -> None:
 
 def _documents(name: str, task: Any, prompts: LmPrompts) -> Iterator[LmDocument]:
     template = prompts.template
-    task.build_all_requests(
-        system_instruction=prompts.system_instruction,
-        apply_chat_template=template is not None,
-        fewshot_as_multiturn=prompts.fewshot_as_multiturn,
-        chat_template=template,
-    )
+    try:
+        task.build_all_requests(
+            system_instruction=prompts.system_instruction,
+            apply_chat_template=template is not None,
+            fewshot_as_multiturn=prompts.fewshot_as_multiturn,
+            chat_template=template,
+        )
+    except (AssertionError, ValueError):
+        shots = task.get_config("num_fewshot")
+        if not shots or (rows := len(task.sampler.fewshot_docs())) > shots:
+            raise
+        problem = f"lm-eval's task {name!r} has {rows:,} rows for few-shot examples"
+        remedy = "Set task.num_fewshot to a smaller number."
+        raise ConfigError(f"{problem}, too few for num_fewshot: {shots:,}.", remedy) from None
     for number, requests in groupby(task.instances, key=lambda one: one.doc_id):
         document = LmDocument(name, number, tuple(sorted(requests, key=lambda one: one.idx)))
         kinds = {one.request_type for one in document.requests}

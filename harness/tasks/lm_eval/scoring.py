@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import json
+import logging
 import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from harness.errors import Unparseable
+from harness.errors import ConfigError, Unparseable
+from harness.plugin_interface import calling
 from harness.ports import GivenAnswer
 from harness.records import Score, encodable
 from harness.tasks._likelihoods import read_likelihoods
@@ -21,6 +25,8 @@ from harness.tasks.lm_eval.loading import LmDocument, LmTasks
 
 ACCURACY = re.compile(r"(.*_)?(acc|accuracy|exact_match|em|pass@1|pass_at_1)(_norm|_bytes)?(,.*)?")
 """Names of the metrics that lm-eval's tasks treat as accuracies."""
+
+logger = logging.getLogger("harness")
 
 LOGLIKELIHOOD = "loglikelihood"  # the score of a document whose metrics are of the whole corpus
 SAMPLES = "sample_len"  # lm-eval's name for the number of documents
@@ -76,6 +82,42 @@ def values(
         yield found
 
 
+def check(loaded: LmTasks) -> None:
+    """Score a trial answer to the first document of each task.
+
+    Raises:
+        ConfigError: If a metric or aggregation is unknown, or scoring fails for every trial answer.
+    """
+    for document in {one.task: one for one in reversed(loaded.documents)}.values():
+        task, where = loaded.tasks[document.task], f"lm-eval's task {document.task!r}"
+        functions = {} if task.get_config("process_results") else vars(task).get("_metric_fn_list")
+        unknown = {name for name, function in (functions or {}).items() if function is None}
+        if unknown and document.generates:
+            problem = f"{where} has an unknown metric: {sorted(unknown)[0]}."
+            raise ConfigError(problem, "Correct metric_list in the task's file.")
+        for metric, function in task.aggregation().items():
+            if function is None:
+                problem = f"{where} has an unknown aggregation of the metric {metric}."
+                raise ConfigError(problem, "Correct metric_list in the task's file.")
+        with calling(f"Scoring an answer with {where}"):
+            _aggregated(task, _trial(task, document))
+
+
+def _trial(task: Any, document: LmDocument) -> list[dict[FilteredMetric, Any]]:
+    """Return the values of the document's target or, if that fails, of an empty answer."""
+    if not document.generates:
+        answers = json.dumps([[-1.0, False, 1]] * len(document.requests))
+        return _values_of(task, document, answers)
+    with suppress(Exception):
+        return _values_of(task, document, str(task.doc_to_target(document.requests[0].doc)))
+    return _values_of(task, document, "")
+
+
+def _values_of(task: Any, document: LmDocument, text: str) -> list[dict[FilteredMetric, Any]]:
+    given = _repeated(task, [[one] for one in responses(document, text)])
+    return list(values(task, [(document, given)]))
+
+
 def scores(task: Any, document: LmDocument, text: str) -> dict[str, Score]:
     """Return the scores of one answer: the metrics that are numbers, by name.
 
@@ -88,7 +130,7 @@ def scores(task: Any, document: LmDocument, text: str) -> dict[str, Score]:
     """
     found = responses(document, text)
     try:
-        (of_document,) = values(task, [(document, _repeated(task, [[one] for one in found]))])
+        (of_document,) = _values_of(task, document, text)
     except Exception as error:  # of a task's own code: this answer has no score
         return {"score": Score(None, None, f"{error!r:.200}")}
     several = len({metric.filter for metric in of_document}) > 1
@@ -133,7 +175,10 @@ def aggregated(loaded: LmTasks, answers: Iterable[GivenAnswer]) -> dict[str, dic
             if given and (found := _complete(task, document, given)):
                 answered.append((document, found))
         if answered:
-            results[name] = _aggregated(task, values(task, answered))
+            try:
+                results[name] = _aggregated(task, values(task, answered))
+            except Exception as error:  # of a task's own code
+                logger.warning("lm-eval's metrics of %s are missing: %.200r", name, error)
     leaves = dict(results)
     for name, group in loaded.groups.items():
         results[name] = group.aggregate(leaves)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.datasets.folder import DataFolder
-from harness.errors import ConfigError, Unparseable
+from harness.errors import ConfigError, DataMissing, Unparseable
 from harness.ports import Aggregating, GivenAnswer, Requesting
 from harness.records import Decoding, Instance, Message, Origin, Request
 from harness.tasks.lm_eval import LmEvalTask
@@ -143,6 +143,78 @@ def test_what_is_not_supported_is_refused(
         list(built(**options, include_path=str(tasks)).instances())
 
 
+@pytest.mark.parametrize(
+    ("options", "old", "new", "said"),
+    [
+        (
+            {},
+            "metric: exact_match",
+            "metric: exact_mtch",
+            "has an unknown metric: exact_mtch",
+        ),
+        ({}, "aggregation: mean", "aggregation: meen", "unknown aggregation of the metric exact_m"),
+        ({}, "{{question}}", "{{qestion}}", "Loading filtered .* 'qestion' is undefined"),
+        ({}, "take_first", "take_frst", "Loading filtered .*'take_frst'"),
+        (
+            {"num_fewshot": 20},
+            "",
+            "",
+            "has 12 rows for few-shot .* num_fewshot: 20",
+        ),
+        (
+            {},
+            "{{answer}}",
+            "!function broken.target",
+            "KeyError: 'anser'; broken.py",
+        ),
+        (
+            {},
+            "metric_list",
+            "process_results: !function broken.results\nmetric_list",
+            "Scoring",
+        ),
+        (
+            {},
+            "{{answer}}",
+            "!function missing.target",
+            "pip install no_such_package",
+        ),
+    ],
+)
+def test_a_mistake_in_a_task_of_your_own_is_reported_before_any_call(
+    options: dict[str, Any], old: str, new: str, said: str, tmp_path: Path
+) -> None:
+    tasks = write(tmp_path)
+    own = (tasks / "filtered.yaml").read_text()
+    assert old in own
+    (tasks / "filtered.yaml").write_text(own.replace(f'"{old}"', new).replace(old, new))
+    target = "def target(doc):\n    return doc['anser']\n"
+    results = "def results(doc, answers):\n    return {'acc': doc['anser']}\n"
+    (tasks / "broken.py").write_text(target + results)
+    (tasks / "missing.py").write_text(f"import no_such_package\n{target}")
+    with pytest.raises(ConfigError, match=said):
+        list(built("filtered", str(tasks), **options).instances())
+
+
+def test_a_missing_file_of_data_is_named(tmp_path: Path) -> None:
+    tasks = write(tmp_path)
+    (tmp_path / "data.json").unlink()
+    with pytest.raises(DataMissing, match=r"data\.json.* Correct dataset_kwargs"):
+        list(built("filtered", str(tasks)).instances())
+
+
+def test_metrics_that_fail_for_some_answers_do_not_end_a_run(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tasks = write(tmp_path)
+    (tasks / "own.py").write_text((tasks / "own.py").read_text().replace("else -100", "else 1 / 0"))
+    task = built("own_code", str(tasks))
+    first, *_ = task.instances()
+    assert task.score(first, "none")["score"].value is None
+    assert task.aggregate_answers([GivenAnswer(first.id, 0, "none")]) == {}
+    assert "lm-eval's metrics of own_code are missing: ZeroDivisionError" in caplog.text
+
+
 def test_the_shipped_run_file_runs(tmp_path: Path) -> None:
     env = {"HARNESS_RUNS_DIR": str(tmp_path), "HARNESS_CACHE_DIR": str(tmp_path / "cache")}
     ended = harness("run", "lm_eval_example", env=env, start_new_session=True)
@@ -159,6 +231,11 @@ def test_eval_names_tasks_after_a_prefix(tmp_path: Path) -> None:
     twice = harness("eval", *words, "-o", "task.include_path=builtin", env=env)
     assert "Two tasks have runs named 'example_sums'" in twice.stderr
     words[0] = "lm_eval:example_sums"
+    shots = harness(
+        "eval", *words, "-o", "task.include_path=builtin", "-o", "task.shots=2", env=env
+    )
+    assert shots.returncode == 1
+    assert "Set task.num_fewshot instead of task.shots." in shots.stderr
     ended = harness(
         "eval", *words, "-o", "task.include_path=builtin", env=env, start_new_session=True
     )
