@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from harness.mock import MockServer
 from tests.cli.command import harness
 
 ROOT = Path(__file__).parents[1]
@@ -142,8 +143,48 @@ def test_every_input_is_used_and_no_script_has_an_expression() -> None:
     assert all(one["description"] for one in [*ACTION["inputs"].values(), ACTION])
 
 
-def test_the_documented_workflow_uses_its_inputs() -> None:
+def documented_steps() -> list[dict[str, Any]]:
     page = (ROOT / "docs/check.md").read_text()
     [text] = re.findall(r"```yaml\n(# \.github/.*?)```", page, re.DOTALL)
-    steps = yaml.safe_load(text)["jobs"]["quality"]["steps"]
-    assert set(steps[-1]["with"]) <= set(ACTION["inputs"])
+    steps: list[dict[str, Any]] = yaml.safe_load(text)["jobs"]["quality"]["steps"]
+    return steps
+
+
+def test_the_documented_workflow_uses_its_inputs() -> None:
+    [own] = [step for step in documented_steps() if step.get("uses") == "OWNER/harness@main"]
+    assert set(own["with"]) <= set(ACTION["inputs"])
+
+
+def scripts(of: str) -> str:
+    [found] = [step["run"] for step in documented_steps() if of in step.get("run", "")]
+    return str(found)
+
+
+def test_in_the_documented_workflow_the_gate_decides_on_failed_calls(tmp_path: Path) -> None:
+    runs, environment = tmp_path / "runs", os.environ | {"HARNESS_CACHE_DIR": str(tmp_path)}
+    own = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+
+    def bash(script: str, path: str = own) -> int:
+        more = {"PATH": path, "HARNESS_RUNS_DIR": str(runs), "OPENAI_API_KEY": "key"}
+        arguments = ["bash", "-e", "-c", script]
+        return subprocess.run(
+            arguments, check=False, cwd=tmp_path, env=environment | more
+        ).returncode
+
+    with MockServer(faults={"400": 0.5}) as server:
+        model = {"backend": "openai", "name": "tested", "base_url": server.base_url}
+        rows = [{"prompt": f"Say {n}.", "target": str(n)} for n in range(30)]
+        tree = {"task": {"rows": rows, "checks": ["contains"]}, "model": model}
+        (tmp_path / "quality.yaml").write_text(yaml.safe_dump(tree))
+        assert bash("harness run quality.yaml") == 1
+        assert bash(scripts("harness run")) == 0
+    given = {"run": "quality", "min": "pass_rate=0"}
+    for share, failed in (("0", ["Block"]), ("1", [])):
+        folder = tmp_path / share
+        folder.mkdir()
+        assert Job(folder, runs, **given, **{"max-unjudged": share}).failed == failed
+    assert bash(scripts("harness report")) == 0
+    assert (runs / "quality" / "report.html").exists()
+    (tmp_path / "harness").write_text("#!/bin/sh\nexit 3\n")
+    (tmp_path / "harness").chmod(0o755)
+    assert bash(scripts("harness run"), f"{tmp_path}:{own}") != 0
