@@ -19,6 +19,7 @@ from string import Template
 import pytest
 import yaml
 
+from harness.mock import MockServer
 from tests.cli.command import harness
 
 ROOT = Path(__file__).parents[1]
@@ -107,6 +108,15 @@ def test_the_notebook_runs_and_prints_what_it_shows(
             shown = output.get("text") or output["data"]["text/plain"]
             assert "".join(shown).split() == printed.getvalue().replace("None", "").split()
     assert (tmp_path / "runs/large/metrics.json").is_file()
+    text = "".join(line for cell in notebook["cells"] for line in cell["source"])
+    [(_, _, code)] = [block for block in BLOCK.findall(text) if "constraint" in block[2]]
+    with MockServer() as server:
+        model = {"backend": "openai", "preset": "openai", "name": "m", "base_url": server.base_url}
+        monkeypatch.setenv("OPENAI_API_KEY", "key")
+        code = code.replace('model="openai/gpt-4o-mini", ', "progress=False, ")
+        exec(f"study['model'] = {model}\n{code}", values)
+        assert len(server.bodies()) == 2 * 60  # without and with the schema
+    assert "minimum: 1" in (tmp_path / "runs/constrained/config.yaml").read_text()
 
 
 @pytest.mark.parametrize(
