@@ -41,10 +41,13 @@ class _Searched(msgspec.Struct, gc=False):
     def texts(self) -> str:
         """Return the texts that a search covers, casefolded.
 
-        Of the prompt, only the last message of round 1 and the messages after it are covered. The
-        system message and earlier turns, such as few-shot examples, are not.
+        Of the prompt, only the user's last message of round 1 and the messages after it are
+        covered. The system message and earlier turns, such as few-shot examples, are not.
         """
-        own = self.request.messages[1 - 2 * self.round :]  # the question, and the rounds before
+        messages = self.request.messages
+        # Every round has one message of the user, but only answers that are not blank have one.
+        asked = [at for at, one in enumerate(messages) if one.role == "user"][-self.round :]
+        own = messages[asked[0] if asked else -1 :]
         said = (turn.ends for turn in self.user)
         found = (self.instance, self.text, self.reasoning, self.feedback, self.error, *said)
         more = (message.content for message in own)

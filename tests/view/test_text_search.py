@@ -17,6 +17,10 @@ def asked(*texts: str) -> dict[str, object]:
     return {"messages": [Message(roles[at % 2], text) for at, text in enumerate(texts)]}
 
 
+AFTER_BLANK = {
+    "messages": [Message("system", "Be brief"), Message("user", "Draw"), Message("user", "Again")]
+}
+
 ATTEMPTS = [
     attempt("one", text="Größe «x» of an answer"),
     attempt("two", text=None, outcome="error", error='It said C:\\temp "no"\n.'),
@@ -24,6 +28,7 @@ ATTEMPTS = [
     attempt("four", scores={"rule": Score(False, False, "too many ÄPFEL")}, text="Fine"),
     attempt("five", request=asked("An example", "of few shots", "Question"), text="Fine"),
     attempt("five", 0, 2, request=asked("Question", "Draft", "Improve"), text="Better"),
+    attempt("six", 0, 2, request=AFTER_BLANK, text="Fine"),
 ]
 
 
@@ -51,6 +56,8 @@ def found(path: Path, query: str) -> list[int]:
         ("few shots", []),  # an example in the prompt
         ("question", [4, 5]),
         ("improve draft", [5]),
+        ("draw again", [6]),  # a blank answer has no message
+        ("brief", []),  # the system message
         ("nowhere", []),
     ],
 )
