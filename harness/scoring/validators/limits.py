@@ -239,7 +239,12 @@ def resolve(fragment: str, schema: Any) -> tuple[tuple[str | int, ...], Any] | N
     for token in map(_unescaped, unquote(fragment).split("/")[1:]):
         if isinstance(schema, dict) and token in schema:
             path.append(token)
-        elif isinstance(schema, list) and token.isdecimal() and int(token) < len(schema):
+        elif (
+            isinstance(schema, list)
+            and token.isdecimal()
+            and len(token) <= MOST_DIGITS
+            and int(token) < len(schema)
+        ):
             path.append(int(token))
         else:
             return None

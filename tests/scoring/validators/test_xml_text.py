@@ -62,6 +62,7 @@ def test_the_form_of_the_paper_both_ways() -> None:
         ("<all>5</all>", {"anyOf": [{"type": "string"}, {"type": "boolean"}]}, "5"),
         ("<all>5</all>", {"$ref": "#/$defs/a", "$defs": {"a": {"type": "string"}}}, "5"),
         ("<all>5</all>", {"$ref": "#"}, 5),
+        ("<all>5</all>", {"$ref": f"#/anyOf/{'1' * 5000}", "anyOf": [{"type": "string"}]}, "5"),
         ("<all><item>5</item></all>", {"type": "array", "items": {"type": "string"}}, ["5"]),
         ("<all><item>5</item></all>", {"type": "object"}, {"item": 5}),
         ("<all><item>5</item></all>", {"properties": {"item": {"type": "string"}}}, {"item": "5"}),
