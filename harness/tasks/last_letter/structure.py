@@ -291,7 +291,7 @@ def errors(
             other = f"the one that constrained decoding writes, {form.described!r}."
             found.append(f"The prompt's form {described!r} is not {other}")
     counts = Counter(len(question.words) for question in questions)
-    usual = counts.most_common(1)[0][0]
+    usual = counts.most_common(1)[0][0] if counts else LETTERS
     for shown, answer in examples:
         name = f"The prompt's example ({' '.join(shown.words)})"
         if len(shown.words) != usual:

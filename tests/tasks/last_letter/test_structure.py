@@ -15,6 +15,7 @@ from harness.tasks.last_letter.structure import (
     FORMS,
     FREE,
     JSON,
+    JSON_PARSER,
     LETTERS,
     LONGEST_REASONING,
     SCHEMA,
@@ -22,7 +23,9 @@ from harness.tasks.last_letter.structure import (
     STRICT,
     FormName,
     ParserName,
+    PromptExample,
     asked,
+    errors,
     fresh,
     last_letters,
     of_words,
@@ -207,6 +210,12 @@ def test_fresh_questions_are_those_of_their_seed() -> None:
     assert not {q.id for q in first} & {q.id for q in fresh(100, seed=2)}
     assert len({q.words for q in first}) == 100
     assert all(len(set(q.words)) == 4 for q in first)
+
+
+def test_without_questions_examples_need_four_words() -> None:
+    example = PromptExample(of_words("x", "Ian", "Peter"), "nr")
+    [first, *_] = errors("", [example], [], JSON, JSON_PARSER)
+    assert first == "The prompt's example (Ian Peter) has 2 words; the questions have 4."
 
 
 def test_shots_are_not_drawn() -> None:
