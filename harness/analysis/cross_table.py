@@ -153,7 +153,7 @@ def cross_table(
     columns, rows, shared = _rows(filled, named, present)
     notes = [f"The run {v.name!r} has no attempts." for v, table in runs if not len(table)]
     if shared:
-        notes.append("Rows that several runs fill have no figure over all columns.")
+        notes.append("A figure that several runs of a row have is not shown over all columns.")
     if "run" in named[0]:
         notes.append("Runs with the same settings are distinguished by their names.")
     every = dict.fromkeys(figure.name for _, figure in plan.figures)

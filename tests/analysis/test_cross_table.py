@@ -217,7 +217,7 @@ def test_runs_of_a_format_each_share_a_row_that_has_no_whole(make, runs) -> None
     (row,) = found.rows
     assert row.runs == ["json", "yaml"]
     assert {head.group for head in found.columns} == {"json", "yaml"}
-    assert "Rows that several runs fill have no figure over all columns." in found.notes
+    assert "A figure that several runs of a row have is not shown over all columns." in found.notes
 
 
 def test_without_columns(make, runs) -> None:
