@@ -114,15 +114,15 @@ class InspectTask:
     def reference(self, instance: One) -> str | None:
         """Return the target, alone or after "ANSWER: ", if it passes, else None."""
         target = self.expected_answer(instance)
-        for text in (target, f"ANSWER: {target}"):
-            if text and verdict(self.score(instance, text)):
+        for text in (target, f"ANSWER: {target}") if target else ():
+            if verdict(self.score(instance, text)):
                 return text
         return None
 
     def expected_answer(self, instance: One) -> str | None:
         """Return the sample's target (the first of several), or None if there is none."""
         target = instance.data.sample.target
-        return target if isinstance(target, str) else next(iter(target), None)
+        return (target if isinstance(target, str) else next(iter(target), None)) or None
 
 
 plugin = InspectTask

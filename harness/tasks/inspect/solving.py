@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import re
 from collections.abc import Coroutine
 from typing import Any
 
@@ -14,6 +14,7 @@ from harness.tasks.inspect.loading import InspectSample
 
 MODEL = "mockllm/model"  # a model's name, which Inspect's states require
 GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}  # Inspect's grades: correct, partial, …
+NO_LOOP = re.compile("event loop|async library")  # in errors of asyncio, AnyIO and sniffio
 
 
 class _Asked(BaseException):  # no solver catches it
@@ -58,7 +59,12 @@ def scores(one: InspectSample, text: str) -> dict[str, tuple[Score, str | None]]
         except ConfigError as error:
             found[name] = Score(None, None, error.message), None
             continue
-        values = theirs.value if isinstance(theirs.value, dict) else {"": theirs.value}
+        if theirs is None:
+            found[name] = Score(None, None, "The scorer gives no score."), None
+            continue
+        values = theirs.value
+        if not isinstance(values, dict) or not values:
+            values = {"": values}
         for key, value in values.items():
             score = _score(value, theirs.explanation or "")
             found[f"{name}.{key}" if key else name] = score, theirs.answer
@@ -101,11 +107,13 @@ def _solved(one: InspectSample, generate: Any) -> Any:
 
 def _result(work: Coroutine[Any, Any, Any]) -> Any:
     """Return a coroutine's result, or raise ConfigError if it waits for anything."""
-    with contextlib.suppress(RuntimeError):  # there is no event loop
-        try:
-            work.send(None)
-        except StopIteration as done:
-            return done.value
+    try:
+        work.send(None)
+    except StopIteration as done:
+        return done.value
+    except RuntimeError as error:
+        if not NO_LOOP.search(str(error)):
+            raise
     work.close()
     raise ConfigError("It waits for a model, a sandbox or the network, which it cannot have here.")
 

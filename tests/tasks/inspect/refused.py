@@ -59,6 +59,49 @@ def failing():
     return score
 
 
+@scorer(metrics=[accuracy()])
+def breaking():
+    async def score(state, target):
+        raise RuntimeError("no data")
+
+    return score
+
+
+@scorer(metrics=[accuracy()])
+def skipping():
+    async def score(state, target):
+        return None
+
+    return score
+
+
+@scorer(metrics=[accuracy()])
+def empty():
+    async def score(state, target):
+        return Score(value={})
+
+    return score
+
+
+@scorer(metrics=[accuracy()])
+def anything():
+    async def score(state, target):
+        return Score(value="C")
+
+    return score
+
+
 @task
 def hopeless():
-    return Task(dataset=[SAMPLE], scorer=[match(), asking(), failing()])
+    scorers = [match(), asking(), failing(), breaking(), skipping(), empty()]
+    return Task(dataset=[SAMPLE], scorer=scorers)
+
+
+@task
+def blank():
+    return Task(dataset=[SAMPLE], scorer=empty())
+
+
+@task
+def open_ended():
+    return Task(dataset=[Sample(input="a"), Sample(input="b", target=[])], scorer=anything())

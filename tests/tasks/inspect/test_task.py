@@ -10,7 +10,7 @@ from harness.cli import app
 from harness.datasets.folder import DataFolder
 from harness.errors import HarnessError
 from harness.plugins import kind
-from harness.records import Decoding, Message, Origin, Request
+from harness.records import Decoding, Message, Origin, Request, Score
 from harness.tasks.inspect import InspectTask
 from harness.testing import check_task
 from tests.tasks.inspect.inspect_run import run_by_inspect
@@ -119,6 +119,22 @@ def test_a_scorer_that_fails_or_asks_a_model_gives_no_value() -> None:
     assert "waits for a model" in found["asking"].reason
     assert found["failing"].value is None
     assert "KeyError" in found["failing"].reason
+    assert "breaking' fails (RuntimeError: no data;" in found["breaking"].reason
+    assert found["skipping"] == Score(None, None, "The scorer gives no score.")
+    assert found["empty"] == Score(None, None, "The scorer's value is not a number: {}.")
+
+
+def test_an_answer_without_a_score_has_no_part_that_was_scored() -> None:
+    task = made(f"{REFUSED}@blank")
+    assert task.extracted(next(task.instances()), "b") is None
+
+
+def test_without_a_target_there_is_no_reference() -> None:
+    task = made(f"{REFUSED}@open_ended")
+    for instance in task.instances():
+        assert task.score(instance, "x")["anything"].passed
+        assert task.expected_answer(instance) is None
+        assert task.reference(instance) is None
 
 
 def test_tasks_are_evaluated_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
