@@ -123,7 +123,9 @@ def position_table(found: PositionBias) -> Table:
 def position_note(found: PositionBias) -> str:
     """Return a note with the result of the test for a position bias."""
     if found.p_value is None:
-        return "Every choice is right, so a position bias would not show."
+        wrong = any(one.passed.mean not in (None, 1) for one in found.positions)
+        why = "Wrong choices cancel in each cluster" if wrong else "Every choice is right"
+        return f"{why}, so a position bias would not show."
     clear = found.p_value < SIGNIFICANT
     said = "Position bias" if clear else "No clear position bias"
     test = (

@@ -125,6 +125,7 @@ _ENDS = re.compile(
     r"\s*(?:\Z|\n|[.](?=\s|\Z)|[,;:!?)\]/&]|[-\u2013—]+(?=\s)|(?:because|since|as|which|and|or)\b)"
 )
 _DENIED = re.compile(r"\s*(?:is|was|are)?\s*(?:n['\u2019]t|not|wrong|incorrect|false)\b", re.I)
+_NOT = re.compile(r"(?:\bnot|n['\u2019]t|\bneither|\bnor)\s+(?:be\s+|the\s+)?\Z", re.I)
 _OPEN = re.compile(r"(?:\b(?:and|or|nor|neither|either|if|whether|why)|/)\s*(?:option\s*)?\Z", re.I)
 _DELIMITER = re.compile(r"\s*(?:\Z|\n|[.](?=\s)|[):,;]|[-\u2013—]+(?=\s))")
 _COLON = re.compile(r"[:\uff1a]")
@@ -242,19 +243,26 @@ class ChoiceExtraction:
             end = match.end()
 
     def _last_line(self, text: str) -> Iterator[tuple[int, str]]:
-        """Yield the offset and the letter of the last line, if that line only names an option."""
-        start = text.rfind("\n") + 1
-        line = text[start:].strip()
+        """Yield the offset and the letter of the last line, if that line only names an option.
+
+        The last line of a repeated list of all options is no choice.
+        """
+        lines = [line for line in text.splitlines() if line.strip()][-len(self._letters) :]
+        listed = "".join(map(self._named, lines)) == self._letters
+        if (letter := self._named(text[text.rfind("\n") + 1 :])) and not listed:
+            yield text.rfind("\n") + 1, letter
+
+    def _named(self, line: str) -> str:
+        """Return the letter of the option that a line names without saying more, "" if none."""
+        line = line.strip()
         match = self._known.letter.match(line)
         after = self._known.letter.fullmatch(_COLON.split(line)[-1].strip(" ."))
         if letter := self._texts.get(_bare(line)):
-            yield start, letter
-        elif match is not None:
+            return letter
+        if match is not None:
             rest = _bare(line[match.end() :].lstrip(" .:,)-\u2013—"))
-            if not rest or self._texts.get(rest) == match[1].upper():
-                yield start, match[1].upper()
-        elif after is not None:
-            yield start, after[1].upper()
+            return match[1].upper() if not rest or self._texts.get(rest) == match[1].upper() else ""
+        return after[1].upper() if after is not None else ""
 
     def _first(self, text: str) -> str:
         """Return the letters with which a reply begins, unless a later line begins with another."""
@@ -271,7 +279,12 @@ class ChoiceExtraction:
         return "".join(dict.fromkeys([match[1], *self._others(text, match.end())]))
 
     def _only(self, text: str) -> str:
-        found = {one for groups in self._known.named.findall(text) for one in groups if one}
+        found = {
+            match[1] or match[2]
+            for match in self._known.named.finditer(text)
+            if not _NOT.search(text, max(0, match.start() - 20), match.start())
+            and not _DENIED.match(text, match.end())
+        }
         return found.pop() if len(found) == 1 else ""
 
 

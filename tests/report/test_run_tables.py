@@ -4,14 +4,16 @@ from collections.abc import Callable
 from io import StringIO
 
 import msgspec
+import numpy as np
 import pytest
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 
 from harness.analysis.comparable import Variant
 from harness.analysis.metrics import CallFigures, Group, JudgeFacts, Mean, Metrics, Rate, Rounds
+from harness.analysis.positions import position_bias
 from harness.records import OUTCOMES, Usage
-from harness.report.run_tables import MOST_GROUPS, run_document
+from harness.report.run_tables import MOST_GROUPS, position_note, run_document
 from harness.report.runs import runs_table
 from harness.report.table import Table, TableDocument, table
 from harness.report.terminal import terminal
@@ -381,3 +383,12 @@ def test_a_task_in_a_python_file_is_shown_without_its_folders() -> None:
     shown = "\n".join(rendered(runs_table({"run": found}), 120))
     assert " river.py:big " in shown
     assert "/home" not in shown
+
+
+@pytest.mark.parametrize(
+    ("chosen", "said"), [([0, 1], "Every choice is right"), ([1, 0], "Wrong choices cancel")]
+)
+def test_without_a_test_of_position_bias_the_reason_is_given(chosen: list[int], said: str) -> None:
+    one_cluster = np.zeros(2, np.intp)
+    found = position_bias(np.array(chosen), np.array([0, 1]), one_cluster, 2, 2)
+    assert position_note(found).startswith(said)
