@@ -2,7 +2,7 @@
 
 A cell belongs to one run: samples of several runs are never pooled. If several runs fill a figure's
 columns in a row, the row has no value of this figure over all columns. A setting is shown if two
-runs of one model would otherwise fill the same cell.
+runs of one model would otherwise fill the same cell, or if runs of different models differ in it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from harness.analysis.paper_figures import (
     ratio,
     weighted_means,
 )
-from harness.config.run_file import of_k
+from harness.config.run_file import is_below, of_k
 from harness.errors import ConfigError, RunConflict
 from harness.ports import PaperTable, TableFigure
 from harness.store.calls import MILLISECONDS, TOKENS
@@ -298,7 +298,7 @@ def _fill(
 
 
 def _row_settings(runs: Sequence[FilledRun], plan: Layout) -> list[dict[str, str]]:
-    """Return, for each run, the settings or name that set it apart from runs of the same model."""
+    """Return, for each run, the settings or name that set it apart, besides the model."""
     # Cells over all columns count only if the table has no others.
     places = [
         {place for place in run.cells if place.column is not None or not plan.columns}
@@ -313,10 +313,12 @@ def _row_settings(runs: Sequence[FilledRun], plan: Layout) -> list[dict[str, str
             comparable.refuse_incomparable(one.variant, [other.variant], plan.rows)
         except RunConflict as error:  # its remedy names an option of another command
             raise RunConflict(error.message, error.remedy.replace("--over", "--rows")) from None
+        found = comparable.distinguishing(one.variant, other.variant)
         if one.model == other.model:
-            found = comparable.distinguishing(one.variant, other.variant)
-            keys.update(found)
             by_name = by_name or not found
+        else:
+            found = [key for key in found if not is_below(key, ["model"])]
+        keys.update(found)
     return [
         {key: comparable.setting(run.variant, key) for key in sorted(keys)}
         | ({"run": run.variant.name} if by_name else {})

@@ -257,7 +257,9 @@ def _is_changes(key: str, value: Any) -> bool:
     if not isinstance(value, Mapping) or not value:
         return isinstance(value, Mapping)
     keys = RunFile.model_fields
-    return key.split(".")[0] not in keys or any("." in one or one in keys for one in value)
+    dotted = any("." in one for one in value)
+    # Sections have some keys of run files too, such as the seed of task.shots.
+    return key.split(".")[0] not in keys or dotted or all(one in keys for one in value)
 
 
 def _name(key: str, value: Any) -> str:

@@ -20,6 +20,7 @@ from harness.report.text import UNKNOWN, interval, is_zero, number, p_value, whi
 
 MISSING = "—"
 OVER_ALL = "all"
+SHORT = 24  # characters of a row's settings that are shown rather than the variant's name
 
 _NO_VALUE = f"{MISSING}: no run has this figure, or nothing was measured."
 _KINDS = {
@@ -65,7 +66,14 @@ def cross_table_document(found: CrossTable) -> TableDocument:
 
 
 def _variants(found: CrossTable) -> Mapping[str, str]:
-    """Return variants' names by run if each row is one run and all are of one file, else {}."""
+    """Return variants' names by run if each row is one run and all are of one file, else {}.
+
+    It is also {} if variants have several models, which their names would repeat, and short
+    settings.
+    """
+    settings = [" ".join(row.settings.values()) for row in found.rows]
+    if len({row.model for row in found.rows}) > 1 and max(map(len, settings), default=0) <= SHORT:
+        return {}
     runs = {run for row in found.rows for run in row.runs}
     one_each = all(len(row.runs) == 1 and row.settings for row in found.rows)
     prefix = common_start(runs) if one_each else ""

@@ -178,6 +178,21 @@ def test_settings_in_which_runs_would_collide_name_the_rows(make, runs) -> None:
     assert not any("task.shots" in note for note in found.notes)
 
 
+def test_runs_of_different_models_name_the_settings_in_which_they_differ(make, runs) -> None:
+    found = cross_table(
+        [
+            runs("a", "generation", generated(make), "a", task__shots=4, model__base_url="x"),
+            runs("b", "generation", generated(make), "b", task__shots=0, model__base_url="y"),
+        ],
+        TABLES,
+        TableOptions(),
+    )
+    assert names(found) == [
+        ("a", {"task.shots.n": "4"}, "python"),
+        ("b", {"task.shots.n": "0"}, "python"),
+    ]
+
+
 def test_a_run_has_the_row_of_its_own_value(make, runs) -> None:
     """Validation was run without examples alone: beside five, there is none of it."""
     found = cross_table(

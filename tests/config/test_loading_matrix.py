@@ -95,6 +95,11 @@ def test_values_with_names_may_be_sections() -> None:
     }
     hot = {"decoding": {"hot": {"temperature": 1}, "as_is": {}}}
     assert expand_matrix(hot) == {"hot": {"decoding": {"temperature": 1}}, "as_is": {}}
+    few = {"n": 3, "select": "random", "seed": 1}  # a run file has a seed, too
+    assert expand_matrix({"task.shots": {"zero": 0, "few": few}}) == {
+        "zero": {"task.shots": 0},
+        "few": {"task.shots": few},
+    }
 
 
 MODELS = "{weak: {model: {backend: simulated, accuracy: 0.2}}, strong: {model.backend: simulated}}"

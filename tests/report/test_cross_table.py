@@ -101,6 +101,24 @@ def test_side_by_side_with_errors() -> None:
     assert HIDDEN not in text
 
 
+@pytest.mark.parametrize(
+    ("models", "shots", "column"),
+    [("aabb", "4", "task.shots"), ("aabb", "4" * 40, "variant"), ("aaaa", "4", "variant")],
+)
+def test_variants_of_several_models_show_short_settings(
+    models: str, shots: str, column: str
+) -> None:
+    found = table(names=FIGURES[:1], groups=1)
+    rows = [
+        replace(row, model=model, settings={"task.shots": shots}, runs=[f"f.{model}.{number}"])
+        for number, (model, row) in enumerate(zip(models, found.rows, strict=True))
+    ]
+    (heading,) = re.findall(
+        r"^model & (\S+) & representation", written("latex", replace(found, rows=rows)), re.M
+    )
+    assert heading == column
+
+
 @pytest.mark.parametrize(("width", "tables"), [(300, 1), (200, 2), (80, 5), (60, 7), (40, 20)])
 def test_what_a_narrow_terminal_gets(width: int, tables: int) -> None:
     found = table()
