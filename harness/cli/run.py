@@ -184,7 +184,7 @@ def _carry_out(
             from harness.cli.dry_run import show_dry_runs  # not needed for a run
 
             jobs = {} if how.fresh else _begun(partial(prepared, base, rescore=how.rescore))
-            jobs = jobs or prepared(fresh_base(root, base, list(runs)))
+            jobs = jobs or prepared(fresh_base(root, base, ["", *runs]))
             _say_warnings(jobs.values())
             show_dry_runs([*jobs.values()], missing, base)
             return

@@ -199,8 +199,11 @@ def parse_override(text: str) -> tuple[str, Any]:
         return key, parse_yaml(value)
     except _Refused as error:
         problem, remedy = str(error.problem), error.remedy
-    except yaml.YAMLError:
-        pass
+    except yaml.YAMLError as error:
+        said = str(getattr(error, "problem", ""))
+        if "escape character" in said:  # other messages may contain part of a secret
+            problem += f" ({said})"
+            remedy = "Use single quotes: in double quotes, a backslash begins an escape."
     if re.search("{{|{%", value):
         return key, value
     raise ConfigError(f"-o {shown(key)}: {problem}.", remedy)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from harness.config.run_file import RunFile
 from harness.config.settings import Settings
-from harness.errors import ConfigError, DataInvalid, DataMissing, HarnessError
+from harness.errors import ConfigError, DataInvalid, DataMissing, HarnessError, RunConflict, option
 from harness.ports import Fingerprinted, Measured, Observer, Task
 from harness.records import Attempt, Instance, Outcome, content_hash
 from harness.run import models
@@ -238,8 +238,16 @@ def prepare_all(
 
     A run is named ``BASE.VARIANT``, or ``BASE`` in a file without variants. If ``only`` is set,
     only this variant is prepared.
+
+    Raises:
+        RunConflict: If a run changed, or the base of new variants is the name of another run.
     """
     names = [run_name(base, variant) for variant in runs]
+    root = resources.settings.runs_dir
+    new = not any(RunFolder(root, name).exists() for name in names)
+    if new and RunFolder(root, base).exists():
+        problem = f"There is a run named {base!r}, so this name cannot stand for variants."
+        raise RunConflict(problem, f"Choose another name ({option('name', 'NEW')}).")
     prepared = partial(prepare, resources=resources, retried=retried, rescore=rescore)
     jobs: dict[str, Job] = {}
     for name, (variant, run) in zip(names, runs.items(), strict=True):

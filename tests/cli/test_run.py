@@ -322,6 +322,18 @@ def test_variants_are_runs_of_their_own(runs: Path, tmp_path: Path) -> None:
     assert "both.thrice" in listed
 
 
+def test_variants_do_not_take_the_name_of_another_run(runs: Path) -> None:
+    single = ("run", "configs/quickstart.yaml", "--limit", "3", "--name", "one")
+    assert harness(*single).returncode == 0
+    both = (*single, "-o", "variants={once: {}, thrice: {rounds.max: 3}}")
+    refused = harness(*both)
+    assert refused.returncode == 1
+    assert "There is a run named 'one'" in refused.stderr
+    assert not list(runs.glob("one.*"))
+    planned = harness(*both, "--dry-run")
+    assert planned.returncode == 0, planned.stderr
+
+
 def test_ctrl_c_with_nothing_left_of_a_variant_begins_no_other(runs: Path, tmp_path: Path) -> None:
     file = tmp_path / "three.yaml"
     with MockServer(latency=2.0) as server:

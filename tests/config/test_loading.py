@@ -329,6 +329,7 @@ def test_what_the_command_line_sets_goes_over_the_overrides(file: Path) -> None:
         ("model.api_key:sk-SECRET", "-o 'model.api_key…' is not an override."),
         ("model.api_key sk-SECRET", "-o 'model.api_key…' is not an override."),
         ("samples=[", "the value is not valid YAML. Quote it: -o 'samples=\"…\"'."),
+        ('task.extract={regex: "(\\d+)"}', "unknown escape character 'd'). Use single quotes"),
         ("decoding.temperature=[sk-SECRET", "-o decoding.temperature: the value is not valid"),
         ("samples=\t1", "-o samples: the value is not valid YAML."),
         ("model.name=2024-99-99", "-o model.name: a value looks like a number"),
