@@ -5,6 +5,7 @@ Each rate comes with its number of samples. A rate that could not be measured is
 
 from __future__ import annotations
 
+from math import fsum
 from pathlib import Path
 
 import msgspec
@@ -271,6 +272,17 @@ class Metrics(Struct, frozen=True, kw_only=True):
     def not_judged(self) -> int:
         """The number of samples without a verdict, which the pass rate leaves out."""
         return self.overall.missing
+
+    @property
+    def own_calls(self) -> Metrics | CallFigures:
+        """The figures of the calls of the run's own model: all calls, if there is no other."""
+        return self.model_calls or self
+
+    @property
+    def judging_usd(self) -> float | None:
+        """The cost of the judges' calls in US dollars, or None if a judge's cost is unknown."""
+        costs = [judge.cost_usd for judge in self.judges.values() if judge.n_calls]
+        return None if None in costs else fsum(filter(None, costs))
 
     def primary(self, group: Group | None = None) -> SampleStatistic:
         """Return the primary metric of the run or a group. If it is unknown, its mean is None."""

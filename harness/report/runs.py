@@ -355,23 +355,32 @@ def _any_passed(metrics: Metrics) -> str:
 
 
 def cost_table(runs: Sequence[tuple[Metrics, Latencies | None]]) -> Table:
-    """Build a table of each run's calls, tokens, latencies (seconds) and cost."""
+    """Build a table of the calls, tokens, latencies (s) and cost of runs' models, and of others."""
+    played = any(metrics.user_calls for metrics, _ in runs)
+    judged = any(judge.n_calls for metrics, _ in runs for judge in metrics.judges.values())
     rows: list[list[object]] = []
     for metrics, took in runs:
-        usage, counted = metrics.usage, metrics.n_calls - metrics.n_calls_without_usage
+        own, user = metrics.own_calls, metrics.user_calls
+        usage, counted = own.usage, own.n_calls - own.n_calls_without_usage
         tokens = f"{usage.input_tokens:,}, {usage.output_tokens:,}" if usage else None
         each = f"{usage.output_tokens / counted:,.1f}" if usage and counted else None
         seconds = f"{took.median:.2f}, {took.quantiles[95]:.2f}" if took else None
-        known = metrics.cost_usd is not None
-        cost = usd(metrics.cost_usd, computed=metrics.computed_usd) if known else None
-        calls = [metrics.n_calls, metrics.outcomes["error"]]
-        rows.append([metrics.run, *calls, tokens, each, seconds, cost])
+        cost = None if own.cost_usd is None else usd(own.cost_usd, computed=own.computed_usd)
+        calls = [own.n_calls, metrics.outcomes["error"]]
+        others = [None if user is None else usd(user.cost_usd), usd(metrics.judging_usd)]
+        rows.append([metrics.run, *calls, tokens, each, seconds, cost, *others])
     note = (
         "Each call counts once, even if attempts share it. Seconds: median and 95th percentile of "
         "successful calls, excluding answers from the cache. failed: attempts without an answer."
     )
-    notes = [note, *[COMPUTED] * any(metrics.computed_usd for metrics, _ in runs)]
-    columns = ["run", "calls", "failed", "tokens in, out", "out a call", "median, 95% s", "cost"]
+    notes = [note, *[COMPUTED] * any(metrics.own_calls.computed_usd for metrics, _ in runs)]
+    columns: list[Column | str | None] = [
+        *("run", "calls", "failed", "tokens in, out", "out a call", "median, 95% s", "cost"),
+        "user's cost" if played else None,
+        "judges' cost" if judged else None,
+    ]
+    if played or judged:
+        notes.append("calls, failed, tokens, seconds and cost: of the run's own model alone.")
     return table(columns, rows, notes=notes)
 
 

@@ -7,12 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace as replaced
 
-from harness.analysis.metrics import ReferenceScore, to_json
+from harness.analysis.metrics import CallFigures, JudgeFacts, Metrics, ReferenceScore, to_json
 from harness.analysis.run_comparison import ComparisonOptions
 from harness.analysis.summary import measure
+from harness.records import Usage
 from harness.report.runs import (
     Reported,
     common_start,
+    cost_table,
     references,
     report_on,
     shortened,
@@ -29,6 +31,32 @@ from tests.report.html.pages import attempt, compared, reported_run
 def texts(table: Table | None) -> list[list[str]]:
     assert table
     return [[column.heading for column in table.columns], *map(table.texts, table.rows)]
+
+
+def test_the_costs_of_other_models_stand_beside_those_of_the_model(tmp_path: Path) -> None:
+    usage = Usage(20, 2)
+    totals = {"n_calls": 9, "usage": Usage(90, 9), "cost_usd": 9.0}
+    own = CallFigures(n_calls=2, usage=usage, cost_usd=0.5)
+    judge = JudgeFacts(model="j", n_calls=4, cost_usd=0.75)
+    alone = reported_run(tmp_path, "alone", [attempt("a")]).metrics
+    alone = replaced(alone, n_calls=2, usage=usage, cost_usd=0.5)
+    judged = replaced(alone, **totals, model_calls=own, judges={"j": judge, "k": judge})
+    unknown = replaced(judged, judges={"j": replaced(judge, cost_usd=None)})
+    played = replaced(judged, judges={}, user_calls=CallFigures(n_calls=7, cost_usd=8.5))
+
+    def shown(*runs: Metrics) -> list[list[str]]:
+        headings, *cells = texts(cost_table([(one, None) for one in runs]))
+        assert {(row[1], row[3]) for row in cells} == {("2", "20, 2")}
+        return [row[headings.index("cost") :] for row in (headings, *cells)]
+
+    assert shown(alone) == [["cost"], ["$0.5000"]]
+    assert shown(alone, judged, unknown) == [
+        ["cost", "judges' cost"],
+        ["$0.5000", "$0.00"],
+        ["$0.5000", "$1.50"],
+        ["$0.5000", "unknown"],
+    ]
+    assert shown(played) == [["cost", "user's cost"], ["$0.5000", "$8.50"]]
 
 
 def test_golds_stand_beside_each_runs_own_answers(tmp_path: Path) -> None:

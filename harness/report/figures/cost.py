@@ -79,10 +79,10 @@ def token_figures(runs: Runs) -> Iterator[Figure]:
     """Draw the input and output tokens of each run's calls."""
     sheet = Sheet(runs, "run", "tokens", "count", "calls counted")
     for run in runs.every:
-        name, metrics, usage = runs.shown(run), run.metrics, run.metrics.usage
-        if not usage or not metrics.n_calls:
+        name, own = runs.shown(run), run.metrics.own_calls
+        if not (usage := own.usage) or not own.n_calls:
             continue
-        calls = f"{metrics.n_calls - metrics.n_calls_without_usage:,} of {metrics.n_calls:,}"
+        calls = f"{own.n_calls - own.n_calls_without_usage:,} of {own.n_calls:,}"
         for order, part in enumerate(("input", "output")):
             tokens = (usage.input_tokens, usage.output_tokens)[order]
             texts = [name, part, f"{tokens:,}", calls]
@@ -91,7 +91,7 @@ def token_figures(runs: Runs) -> Iterator[Figure]:
         return
     caption = (
         "As counted by the provider. Each call counts once, shared or cached calls "
-        "included; calls without a count are excluded."
+        f"included; calls without a count are excluded.{_others(runs)}"
     )
     axis = alt.Axis(title="tokens", format="~s", tickCount=4)
     chart = _stacked(sheet, ("input", "output"), axis)
@@ -103,9 +103,10 @@ def cost_figures(runs: Runs) -> Iterator[Figure]:
     points = []
     for run in runs.every:
         part = runs.measured(run, last=True).get(())
-        cost = run.metrics.cost_usd
+        own = run.metrics.own_calls
+        cost = own.cost_usd
         if cost and not run.recorded and part is not None and part.mean is not None:
-            paid = usd(cost, computed=run.metrics.computed_usd)
+            paid = usd(cost, computed=own.computed_usd)
             points.append(Point(paid, runs.shown(run), part, cost))
     if len(points) < 2:
         return
@@ -114,7 +115,7 @@ def cost_figures(runs: Runs) -> Iterator[Figure]:
         name="cost_rate",
         title=f"Cost against {value}",
         caption="All calls of the run, each counted once. No run is both cheaper and better than "
-        f"one on the dashed line.{_recorded(runs, 'paid for')}",
+        f"one on the dashed line.{_others(runs)}{_recorded(runs, 'paid for')}",
         section="cost",
         heading="cost, US dollars",
         value=value,
@@ -123,6 +124,11 @@ def cost_figures(runs: Runs) -> Iterator[Figure]:
         frontier=True,
     )
     yield plot.lines(points, plan, runs)
+
+
+def _others(runs: Runs) -> str:
+    others = any(run.metrics.model_calls for run in runs.every)
+    return " Without the calls of judges and of a model that plays the user." * others
 
 
 def _recorded(runs: Runs, of: str) -> str:

@@ -11,6 +11,7 @@ from jsonschema_rs import validator_for
 
 from harness.analysis.comparable import Variant
 from harness.analysis.constraints import ConstraintKind
+from harness.analysis.metrics import CallFigures
 from harness.analysis.run_comparison import ComparisonOptions, RunComparison, compare_runs
 from harness.analysis.summary import latencies
 from harness.records import Score, Usage
@@ -494,6 +495,21 @@ def test_cost_is_drawn_against_the_rate_where_it_is_known(report) -> None:
     figure = named(figures([free, cheap, dear], None), "cost_rate")
     assert column(figure, "run") == ["cheap", "dear"]
     assert next(units(figure))[0]["encoding"]["x"]["scale"]["type"] == "log"
+
+
+def test_the_cost_and_tokens_of_judges_are_not_the_models(report) -> None:
+    calls = CallFigures(n_calls=2, usage=Usage(20, 2), cost_usd=0.5)
+    metrics = {"cost_usd": 9.0, "usage": Usage(900, 90), "n_calls": 9}
+    runs = [
+        report("judged", [attempt("a", True)], metrics=metrics | {"model_calls": calls}),
+        report("alone", [attempt("a", True)], metrics=metrics),
+    ]
+    found = figures(runs, None)
+    assert column(named(found, "cost_rate"), "cost, US dollars") == ["$0.5000", "$9.00"]
+    assert column(named(found, "tokens"), "count") == ["20", "2", "900", "90"]
+    for name in ("cost_rate", "tokens"):
+        assert "Without the calls of judges" in named(found, name).caption
+        assert "judges" not in named(figures([runs[1], runs[1]], None), name).caption
 
 
 def test_a_line_joins_the_runs_that_none_beats_in_cost_and_rate(report) -> None:
