@@ -85,8 +85,8 @@ class Rounds(Struct, frozen=True, kw_only=True):
 
     With `stop_on_pass`, ``each`` covers only samples that have not passed before, so check `n`
     before comparing. ``any_of_first_k`` covers the samples with a verdict in one of the first k
-    rounds. A sample that has not passed in them counts as failed, even if it lacks a later round or
-    a verdict on it: excluding it would make the rate too high.
+    rounds. A sample that passed in none of them counts as failed, even if some of the k rounds are
+    missing or have no verdict: excluding such samples would make the rate too high.
     """
 
     each: dict[int, float]  # pass rate of the n judged attempts of a round

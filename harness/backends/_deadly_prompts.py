@@ -65,7 +65,7 @@ class DeadlyPrompts:
 
 
 class Turns:
-    """A gate in front of one engine: a request that `DeadlyPrompts` suspects passes alone."""
+    """A gate in front of one engine: a request suspected by `DeadlyPrompts` is sent alone."""
 
     def __init__(self, prompts: DeadlyPrompts) -> None:
         self._prompts = prompts

@@ -98,7 +98,7 @@ def _located(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _place(section: Any, own: Callable[[str], str]) -> None:
-    """Replace each path of a plug-in in a nested mapping or list with the result of ``own``."""
+    """Apply ``own`` to each path of a plug-in, except in checks, in a nested mapping or list."""
     for key, value in section.items() if isinstance(section, dict) else enumerate(section):
         last = str(key).rpartition(".")[2]
         if isinstance(value, dict | list) and last != "checks":

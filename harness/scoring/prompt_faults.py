@@ -46,7 +46,7 @@ def faults(messages: Sequence[str], answers: Sequence[str], parser: Extraction) 
 
 
 def garbled(parser: Extraction, answer: str) -> str | None:
-    """Return the text that a parser reads instead of the answer in a reply of the right format.
+    """Return what a parser reads in a reply of the right format, if that is not the answer.
 
     The reply is written by `RegexExtraction.filled`. The result is "" if the parser reads nothing
     in the reply. It is None if the parser reads the answer, is too slow, or has no such format.

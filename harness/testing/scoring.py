@@ -209,7 +209,7 @@ def _passes(check: PlugInCheck, instance: Instance[Any], text: str) -> bool:
 def _scored(
     check: PlugInCheck, instance: Instance[Any], text: str, hidden: str | None = None
 ) -> Mapping[str, Score] | None:
-    """Return an answer's scores: {} if invalid, None if the task raises `Unparseable`."""
+    """Check and return an answer's scores: {} if they are invalid, None if it is unparseable."""
     scores: Mapping[str, Score] | None
     try:
         scores = check.call("score", instance, text, where=f" for the text {text[:20]!r}")

@@ -1,6 +1,7 @@
 """Your own check: a function of the answer. A run file names this file by its path.
 
-Other parameters are options: {closers: ".!?"}, or a field of the row: {closers: {field: NAME}}.
+Other parameters are options. Their values come from the run file, as in {closers: ".!?"}, or from a
+field of the row, as in {closers: {field: NAME}}.
 """
 
 

@@ -225,10 +225,10 @@ class RowsTask(Conversations):
             yield encodable(text_id(row, number, f"{where}: ")), fields
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the fingerprint of the rows, the version of the library ``regex``, and hashes.
+        """Return the rows' fingerprint, the version of ``regex``, and the hashes listed below.
 
-        These are hashes of the templates and checks, of the files that checks name, and of checkers
-        that are registered or in Python files.
+        The hashes cover the templates, the checks, the settings of multiple choice, the files that
+        checks name, and the checkers that are registered or in Python files.
         """
         hashes = {name: kind("checkers").own_sha256(name) for name in self._checkers()}
         hashes |= {path: sha256(Path(path)) for path in files(self._shared)}
