@@ -215,7 +215,7 @@ _SUITE_ROWS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "results": ("value", ("model", "benchmark", "score", "value", *_CI95, "n")),
     "differences": (
         "difference",
-        ("model", "benchmark", "score", "value", *_CI95, "p_adjusted", "n"),
+        ("model", "benchmark", "score", "value", *_CI95, "p_value", "p_adjusted", "n"),
     ),
     "ranks": ("average_rank", ("model", "value", *_CI95)),
     "correlations": ("tau_b", ("benchmark", "value", "n")),

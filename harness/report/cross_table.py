@@ -313,7 +313,7 @@ def _difference(found: Suite, one: BenchmarkComparison) -> Cell:
 
 
 def _suite_records(found: Suite) -> Iterator[Mapping[str, object]]:
-    shown, keys = found.table, ("value", "ci95_low", "ci95_high", "p_adjusted", "n")
+    shown, keys = found.table, ("value", "ci95_low", "ci95_high", "p_value", "p_adjusted", "n")
     empty: dict[str, object] = dict.fromkeys(("row", "model", "benchmark", "score", *keys))
 
     def record(row: str, figures: Mapping[str, object], **named: object) -> dict[str, object]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 from msgspec.structs import replace
 
 from harness.calls.calls import ReplyUnsaved
-from harness.calls.signals import Stop
+from harness.calls.signals import Notices, Stop
 from harness.errors import CallError, FatalCallError, Unparseable
 from harness.ports import Task
 from harness.records import SCHEMA_VERSION, Attempt, Call, Instance, Request, Score, Usage
@@ -58,6 +58,9 @@ if TYPE_CHECKING:
 Unjudged = tuple[Instance[Any], Attempt, Mapping[str, int]]
 
 
+FIRST_JUDGEMENTS = 20  # if none has a verdict, a judge probably needs to be corrected
+
+
 class OwedJudgements:
     """Attempts with a judgement that is missing, has failed, or has an outcome in ``retried``."""
 
@@ -94,7 +97,9 @@ class Judging:
         writer: JsonLinesWriter,
         tally: Tally,
         retried: Collection[JudgementOutcome] = (),
+        notices: Notices | None = None,
     ) -> None:
+        self._notices = notices or Notices()
         self._judges, self._names, self._deciding = judges.models, judges.names, judges.deciding
         self._task, self._bind = judges.task, bind
         self._outcomes = judged_outcomes(judges.task)
@@ -114,7 +119,8 @@ class Judging:
         """Register a run's judges, and open its file of judgements within a ``with`` block."""
         judges.register(folder)
         with JsonLinesWriter(folder.path / JUDGEMENTS) as writer:
-            yield cls(judges, session.bind, folder.attempts, writer, tally)
+            notices = session.notices
+            yield cls(judges, session.bind, folder.attempts, writer, tally, notices=notices)
 
     @property
     def decides(self) -> bool:
@@ -192,10 +198,19 @@ class Judging:
                     self._tally.verdictless[kind] += 1
                     reasons = (score.reason for score in undecided if score.reason)
                     self._tally.reasons[kind] = judgement.error or next(reasons, "")
+                    self._warn_of_silent(judgement.judge, self._tally.reasons[kind])
             for _, call in judgement.each_call():
                 self._tally.count_call(call.usage, call.cost_usd, cached=call.cached)
         if self._unsaved is not None:
             raise self._unsaved
+
+    def _warn_of_silent(self, judge: str, reason: str) -> None:
+        silent = sum(n for (name, _), n in self._tally.verdictless.items() if name == judge)
+        if silent == self._tally.judgements[judge] == FIRST_JUDGEMENTS:
+            self._notices.status(f"judge {judge}")(
+                f"none of its first {silent} judgements has a verdict. {reason} "
+                "Ctrl-C stops the run before the others are paid for.".lstrip()
+            )
 
     async def caught_up(self, job: Job, plan: RunPlan, session: Session, workers: int) -> RunPlan:
         """Judge attempts left unjudged. Return the plan, renewed if verdicts may have changed."""

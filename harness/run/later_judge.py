@@ -226,7 +226,10 @@ async def judge_later(
             judges.register(folder, later=True)
             tally = Tally(budget=session.budget)
             with JsonLinesWriter(place.path / JUDGEMENTS) as writer:
-                judging = Judging(combined, session.bind, place.attempts, writer, tally, retried)
+                judging = Judging(
+                    *(combined, session.bind, place.attempts, writer, tally, retried),
+                    session.notices,
+                )
                 tally.owed = len(judging.late)
                 with listener(tally, session.stop, session.notices) if listener else nullcontext():
                     workers = worker_count(models, tally.owed)

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.calls.signals import Stop
+from harness.calls.signals import Notices, Stop
 from harness.config.sections import PanelSection
 from harness.errors import ConfigError, FatalCallError, RequestRejected, Unparseable
 from harness.records import (
@@ -457,6 +457,28 @@ async def test_parse_receives_the_text_if_it_takes_it(judge: YesOrNo, tmp_path: 
         (found,) = (await judging.judge(Instance(attempt.instance, 1), attempt)).judgements
     expected = float(attempt.text or "") if isinstance(judge, Reading) else True
     assert found.scores["one.good"].value == expected
+
+
+@pytest.mark.parametrize(("said", "warned"), [(["?"] * 25, True), (["yes", *["?"] * 24], False)])
+async def test_a_judge_without_any_verdict_is_reported_during_the_run(
+    said: list[str], warned: bool, tmp_path: Path
+) -> None:
+    replies, notices = iter(said), Notices()
+    model = bound(Scripted(lambda _: next(replies)), Stop(), name="m", price=QUARTER)
+    judges = Judges(Sums(), [judge_model("one", YesOrNo(), model, Sums())])
+    path = tmp_path / "attempts.jsonl"
+    with JsonLinesWriter(tmp_path / "judgements.jsonl") as writer:
+        judging = Judging(judges, lambda _: model, path, writer, Tally(), notices=notices)
+        for sample in range(len(said)):
+            attempt = Attempt(
+                v=1, instance="sum/0", sample=sample, round=1, groups={}, cluster="c", request={},
+                outcome="ok", started_at=0.0, ended_at=0.0, text="0",
+            )  # fmt: skip
+            judging.record(await judging.judge(Instance("sum/0", 0), attempt))
+            assert bool(notices.now) == (warned and sample >= 19)
+    if warned:
+        (notice,) = notices.now
+        assert notice.startswith("judge one: none of its first 20 judgements has a verdict. ['?']")
 
 
 class Talk(YesOrNo):
