@@ -79,7 +79,7 @@ class TokenClient(HttpClient):
             if not self.valid():
                 token = await asyncio.to_thread(self.new_token)
                 self._asked = replace(self._asked, key=token, key_variable=None)
-                self._keys = (token,) if len(token) >= LEAST_KEY else ()
+                self._keys = tuple(one for one in self._asked.known if len(one) >= LEAST_KEY)
         return await super().authentication()
 
     @abstractmethod
@@ -173,7 +173,7 @@ class AwsClient(HttpClient):
             if self._credentials is None:
                 raise errors.NoCredentialsError
             credentials = self._credentials.get_frozen_credentials()
-        headers = {"content-type": "application/json"}
+        headers = {"content-type": "application/json", **self.headers}
         request = awsrequest.AWSRequest("POST", self.url + path, headers, content)
         auth.SigV4Auth(credentials, "bedrock", self._region).add_auth(request)
         return dict(request.headers.items())

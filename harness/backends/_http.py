@@ -9,7 +9,7 @@ import contextlib
 import re
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, cached_property
 from ipaddress import ip_address
@@ -96,11 +96,17 @@ class HttpClient:
         self._timeout_s, self._concurrency, self._reply_mb = timeout_s, concurrency, reply_mb
         secrets = tuple(_secrets(self.headers))
         self._asked = _responses.CallContext(self.url, "", key_variable, key, secrets)
-        self._keys = (key, *secrets) if len(key) >= LEAST_KEY else secrets
+        self._keys = tuple(one for one in self._asked.known if len(one) >= LEAST_KEY)
         self._key_header = key_header
         self._on_allowances = on_allowances
         self._clock = clock
         self._read_at = float("-inf")
+
+    def add_headers(self, headers: Mapping[str, str], secrets: Iterable[str]) -> None:
+        """Send further headers. The ``secrets`` in their values are masked like the key."""
+        self.headers |= headers
+        self._asked = replace(self._asked, secrets=(*self._asked.secrets, *secrets))
+        self._keys = tuple(one for one in self._asked.known if len(one) >= LEAST_KEY)
 
     @cached_property
     def http(self) -> AsyncClient:

@@ -117,8 +117,13 @@ class CallContext:
     secrets: tuple[str, ...] = ()  # of other headers, removed as well
     url_hint: str = ""  # what to change in model.base_url if the server does not know the path
 
+    @property
+    def known(self) -> tuple[str, ...]:
+        """The key and the other secrets that were sent."""
+        return tuple(filter(None, (self.key, *self.secrets)))
+
     def without_key(self, text: str) -> str:
-        for secret in filter(None, (self.key, *self.secrets)):  # before cutting
+        for secret in self.known:  # before cutting
             text = text.replace(secret, MASK)
         return " ".join(text.split())[:500]
 

@@ -20,7 +20,7 @@ MAY_CHANGE = (
 )
 """Keys that may change when a run is resumed. The keys below them may change too."""
 
-MAY_CHANGE_OF_MODEL = ("path", "api_key_env", "price", "limits", "placement")
+MAY_CHANGE_OF_MODEL = ("path", "api_key_env", "price", "limits", "placement", "headers")
 """Keys that may change in each model's section when a run is resumed.
 
 A backend may allow more keys (`ports.Resumable`). The ``path`` of ``polish`` is an exception: it

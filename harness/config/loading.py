@@ -11,6 +11,7 @@ import yaml
 
 from harness.config.other_tools import FILES
 from harness.config.run_file import RunFile, flatten, is_below
+from harness.config.sections import VARIABLE
 from harness.config.settings import configured_secrets
 from harness.config.validation import shown, validated
 from harness.errors import ConfigError, nearest
@@ -271,7 +272,10 @@ _MODEL = re.compile(r"model|polish|user\.model|judges\.[^.]+\.model")  # keys of
 def refuse_secrets(tree: object, where: str) -> None:
     """Raise ConfigError, naming ``where``, if mappings contain the value of a configured secret."""
     texts = list(_texts(tree, ""))
-    secrets = configured_secrets({text for place, text in texts if place.endswith("api_key_env")})
+    named = {text for place, text in texts if place.endswith("api_key_env")}
+    for place, text in texts:
+        named |= {*VARIABLE.findall(text)} if ".headers." in f".{place}" else set()
+    secrets = configured_secrets(named)
     for place, text in texts:
         for variable, value in secrets.items():
             if value in text:

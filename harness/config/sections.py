@@ -18,6 +18,7 @@ from pydantic import (
     ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
+    field_validator,
     model_serializer,
     model_validator,
 )
@@ -31,6 +32,18 @@ SECRETS = frozenset(
     | {"authorization", "password", "secret", "secret_key"}
 )
 """Names of keys whose value would be a secret. A run file must not set them."""
+
+
+SECRET_WORDS = frozenset(
+    {"auth", "authorization", "key", "apikey", "token", "secret", "password", "cookie"}
+)
+"""Words in the name of a header whose value would be a secret."""
+OWN_HEADERS = frozenset(
+    {"authorization", "x-api-key", "x-goog-api-key", "anthropic-version"}
+    | {"host", "content-type", "content-length", "transfer-encoding", "connection"}
+)
+"""Headers that backends set themselves, in lower case."""
+VARIABLE = re.compile(r"\$([A-Z_][A-Z0-9_]*)")  # stands for its value, in ``headers``
 
 
 def keys_of(tree: object) -> Iterator[str]:
@@ -182,6 +195,29 @@ class ModelSection(PluginSection):
     name: str = ""  # the model, as the provider names it
     price: Price | None = None  # US dollars per million tokens; None: as listed
     placement: PlacementSection | None = None  # copies on a cluster; None: in this process
+    headers: dict[str, str] | None = None  # of each request; $NAME is an environment variable
+
+    @field_validator("headers")
+    @classmethod
+    def _headers_hold_no_secret(cls, headers: dict[str, str] | None) -> dict[str, str] | None:
+        for name, value in (headers or {}).items():
+            if not re.fullmatch(r"[A-Za-z0-9_-]{1,100}", name):
+                raise ValueError(f"{shown(name)!r:.60} is not the name of a header")
+            if name.lower() in OWN_HEADERS:
+                raise ValueError(f"the backend sets {name!r}; for a key, name api_key_env")
+            if not (value.isascii() and value.isprintable()):
+                raise ValueError(f"{name!r} contains a line break, or is not ASCII")
+            if "$" in VARIABLE.sub("", value):
+                raise ValueError(f"{name!r} has a $ without a variable's name in capitals")
+            if SECRET_WORDS & {*re.split("[-_]", name.lower())} and not VARIABLE.search(value):
+                remedy = f"put it into an environment variable, and write {name}: $VARIABLE"
+                raise ValueError(f"{name!r} would contain a secret: {remedy}")
+        return headers or None
+
+    @model_serializer(mode="wrap")
+    def _without_absent_headers(self, write: SerializerFunctionWrapHandler) -> Any:
+        tree = write(self)  # as in files older than the key
+        return tree if self.headers else {key: tree[key] for key in tree if key != "headers"}
 
 
 class RoundsSection(Section):

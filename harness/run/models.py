@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,7 @@ from harness.calls.rate_limits import LIMIT_KEYS, RateLimits
 from harness.calls.sliding_window import Unit
 from harness.config.prices import FREE, Price, load_prices
 from harness.config.run_file import RunFile, Shard
-from harness.config.sections import LimitsSection, ModelSection, SecondModelSection
+from harness.config.sections import VARIABLE, LimitsSection, ModelSection, SecondModelSection
 from harness.config.settings import Settings, is_set, secret
 from harness.datasets.folder import DataFolder, read_jsonl
 from harness.errors import ConfigError, keys_of
@@ -243,6 +243,8 @@ class ModelBuilder:
                 if stated:  # each copy takes its share
                     supplied["concurrency"] = -(-limits.concurrency // section.placement.replicas)
                 backend = placed(section.backend, options, section.placement, supplied)
+            if section.headers:
+                _add_headers(section.headers, section.backend, backend, secret)
         shard = str(self.shard or "")
         rates = resources.rate_limits(section.backend, backend.endpoint, section.name, shard, keys)
         if isinstance(backend, PreferredConcurrency) and not stated:
@@ -276,6 +278,22 @@ class ModelBuilder:
                 raise ConfigError(problem, "Raise it, or use fewer shards.")
         parts = {key: self.shard.part(whole) for key, whole in stated.items()}
         return limits.model_copy(update=parts)
+
+
+def _add_headers(
+    headers: Mapping[str, str], name: str, backend: Backend, secret: Callable[[str], str]
+) -> None:
+    """Make a backend send headers, with the variables in their values replaced."""
+    from harness.backends import HttpBackend
+
+    if not isinstance(backend, HttpBackend):
+        problem = f"The backend {name!r} sends no headers of a run file (model.headers)."
+        raise ConfigError(problem, "Remove them, or use a backend for HTTP, such as openai.")
+    values = {one: secret(one) for text in headers.values() for one in VARIABLE.findall(text)}
+    filled = {
+        key: VARIABLE.sub(lambda found: values[found[1]], text) for key, text in headers.items()
+    }
+    backend.client.add_headers(filled, values.values())
 
 
 def _supported_limits(

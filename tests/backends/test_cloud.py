@@ -63,15 +63,17 @@ def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
 
 
 async def test_a_token_is_fetched_once_and_never_shown(account: Callable[[str], None]) -> None:
-    echo = {"error": {"code": 400, "message": "ya29.secret-token is not welcome"}}
+    echo = {"error": {"code": 400, "message": "ya29.secret-token, gateway-secret refused"}}
     with answering(json.dumps(TOKEN)) as (tokens, asked):
         account(tokens)
         with answering(json.dumps(echo), 400) as (url, received):
             backend = GeminiBackend("p", "europe-west4", url, secret=str, **LIMITS)
+            backend.client.add_headers({"X-Gateway": "gateway-secret"}, ["gateway-secret"])
             for _ in range(2):
                 with pytest.raises(CallError) as caught:
                     await backend.generate(REQUEST)
                 assert "ya29" not in str(caught.value)
+                assert "gateway-secret" not in str(caught.value)
             await backend.aclose()
     assert len(asked) == 1
     assert b"assertion=" in asked[0]
@@ -80,6 +82,7 @@ async def test_a_token_is_fetched_once_and_never_shown(account: Callable[[str], 
     for one in received:
         assert f"POST /v1{path}:generateContent ".encode() in one
         assert b"authorization: Bearer ya29.secret-token" in one
+        assert b"gateway-secret" in one
 
 
 async def test_anthropic_models_on_vertex(account: Callable[[str], None]) -> None:
@@ -203,9 +206,9 @@ async def test_a_request_to_bedrock_is_signed() -> None:
     decoding = Decoding(0.5, 64, stop=("END",), constraint=constraint)
     request = Request(MODEL, ASK, decoding, 0, REQUEST.origin)
     with answering(json.dumps(ANSWERED)) as (url, received):
-        reply = await ask(
-            BedrockBackend("eu-central-1", base_url=url, secret=str, **LIMITS), request
-        )
+        backend = BedrockBackend("eu-central-1", base_url=url, secret=str, **LIMITS)
+        backend.client.add_headers({"X-Team": "evaluation"}, ())
+        reply = await ask(backend, request)
     raw, _, body = received[0].partition(b"\r\n\r\n")
     first, *lines = raw.decode().split("\r\n")
     path = f"/v1/model/{quote(MODEL, safe='')}/converse"
@@ -213,6 +216,7 @@ async def test_a_request_to_bedrock_is_signed() -> None:
     head = {name.lower(): value for name, value in (line.split(": ", 1) for line in lines)}
     expected = signature(head, path, body, "eu-central-1")
     assert head["authorization"].endswith(f"Signature={expected}")
+    assert head["x-team"] == "evaluation"
     structure = {"jsonSchema": {"name": "answer", "schema": json.dumps(schema)}}
     assert json.loads(body) == {
         "system": [{"text": "Be brief."}],
