@@ -1,11 +1,13 @@
 """Imports go one way, and siblings do not import each other."""
 
 import ast
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
-
-import pytest
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1] / "harness"
+FILES = sorted(ROOT.rglob("*.py"))
 
 # Top to bottom; the parts of one layer are siblings.
 LAYERS = [
@@ -32,67 +34,87 @@ DEPTH = {part: depth for depth, layer in enumerate(LAYERS) for part in layer}
 VENDORS = {"openai", "anthropic", "vllm"}
 
 
-def imports(path: Path) -> set[str]:
-    """Absolute names of all modules that a file imports, lazily or not."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+class Module(NamedTuple):
+    """The absolute names that a module imports, lazily or not, and its public classes."""
+
+    imports: list[str]
+    classes: list[str]
+
+
+@cache
+def modules() -> dict[Path, Module]:
+    """All modules, by their paths in the package. Their syntax trees are not kept: tracking so many objects costs seconds."""
+    return {path.relative_to(ROOT): read(path) for path in FILES}
+
+
+def read(path: Path) -> Module:
+    tree = ast.parse(path.read_text())
+    classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+    return Module([*imports(tree)], [name for name in classes if not name.startswith("_")])
+
+
+def imports(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: relative import"
-            found |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
+            start = "." * node.level + (node.module or "")
+            yield from (f"{start}.{alias.name}" for alias in node.names)
 
 
 def part(name: str) -> str:
     return name.split(".")[1] if "." in name else ""
 
 
-MODULES = sorted(ROOT.rglob("*.py"))
+def fault(own: str, name: str) -> str:
+    """What is wrong with an import in a part of the package; "" if nothing is."""
+    top = name.split(".")[0]
+    if name.startswith("."):
+        return "relative"
+    if top in VENDORS and own != "backends":
+        return "vendor import outside backends"
+    if top != "harness" or part(name) in (own, ""):
+        return ""
+    if own == "mock":
+        return "mock stands alone"
+    if part(name) == "mock":
+        return "" if own == "cli" else "only cli may import mock"
+    return "" if DEPTH[part(name)] > DEPTH[own] else "not a lower layer"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_imports_go_one_way(path: Path) -> None:
-    own = path.relative_to(ROOT).parts[0].removesuffix(".py")
-    if own == "__init__":
-        return
-    for name in imports(path):
-        top = name.split(".")[0]
-        if top in VENDORS:
-            assert own == "backends", f"vendor import {name} outside backends"
-        if top != "harness" or part(name) in (own, ""):
-            continue
-        if own == "mock":
-            pytest.fail(f"mock stands alone but imports {name}")
-        if part(name) == "mock":
-            assert own == "cli", f"only cli may import mock, not {own}"
-            continue
-        assert DEPTH[part(name)] > DEPTH[own], f"{own} may not import {name}"
+def test_imports_go_one_way() -> None:
+    found = [
+        f"{path} imports {name}: {problem}"
+        for path, module in modules().items()
+        if (own := path.parts[0].removesuffix(".py")) != "__init__"
+        for name in module.imports
+        if (problem := fault(own, name))
+    ]
+    assert not found, "\n".join(found)
 
 
 def test_every_part_has_a_layer() -> None:
-    parts = {path.relative_to(ROOT).parts[0].removesuffix(".py") for path in MODULES}
+    parts = {path.relative_to(ROOT).parts[0].removesuffix(".py") for path in FILES}
     assert parts - {"__init__", "mock"} <= DEPTH.keys()
 
 
 def test_environment_is_read_in_one_module() -> None:
     readers = {
         str(path.relative_to(ROOT))
-        for path in MODULES
+        for path in FILES
         if any(name in path.read_text() for name in ("os.environ", "os.getenv", "environ["))
     }
     assert readers <= {"config/settings.py"}
 
 
 def test_no_module_is_longer_than_450_lines() -> None:
-    long = [path.name for path in MODULES if len(path.read_text().splitlines()) > 450]
+    long = [path.name for path in FILES if len(path.read_text().splitlines()) > 450]
     assert not long
 
 
 def test_no_two_public_classes_share_a_name() -> None:
     found: dict[str, list[str]] = {}
-    for path in MODULES:
-        for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                found.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    for path, module in modules().items():
+        for name in module.classes:
+            found.setdefault(name, []).append(str(path))
     assert not {name: paths for name, paths in found.items() if len(paths) > 1}
