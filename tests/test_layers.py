@@ -43,7 +43,10 @@ class Module(NamedTuple):
 
 @cache
 def modules() -> dict[Path, Module]:
-    """All modules, by their paths in the package. Their syntax trees are not kept: tracking so many objects costs seconds."""
+    """All modules, by their paths in the package.
+
+    Their syntax trees are not kept: tracking so many objects would take seconds.
+    """
     return {path.relative_to(ROOT): read(path) for path in FILES}
 
 
