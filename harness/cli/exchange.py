@@ -24,7 +24,7 @@ from harness.exchange.inspect_export import write_inspect
 from harness.exchange.inspect_import import is_inspect_log, read_inspect
 from harness.exchange.lm_eval import is_lm_eval, read_lm_eval, write_lm_eval
 from harness.run.run_files import runs_named
-from harness.run.task_answers import row_fields
+from harness.run.task_answers import row_fields, task_of
 from harness.store.files import output_file
 from harness.store.run_folder import RunFolder
 
@@ -86,7 +86,9 @@ def export(
         say(f"{value:.4g} in {file}, for .eval_results/ in the model's repository")
         return
     elif form == "lm-eval":
-        count, left_out = write_lm_eval(first, path)
+        known = task_of(first.folder, Settings())
+        target = known.reference if known else (lambda _: None)
+        count, left_out = write_lm_eval(first, path, target)
         _say_skipped(left_out, count + left_out)
     elif form == "parquet":
         write_parquet(rows, path)

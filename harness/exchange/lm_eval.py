@@ -15,7 +15,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -270,8 +270,12 @@ def _likelihood(reply: Any) -> float:
     return found if found == found else float("-inf")
 
 
-def write_lm_eval(run: ExportedRun, path: Path) -> tuple[int, int]:
+def write_lm_eval(
+    run: ExportedRun, path: Path, target: Callable[[str], str | None] = lambda _: None
+) -> tuple[int, int]:
     """Write a run's samples in lm-eval's format, atomically.
+
+    ``target`` returns the expected answer to an instance, given its id, or None if it is unknown.
 
     Return how many were written, and how many were skipped because they have neither a verdict nor
     a score.
@@ -297,19 +301,19 @@ def write_lm_eval(run: ExportedRun, path: Path) -> tuple[int, int]:
             turns = conversation(rounds)
             alone = len(turns) == 1 and turns[0]["role"] == "user"
             asked = turns[0]["content"] if alone else json.dumps(turns, ensure_ascii=False)
-            text = last.text or ""
+            text, wanted = last.text or "", target(last.instance) or ""
             line = {
                 "doc_id": doc_id,
                 "doc": doc,
                 "filter": f"sample-{last.sample}" if several else "none",
-                "target": "",
+                "target": wanted,
                 "arguments": {"gen_args_0": {"arg_0": asked, "arg_1": options}},
                 "resps": [[text]],
                 "filtered_resps": [text],
                 "metrics": list(metrics),
                 "doc_hash": _hash(json.dumps(doc, indent=2, ensure_ascii=False)),
                 "prompt_hash": _hash(asked),
-                "target_hash": _hash(""),
+                "target_hash": _hash(wanted),
             }
             file.write(encode(line | metrics) + b"\n")
     return written, left_out

@@ -45,6 +45,13 @@ def compared(runs: Path, *names: str) -> dict[str, Any]:
     return found["others"][0]["overall"]  # type: ignore[no-any-return]
 
 
+def test_samples_for_lm_eval_have_the_expected_answers(quick: Path, tmp_path: Path) -> None:
+    done(quick, "export", "q", "-o", tmp_path / "q.jsonl", "--format", "lm-eval")
+    samples = [json.loads(line) for line in (tmp_path / "q.jsonl").read_text().splitlines()]
+    assert len(samples) == 26
+    assert all(sample["target"] for sample in samples)
+
+
 def test_tables(quick: Path, tmp_path: Path) -> None:
     done(quick, "export", "q", "taught", "-o", tmp_path / "a.parquet")
     said = done(quick, "export", "q", "taught", "--format", "csv", "-o", "-")

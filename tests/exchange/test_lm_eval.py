@@ -126,7 +126,10 @@ def test_an_exported_run_can_be_imported(tmp_path: Path) -> None:
     ]
     path = tmp_path / "s.jsonl"
     before = exported_run(whole_run(tmp_path, "r", found, simulated=True))
-    assert write_lm_eval(before, path) == (3, 1)
+    assert write_lm_eval(before, path, {"a": "42"}.get) == (3, 1)
+    lines = [json.loads(one) for one in path.read_text("utf-8").splitlines()]
+    assert [one["target"] for one in lines] == ["42", "42", ""]
+    assert lines[0]["target_hash"] != lines[2]["target_hash"]
     folder, after = imported(path)
     assert [(one.instance, one.sample, one.passed, one.text) for one in after] == [
         ("0", 0, True, "done"),
