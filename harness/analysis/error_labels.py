@@ -17,8 +17,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
-from harness.analysis.constraints import ScoreDetails
-from harness.analysis.failures import reasons
+from harness.analysis.failures import FailedLine, read_deciding, reasons
 from harness.analysis.judge_validation import cohens_kappa
 from harness.analysis.metrics import Statistic
 from harness.errors import ConfigError, DataInvalid, DataMissing
@@ -46,12 +45,8 @@ class Failure(Struct, frozen=True):
 COLUMNS = tuple(field.name for field in msgspec.structs.fields(Failure))
 
 
-class _Failed(Struct, gc=False):
-    instance: str
-    sample: int
+class _Failed(FailedLine, kw_only=True, gc=False):
     groups: dict[str, str]
-    text: str | None = None
-    scores: dict[str, ScoreDetails] = {}
 
 
 def draw(run: str, attempts: Path, n: int, label: str = "", seed: int = 0) -> list[Failure]:
@@ -68,7 +63,7 @@ def draw(run: str, attempts: Path, n: int, label: str = "", seed: int = 0) -> li
         known = f"Its labels: {', '.join(sorted(index.attempts.labels()))}."
         raise ConfigError(f"--by: instances of the run {run!r} have no label {label!r}.", known)
     by_group: dict[str, list[_Failed]] = defaultdict(list)
-    for line in index.read(_Failed, last[verdicts == 0]):
+    for line in read_deciding(index, _Failed, last[verdicts == 0]):
         by_group[line.groups.get(label, "")].append(line)
     if not by_group:
         raise DataMissing(f"No answer of the run {run!r} failed.", "There is nothing to label.")

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from msgspec import Struct
@@ -67,6 +67,9 @@ class FailedLine(Struct, gc=False):
         return self.error or reasons(self.scores) or _NO_VERDICT.get(self.outcome, "")
 
 
+S = TypeVar("S", bound=FailedLine)
+
+
 class AnswerLine(FailedLine, gc=False):
     """The fields of an attempt's line that show its prompt, its answer and the verdict."""
 
@@ -96,8 +99,23 @@ def reasons(scores: Mapping[str, ScoreDetails]) -> str:
     return "; ".join(score.reason for score in scores.values() if score.reason)
 
 
+def read_deciding(
+    index: AttemptIndex, shape: type[S], rows: NDArray[np.intp] | Sequence[int]
+) -> Iterator[S]:
+    """Yield lines of attempts, without the scores of judges that do not decide what passes."""
+    register = {} if index.judgements is None else index.judgements.register.judges
+    silent = tuple(f"{name}." for name, judge in register.items() if not judge.decides)
+    for line in index.read(shape, rows):
+        scores = line.scores.items()
+        line.scores = {name: score for name, score in scores if not name.startswith(silent)}
+        yield line
+
+
 def read_failed(index: AttemptIndex, first: Iterable[str] = ()) -> list[FailedAttempt]:
-    """Return a run's failed attempts, sorted as `AttemptIndex.listed` sorts them."""
+    """Return a run's failed attempts, sorted as `AttemptIndex.listed` sorts them.
+
+    Their reasons leave out judges that do not decide what passes.
+    """
     return [
         FailedAttempt(one.instance, one.sample, one.round, one.outcome, one.reason, one.text)
         for _, one in _read(index, index.listed(first))
@@ -184,7 +202,7 @@ def _read(index: AttemptIndex, order: NDArray[np.intp]) -> Iterator[tuple[int, F
     table = index.attempts.turns or index.attempts
     failed = (table.passed == 0) | (table.outcome == OUTCOMES.index("error"))
     rows = order[failed[order]]
-    yield from zip(rows.tolist(), index.read(FailedLine, rows), strict=True)
+    yield from zip(rows.tolist(), read_deciding(index, FailedLine, rows), strict=True)
 
 
 def _reasons(failed: FailedLine, index: AttemptIndex) -> Iterator[tuple[str, str, str]]:
@@ -196,14 +214,13 @@ def _reasons(failed: FailedLine, index: AttemptIndex) -> Iterator[tuple[str, str
         said = "" if failed.text is None else failed.reason
         kind, line = without_values(failed.reason), _line(failed.reason)
         yield f"{failed.outcome}: {kind or UNKNOWN}", f"{failed.outcome}: {line or UNKNOWN}", said
-    register = {} if index.judgements is None else index.judgements.register.judges
-    silent = tuple(f"{name}." for name, judge in register.items() if not judge.decides)
+    judged = index.judgements is not None
     for name, score in failed.scores.items() if failed.outcome in ("ok", "truncated") else ():
-        if score.passed is not False or name.startswith(silent):
+        if score.passed is not False:
             continue
         missed = [one for one in score.constraints() if one.passed is False]
         # As in `read_findings`: a rule and a judge may list the same constraint.
-        of_score = f"{name}: " if register else ""
+        of_score = f"{name}: " if judged else ""
         for one in missed:
             said = one.reason or f"not met: {one.constraint}"
             kind = f"{of_score}not met: {constraint_kind(one)}"

@@ -8,7 +8,7 @@ import typer
 
 from harness.analysis.comparable import read_run, refuse_unknown_label
 from harness.analysis.constraints import LABEL, ConstraintFindings, kinds, read_findings
-from harness.analysis.failures import AnswerLine, read_failed
+from harness.analysis.failures import AnswerLine, read_deciding, read_failed
 from harness.analysis.judge_validation import against_rules
 from harness.analysis.requirements import read_asked, rejections
 from harness.analysis.summary import measure
@@ -115,7 +115,7 @@ def show(
 def _last_answers(folder: RunFolder, own: Rows) -> list[AnswerLine]:
     index = AttemptIndex(folder.attempts)
     order = index.listed(own)
-    return list(index.read(AnswerLine, order[index.attempts.is_last_round()[order]]))
+    return list(read_deciding(index, AnswerLine, order[index.attempts.is_last_round()[order]]))
 
 
 def _failed(folder: RunFolder, own: Rows) -> TableDocument:

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec.json import decode
 from msgspec.structs import replace
 
-from harness.analysis.failures import FailedLine, reasons_told
+from harness.analysis.failures import FailedLine, read_deciding, reasons_told
 from harness.analysis.run_comparison import ComparisonOptions
 from harness.errors import HarnessError
 from harness.extras import import_extra
@@ -256,7 +256,7 @@ class Chosen:
             rows = found.cells[at, shown]
             has = np.flatnonzero(rows != MISSING)
             cells.append([None] * len(rows))
-            lines = index.read(_Line, rows[has].astype(np.intp))
+            lines = read_deciding(index, _Line, rows[has].astype(np.intp))
             for place, row, line in zip(has.tolist(), rows[has].tolist(), lines, strict=True):
                 named.setdefault(place, line)
                 values = found.values[at]

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.analysis.error_labels import draw
 from harness.analysis.failures import (
     Failures,
     merged,
@@ -93,8 +94,13 @@ def test_a_judge_that_does_not_decide_is_no_reason(decides: bool, tmp_path: Path
     with JsonLinesWriter(tmp_path / "judgements.jsonl") as writer:
         text = text_hash(wrong.text or "")
         writer.append(Judgement(1, "j", "a", 0, 1, text, "ok", 0.0, 1.0, scores=said))
-    found = reasons(read_failures(index(tmp_path, wrong)))
-    assert found == [["exact: wrong", *(["j.strict: rude"] if decides else [])]]
+    of = index(tmp_path, wrong)
+    assert reasons(read_failures(of)) == [
+        ["exact: wrong", *(["j.strict: rude"] if decides else [])]
+    ]
+    assert [one.reason for one in read_failed(of)] == ["wrong; rude" if decides else "wrong"]
+    (drawn,) = draw("run", of.path, 1)
+    assert drawn.reason == ("wrong; rude" if decides else "wrong")
 
 
 def test_an_attempt_without_an_answer_tells_no_reason(tmp_path: Path) -> None:
