@@ -23,7 +23,13 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from harness.analysis.breakdown import has_score, instances_by, is_verdict, values_by
+from harness.analysis.breakdown import (
+    has_score,
+    instances_by,
+    is_verdict,
+    values_by,
+    values_of,
+)
 from harness.analysis.clustered import rate, wilson_size
 from harness.analysis.comparable import (
     Run,
@@ -52,14 +58,15 @@ from harness.config.sections import (
 )
 from harness.errors import ConfigError, RunConflict, nearest
 from harness.store.calls import NO_CALLS, answers, read_calls, timed_calls
-from harness.store.columns import AttemptTable
-from harness.store.index import AttemptIndex
+from harness.store.columns import AttemptTable, natural
+from harness.store.index import AttemptIndex, read_attempts, read_names
 from harness.store.judgements import read_register
 from harness.store.run_folder import RunFolder, read_prices
 
 Outcome = Literal["failed", "too few to tell", "passed"]  # worst first
 
 GateMethod = Literal["clustered mean", "weighted clustered mean", "exact"]
+CHANGE = "change of "  # begins the name of a figure that is compared with the baseline
 MEAN: GateMethod = "clustered mean"
 WEIGHTED: GateMethod = "weighted clustered mean"
 
@@ -329,7 +336,7 @@ def _changes(baseline: Run, run: Run, score: str, least: float, by: str) -> Iter
     for group, part in parts.items():
         one = compare(part)
         yield Decision(
-            what=f"change of {score}",
+            what=f"{CHANGE}{score}",
             group=group,
             value=one.difference,
             ci95=one.ci95,
@@ -342,6 +349,32 @@ def _changes(baseline: Run, run: Run, score: str, least: float, by: str) -> Iter
             not_judged=one.not_judged or 0,
             bounds=one.bounds if column == PASS_RATE else None,
         )
+
+
+def failing(gate: Gate, one: Decision) -> list[str]:
+    """Return the ids of instances with an answer beyond a decision's bound, in natural order.
+
+    For a drop of verdicts, they are those with a failure in the run and none in the baseline.
+    """
+    score = one.what.removeprefix(CHANGE)
+    found = _beyond(gate.run, one, score)
+    if gate.baseline is not None and score != one.what:
+        found -= _beyond(gate.baseline, one, score)
+    return sorted(found, key=natural)
+
+
+def _beyond(run: Variant, one: Decision, score: str) -> set[str]:
+    assert run.attempts is not None, "it has been read"
+    table, score = read_attempts(run.attempts).last_rounds(), PASS_RATE if of_k(score)[1] else score
+    known, values = values_of(table, score)
+    if is_verdict(table, score):
+        beyond = values == one.at_most
+    else:
+        beyond = (values > one.bound if one.at_most else values < one.bound) & (one.what == score)
+    of, names = table.instances, read_names(run.attempts)
+    rows = np.unique(table.instance[known][beyond])
+    own = (row for row in rows if one.group in ("", *of.groupings[of.grouping[row]].values()))
+    return {names[int(of.digest[row])] for row in own}
 
 
 def decided(one: Decision, decisions: int) -> Decision:

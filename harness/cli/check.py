@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import typer
 
-from harness.analysis.gate import Gate, Outcome, check_runs, worst
+from harness.analysis.gate import Gate, Outcome, check_runs, failing, worst
 from harness.cli.console import Runs, say, show
 from harness.config.run_file import RunFile
 from harness.config.sections import CheckSection
@@ -23,6 +23,7 @@ from harness.report.text import printable
 from harness.run.run_files import RUN_FILE, find_runs_and_files, run_named
 
 CODES: Mapping[Outcome, int] = {"passed": 0, "failed": 4, "too few to tell": 5}
+LISTED = 20  # instances beyond a bound, in JUnit XML
 EXAMPLES = {"min": "pass_rate=0.9", "max": "latency_p95=2"}
 
 
@@ -117,23 +118,25 @@ def section(run: RunFile, given: Mapping[str, Any]) -> CheckSection:
 def junit(gates: Sequence[Gate]) -> str:
     """Return the decisions as JUnit XML, with a test suite per run.
 
-    In the XML, "too few to tell" is an error or, depending on ``too_few``, a failure or a skipped
-    test. Too many samples without a verdict are an error or a failure.
+    Each bound that is not met lists instances beyond it. In the XML, "too few to tell" is an error
+    or, depending on ``too_few``, a failure or a skipped test. Too many samples without a verdict
+    are an error or a failure.
     """
     root = ElementTree.Element("testsuites")
     for gate in gates:
         cases = list(_cases(gate, len(gates) > 1))
-        kinds = [kind for _, kind, _, _ in cases]
+        kinds = [kind for _, kind, *_ in cases]
         counts = {kind: str(kinds.count(kind)) for kind in ("failure", "error", "skipped")}
         run = printable(gate.run.name)
         head = {"name": run, "tests": str(len(cases)), "failures": counts["failure"]}
         head |= {"errors": counts["error"], "skipped": counts["skipped"]}
         suite = ElementTree.SubElement(root, "testsuite", head)
-        for name, kind, outcome, message in cases:
+        for name, kind, outcome, message, text in cases:
             named = {"classname": run, "name": printable(name), "time": "0"}
             case = ElementTree.SubElement(suite, "testcase", named)
             if kind:
-                ElementTree.SubElement(case, kind, {"message": message, "type": outcome})
+                found = ElementTree.SubElement(case, kind, {"message": message, "type": outcome})
+                found.text = text
         if gate.notes:
             said = "\n".join(map(printable, gate.notes))
             ElementTree.SubElement(suite, "system-out").text = said
@@ -141,14 +144,17 @@ def junit(gates: Sequence[Gate]) -> str:
     return f'<?xml version="1.0" encoding="utf-8"?>\n{ElementTree.tostring(root, "unicode")}\n'
 
 
-def _cases(gate: Gate, named: bool) -> Iterator[tuple[str, str, Outcome, str]]:
-    """Yield each test case: its name, XML element ("" if it passed), outcome and message."""
+def _cases(gate: Gate, named: bool) -> Iterator[tuple[str, str, Outcome, str, str]]:
+    """Yield each test case: its name, XML element ("" if it passed), outcome, message and text."""
     unsure = {"pass": "skipped", "fail": "failure", None: "error"}[gate.too_few]
     kinds: Mapping[Outcome, str] = {"passed": "", "failed": "failure", "too few to tell": unsure}
     for one in gate.decisions:
         name = f"{one.what} {one.group}".strip()
-        yield name, kinds[one.outcome], one.outcome, decision_line(one)
+        failed = failing(gate, one) if kinds[one.outcome] else []
+        more = [f"and {len(failed) - LISTED:,} more"] if len(failed) > LISTED else []
+        text = "\n".join(["Instances beyond the bound:", *map(printable, failed[:LISTED]), *more])
+        yield name, kinds[one.outcome], one.outcome, decision_line(one), text * bool(failed)
     lacking = [unjudged_line(one, gate, named) for one in gate.unjudged if not one.allowed]
     if lacking:
         kind = "failure" if gate.too_few == "fail" else "error"
-        yield "verdicts", kind, "too few to tell", " ".join(lacking)
+        yield "verdicts", kind, "too few to tell", " ".join(lacking), ""

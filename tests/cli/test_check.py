@@ -74,6 +74,43 @@ def test_how_a_run_differs_from_its_baseline_is_said_in_every_format(runs: Path)
     refuse_other_than_junit(ended.stdout)
 
 
+def test_junit_lists_the_instances_that_broke(tmp_path: Path) -> None:
+    """Of 60 rows, the first 30 fail. In the baseline, the first two failed too."""
+    (tmp_path / "length.py").write_text("def length(text):\n    return float(len(text))\n")
+    rows = [{"id": f"r{n}", "prompt": f"Row {n}.", "groups": {"half": "ab"[n // 30]}}
+            for n in range(60)]  # fmt: skip
+    for name, first in (("new", 30), ("old", 2)):
+        answers = [{"instance": f"r{n}", "rounds": [{"text": "no" if n < first else "yes"}]}
+                   for n in range(60)]  # fmt: skip
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(map(json.dumps, answers)))
+        model = {"backend": "replay", "path": f"{name}.jsonl", "match": "instance"}
+        checks = [{"regex_match": {"pattern": "yes"}}, "./length.py"]
+        task = {"name": "jsonl", "rows": rows, "checks": checks}
+        (tmp_path / f"{name}.yaml").write_text(json.dumps({"task": task, "model": model}))
+        assert harness("run", tmp_path / f"{name}.yaml", env=on(tmp_path)).returncode == 0
+
+    def listed(*asked: str) -> dict[str, list[str]]:
+        ended = harness("check", "new", *asked, "--format", "junit", env=on(tmp_path))
+        refuse_other_than_junit(ended.stdout)
+        cases = ElementTree.fromstring(ended.stdout).iter("testcase")
+        return {
+            str(case.get("name")): (case[0].text or "").splitlines()[1:]
+            for case in cases
+            if len(case)
+        }
+
+    first = [f"r{n}" for n in range(20)]
+    found = listed(
+        "--min", "pass_rate=0.9", "--by", "half", "--min", "length=2.9", "--max", "cost=1"
+    )
+    for name in ("pass_rate", "pass_rate a", "length", "length a"):
+        assert found.pop(name) == [*first, "and 10 more"]
+    assert found == {"pass_rate b": [], "length b": []}  # too few to tell
+    dropped = listed("--baseline", "old", "--max-drop", "0.1")
+    assert dropped == {"change of pass_rate": [*[f"r{n}" for n in range(2, 22)], "and 8 more"]}
+    assert listed("--max", "regex_match=0.1")["regex_match"][0] == "r30"
+
+
 @pytest.fixture
 def rules(tmp_path: Path) -> Path:
     """A folder with the runs `strict` and `lenient`: the same 20 answers, with different checks."""
