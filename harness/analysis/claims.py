@@ -54,10 +54,10 @@ class AblationFindings(Struct, frozen=True):
 def findings(
     variants: Sequence[Variant], table: Ablation, task: Claiming | None
 ) -> AblationFindings:
-    """Return an ablation with the gains from single prompt fields, and tests of the paper's claims.
+    """Return an ablation, the gains from single prompt fields, and verdicts on the paper's claims.
 
-    ``table`` is the ablation of the ``variants``. If ``task`` is None, which stands for a task that
-    declares no claims, only the table is returned.
+    ``table`` is the ablation of the ``variants``. If ``task`` is None (the task declares no
+    claims), there are no gains and no verdicts.
     """
     if task is None:
         return AblationFindings(table)

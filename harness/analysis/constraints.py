@@ -1,4 +1,4 @@
-"""Reads which constraints a run's answers satisfy, and why they fail other constraints.
+"""Reads which constraints a run's answers satisfy, and the reasons for failures.
 
 A rule checker, or a judge with criteria, lists the constraints in a score's
 ``details.constraints``. Details of any other form are ignored.
@@ -52,7 +52,7 @@ class ListedConstraint(Struct, gc=False):
 
     @property
     def labels(self) -> dict[str, str]:
-        """The constraint's groups by label, cut to `LONGEST` characters. Only strings are kept."""
+        """The constraint's groups by label. Only strings are kept, cut to `LONGEST`."""
         groups = self.groups.items() if isinstance(self.groups, dict) else ()
         texts = ((label, group) for label, group in groups if isinstance(group, str))
         return {label[:LONGEST]: group[:LONGEST] for label, group in texts}
@@ -97,7 +97,7 @@ class Misses:
     reasons: Counter[str] = field(default_factory=Counter)
 
     def add(self, found: ListedConstraint) -> None:
-        """Count a failure's reason and, if observed and target are numbers, their difference."""
+        """Count a failure's reason, if given, and observed minus target, if both are numbers."""
         numbers = [found.observed, found.target]
         if all(isinstance(one, int | float) and not isinstance(one, bool) for one in numbers):
             try:
@@ -169,13 +169,13 @@ def _row_name(instance: str, score: str, place: int) -> str:
 def table_line(
     name: str, sample: int, cluster: str, groups: Mapping[str, str], passed: bool | None
 ) -> TableLine:
-    """Return the verdict on a constraint, identified by ``name``, as a line for `TableBuilder`."""
+    """Return a verdict as a line for `TableBuilder`. ``name`` identifies what was judged."""
     raw = msgspec.Raw(msgspec.json.encode(groups))
     return TableLine(SCHEMA_VERSION, name, sample, 1, raw, cluster, "ok", passed)
 
 
 def constraint_kind(found: ListedConstraint) -> str:
-    """Return a constraint's kind, or else its text with '…' for quotations and N for numbers."""
+    """Return a constraint's kind or, if it has none, its text without quotations and numbers."""
     if found.kind:
         return found.kind[:LONGEST]
     without_texts = re.sub(r"'[^']*'|\"[^\"]*\"", "'…'", found.constraint[:LONGEST])

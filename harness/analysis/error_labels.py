@@ -50,7 +50,7 @@ class _Failed(FailedLine, kw_only=True, gc=False):
 
 
 def draw(run: str, attempts: Path, n: int, label: str = "", seed: int = 0) -> list[Failure]:
-    """Draw up to ``n`` failed last answers from each group of ``label``, for people to label.
+    """Draw up to ``n`` failed samples from each group of ``label``, with their last answers.
 
     If ``label`` is empty, the whole run is one group.
     """
@@ -93,7 +93,7 @@ def write_sheet(failures: Iterable[Failure]) -> str:
 
 
 def read_sheet(path: Path) -> list[Failure]:
-    """Return the rows of a sheet from `write_sheet`."""
+    """Return the rows of a sheet from `write_sheet`. Escaped cells keep their quotes."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file, strict=True)

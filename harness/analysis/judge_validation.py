@@ -1,7 +1,8 @@
 """Validates a judge against a reference: agreement, calibration, and the ranking of models.
 
-Agreement and calibration cover the criteria that both sides decided. The confusion matrix also
-counts the judge's abstentions. Intervals are clustered by prompt over all runs.
+Agreement covers the criteria that both sides decided. Calibration covers those with a probability
+from the judge, too. The confusion matrix also counts the judge's abstentions. Intervals are
+clustered by prompt over all runs.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ class Agreement(Struct, frozen=True, kw_only=True):
 def agreement(
     judge: NDArray[np.integer], reference: NDArray[np.integer], cluster: NDArray[np.integer]
 ) -> Agreement:
-    """Return the agreement of (n,) verdicts (1, 0 or `NOT_JUDGED`) with those of a reference."""
+    """Return the agreement of a judge's verdicts (1, 0 or `NOT_JUDGED`) with a reference's."""
     decided = (judge != NOT_JUDGED) & (reference != NOT_JUDGED)
     says = {"yes": 1, "no": 0, "abstained": NOT_JUDGED}
     own, other, unit = judge[decided] == 1, reference[decided] == 1, cluster[decided]
@@ -146,7 +147,7 @@ class GroupAgreement(Struct, frozen=True, kw_only=True):
 
 
 class RunScores(Struct, frozen=True, kw_only=True):
-    """A run's mean scores according to the judge and to the reference, over the same answers."""
+    """A run's mean of a score, by the judge and by the reference, over the same answers."""
 
     run: str
     score: str
@@ -258,7 +259,7 @@ def against_rules(index: AttemptIndex, run: str) -> Iterator[JudgeValidation]:
 def against_people(index: AttemptIndex, run: str) -> Iterator[JudgeValidation]:
     """Yield the validations of a run's judges against each file of labels kept with the run.
 
-    Labels that are invalid or do not apply, such as those of replaced answers, are skipped.
+    A file that is invalid, or has no label of a criterion that the judge decided, is skipped.
     """
     for judge in judges_with_verdicts(index.path):
         for name, path in kept_labels(index.path.parent, judge).items():
@@ -306,8 +307,8 @@ def covariance(
 ) -> Statistic:
     """Return the covariance of two variables, the mean of (x - mean x)(y - mean y).
 
-    Its mean is None if there are no values. Its 95% interval is clipped to [-``most``, ``most``],
-    where ``most`` is the largest possible covariance:
+    The statistic's mean is None if there are no values. Its 95% interval is clipped to [-``most``,
+    ``most``], where ``most`` is the largest possible covariance:
 
     - 1/4 for two judges' probabilities of yes. This is the confidence covariance of Lior et al.
       2025, "WildIFEval", section 4.2.
@@ -327,7 +328,7 @@ def correlation(
 ) -> Statistic:
     """Return Pearson's r with a linearised standard error.
 
-    The mean is None if there are no values, or if a variable is constant.
+    The statistic's mean is None if there are no values, or if a variable is constant.
     """
     if not len(one) or not np.ptp(one) or not np.ptp(other):  # std() of equal values may not be 0
         return Statistic(n=len(one), n_clusters=len(np.unique(cluster)))

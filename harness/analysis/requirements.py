@@ -158,7 +158,7 @@ class Feature(Struct, frozen=True):
 
 
 class Rejections(Struct, frozen=True):
-    """The decoding constraints that a provider rejected, by feature, highest share first."""
+    """Counts of decoding constraints and of rejections, by feature (highest share first)."""
 
     n: int  # constraints, apart from `n_failed`
     n_rejected: int
@@ -209,7 +209,7 @@ def read_asked(
 
 
 def rejections(asked: Iterable[tuple[str, Any, str | None]]) -> Rejections:
-    """Count the constraints from `read_asked` and how many were rejected, also by feature."""
+    """Count the constraints from `read_asked`, and the rejected ones, in total and by feature."""
     having, rejected, messages = Counter[str](), Counter[str](), Counter[str]()
     n = n_failed = 0
     for kind, value, error in asked:

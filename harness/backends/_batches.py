@@ -75,7 +75,7 @@ class FileBatching(HttpBackend):
                 yield read(result)
 
     def outcome(self, body: bytes, request: Request) -> Outcome:
-        """Return the reply in a successful response's body, or the error if it has none."""
+        """Return the reply that a successful response's body holds, or else the error."""
         try:
             return self.decoded(body, request)
         except CallError as failed:
@@ -92,10 +92,11 @@ class FileBatching(HttpBackend):
 
 
 def older(page: Sequence[float | None], since: float) -> bool:
-    """Return whether later pages of a list can hold only objects created before a Unix time.
+    """Return whether the later pages of a list are too old to hold an object created since a time.
 
-    ``page`` has the creation times of a page's objects. The result is True if the last time is
-    before the first, and more than two days (by which clocks may differ) before ``since``.
+    ``page`` has the creation times of a page's objects, and ``since`` is a Unix time. The result is
+    True if the page's last object is older than its first, and was created more than two days (by
+    which clocks may differ) before ``since``.
     """
     first, last = (page[at] if page else None for at in (0, -1))
     return first is not None and last is not None and first > last and last < since - SKEW_S

@@ -1,7 +1,7 @@
 """Batches of Google AI Studio's Gemini API.
 
-A batch has a file of requests and a file of results, and its display name is the tag. The batches
-of Vertex AI are not supported: they read and write Google Cloud Storage.
+A batch reads a file of requests and writes a file of results. Its tag is its display name. The
+batches of Vertex AI are not supported: they read and write Google Cloud Storage.
 Sources: https://ai.google.dev/gemini-api/docs/batch-api, https://ai.google.dev/api/files.
 """
 
@@ -127,7 +127,7 @@ class GeminiBatching(FileBatching):
     async def _listed(
         self, path: str, field: str, read: Callable[[Any], T]
     ) -> AsyncIterator[list[T]]:
-        """Yield the pages of a list, which is in the field ``field`` of each answer."""
+        """Yield the pages of a list. Each response has a page in its field ``field``."""
 
         def paged(found: Any) -> tuple[list[T], str]:
             return [read(one) for one in found.get(field) or []], found.get("nextPageToken") or ""

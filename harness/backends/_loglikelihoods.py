@@ -78,7 +78,7 @@ def encoded(
 ) -> tuple[list[int], int]:
     """Return the ids of a text's tokens, and how many at the end belong to the continuation.
 
-    Trailing spaces of the context belong to the continuation, as in lm-evaluation-harness.
+    Whitespace at the end of the context belongs to the continuation, as in lm-evaluation-harness.
 
     Raises:
         RequestRejected: If all tokens begin in the context.
@@ -159,7 +159,7 @@ class _Echo(msgspec.Struct):
 def _sum(context: str, continuation: str, echo: _Echo) -> tuple[float, bool, int]:
     """Return the result of `summed` for an answer's tokens.
 
-    Tokens that begin in the context, before its trailing spaces, do not count. Except in rare
+    Tokens that begin in the context, before its trailing whitespace, do not count. Except in rare
     cases, these are the tokens that lm-evaluation-harness leaves out.
     """
     tokens = echo.tokens[:-1]  # the last one is generated
@@ -181,7 +181,7 @@ def _first(tokens: Sequence[str], text: str, start: int) -> int:
     as empty texts or, at the beginning of a prompt, as broken characters.
 
     Raises:
-        RequestRejected: If the tokens do not spell the text, so that this cannot be known.
+        RequestRejected: If the tokens do not spell the text, so that the index cannot be known.
     """
     first = number = len(tokens)
     # Broken and empty tokens from ``number`` on stand for ``least`` to ``most`` characters.

@@ -23,10 +23,10 @@ _DELTAS = {
 
 
 def streamed(stream: bytes) -> tuple[dict[str, Any], str]:
-    """Return the message in a stream, as far as received, and the type of the event that ends it.
+    """Return the message in a stream, as far as received, and the type of the stream's last event.
 
-    The type is ``message_stop`` or ``error`` (the message then has an ``error``). It is "" if the
-    stream has no end.
+    The type is ``message_stop``, ``error`` (the message then has the key ``error``) or, if the
+    stream breaks off, "".
 
     Raises:
         MsgspecError: If an event is not JSON.

@@ -331,9 +331,9 @@ class OpenAIBackend(ChatReplies, OpenAIBatching):
         """Return the name of the decoding constraint's request field, as a part of the cache key.
 
         A server may ignore a field that it does not know, and answer without the constraint.
-        Replies to requests with another field are therefore cached under other keys. For the field
-        that is usual at this URL, the result is "", so that replies cached by earlier versions
-        keep their keys.
+        Replies to requests with another field are therefore cached under other keys. The result is
+        "" if there is no constraint, or if its field is the usual one at this URL, so that replies
+        cached by earlier versions keep their keys.
         """
         constraint = request.decoding.constraint
         if not isinstance(constraint, DecodingConstraint):

@@ -37,7 +37,7 @@ class BatchLane:
         ask: The layers below, which make a call without a batch.
         jobs: The model's batches.
         key: Returns a request's key.
-        stop: Dismisses the waiting calls when it is requested. Their batches remain.
+        stop: When the run stops, the waiting calls are dismissed. Their batches remain.
         batching: Whether to create batches. If not, calls are made without one, or wait for the
             batch that they are in already.
         tries: Maximum number of tries of a call that fails in its batch.
@@ -114,6 +114,7 @@ class BatchLane:
             PaidElsewhere: If the reply is in the cache, as every answer from a batch is. The
                 exception holds the reply.
             Stopping: If the run stops while the call is waiting.
+            CallError: If the call fails.
         """
         tries, live = 0, not self.batching
         while True:

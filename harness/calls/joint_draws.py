@@ -45,7 +45,7 @@ class JointDraws:
         self._open: dict[str, _Group] = {}
 
     async def __call__(self, request: Request) -> Reply:
-        """Return the reply to a request, which may come from a call for several samples."""
+        """Return a request's reply, which may come from a call for several samples."""
         if request.seed is not None or request.loglikelihoods:
             return await self.ask(request)
         given = request.decoding.given()

@@ -240,7 +240,7 @@ class ReplyCache:
         payment: Payment | None = None,
         run: str = "",
     ) -> asyncio.Future[None]:
-        """Queue a reply that ``run`` paid for, and its payment, to be committed as by `write`."""
+        """Queue a reply and its payment (if any), like `write`. ``run`` is the payer's id."""
         paid = [payment_row(key, payment)] if payment else []
         return self.write(database.Write([reply_row(key, reply, backend, model, run)], paid))
 

@@ -13,7 +13,7 @@ def run_names(incomplete: str) -> list[str]:
 
 
 def run_files(incomplete: str) -> list[str]:
-    """Return YAML paths that start with ``incomplete``: here, in configs/ or in its folder."""
+    """Return YAML files that match ``incomplete``: here, in configs/ or in the folder it names."""
     folders = {"", "configs/", incomplete[: incomplete.rfind("/") + 1]}
     files = (f"{place}{path.name}" for place in folders for path in Path(place).glob("*.y*ml"))
     return _starting(incomplete, files)

@@ -251,7 +251,9 @@ def download(
         silence: Seconds without a byte from the server after which the download is abandoned.
 
     Raises:
-        OSError: If the file cannot be written.
+        DataInvalid: If the file has another size or hash.
+        DataMissing: If the server does not deliver it.
+        OSError: If it cannot be written.
     """
     import httpx2  # slow to import, and most commands do not need the network
 

@@ -47,7 +47,7 @@ UNNAMED = "(the model named none)"
 
 
 def stages_folder(out: Path) -> Path:
-    """Return the folder next to ``out`` in which a build saves and keeps its stages."""
+    """Return the folder next to ``out`` in which a build keeps its stages."""
     whole = out.absolute()  # "." has no name
     return whole.with_name(f"{whole.name}.stages")
 

@@ -1,4 +1,4 @@
-"""Reads the first user message of each chat in a log, and screens the messages without a model.
+"""Reads the first user message of each chat in a log, and screens them without an LLM.
 
 The language classifier is restricted to 43 widely spoken languages, because it otherwise often
 mistakes a short English sentence for one in a rare language.
@@ -117,7 +117,7 @@ def _language(of: Mapping[str, Any]) -> str:
 
 
 class ScreeningExample(Struct, frozen=True):
-    """An example of a dropped message. ``detail`` says what was found in it (empty if nothing)."""
+    """An example of a dropped message. ``detail`` explains the reason, or is empty."""
 
     id: str
     text: str
@@ -173,7 +173,7 @@ def examine_part(by: ScreenSection, rows: RowRange) -> list[Examined]:
 
 
 def examine(chats: Iterable[Chat], by: ScreenSection) -> Iterator[Examined]:
-    """Examine each chat by its language, code and toxicity, with the settings ``by``."""
+    """Find out whether each chat is readable, and check its language, code and toxicity."""
     if by.language and by.language not in LANGUAGES:
         message = f"screen.language: {by.language!r} cannot be distinguished from others."
         raise ConfigError(message, f"Choose one of {', '.join(LANGUAGES)}, or null to keep all.")
@@ -236,7 +236,8 @@ def other_language(text: str, kept: str, least: float, label: str = "") -> str:
     """Return the language of a message, or "" if the message is to be kept.
 
     The language is the one that ``label`` names or, if it names none, the classifier's. A message
-    is kept if it is in the language ``kept`` or if the classifier's probability is below ``least``.
+    is kept if it is in the language ``kept`` or, without such a label, if the classifier's
+    probability is below ``least``.
     """
     if labelled := language_code(label):  # the log's label decides
         return "" if labelled == kept else label
@@ -261,8 +262,8 @@ def _identifier() -> Any:
 def code_sign(text: str, of: Collection[str]) -> str:
     """Return the sign of code that a text contains, or "" if it contains none.
 
-    ``of`` has the signs to look for: ``word`` is the word "code", and ``shape`` is a code fence or
-    some lines that look like code.
+    ``of`` has the signs to look for: ``word`` is "code", even inside a longer word, and ``shape``
+    is a code fence or some lines that look like code.
     """
     text = text[:LONGEST]
     if "word" in of and "code" in text.lower():
