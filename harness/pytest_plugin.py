@@ -1,7 +1,7 @@
 """The pytest plug-in: run files as tests, and the fixture `harness_run` (docs/check.md).
 
-Every pytest session loads it if the harness is installed in its environment. It therefore imports
-no other module of the harness until it is used.
+Every pytest session loads this module if the harness is installed. The module therefore imports no
+other module of the harness until it is used.
 """
 
 from __future__ import annotations

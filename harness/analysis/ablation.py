@@ -35,7 +35,7 @@ from harness.errors import ConfigError
 
 
 class AblationOptions(Struct, frozen=True, kw_only=True):
-    """The options of an ablation: the baseline, and the labels by which results are grouped."""
+    """The options of an ablation: its baseline, and the labels of groups and statistical units."""
 
     baseline: str = ""  # name of a variant; empty for the first
     over: str = ""  # label of the groups to average over; empty for the first common label
@@ -188,7 +188,7 @@ def counted(n: int, noun: str) -> str:
 
 
 def _gain(values: Mapping[str, float], base: Mapping[str, float], of: int) -> Gain:
-    """Return the mean of groups' ``values``, and its gain over ``base``, which has all groups."""
+    """Return the mean of groups' ``values``, and its gain over the same groups of ``base``."""
     before, after = fsum(base[name] for name in values), fsum(values.values())
     percent = (after - before) / before * 100 if before else None
     return Gain(n=len(values), of=of, mean=after / len(values) if values else None, percent=percent)

@@ -325,7 +325,7 @@ def differing(baseline: Variant, variants: Sequence[Variant], score: str = "") -
 
 
 def unlike_verdicts(baseline: Variant, variant: Variant) -> list[str]:
-    """Return which of the checks, judges and settings that decide what passes differ."""
+    """Return which checks, judges and settings differ, of those that decide what passes."""
     deciding = {*baseline.deciding, *variant.deciding}
     keys = baseline.settings.keys() & variant.settings.keys() & {*OF_VERDICTS}
     keys |= {f"{kind}.{name}" for kind in NAMED for name in deciding}
@@ -341,7 +341,7 @@ def unlike_verdicts(baseline: Variant, variant: Variant) -> list[str]:
 
 
 def refuse_unlike_verdicts(baseline: Variant, variant: Variant) -> None:
-    """Raise RunConflict if two runs differ in the checks or judges that decide what passes."""
+    """Raise RunConflict if two runs define differently what passes (`unlike_verdicts`)."""
     if found := unlike_verdicts(baseline, variant):
         both = [name for name in variant.metrics.scores if name in baseline.metrics.scores]
         remedy = (

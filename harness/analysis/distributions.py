@@ -1,6 +1,6 @@
 """The distributions that tests and intervals need: Student's t, binomial and chi squared.
 
-SciPy has them as well, but is 110 MB large, a third of an installation, and takes longer to load
+SciPy has them as well, but it takes up 110 MB, a third of an installation, and takes longer to load
 than the rest of the harness. The tests compare these functions with SciPy's.
 """
 
@@ -54,8 +54,8 @@ def binomial_cdf(most: int, n: int) -> float:
 def chi_squared_tail(degrees: int, q: float) -> float:
     """Return the probability that chi squared, given its degrees of freedom, exceeds ``q``.
 
-    It follows from the tail for one or two degrees of freedom by the recurrence of the incomplete
-    gamma function (https://dlmf.nist.gov/8.8.E6).
+    It is computed from the tail for one or two degrees of freedom, by the recurrence of the
+    incomplete gamma function (https://dlmf.nist.gov/8.8.E6).
     """
     if q <= 0:
         return 1.0

@@ -130,7 +130,7 @@ class Gate:
 
     @property
     def judged(self) -> bool:
-        """Whether so few samples lack a verdict that the run may pass. Ignores ``too_few``."""
+        """Whether few enough samples lack a verdict for the run to pass (whatever ``too_few``)."""
         biased = any(one.biased for one in self.decisions)
         return all(one.allowed for one in self.unjudged) and not biased
 
@@ -163,7 +163,7 @@ ToDecide = Callable[[int], Decision]
 def _measure(
     folder: RunFolder, asked: CheckSection, find: Callable[[str], RunFolder]
 ) -> tuple[Gate, list[ToDecide]]:
-    """Return a gate with the decisions on exact figures, and the figures yet to be decided on."""
+    """Return a gate with the decisions on exact figures, and functions that make the others."""
     base = find(asked.baseline) if asked.baseline else None
     if base and base.path.resolve() == folder.path.resolve():
         base = None  # the run is the baseline itself, named among the runs
@@ -264,7 +264,7 @@ def _same_answers(one: RunFolder, other: RunFolder) -> bool:
 
 
 def _latency(folder: RunFolder, table: AttemptTable, percentile: int, most: float) -> ToDecide:
-    """Return the decision on a percentile of the durations of a run's calls.
+    """Return a function that decides on a percentile of the durations of a run's calls.
 
     The percentile q is at most the bound if and only if a share of at least q of the calls takes no
     longer than the bound. The decision is therefore made on this share. The interval in seconds is
@@ -378,7 +378,7 @@ def _beyond(run: Variant, one: Decision, score: str) -> set[str]:
 
 
 def decided(one: Decision, decisions: int) -> Decision:
-    """Return a decision with its outcome, a widened interval and, if undecided, ``needed``.
+    """Return a decision with its outcome, a widened interval and, if more are needed, ``needed``.
 
     The interval is widened (Bonferroni) for the number of ``decisions`` that are made together. A
     decision without a value or an interval is returned unchanged.

@@ -135,7 +135,7 @@ class CallFigures(Struct, frozen=True, kw_only=True):
 
 
 class JudgeFacts(CallFigures, frozen=True, kw_only=True):
-    """A judge or panel of the run, with the usage and cost of its calls."""
+    """A judge of the run, with the usage and cost of its calls, or a panel of judges."""
 
     model: str = ""
     family: str | None = None  # set if shared with the run's model: a judge may favour its family
@@ -165,7 +165,7 @@ class PositionRates(Struct, frozen=True, kw_only=True):
 class PositionBias(Struct, frozen=True, kw_only=True):
     """Whether an option's position affects how often it is chosen, over first answers.
 
-    The p value is of the test that each position is chosen as often as it has the right option
+    The p value tests whether each position is chosen as often as it has the right option
     (`harness.analysis.positions`). It is null if there are no wrong answers, or if they cancel
     within each cluster.
     """
@@ -187,7 +187,7 @@ def unanswerable(n: int, of: int | None = None) -> str:
 
 
 def all_from_cache(runs: str = "") -> str:
-    """Return a sentence about runs (named if given) whose calls were all made by earlier runs."""
+    """Return a sentence that all replies (of ``runs``, if named) come from the cache."""
     which = f"All replies of {runs}" if runs else "All replies"
     said = "come from the cache: the calls were made by earlier runs."
     return f"{which} {said} For new answers, set another seed."

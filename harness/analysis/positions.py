@@ -80,8 +80,8 @@ def position_bias(
     since samples of one prompt are not independent.
 
     Args:
-        chosen: (n,) The position of each chosen option, from 0.
-        right: (n,) The position of each right option.
+        chosen: (n,) The position of the option that each answer chooses, from 0.
+        right: (n,) The position of the right option for each answer.
         clusters: (n,) The index of each answer's cluster.
         n_options: The number of positions.
         n_answers: The number of all answers, of which those without a position are missing.

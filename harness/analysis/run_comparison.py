@@ -190,9 +190,9 @@ def shared_replies(first: Run, second: Run) -> int:
 
 
 def with_planned(matrix: PairMatrix, comparison: RunComparison) -> PairMatrix:
-    """Return a matrix with the adjusted p values against the baseline from ``comparison``.
+    """Return a matrix whose pairs with the baseline have the adjusted p values of ``comparison``.
 
-    Each pair of a page then has a single adjusted p value.
+    A page that shows both then has one adjusted p value per pair.
     """
     planned = {one.run: one.overall.p_adjusted for one in comparison.others}
     planned[comparison.baseline] = None

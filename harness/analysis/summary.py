@@ -53,7 +53,7 @@ _PARTS = ("", "_stderr", "_ci95")
 
 
 class RunFacts(Struct, frozen=True, kw_only=True):
-    """Facts about a run that its attempts and calls do not contain, with fields as in `Metrics`."""
+    """Facts about a run that `summarise` takes as given, with fields as in `Metrics`."""
 
     run: str
     task: str

@@ -28,7 +28,7 @@ class CopyLost(FatalCallError):
 
 
 class Lost(NamedTuple):
-    """The result of a call whose copy dies: the ended life, or () if the call is not to blame."""
+    """The result of a call whose copy or engine dies: its ended life, or () if not to blame."""
 
     life: tuple[int, ...]
 

@@ -36,7 +36,7 @@ class BatchRules:
             paths and names. Together has no metadata, so a batch is found by its file's name.
         requests, bytes: The maximum numbers of requests and bytes in one batch.
         window_h: The hours within which a batch should end.
-        urls: For each path of the API that batches serve, the URL in the file's lines.
+        urls: For each API path that batches support, the URL in the file's lines.
         keep_days: After how many days the provider should delete the file of requests, if ever.
     """
 
@@ -113,7 +113,7 @@ class OpenAIBatching(FileBatching):
     async def find_batch(
         self, tag: str, since: float, requests: int, others: Collection[str]
     ) -> str | None:
-        """Return the id of the batch with this tag (Together: with this file), or None."""
+        """Return the id of the batch with this tag (Together: with this tag's file), or None."""
         named = self._rules.form != "together"
         file = None if named else await self.batch_file(tag)
         if not named and file is None:
@@ -178,7 +178,7 @@ class OpenAIBatching(FileBatching):
         return "/batch/jobs" if self._rules.form == "mistral" else "/batches"
 
     async def _listed(self, path: str, read: Callable[[Any], I]) -> AsyncIterator[list[I]]:
-        """Yield the pages of a list, which ends before the first page without new objects."""
+        """Yield the pages of a list. A page without new objects also ends the list."""
 
         def paged(found: Any) -> tuple[list[I], bool]:
             whole = isinstance(found, list)

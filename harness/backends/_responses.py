@@ -149,7 +149,7 @@ def from_exception(error: Exception, asked: CallContext) -> CallError | None:
 
 
 def from_sdk(error: Exception, asked: CallContext) -> CallError | None:
-    """Convert an exception of an SDK's own methods, which may wrap one of the transport."""
+    """Convert an SDK's exception by its HTTP status, its cause, or else like `from_exception`."""
     status, response = getattr(error, "status_code", None), getattr(error, "response", None)
     if isinstance(status, int) and status >= 400 and response is not None:
         body = getattr(error, "body", None) or str(error)

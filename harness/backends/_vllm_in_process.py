@@ -115,7 +115,7 @@ class InProcessEngine:
             raise FatalCallError(problem, remedy) from None
 
     def call_off(self) -> None:
-        """Cancel `load`. Thread-safe. Repeat it until `load` has raised an exception."""
+        """Cancel `load`. Thread-safe. Must be called repeatedly until `load` has ended."""
         self._off.set()
         self._kill()
 
@@ -305,7 +305,7 @@ def _text(template: str | None) -> str | None:
 
 
 def _reasoning_parser(llm: Any, tokenizer: Any) -> Any:
-    """Return vLLM's reasoning parser if one is set, or else `split_think`."""
+    """Return a function that splits off reasoning: vLLM's parser if set, or else `split_think`."""
     name = llm.vllm_config.structured_outputs_config.reasoning_parser
     if not name:
         return _bodies.split_think

@@ -100,7 +100,7 @@ class OpenAIResponsesBackend(OpenAIBackend):
     usual: ClassVar[Dialects] = {"json_schema": "text_format"}
 
     def dialect(self, preset: ProviderPreset) -> ProviderPreset:
-        """Return the preset without the parameters that the Responses API does not have."""
+        """Return the preset, adapted to the parameters of the Responses API."""
         schemas = preset.constraints.get("json_schema") == "response_format"
         return replace(
             preset,
@@ -175,7 +175,7 @@ def _items(message: Message) -> Iterable[object]:
 
 
 def _state(output: list[_Item], content: bytes) -> str | None:
-    """Return the output as JSON if its reasoning is encrypted, to send it back later, else None."""
+    """Return the output as JSON to send back later, or None if its reasoning is not encrypted."""
     encrypted = [item.encrypted_content for item in output if item.type == "reasoning"]
     return _bodies.state_in(content, (b"",), "output") if encrypted and all(encrypted) else None
 

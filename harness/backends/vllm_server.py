@@ -284,7 +284,7 @@ async def healthy(url: str, patience_s: float = PATIENCE_S) -> bool:
 
 
 async def serves(url: str, model: str, key: str = "") -> bool:
-    """Return whether a server lists the model. False if it does not respond properly yet.
+    """Return whether a server responds properly and lists the model.
 
     Raises:
         FatalCallError: If the server lists only other models, or rejects the key.

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class BackgroundQueue(Generic[T]):
-    """A queue whose items a background thread passes to ``do``, all queued items together."""
+    """A queue. A background thread passes all queued items together to ``do``."""
 
     def __init__(self, do: Callable[[list[T]], None], name: str) -> None:
         self._do = do

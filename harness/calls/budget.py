@@ -113,7 +113,7 @@ class Budget:
         return self._held.get(key, 0.0)
 
     def release(self, key: str, cost: float = 0.0, *, unsure: bool = False) -> None:
-        """Replace the reservation of a call in a batch with its cost, if it has a reservation.
+        """Replace a batched call's reservation, if there is one, with the call's cost.
 
         ``unsure`` says that the cost is a maximum which the provider may not have billed.
         """
@@ -302,7 +302,7 @@ class Budgeted:
             raise
 
     def cost(self, request: Request, reply: Reply) -> float:
-        """Return a reply's cost, or the maximum if unknown. A cost above it stops the run."""
+        """Return a reply's cost, or the maximum if unknown. Stop the run if the cost is higher."""
         usage, known, most = counted(reply), self.cost_of(reply), self.most(*bounds(request))
         cost = most if known is None else known
         if usage is not None and cost > most + ROUNDING:
@@ -324,7 +324,7 @@ class Budgeted:
 
 
 def counted(reply: Reply) -> Usage | None:
-    """Return a reply's usage, or None if it is missing, or is zero although the reply has text."""
+    """Return a reply's usage, or None if missing, or if zero for a text that is no refusal."""
     usage = reply.usage
     if usage is not None and not (usage.input_tokens or usage.output_tokens):
         return None if reply.text.strip() and reply.finish_reason not in REFUSALS else usage
@@ -332,7 +332,7 @@ def counted(reply: Reply) -> Usage | None:
 
 
 def reply_cost(reply: Reply, price: Price | None) -> float | None:
-    """Return the cost of a reply at a price in US dollars, or None if price or usage is unknown."""
+    """Return a reply's cost in US dollars, or None if unknown. It is 0 if the price is `FREE`."""
     if price is None or price == FREE:
         return None if price is None else 0.0
     usage = counted(reply)

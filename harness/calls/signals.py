@@ -1,7 +1,4 @@
-"""Types that the layers of the call stack share.
-
-These are a layer's signature, reasons for not sending a call, requests to stop, and status texts.
-"""
+"""Types that the layers of the call stack share, such as reasons for not sending a call."""
 
 import asyncio
 import contextlib
@@ -48,7 +45,7 @@ class Stop:
                 callback()
 
     def on_stop(self, callback: Callable[[], None]) -> None:
-        """Register a function that `request` calls, unless the run is already stopping."""
+        """Register a function that the first `request` to stop calls."""
         self._callbacks.append(callback)
 
     async def sleep(self, seconds: float) -> None:

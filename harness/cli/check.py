@@ -80,7 +80,7 @@ def check(
 
 
 def bounds(option: str, given: Iterable[str] | None) -> dict[str, float]:
-    """Parse the values of a repeatable option, ``SCORE=BOUND``."""
+    """Return the bounds in a repeatable option's values (``SCORE=BOUND``), by score."""
     found = {}
     for text in given or ():
         name, _, value = text.partition("=")
@@ -97,9 +97,9 @@ def section(run: RunFile, given: Mapping[str, Any]) -> CheckSection:
     """Return the bounds to check.
 
     If the command line (``given``) sets ``min``, ``max`` or ``baseline``, it replaces the section
-    ``check`` of ``run``, whose ``baseline`` remains the default for ``max_drop``. If it sets none
-    of them, it overrides single keys of the section. If the section's ``baseline`` is a run file,
-    it is also looked up next to ``run``.
+    ``check`` of ``run``; only the section's ``baseline`` remains the default for ``max_drop``.
+    Otherwise, the command line overrides single keys of the section. A run file that is the
+    section's ``baseline`` is also looked up next to ``run``.
     """
     given = {key: value for key, value in given.items() if value not in ("", None, {})}
     own = {} if run.check is None else run.check.model_dump()

@@ -64,7 +64,7 @@ class ExactOutput:
 
 
 def show(document: TableDocument | Table, form: str = "table") -> None:
-    """Print a table or document. In the format ``table``, it is fitted to the available width."""
+    """Print a table or document, fitted to the available width unless a format is chosen."""
     from harness.report.table import FORMATS, Table
     from harness.report.terminal import terminal
 
@@ -189,7 +189,7 @@ class VerbGroup(typer.Typer):
 
 
 def outcomes(option: str, valid: Sequence[T]) -> list[T]:
-    """Return the outcomes that ``--retry`` names. An ``error`` not in ``valid`` is ignored."""
+    """Return the outcomes that ``--retry`` names. If not in ``valid``, ``error`` is ignored."""
     named = [part.strip() for part in option.split(",") if part.strip()]
     for name in named:
         if name not in (*valid, "error"):

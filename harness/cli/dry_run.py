@@ -20,7 +20,7 @@ from harness.store.runs import run_name
 
 
 def show_dry_runs(jobs: Sequence[Job], missing: Sequence[str], base: str) -> None:
-    """Show each run's plan, the ``missing`` secrets and, for several runs, the sum."""
+    """Show each run's plan, the ``missing`` secrets and, for several runs, the totals."""
     found: list[DryRun] = []
     made: set[str] = set()
     prompts: list[object] = []  # already shown

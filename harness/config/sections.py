@@ -76,7 +76,7 @@ Seed = Annotated[int, Field(strict=True, ge=-(2**63), lt=2**63)]
 
 
 class PluginSection(BaseModel):
-    """A section of a plug-in. Keys that are not fields of this model are the plug-in's options."""
+    """A section of a plug-in. Keys that are not fields of this class are the plug-in's options."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -189,7 +189,7 @@ class PlacementSection(Section):
 
 
 class ModelSection(PluginSection):
-    """Section ``model``: a backend, its options, the model's name and price."""
+    """Section ``model``: a backend, its options, the model's name, price and placement."""
 
     backend: str  # a built-in backend or a plug-in
     name: str = ""  # the model, as the provider names it
@@ -345,7 +345,7 @@ def _is_rate(score: str) -> bool:
 
 
 def beyond_a_rate(key: str, bound: float) -> str:
-    """Return the error message for a bound of a rate that is below 0 or above 1."""
+    """Return the error message for a rate's bound that is below 0 or above 1."""
     return f"{key} is {bound:g}: a rate is between 0 and 1, like 0.9"
 
 

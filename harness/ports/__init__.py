@@ -1,8 +1,8 @@
 """The members that a plug-in must or may implement, as one Protocol per capability.
 
 A plug-in need not inherit from a Protocol. Each kind has one required Protocol and any number of
-optional ones, listed in `CAPABILITIES`. `harness.plugins` checks plug-ins against it, because
-a misspelt method would otherwise be ignored. The harness asks for capabilities by type:
+optional ones, listed in `CAPABILITIES`. `harness.plugins` checks plug-ins against this list,
+because a misspelt method would otherwise be ignored. The harness asks for capabilities by type:
 ``isinstance(task, Judged)``.
 """
 
@@ -150,7 +150,7 @@ class Elastic(Protocol):
 
     @property
     def capacity(self) -> int:
-        """The number of calls that can be in flight now. Further calls wait until it rises."""
+        """The number of calls that may be in flight now. Further calls wait."""
 
 
 @runtime_checkable

@@ -370,7 +370,7 @@ def _judging(runs: Sequence[ReportedRun]) -> str:
 def _adjusted(
     matrix: PairMatrix, baseline: str, unit: ShownUnit, continuing: Collection[tuple[str, str]]
 ) -> Iterator[str]:
-    """Yield sentences on the best run: its difference from the next best, and its p values."""
+    """Yield sentences on the best run's differences from other runs, and their p values."""
     ranked, rows = _ranked(matrix), matrix.rows
     names = [printable(row.run) for row in rows]
     if not ranked:

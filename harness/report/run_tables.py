@@ -1,4 +1,4 @@
-"""Tables of one run's metrics: headline, scores, groups, pass@k, rounds, outcomes, cost."""
+"""Tables of one run's metrics, such as scores, groups, pass@k, rounds, outcomes and cost."""
 
 from __future__ import annotations
 

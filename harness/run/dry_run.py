@@ -35,8 +35,8 @@ class DryRun:
 
     The lower bounds assume that every first answer passes. The upper bounds assume that every
     feedback round is needed and that no feedback call is shared or cached. Both assume that all
-    turns of scripted conversations are asked. A played user ends a conversation after its next
-    answer (lower bound), or never before its maximum number of turns (upper bound).
+    turns of scripted conversations are asked. A played user ends a conversation after the next
+    answer (lower bound), or only after the maximum number of turns (upper bound).
     """
 
     instances: int
@@ -95,7 +95,7 @@ class _JudgeCalls:
         return cls(judge, cached, CallBounds(judge.model), request_key(judge.model))
 
     def add(self, requests: Iterable[Request], seen: set[str]) -> None:
-        """Add requests about a known answer, unless ``seen`` has their ids. Add the ids to it."""
+        """Add requests about a known answer, except those in ``seen`` by id. Extend ``seen``."""
         for request in requests:
             name = self.key(request)
             if name in seen:
@@ -299,7 +299,7 @@ def count_work(
 
 
 def _user_calls(job: Job, plan: RunPlan) -> CallEstimate | None:
-    """Return bounds on the calls of the model that plays the user: one after each answer."""
+    """Return bounds on the calls of a played user, one after each answer, or None without one."""
     if (user := job.user) is None:
         return None
     total, own = CallBounds(user.model), user.section.max_tokens

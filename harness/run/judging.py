@@ -86,7 +86,7 @@ class OwedJudgements:
 class Judging:
     """The part of a session that judges attempts.
 
-    Earlier sessions' judgements are repeated if their outcome is in ``retried``.
+    Earlier sessions' judgements are repeated if they failed or their outcome is in ``retried``.
     """
 
     def __init__(

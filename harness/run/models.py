@@ -76,8 +76,8 @@ class Resources:
     ) -> RateLimits:
         """Return the rate limits of a model. Repeated calls return the same object.
 
-        A shard has a part of the limits, which it does not share with other shards. In a team, all
-        processes with the same provider keys share the limits. The database has only a hash of the
+        Without a team, a shard has its own part of the limits. In a team, all processes with the
+        same provider keys share the limits. The database has only a hash of the
         keys.
         """
         if self.team is None:
@@ -167,7 +167,7 @@ class Model:
 
 
 def worker_count(models: Collection[Model], owed: int = 0) -> int:
-    """Return how many workers keep the models busy: with batches, up to one per ``owed`` item."""
+    """Return how many workers keep the models busy. Batches need one per ``owed`` item."""
     asked = sum(one.limits.concurrency * one.limits.samples_per_call for one in models)
     busy = min(WORKERS_PER_SLOT * max(1, asked), MOST_WORKERS)
     batched = any(model.limits.batch for model in models)
@@ -261,7 +261,7 @@ class ModelBuilder:
     def _limits(self, section: ModelSection) -> LimitsSection:
         """Return a model's limits. Without a team, a shard has an equal part of the rate limits.
 
-        A second model has the run's limits without the rate limits, except those that it sets.
+        A second model has the run's limits, except for rate limits and limits that it sets itself.
         """
         limits = self.limits
         if isinstance(section, SecondModelSection):

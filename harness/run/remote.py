@@ -31,7 +31,7 @@ def remote_runs(settings: Settings) -> RemoteRuns | None:
 
 
 def set_copies_aside(settings: Settings, base: str, variants: Iterable[str]) -> None:
-    """Rename the copies of a run file's runs, if any, so that new runs can have their names."""
+    """Rename a run file's runs on the object store, so that new runs can have their names."""
     if (runs := remote_runs(settings)) is not None:
         for variant in variants:
             runs.set_aside(run_name(base, variant))

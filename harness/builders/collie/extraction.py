@@ -43,7 +43,7 @@ MOST_PROBLEMS = 10  # maximum unreadable documents to list
 class Candidate(Struct, frozen=True):
     """A text that can become an instance, with a specification that it satisfies (``plain``).
 
-    ``document`` and ``about`` are the name of the text's document and facts about it.
+    ``document`` is the name of the text's document, and ``about`` has facts about the document.
     """
 
     text: str
@@ -151,7 +151,7 @@ class Segmenter:
         return kept, left_out
 
     def _runs(self, paragraphs: list[tuple[str, str]]) -> tuple[list[list[str]], Counter[str]]:
-        """Return the runs of paragraphs for passages, and how many each passage filter dropped."""
+        """Return the runs of paragraphs for passages, and each filter's number of dropped ones."""
         runs, left_out = [list[str]()], Counter[str]()
         for text, dropped in paragraphs:
             reason = "" if dropped else _filter(text, self._passage_filters)
@@ -283,7 +283,7 @@ def _extracted(plan: ExtractionPlan, name: str, documents: Iterable[Document]) -
 
 
 def extract(structure: Structure, text: str, units: Splitter, seed: int) -> Specification | None:
-    """Draw a specification of a structure that a text satisfies, or return None if none fits."""
+    """Draw a specification that a text satisfies, for a structure. Return None if none fits."""
 
     @cache
     def draws() -> Draws:  # few texts yield a target, and only these need draws

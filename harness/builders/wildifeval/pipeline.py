@@ -40,7 +40,7 @@ NAME_TOKENS = 30  # maximum tokens of a name
 
 
 class RowConstraint(Constraint, frozen=True, omit_defaults=True):
-    """A constraint with its category and, in the category Other, the model's title for it."""
+    """A constraint with its category and, in the category Other, a title by the model."""
 
     title: str = ""
 
@@ -173,7 +173,7 @@ class _ModelStages:
         return named
 
     async def merged_domains(self, proposed: Mapping[str, int]) -> list[str]:
-        """Return the proposed domains. If there are too many, the model is asked to merge them."""
+        """Return the proposed domains or, if too many, those into which the model merges them."""
         most = self._curation.domains.merged
         if len(proposed) <= most:
             return list(proposed)

@@ -1,4 +1,4 @@
-"""A budget that the runs of a team share through its database.
+"""A budget that the runs of a team share through the team's database.
 
 The database holds an upper bound on the cost of each session. The sum of all bounds never exceeds
 the budget. A session raises its bound before it makes calls that need more, and lowers it when its
@@ -89,7 +89,7 @@ class TeamBudget(Exchanger[BudgetGrant]):
         return spent
 
     def asked(self) -> bool:
-        """Ask for the amount that the run needs, or return False if it can never be granted."""
+        """Return whether the amount that the run needs may be granted, and ask for it if so."""
         if self.need().first > self._most + ROUNDING:
             return False
         self.ask()
