@@ -1,9 +1,9 @@
 """Finds, checks and builds plug-ins by their names in run files.
 
 A built-in is a module in its kind's package, named as in run files. If a kind has a single module,
-the module's table ``PLUGINS`` lists the plug-ins instead. The same goes for each module that a
-package lists in ``FAMILIES``, whose plug-ins are named MODULE:ENTRY. Other packages register an
-entry point in the kind's group. A running program can register a plug-in (`register`), and a run
+the module's table ``PLUGINS`` lists the plug-ins instead. A package may also list modules in
+``FAMILIES``. Each has such a table, whose plug-ins are named MODULE:ENTRY. Other packages register
+an entry point in the kind's group. A running program can register a plug-in (`register`), and a run
 file can name the path of a Python file: ``./my_check.py``.
 
 The plug-in is a callable named ``plugin`` (or the table's entry). Its positional parameters are
@@ -82,10 +82,10 @@ _hashes: dict[tuple[str, str], str] = {}  # of the source when registered, by ki
 
 
 def register(kind_name: str, name: str, plugin: Callable[..., Any]) -> None:
-    """Register a plug-in under a name, replacing any that this process registered before.
+    """Register a plug-in, replacing any that this process has registered under the same name.
 
     Raises:
-        ConfigError: If a built-in or installed plug-in has this name.
+        ConfigError: If a built-in plug-in, or a different installed one, has this name.
     """
     installed = [f"{one.module}:{one.attr}" for one in kind(kind_name)._external().get(name, ())]
     source = inspect.unwrap(plugin)
@@ -199,7 +199,7 @@ class Kind:
         return checker_of(plugin, name) if own_check else plugin
 
     def origin(self, name: str) -> dict[str, str]:
-        """Return a plug-in's ``package`` (or file), ``version``, and ``sha256`` of its code.
+        """Return a plug-in's ``package`` (or file), ``version``, and the ``sha256`` of its code.
 
         An unknown value is "".
         """
@@ -222,7 +222,7 @@ class Kind:
         return {"package": package, "version": release, "sha256": digest}
 
     def files(self, name: str) -> list[Path]:
-        """Return the files of a plug-in that is named by its path. Others have none."""
+        """Return the files of a plug-in that is named by its path, or [] for any other plug-in."""
         registered = (self.name, name) in _registered or not name.endswith(FILE)
         return [] if registered else [*_from_file(self.name, name).changed_ns]
 
@@ -345,7 +345,7 @@ def _package(entry: EntryPoint) -> str:
 
 
 def _code(module: str) -> list[Path]:
-    """Return the Python files of a module's top-level package or, if it has none, of the module."""
+    """Return a module's file or, if its top-level package has a file, all files of the package."""
     for name in (module.partition(".")[0], module):
         file = getattr(sys.modules.get(name), "__file__", None)  # namespace packages have none
         if file:
@@ -366,7 +366,7 @@ def external() -> list[str]:
 
 
 def kind(name: str) -> Kind:
-    """Return the kind of plug-in of this name.
+    """Return a kind of plug-in by its name, such as ``tasks``.
 
     Raises:
         ValueError: If the name is not in `PACKAGES`.

@@ -42,7 +42,7 @@ class Estimate:
 
     @property
     def ci95(self) -> Interval | None:
-        """95% interval of a mean of values in [0, 1], or None if a standard error is unknown.
+        """The 95% interval of a mean of values in [0, 1], or None if a standard error is unknown.
 
         This is Wilson's interval for the effective sample size, as Franco, Little, Louis and Slud
         (2019, J. Survey Statistics and Methodology 7) recommend for proportions in clusters. This
@@ -218,7 +218,10 @@ def mean_of_groups(
 
 
 def merged(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
-    """Return (n,) merged units. Values that share a unit in either array share a merged unit."""
+    """Merge two divisions of n values into units. Values that share a unit in either stay together.
+
+    Return the (n,) merged units.
+    """
     if len(first) == 0:
         return first
     unit, before = first.copy(), second
@@ -247,7 +250,7 @@ def rate(values: NDArray[Any], clusters: NDArray[Any]) -> Statistic:
 def linearised(
     value: float, influence: NDArray[np.float64], clusters: NDArray[Any], low: float, high: float
 ) -> Statistic:
-    """Return a statistic with the standard error and interval that its linearisation implies.
+    """Return a value as a statistic, with the standard error and interval from its linearisation.
 
     ``influence`` holds the influence of each of n observations on the value, and ``clusters`` the
     indices of their clusters. The 95% interval is clipped to [low, high].

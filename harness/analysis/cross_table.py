@@ -2,7 +2,8 @@
 
 A cell belongs to one run: samples of several runs are never pooled. If several runs fill a figure's
 columns in a row, the row has no value of this figure over all columns. A setting is shown if two
-runs of one model would otherwise fill the same cell, or if runs of different models differ in it.
+runs of one model would otherwise fill the same cell, or if runs of different models differ in it
+(unless it belongs to the model).
 """
 
 from __future__ import annotations
@@ -66,10 +67,10 @@ class TableColumn(Struct, frozen=True, kw_only=True):
 
 
 class TableCell(SampleStatistic, frozen=True, kw_only=True):
-    """The value of a figure in one group of a run.
+    """The value of a figure for a run, or for one group of its samples.
 
-    ``n`` is the number of samples that have a value of the figure's score. The cell's value is None
-    if the figure is undefined for these samples.
+    ``n`` is the number of samples that count towards the figure. The cell's value is None if the
+    figure is undefined for these samples.
     """
 
     mean: float | None = field(name="value")
@@ -77,7 +78,7 @@ class TableCell(SampleStatistic, frozen=True, kw_only=True):
 
 
 class TableRow(Struct, frozen=True, kw_only=True):
-    """A row: a model, the settings that set it apart from the model's other rows, and a group."""
+    """A row: a model, a group, and the settings that distinguish the row from others."""
 
     model: str
     settings: dict[str, str]
@@ -88,7 +89,7 @@ class TableRow(Struct, frozen=True, kw_only=True):
 
 
 class CrossTable(Struct, frozen=True, kw_only=True):
-    """A results table. Its rows and columns are the groups of two labels ("" for no label)."""
+    """A results table. Two labels ("" for none) divide its rows and its columns into groups."""
 
     tasks: list[str]
     row_label: str
@@ -298,7 +299,7 @@ def _fill(
 
 
 def _row_settings(runs: Sequence[FilledRun], plan: Layout) -> list[dict[str, str]]:
-    """Return, for each run, the settings or name that set it apart, besides the model."""
+    """Return, for each run, the settings and any name that distinguish it, besides its model."""
     # Cells over all columns count only if the table has no others.
     places = [
         {place for place in run.cells if place.column is not None or not plan.columns}

@@ -123,7 +123,7 @@ def read_failed(index: AttemptIndex, first: Iterable[str] = ()) -> list[FailedAt
 
 
 def fence_hint(index: AttemptIndex, settings: object) -> str:
-    """Return `FENCE_HINT` if unparseable answers have ``` blocks and extraction is unset, or ""."""
+    """Return `FENCE_HINT`, or "" if extraction is set or no unparseable answer has a ``` block."""
     if "extraction" in str(settings):
         return ""
     unparseable = index.attempts.outcome == OUTCOMES.index("unparseable")
@@ -132,7 +132,7 @@ def fence_hint(index: AttemptIndex, settings: object) -> str:
 
 
 def read_failures(index: AttemptIndex) -> Failures:
-    """Return the reasons for failures, except those of judges that do not decide."""
+    """Return the reasons why a run's attempts failed, except those of judges that do not decide."""
     lines: dict[str, str] = {}  # by kind
     of: dict[int, tuple[int, ...]] = {}
     names: dict[int, tuple[str, int, int]] = {}

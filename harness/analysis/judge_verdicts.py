@@ -87,7 +87,7 @@ class JudgedAnswer(NamedTuple):
 def read_answers(
     index: AttemptIndex, judges: Sequence[str], round_: int | None = None
 ) -> Iterator[JudgedAnswer]:
-    """Yield each sample's last answer (up to ``round_``, if given), with the latest verdicts."""
+    """Yield each sample's last answer (up to ``round_``, if given), with its latest verdicts."""
     rows = index.last_rounds(round_)
     said = index.said(rows, _JUDGEMENT.decode, judges)
     for line, judgements in zip(index.read(_Answered, rows), said, strict=True):
@@ -125,7 +125,7 @@ def read_judged(
 def judges_with_verdicts(path: Path, *, of_criteria: bool = False) -> list[str]:
     """Return the names of the judges that gave verdicts on the attempts in the file ``path``.
 
-    They are in order of registration. If ``of_criteria``, only verdicts on criteria count.
+    The names are in order of registration. If ``of_criteria``, only verdicts on criteria count.
     """
     found = set[str]()
     for _, _, line in decoded(path.with_name(JUDGEMENTS), _Judgement, JUDGEMENT):

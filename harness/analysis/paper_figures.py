@@ -1,4 +1,4 @@
-"""Papers' figures that are not plain means: ratios of sums, consecutive levels, macro-F1.
+"""Papers' figures that are not plain means, such as ratios of sums and macro-F1.
 
 FollowBench (Jiang et al. 2024, arXiv 2310.20410) has the soft satisfaction rate (`partial`), the
 consistent satisfaction levels (`consecutive`) and averages over categories (`averaged`). InFoBench

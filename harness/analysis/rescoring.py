@@ -57,8 +57,8 @@ class VerdictChanges:
     ) -> VerdictChange | None:
         """Count an attempt by its old and new verdicts. Return the change, or None if unchanged.
 
-        A failed call counts only in ``left``. The verdicts combine rules and judges; ``attempt``
-        and ``scored`` have those of rules only.
+        A failed call counts only in ``left``. ``verdicts`` combine rules and judges, unlike the
+        verdicts in ``attempt`` and ``scored``, which are by rules only.
         """
         if attempt.outcome == "error":
             self.left += 1

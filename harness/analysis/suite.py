@@ -165,7 +165,7 @@ def _ranks(
 
 
 def _cluster_totals(runs: Sequence[Run]) -> tuple[Floats, NDArray[np.integer]]:
-    """Return clusters' sums, (g, runs), and sizes, (g,), over instances with values in all runs."""
+    """Return g clusters' sums (g, runs) and sizes (g,), over instances with values in all runs."""
     runs, _, score = scored_runs(runs, "", None)
     first, *others = (attempts for _, attempts in runs)
     pairs = [pair(first, other, score=score) for other in others]

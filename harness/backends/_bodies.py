@@ -52,7 +52,7 @@ def _encodable(tree: Any) -> Any:
 
 
 def text_of(content: object) -> str:
-    """Return the text in a message's content: a string, a list of parts, or None for no text.
+    """Return the text in a message's content, which is a string, a list of parts or None (no text).
 
     Raises:
         ValueError: If the content is anything else.
@@ -117,7 +117,7 @@ def counted(usage: object, shape: type[T]) -> T | None:
 
 
 def state_in(content: bytes, marks: tuple[bytes, ...], *path: str | int) -> str | None:
-    """Return a reply's answer as JSON, to be sent back with its reasoning in the next round.
+    """Return a reply's answer and reasoning as JSON, to be sent back in the next round.
 
     Args:
         content: The body.
@@ -175,7 +175,7 @@ _VLLM_NAMES = {"json_schema": "json", "choices": "choice"}  # where they differ 
 
 
 def constrained(constraint: records.DecodingConstraint, dialects: Dialects) -> dict[str, Any]:
-    """Return a body's fields for a constraint. ``dialects`` names the server's field by kind."""
+    """Return a body's fields for a constraint. ``dialects`` names the field for each kind."""
     match dialects[constraint.kind]:
         case "response_format":
             return {"response_format": {"type": "json_schema", "json_schema": _named(constraint)}}
@@ -221,7 +221,7 @@ def logprobs_in(given: object) -> records.Logprobs | None:
 
 
 def prompt_logprobs_in(given: object) -> records.PromptLogprobs | None:
-    """Return a prompt's tokens and log-probabilities as listed by vLLM, or None if missing.
+    """Return a prompt's tokens and log-probabilities as listed by vLLM, or None without a list.
 
     An invalid entry of the list becomes None.
     """
@@ -251,7 +251,7 @@ def tokens(pairs: Pairs) -> Iterator[records.TokenLogprob]:
 
 
 def _own(position: object) -> records.TokenLogprob | None:
-    """Return the prompt's own token, which vLLM lists first, or None if it is invalid."""
+    """Return the prompt's own token (the first that vLLM lists), or None if it is invalid."""
     own = next(iter(position.values()), None) if isinstance(position, dict) else None
     own = own if isinstance(own, dict) else {}
     return next(tokens([(own.get("decoded_token"), own.get("logprob"))]), None)

@@ -62,7 +62,7 @@ Collected = tuple[bool, HarnessError | None, list[Answered]]
 
 @dataclass(frozen=True)
 class CopySpec:
-    """The parts from which an actor builds its backend: options, and objects of the harness.
+    """The parts from which an actor builds its backend.
 
     Attributes:
         folder: The client's current folder, from which relative paths are resolved.
@@ -176,7 +176,7 @@ class BackendActor:
     async def collect(self, client: str, batch: int) -> bytes:
         """Return whether the backend is ready, why it cannot start, and new answers, pickled.
 
-        Waits for at most `POLL_S` seconds until there is something to return. ``batch`` counts the
+        It waits at most `POLL_S` seconds until there is something to return. ``batch`` counts the
         client's collections: a repeated number gets the same answers again, in case they were lost.
         """
         box = self._boxes.setdefault(client, _Box())

@@ -78,7 +78,7 @@ def flags(engine: Mapping[str, Any]) -> list[str]:
 
 
 def depth(engine: Mapping[str, Any]) -> int:
-    """Return how many calls to keep in flight: 125% of the replicas' batch sizes (default 256)."""
+    """Return how many calls to keep in flight: 125% of the replicas' batch sizes."""
     seats, ranks = engine.get("max_num_seqs", 256), engine.get("data_parallel_size", 1)
     return math.ceil(1.25 * seats * ranks) if isinstance(seats, int) else 320
 
@@ -115,7 +115,7 @@ class VLLMModel:
         return str(place(self.lora)) if self.lora else ""
 
     def fingerprint(self) -> dict[str, str]:
-        """Return what answers depend on, by name: weights, adapter and engine arguments."""
+        """Return what answers depend on, by name: weights, adapter, relevant engine arguments."""
         adapter = {"adapter": model_identity(self.lora, self.hashes)} if self.lora else {}
         deciding = {k: value for k, value in self.engine.items() if k not in _ARGUMENTS.speed}
         for name in deciding.keys() & _ARGUMENTS.read:

@@ -158,7 +158,7 @@ def _prompt(request: Request) -> str:
 
 
 def _joins(request: Request) -> bool:
-    """Return whether a prompt may be sent with others: if its request asks only for one text."""
+    """Return whether a prompt may be sent with others. Its request must ask for one text only."""
     decoding = request.decoding
     scored = request.loglikelihoods or decoding.logprobs or decoding.prompt_logprobs
     return not (scored or request.others or decoding.extra.keys() & SEVERAL)

@@ -89,7 +89,7 @@ class EngineThread:
             runner.run(self._live())
 
     async def _live(self) -> None:
-        """Load the engine, wait until it is not needed, and end it: all in one event loop."""
+        """Load the engine, wait until it is no longer needed, and end it: all in one event loop."""
         try:
             await self._engine.load()
         except BaseException as error:
@@ -157,7 +157,8 @@ class VLLMEngineBackend:
         If another run has loaded the same model or is loading it, the engine is shared.
 
         Raises:
-            FatalCallError: If vLLM is not installed, or cannot load the model.
+            FatalCallError: If vLLM is not installed, cannot load the model, or died repeatedly
+                without answering.
         """
         if importlib.util.find_spec("vllm") is None:
             remedy = "pip install 'harness-instruct[vllm]', or use vllm_server (docs/vllm.md)."
@@ -189,7 +190,7 @@ class VLLMEngineBackend:
         """Return the engine's reply.
 
         Raises:
-            TransientError: If the engine has died or is being reloaded.
+            TransientError: If the engine has died or failed, or is being reloaded.
             RequestRejected: If vLLM rejects the request, or the prompt has crashed it repeatedly.
         """
         async with self._turns.turn(request) as alone:

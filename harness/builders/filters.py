@@ -1,6 +1,6 @@
 """Built-in filters of corpora (`harness.ports.Filter`). A filter returns True for text to drop.
 
-A corpus is untrusted text, so filters take linear time, and `pattern` has a time limit.
+A corpus is untrusted text, so filters take linear time, except `pattern`, which has a time limit.
 """
 
 import re

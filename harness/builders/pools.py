@@ -49,7 +49,7 @@ class RayDataPool:
         """Yield ``work(piece)`` for each piece, in the order of the pieces.
 
         The cluster holds a limited amount of results that have not been yielded yet. If a process
-        or a machine dies, the work on its piece begins again.
+        or a machine dies, its piece is started again, at most `RETRIES` times.
         """
         rows = [{"piece": pickle.dumps(piece)} for piece in pieces]
         if not rows:

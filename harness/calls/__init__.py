@@ -6,6 +6,6 @@ The layers are the cache with single-flight (`calls`, by `keys`), batches (`batc
 (`concurrency`, with `rate_limits` and `sliding_window`), `claims`, `budget`, `time_limit` and the
 backend. All layers pass on a `Request`, and share the types in `signals`. The cache is
 `reply_cache`, which uses `database`, `background` and the locks in `claims`, or a team's cache in
-PostgreSQL (`team`). Its batches are recorded by `batch_ledger`. `harness.run.call_stack` builds
-each model's stack.
+PostgreSQL (`team`). `batch_ledger` records batches. `harness.run.call_stack` builds each model's
+stack.
 """

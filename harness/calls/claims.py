@@ -138,10 +138,10 @@ class Shared(Protocol):
     """Further methods of a cache that shares its replies and claims with other machines."""
 
     async def fetch(self, key: str) -> Reply | None:
-        """Return the reply that another machine has saved, or None."""
+        """Return a call's reply that another machine has saved, or None."""
 
     async def claim_shared(self, key: str) -> bool:
-        """Claim a call on all machines, or save its reply here. Return False if neither is done."""
+        """Claim a call on all machines, or copy its reply here. Return False if both fail."""
 
     async def hold_claims(self, tag: str, keys: Sequence[str]) -> bool:
         """Let claims on a batch's calls outlive this process. Return False if one is lost."""

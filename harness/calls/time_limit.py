@@ -1,7 +1,7 @@
 """The lowest layer: a call to the backend, with a time limit that excludes pauses of the process.
 
 While the process is suspended (Ctrl-Z, ``docker pause``), the clock continues. When the process
-resumes, the time limits of its calls may have passed, but their paid replies are waiting in the
+resumes, the time limits of its calls may have passed, but the paid replies are waiting in the
 sockets.
 """
 
@@ -38,7 +38,7 @@ class Timed:
     clock: Callable[[], float] = time.perf_counter
 
     async def __call__(self, request: Request) -> Reply:
-        """Return the backend's reply with its latency. A refused prompt also counts as a reply.
+        """Return the backend's reply with the call's latency. A refused prompt counts as a reply.
 
         Raises:
             CallError: If the call fails, or takes longer than ``timeout_s`` seconds.

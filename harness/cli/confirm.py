@@ -60,7 +60,7 @@ def confirm_cost(jobs: Sequence[Job], settings: Settings, yes: bool) -> None:
 
 
 def _capped(before: float, more: float, cap: float) -> float:
-    """Add a run's cost to that of the runs before it, which share its budget (US dollars)."""
+    """Add a run's cost to that of earlier runs, up to the budget that they share (US dollars)."""
     return max(before, min(before + more, cap))
 
 
@@ -96,7 +96,7 @@ def _say_unknown(models: Sequence[Model]) -> None:
 
 
 def unpriced(models: Iterable[Model]) -> str:
-    """Return the names of the models without a price, each with its section's key ("" if none)."""
+    """Return the names of the models without a price and their sections' keys, or "" for none."""
     names = [f"{one.section.name} ({one.where})" for one in models if one.usual_price is None]
     return ", ".join(dict.fromkeys(names))
 

@@ -1,4 +1,4 @@
-"""`harness rm`, `mv` and `merge`: delete and rename runs, and merge the shards of a run."""
+"""`harness rm`, `mv`, `merge` and `sync`: delete, rename, merge and synchronise runs."""
 
 from typing import Annotated
 

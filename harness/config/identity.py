@@ -59,7 +59,7 @@ def judge_conflicts(before: JudgeSection, now: JudgeSection) -> list[str]:
 
 
 def free_keys(tree: Mapping[str, Any]) -> list[str]:
-    """Return the dotted keys of a run file (`by_name`) that may change in a resumed run."""
+    """Return the dotted keys of a run file (`by_name`) that may change freely in a resumed run."""
     models = {"model": tree.get("model"), "polish": tree.get("polish")}
     models["user.model"] = (tree.get("user") or {}).get("model")
     models |= {f"judges.{name}.model": one["model"] for name, one in tree.get("judges", {}).items()}

@@ -37,7 +37,10 @@ MOST_SAMPLES = 100_000  # per instance; a run's plan iterates over all of them
 
 
 def of_k(score: str) -> tuple[str, int]:
-    """Split the name of a metric over k samples: "pass@4" gives ("pass@", 4), others ("", 0)."""
+    """Split the name of a metric over k samples, such as "pass@4", into ("pass@", 4).
+
+    For any other name, return ("", 0).
+    """
     found = re.fullmatch(r"(pass@|pass\^|any@)([1-9][0-9]{0,5})", score)
     return (found[1], int(found[2])) if found else ("", 0)
 
@@ -91,7 +94,7 @@ class RunFile(Section):
 
     @property
     def budget_usd(self) -> float | None:
-        """The budget in US dollars, if any: an equal part for a shard, unless a team shares it."""
+        """The budget (US dollars), if any. A shard has an equal part, unless a team shares it."""
         usd, part = self.budget.usd, self.part
         return usd if usd is None or part is None or self.budget.shared else usd / part.of
 

@@ -197,7 +197,7 @@ UTF_16 = (BOM_UTF16_LE, BOM_UTF16_BE)
 
 
 def not_utf8(path: Path, content: bytes, line: int = 1) -> DataInvalid:
-    """Return the error to raise if a file's content, from its line ``line`` on, is not UTF-8."""
+    """Return the error to raise if a file's content, from line ``line`` on, is not UTF-8."""
     encoding, problem = "WINDOWS-1252", f"{path} is not UTF-8 text."
     if content.startswith(UTF_16):
         encoding, problem = "UTF-16", f"{path} is UTF-16 text, not UTF-8."

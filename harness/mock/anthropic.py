@@ -1,7 +1,7 @@
 """Anthropic's Messages API as of version 2026-10-21, with Anthropic's error messages.
 
-In older versions, sampling parameters are accepted but have no effect. ``output_config`` has no
-effect either, and tools are never called.
+In older versions, sampling parameters are accepted but have no effect. ``output_config`` never
+has an effect, and tools are never called.
 """
 
 import re

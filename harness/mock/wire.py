@@ -214,7 +214,7 @@ class WireFormat(ABC):
         """Decode a JSON body as ``kind``.
 
         Raises:
-            ApiError: With status 400, if it is invalid.
+            ApiError: With status 400, if the body is invalid.
         """
         try:
             return msgspec.json.decode(body, type=kind)

@@ -44,7 +44,7 @@ class Template:
     """A compiled prompt template.
 
     ``name``, for example ``task.prompt``, identifies it in error messages. ``names`` are the fields
-    that it uses.
+    that the template uses.
 
     Raises:
         ConfigError: If the text is not a valid template, or does more than templates may do.

@@ -66,10 +66,10 @@ def cross_table_document(found: CrossTable) -> TableDocument:
 
 
 def _variants(found: CrossTable) -> Mapping[str, str]:
-    """Return variants' names by run if each row is one run and all are of one file, else {}.
+    """Return variants' names by run, to be shown instead of settings, or {} to show settings.
 
-    It is also {} if variants have several models, which their names would repeat, and short
-    settings.
+    Names are shown if each row is one run, and all runs are of one file. With several models, which
+    the names would repeat, the settings must also be too long to show.
     """
     settings = [" ".join(row.settings.values()) for row in found.rows]
     if len({row.model for row in found.rows}) > 1 and max(map(len, settings), default=0) <= SHORT:
@@ -299,7 +299,7 @@ def _differences(found: Suite) -> Table:
 
 
 def row_name(row: TableRow) -> str:
-    """Return a row's model and the settings that distinguish it from the model's other rows."""
+    """Return a row's name: its model and its settings."""
     return ", ".join([row.model, *(f"{key}={value}" for key, value in row.settings.items())])
 
 

@@ -1,4 +1,4 @@
-"""Presents plug-ins with their options, findings of `harness doctor`, prices and the cache."""
+"""Presents lists, such as plug-ins with their options, findings of `harness doctor` or prices."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Builds a benchmark like ConCodeEval's (arXiv 2407.03387) from a seed.
 
-45% of the instances are invalid: each violates one keyword of its schema. To make such an instance,
-a value to which the keyword applies is replaced in a valid instance. The result is kept if the
+About 45% of the instances are invalid: each violates one keyword of its schema. To make such an
+instance, a value to which the keyword applies is replaced in a valid instance. It is kept if the
 validator reports a violation of only this keyword. Keywords within ``contains`` cannot be violated
 in this way: if no item matches, ``contains`` itself is violated.
 """
@@ -48,7 +48,7 @@ def draw_instances(
 ) -> list[InstanceRow]:
     """Draw up to ``yes`` valid and ``no`` invalid instances, from the schemas in turn.
 
-    The instances are grouped by schema, and distinct within a schema.
+    The result is grouped by schema. All instances of a schema differ.
     """
     found: dict[str, list[InstanceRow]] = {row.id: [] for row in schemas}
     seen = {row.id: set[str]() for row in schemas}
@@ -126,7 +126,7 @@ def _places(schema: Schema, holder: Any, key: Any) -> Iterator[tuple[Schema, Any
 
 
 def _candidates(schema: Schema, keyword: str, value: Any, draws: Draws) -> Sequence[Any]:
-    """Return replacements for a valid value that may violate the keyword and no other."""
+    """Return replacements for a valid value. Each may violate the keyword and no other."""
     match keyword:
         case "type":
             return _of_other_types(value, draws)

@@ -1,7 +1,7 @@
 """The questions that a build asks models, their answers, and the prompts of its stages.
 
 The probability of a yes is computed from the log-probabilities of the first tokens. If the model
-returns none, or the settings ask for votes, it is the share of yes among the model's votes.
+does not return them, or the settings ask for votes, it is the share of yes among the model's votes.
 """
 
 from __future__ import annotations

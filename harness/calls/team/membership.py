@@ -1,4 +1,4 @@
-"""Joins a team after checking how its replies are encrypted, and counts the team's replies."""
+"""Joins a team, checks how its replies are encrypted, and counts its replies and payments."""
 
 import base64
 import binascii
@@ -81,7 +81,7 @@ def check_key(cursor: Cursor, database: str, cipher: Cipher | None) -> None:
 
 
 class TeamFacts(NamedTuple):
-    """A team's saved data. ``runs`` is how many runs have a budget, and ``usd`` what they paid."""
+    """A team's saved data. ``runs`` is how many runs have a budget, and ``usd`` what these paid."""
 
     database: str
     team: str

@@ -49,7 +49,7 @@ def by_label(runs: Runs, measure: Measure | None = None) -> dict[str, Measured]:
 
 
 def largest(measured: Measured) -> tuple[list[str], str]:
-    """Apply `most` to the groups' numbers of samples in all runs, judged or not."""
+    """Apply `most` to the groups' numbers of samples, judged or not, in all runs."""
     sizes: dict[str, int] = {}
     for groups in measured.values():
         for group, part in groups.items():
@@ -297,7 +297,7 @@ def _difference(row: str, run: str, found: Comparison, unit: ShownUnit) -> Point
 
 
 def round_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw the shares of samples that passed in each round, and in this or an earlier round."""
+    """Draw, for each round, the share of samples that passed in it, and in it or earlier."""
     several = [run for run in runs.every if run.last_round > 1]
     stopping = ", ".join(runs.short[runs.shown(run)] for run in several if _stops(run))
     only = (

@@ -125,7 +125,7 @@ def _packed(line: TextLine, prompt: int | None) -> dict[str, object]:
 
 
 def _sent(request: _Request) -> Text | None:
-    """Return a request's other parts as JSON, or None if it has only a prompt and a seed."""
+    """Return a request without its prompt as JSON, or None if that leaves at most a seed."""
     sent = {"model": request.model, "decoding": request.decoding, "seed": request.seed}
     given = {key: value for key, value in sent.items() if value not in ("", {}, None)}
     if not given.keys() - {"seed"}:
@@ -182,7 +182,7 @@ def _in_words(details: Mapping[str, Any]) -> str:
 
 
 def _votes(constraint: Mapping[str, Any]) -> str:
-    """Return in words how a criterion was decided (votes, probability of yes, rule), or ""."""
+    """Return in words how a criterion was decided, such as by votes or a rule, or ""."""
     told = []
     votes, panel = constraint.get("votes"), constraint.get("panel")
     if isinstance(panel, dict):
@@ -207,7 +207,7 @@ def _vote(vote: object) -> str:
 
 
 def judges_of(index: AttemptIndex) -> dict[str, str]:
-    """Describe each of a run's judges in words, by name: its kind, its model and its prompt."""
+    """Describe a run's judges and panels in words, by name: kind or members, model, prompt."""
     if index.judgements is None:
         return {}
     told = {}
