@@ -141,19 +141,19 @@ def _check_measure(run: RunFile, measure: str, task: Task[Any]) -> None:
 def _check_bounds(run: RunFile, check: CheckSection, task: Task[Any]) -> None:
     if not isinstance(task, NamesScores):
         return
+    if over := [name for name in check.scores if of_k(name)[1] > run.samples]:
+        problem = f"check: {over[0]!r:.60} is not a score of {run.samples:,} samples."
+        raise ConfigError(problem, "Raise samples, or lower the number after '@' or '^'.")
     judges = {judge.as_ for judge in run.judges} | {panel.as_ for panel in run.panels}
-    unknown = {*check.scores} - {PASS_RATE}
-    for name in check.scores:
-        judge, _, score = name.partition(".")
-        if of_k(name)[1] or (judge in judges and score):
-            unknown.discard(name)
-    known = set[str]()
+    known = {PASS_RATE}
+    # A name with a dot may be the score of a judge that is added after the run.
+    unknown = {name for name in check.scores if not of_k(name)[1] and "." not in name} - known
     for instance in task.instances() if unknown else ():
         known.update(task.score_names(instance))
         if unknown <= known:
             return
     for name in sorted(unknown - known):
-        remedy = nearest(name, {PASS_RATE, *known})
+        remedy = nearest(name, known)
         if name in judges:
             remedy = f"Write '{name}.SCORE'; docs/judges.md lists the scores of judges."
         problem = f"check: {name!r:.60} is not a score of the task or of a judge."
