@@ -1,6 +1,7 @@
 """Listings: runs (`harness ls`), plug-ins (`tasks`, `backends`, `checkers`, `judges`), `prices`."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -43,7 +44,9 @@ def ls(form: Format = "table") -> None:
     root = Settings().runs_dir
     folders = all_runs(root)
     if folders or form != "table":
-        show(runs_document({folder.name: run_metrics(folder) for folder in folders}), form)
+        metrics = {folder.name: run_metrics(folder) for folder in folders}
+        started = {folder.name: at for folder in folders if (at := _started(folder))}
+        show(runs_document(metrics, started), form)
     else:
         say(f"No runs in {root}. Start one with 'harness run configs/quickstart.yaml'.")
 
@@ -61,6 +64,12 @@ def run_metrics(folder: RunFolder) -> Metrics | None:
     except (HarnessError, OSError) as error:
         say(f"{folder.name}: {error}")
         return None
+
+
+def _started(folder: RunFolder) -> float | None:
+    with suppress(HarnessError):  # `run_metrics` says why
+        return folder.read_manifest().get("started_at")
+    return None
 
 
 def configs(form: JsonFormat = "table") -> None:

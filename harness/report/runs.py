@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from itertools import permutations
 from os.path import commonprefix
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from msgspec.structs import replace as replaced
@@ -36,7 +38,15 @@ from harness.ports import Effect, Explained, Pictured
 from harness.report.judges import REFERENCE_COLUMNS, reference_cells
 from harness.report.run_tables import PARTIAL
 from harness.report.table import Cell, Column, ShownUnit, Table, TableDocument, table
-from harness.report.text import COMPUTED, interval, is_zero, task_shown, usd, with_error
+from harness.report.text import (
+    COMPUTED,
+    interval,
+    is_zero,
+    task_shown,
+    time_text,
+    usd,
+    with_error,
+)
 from harness.store.calls import CallTotals, read_latencies, sample_seconds
 from harness.store.columns import AttemptTable
 from harness.store.index import AttemptIndex
@@ -284,18 +294,25 @@ def shortened(reported: Reported) -> Reported:
 _UNANSWERABLE = "The simulated model knows no correct answer to some or all instances of"
 
 
-def runs_table(runs: Mapping[str, Metrics | None]) -> Table:
-    """Build a table with one row per run. The metrics of a run without results are None."""
-    rows = [[name, *_run_cells(metrics)] for name, metrics in runs.items()]
+def runs_table(
+    runs: Mapping[str, Metrics | None], started: Mapping[str, float] = MappingProxyType({})
+) -> Table:
+    """Build a table with one row per run. The metrics of a run without results are None.
+
+    ``started`` are the times (epoch seconds) at which the runs started, where known.
+    """
+    times = {name: time_text(at) for name, at in started.items()}
+    rows = [[name, *_run_cells(metrics), times.get(name, "")] for name, metrics in runs.items()]
     columns: list[Column | str | None] = [
         "run",
-        Column("task", text=True, hide=1),
+        Column("task", text=True, hide=2),
         Column("model", text=True),
         "n",
         "rate ± s.e.",
-        Column("any of", hide=3) if any(row[5] for row in rows) else None,
+        Column("any of", hide=4) if any(row[5] for row in rows) else None,
         "not judged",
-        Column("cost", hide=2),
+        Column("cost", hide=3),
+        Column("started", hide=1) if times else None,
     ]
     known = [metrics.primary() for metrics in runs.values() if metrics]
     incomplete = any(metrics and not metrics.complete for metrics in runs.values())
@@ -310,10 +327,19 @@ def runs_table(runs: Mapping[str, Metrics | None]) -> Table:
     return table(columns, rows, notes=notes)
 
 
-def runs_document(runs: Mapping[str, Metrics | None]) -> TableDocument:
-    """Build a document with the `runs_table`. Rows of runs without metrics have only the name."""
-    records = [{"run": name, **(_record(one) if one else {})} for name, one in runs.items()]
-    return TableDocument(parts=[runs_table(runs)], records=records, data=records)
+def runs_document(
+    runs: Mapping[str, Metrics | None], started: Mapping[str, float] = MappingProxyType({})
+) -> TableDocument:
+    """Build a document with the `runs_table`. A run without metrics has only a name and a time."""
+    times = {
+        name: {"started_at": datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")}
+        for name, at in started.items()
+    }
+    records = [
+        {"run": name, **(_record(one) if one else {}), **times.get(name, {})}
+        for name, one in runs.items()
+    ]
+    return TableDocument(parts=[runs_table(runs, started)], records=records, data=records)
 
 
 def _record(metrics: Metrics) -> dict[str, object]:

@@ -162,6 +162,11 @@ def date_text(seconds: float) -> str:
     return datetime.fromtimestamp(seconds).astimezone().date().isoformat()
 
 
+def time_text(seconds: float) -> str:
+    """Format a time in epoch seconds as a local date and time, YYYY-MM-DD HH:MM."""
+    return f"{datetime.fromtimestamp(seconds).astimezone():%Y-%m-%d %H:%M}"
+
+
 def size_text(size: float) -> str:
     """Format a size in bytes with a decimal unit, such as ``1.2 MB``."""
     for unit in ("B", "kB", "MB"):

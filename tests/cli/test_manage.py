@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,18 @@ def test_a_listing_is_also_json(made: Path, listing: str) -> None:
     ended = harness(*listing.split(), "--format", "json", env=on(made))
     assert ended.returncode == 0, ended.stderr
     assert json.loads(ended.stdout)
+
+
+def test_the_list_of_runs_says_when_they_started(made: Path) -> None:
+    env = on(made) | {"COLUMNS": "200"}
+    listed = json.loads(harness("ls", "--format", "json", env=env).stdout)
+    shown = harness("ls", env=env).stdout
+    for one in listed:
+        manifest = json.loads((made / one["run"] / "manifest.json").read_bytes())
+        at = datetime.fromisoformat(one["started_at"])
+        assert at.timestamp() == int(manifest["started_at"])
+        assert f"{at.astimezone():%Y-%m-%d %H:%M}" in shown
+    assert "started" not in harness("ls", env=env | {"COLUMNS": "70"}).stdout.splitlines()[0]
 
 
 def test_a_checker_is_shown_as_a_run_file_has_it() -> None:
