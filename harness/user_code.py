@@ -27,7 +27,7 @@ from harness.records import Instance, Score
 def checker_of(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     """Return a factory of checkers that call a function.
 
-    The checkers raise ConfigError if the function fails or returns a value of another type.
+    The checkers raise ConfigError if the function fails or returns a value of the wrong type.
 
     Args:
         function: Takes the text to check and returns True or False, a number, a `Score`, or text

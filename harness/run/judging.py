@@ -161,8 +161,8 @@ class Judging:
     def feedback(self, by_rules: str, found: Assessment, verdict: AnswerVerdict) -> str | None:
         """Return the user's next message, or None if a verdict is missing.
 
-        It contains the task's feedback (``by_rules``), and the deciding judges' reasons for failing
-        scores. The task's feedback is omitted if the answer fails only because of the judges.
+        It contains the task's feedback (``by_rules``), and the deciding judges' reasons why scores
+        fail. The task's feedback is omitted if the answer fails only because of the judges.
         """
         if not self._deciding:
             return by_rules

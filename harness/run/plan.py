@@ -236,7 +236,7 @@ class RunPlan:
         return total, owed
 
     def turns(self, instance: Instance[Any]) -> int:
-        """Return the number of user turns in an instance, or the maximum if a model plays them."""
+        """Return an instance's number of user turns, or the maximum if a model plays the user."""
         found = most_turns(self.task, instance)
         if found > 1:
             self._refuse_turns(instance)

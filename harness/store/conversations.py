@@ -13,10 +13,10 @@ _LAST = [OUTCOMES.index(outcome) for outcome in ("refused", "empty")]  # end a c
 def of_conversations(table: AttemptTable, turns: Ints, neutral: Bools) -> AttemptTable:
     """Return a table with one verdict per conversation, in the row of its last answer.
 
-    A conversation fails if an answer has failed, and passes if none has and all turns are answered.
-    It has no verdict if it is unfinished, if an answer could not be judged, or if nothing judges
-    any of its answers. Its scores are those of the last turn, if that was reached. The turns' own
-    verdicts and scores are in the result's ``turns``.
+    A finished conversation fails if an answer has failed, and passes otherwise. A refused or empty
+    answer ends a conversation. There is no verdict if a conversation is unfinished, if an answer
+    could not be judged, or if nothing judges any of the answers. The scores are those of the last
+    turn, if that was reached. The turns' own verdicts and scores are in the result's ``turns``.
 
     Args:
         table: The attempts, with each turn's own verdict and scores.

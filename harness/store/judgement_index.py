@@ -130,11 +130,11 @@ class JudgementIndex:
     ) -> tuple[AttemptTable, Bools]:
         """Return a table of attempts to which the judges' scores are added, and a mask.
 
-        Its ``passed`` combines rules and judges (see `verdict_over`). ``table`` has the rules'
-        scores and verdicts, and ``keys`` has the (n,) `judged_key` of each attempt. ``neutral`` is
-        an (n,) mask of the attempts that all rules have judged without giving a verdict. The
-        verdicts of the judges named in ``ignored`` do not count. The returned mask marks the
-        attempts that all rules and judges have judged without giving a verdict.
+        ``table`` has the rules' scores and verdicts. In the returned table, ``passed`` combines
+        rules and judges (see `verdict_over`). ``keys`` has the (n,) `judged_key` of each attempt.
+        ``neutral`` is an (n,) mask of the attempts that all rules have judged without giving a
+        verdict. The verdicts of the judges named in ``ignored`` do not count. The returned mask
+        marks the attempts that all rules and judges have judged without giving a verdict.
         """
         judged = self.judged(table)
         scores: dict[str, Values] = dict(table.scores)

@@ -82,8 +82,8 @@ class RemoteRuns:
     def pull(self, folder: RunFolder) -> str:
         """Bring a run's folder up to date. Return a message for the user, or "" if nothing changed.
 
-        If the folder has grown since its last upload, and its copy was changed by another machine,
-        the folder is kept under a dated name.
+        If both the folder and its copy have changed since the folder's last upload, the folder is
+        kept under a dated name.
         """
         remote, copies = self._tags(folder.name), _copies(folder)
         changed = [

@@ -43,7 +43,7 @@ class BertScoreMetric:
             raise ConfigError(said, remedy) from None
 
     def fingerprint(self) -> str:
-        """Return the package's description of the metric: model, layer, version, baseline."""
+        """Return the package's description of the metric, such as its model, layer and version."""
         return str(self._scorer.hash)
 
     def score(self, answer: str, references: Sequence[str]) -> float:

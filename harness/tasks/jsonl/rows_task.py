@@ -218,7 +218,7 @@ class RowsTask(Conversations):
         return (Message("system", self._system.render(row)), *turns)
 
     def row_fields(self) -> Iterator[tuple[str, Row]]:
-        """Yield each row's id, and its fields other than those that the task defines."""
+        """Yield each row's id and its fields, without those such as ``checks`` and ``messages``."""
         known = {"id", "groups", "cluster", "checks", "messages", "turns", "user"}
         for number, (where, row) in enumerate(self._source.rows(), start=1):
             fields = {name: value for name, value in row.items() if name not in known}
@@ -311,7 +311,7 @@ class RowsTask(Conversations):
 
         It is found by the option ``extract`` or, without this option, by a check ``json_schema``.
         With multiple choice, it is the chosen answer. The result is None if the checks read the
-        whole reply, or if it has no such part.
+        whole reply, or if the reply has no such part.
         """
         found, options = self._extraction, instance.data.options
         if found is None and options is None:

@@ -144,7 +144,7 @@ class WildIFEvalTask:
             yield Instance(id=item.id, data=item, groups=groups)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return hashes of the data and of the ids of missing chats, and the version of the rules.
+        """Return the data set's name and hash, the missing chats, and the version of the rules.
 
         Data in the published format is hashed after it has been joined with the chats.
         """
