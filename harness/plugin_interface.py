@@ -35,7 +35,8 @@ def _members(protocol: type) -> set[str]:
 def problems(kind_name: str, plugin: object) -> list[str]:
     """Return sentences that say which members of a plug-in are missing, misspelt or invalid.
 
-    If a plug-in has some members of an optional Protocol, it must have all of them.
+    A plug-in that has some members of an optional Protocol must have all of them, unless those
+    members also belong to another optional Protocol that it has completely.
     """
     present = (name for name in dir(plugin) if not name.startswith("_") or name == "__call__")
     found = [*_member_problems(kind_name, frozenset(present))]

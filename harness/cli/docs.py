@@ -79,7 +79,7 @@ def _sections(text: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _pages() -> dict[str, Path]:
-    """Return the paths of all pages by name, such as "check" and "tutorials/study", sorted."""
+    """Return the paths of pages by name (such as "tutorials/study"), except those in reference/."""
     found = {}
     for root in (root / "docs" for root in ROOTS):
         for path in sorted(root.rglob("*.md")):

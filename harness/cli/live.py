@@ -130,9 +130,10 @@ class Display:
 
 
 def attended(work: Coroutine[Any, Any, T], display: Display, again: str) -> T:
-    """Run a session, and return its result. If it fails, print ``again``, which resumes it.
+    """Run a session, and return its result.
 
-    An interruption ends the command line with the exit code 130.
+    ``again``, the command that resumes the session, is printed if the session is interrupted, or
+    fails after a run has begun. An interruption ends the program with the exit code 130.
     """
     try:
         from uvloop import new_event_loop

@@ -39,7 +39,7 @@ class Original(msgspec.Struct, frozen=True):
 
 
 class Product(msgspec.Struct, frozen=True):
-    """A file in the data folder, made from an original.
+    """A file in the data folder, made from one or two originals.
 
     ``make`` yields the file's bytes, given the paths of the ``originals``. If ``sha256`` is None,
     the content is not checked: the original's URL then names a commit, which determines the

@@ -348,7 +348,7 @@ def iso_time(seconds: float) -> str:
 
 
 class BatchEndpoints:
-    """The endpoints of vendors for files and batches. Any key is valid without ``api_key``."""
+    """The vendors' endpoints for files and batches. If ``api_key`` is None, any key is valid."""
 
     def __init__(self, vendors: Iterable[VendorBatches], api_key: str | None) -> None:
         self._vendors, self._api_key = list(vendors), api_key

@@ -18,8 +18,8 @@ class Scripted(Protocol[D]):
     def at_turn(self, instance: Instance[D], answers: Sequence[str]) -> Instance[D]:
         """Return an instance as of a turn. ``answers`` has the answers to all earlier turns.
 
-        Its messages are the conversation so far, ending with the user's turn, and its scores,
-        criteria and reference are those of the turn's answer. Without answers, the result is
+        The result's messages are the conversation so far, ending with the user's turn. Its scores,
+        criteria and reference are those of the answer to this turn. Without answers, the result is
         ``instance``.
         """
 
@@ -37,6 +37,6 @@ class Played(Protocol[D]):
         """Return an instance as of a turn of its conversation.
 
         ``messages`` is the conversation so far, ending with the user's turn. ``last`` says whether
-        the answer to it is the last one. The scores and criteria of the result are those of this
-        answer. ``instance`` itself has those of the last answer.
+        the model's next answer is its last one. The scores and criteria of the result are those of
+        the next answer. ``instance`` itself has those of the last answer.
         """

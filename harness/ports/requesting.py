@@ -1,4 +1,4 @@
-"""Optional members of a task: how its prompts are sent, its scores, and metrics of all answers."""
+"""Optional members of a task: how prompts are sent, names of scores, metrics over all answers."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
@@ -55,8 +55,8 @@ class Aggregating(Protocol):
     """A task with metrics that are not means over answers, such as a corpus's perplexity."""
 
     def aggregate_answers(self, answers: Iterable[GivenAnswer]) -> Aggregates:
-        """Return metrics of all of a run's answers, which come by instance, sample and turn.
+        """Return metrics over all of a run's answers.
 
-        ``answers`` has the answers of round 1 and, in conversations, those to all turns. Missing
-        answers are omitted.
+        ``answers`` has the answers of round 1 and, in conversations, those to all turns, ordered by
+        instance, sample and turn. Missing answers are omitted.
         """

@@ -1,4 +1,4 @@
-"""Presents judges: their agreement with a reference, and their scores of reference answers."""
+"""Presents judges' agreement with references, their scores of references, and error labels."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def _with_people(validation: JudgeValidation) -> str:
 
 
 def _by_people(run: ReportedRun, judge: str) -> JudgeValidation | None:
-    """Return a judge's validation against the file with most human labels of a run, or None."""
+    """Return a judge's validation by the run's largest file of human labels, or None."""
     found = [one for one in run.validations if one.judge == judge]
     found = [one for one in found if one.reference.startswith(PEOPLE)]
     return max(found, key=lambda one: one.agreement.accuracy.n, default=None)

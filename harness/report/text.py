@@ -66,7 +66,7 @@ def with_error(
 ) -> str:
     """Format a value and its standard error as ``0.500 ± 0.100``, with ``n/a`` for None.
 
-    An error of 0 is left out: that all values are equal does not mean that they are certain.
+    An error of 0 is left out: equal values do not make the result certain.
 
     >>> with_error(0.5, 0.1), with_error(1.0, 0.0)
     ('0.500 ± 0.100', '1.000')
@@ -83,9 +83,9 @@ def is_zero(stderr: float | None) -> bool:
 
 
 def interval(bounds: tuple[float, float] | None, digits: int = 3, sign: bool = False) -> str:
-    """Format an interval as ``0.1-0.3``, or ``-0.1 to 0.3`` if its lower bound is negative.
+    """Format an interval as ``0.100-0.300``, or ``-0.100 to 0.300`` if a bound is negative.
 
-    With ``sign``, both bounds have a sign: ``-0.1 to +0.3``. None gives ``n/a``.
+    With ``sign``, both bounds have a sign: ``-0.100 to +0.300``. None gives ``n/a``.
     """
     if bounds is None:
         return UNKNOWN
@@ -146,7 +146,7 @@ def usd(cost: float | None, *, computed: float = 0.0) -> str:
 
 
 def clusters_text(n: int, n_units: int) -> str:
-    """Format a number of clusters. If it is small for ``n``, add how rows set their cluster."""
+    """Format a number of clusters. If it is small for ``n`` samples, add how rows set them."""
     said = f"{n_units:,} cluster{'s' * (n_units != 1)}"
     few = n_units == 1 < n or 10 * n_units <= n
     return f"{said} (rows set theirs with the field 'cluster')" if few else said

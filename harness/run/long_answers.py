@@ -83,7 +83,7 @@ class LongAnswers:
     def _run(
         self, function: Callable[..., R], instance: Instance[Any], reply: Reply, *more: object
     ) -> R:
-        """Call a function with the task, if possible in the other process for a long reply."""
+        """Call a function with the task. If a reply is long, try to do so in the other process."""
         question = b""
         if len(reply.text) >= LONG:
             with contextlib.suppress(pickle.PicklingError, TypeError, AttributeError):

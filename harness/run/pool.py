@@ -50,8 +50,8 @@ def rare_collections() -> Iterator[None]:
     """Collect cyclic garbage less often within a ``with`` block.
 
     Calls in flight hold many more objects than Python's default threshold. With that threshold,
-    nearly every collection found nothing, and all of them took a third of a run's CPU time. Objects
-    that exist already, such as those of imported libraries, are not examined: that took 0.1 s.
+    nearly all collections found nothing, but took a third of a run's CPU time. Objects that exist
+    already, such as those of imported libraries, are not examined, which would take 0.1 s.
     """
     before, frozen = gc.get_threshold(), gc.get_freeze_count()
     if before[0]:  # 0 means never

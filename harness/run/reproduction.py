@@ -131,9 +131,10 @@ def record(study: Study, folders: Mapping[str, RunFolder], made_at: float) -> St
 
 
 def differences(path: Path, runs_dir: Path) -> Iterator[str]:
-    """Yield each difference between a study's record (``path``) and its present runs and code.
+    """Yield the differences between a study's record (``path``) and its present runs and code.
 
-    Errors in reading the record are those of `read_record`.
+    If a run is missing, nothing else is compared. Errors in reading the record are those of
+    `read_record`.
     """
     kept = read_record(path)
     study = Study.model_validate(kept.study)

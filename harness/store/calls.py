@@ -53,7 +53,7 @@ NO_CALLS = CallTotals()  # of a run without calls, or whose calls were not read
 
 
 class CallCounter:
-    """A counter that adds up the recorded calls of a run, each of them once.
+    """A counter that adds up the recorded calls of a run. Each call counts once.
 
     Several lines may record the same call with different values: one as paid for, the others as
     cached. The largest values count. The run has paid for the call if any line says so.
@@ -160,7 +160,7 @@ def _totals(path: Path, *, by_model: bool) -> CallTotals:
 
 
 def read_payments(path: Path) -> dict[bytes, float]:
-    """Return the known cost (US dollars) of each call that a run paid for, by id as bytes."""
+    """Return the known costs (US dollars) of calls that a run paid for, by id as bytes."""
     return {
         bytes.fromhex(name): call.cost_usd
         for _, name, call in _recorded(path, keys=True)
@@ -258,7 +258,7 @@ class _Answer(msgspec.Struct, gc=False):
 
 
 def answers(index: AttemptIndex, round_: int | None = None) -> dict[tuple[str, int, int], int]:
-    """Return hashes of the attempts' calls and texts, by instance, sample and round.
+    """Return a hash of each attempt's call and text, by instance, sample and round.
 
     If ``round_`` is given, only attempts of this round are included. The hashes can be compared
     only within this process.

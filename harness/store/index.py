@@ -177,13 +177,13 @@ class AttemptIndex:
         return list(self.read(Attempt, rows, judged=False))
 
     def in_order(self) -> NDArray[np.intp]:
-        """Return all rows by instance (in the order of first lines), sample and round."""
+        """Return all rows, sorted by instance (in the order of first lines), sample and round."""
         first = np.full(len(self.attempts.instances.digest), np.iinfo(np.int64).max)
         np.minimum.at(first, self.attempts.instance, self.offset)
         return np.argsort(first[self.attempts.instance], kind="stable")
 
     def listed(self, first: Iterable[str] = ()) -> NDArray[np.intp]:
-        """Return all rows by name (naturally sorted, after ``first``), sample and round."""
+        """Return all rows, sorted by name (``first``, then in natural order), sample and round."""
         names, digests = read_names(self.path), self.attempts.instances.digest.tolist()
         place = {name: number for number, name in enumerate(first)}
 
@@ -291,7 +291,7 @@ def read_names(path: Path) -> dict[int, str]:
 
 
 def read_instance(path: Path, instance: str) -> list[Attempt]:
-    """Return an instance's attempts by sample and round (`JudgedAttempt` if judges score them)."""
+    """Return an instance's sorted attempts (`JudgedAttempt` for outcomes that judges score)."""
     index = AttemptIndex(path)
     rows = np.array(index.rows_of(instance), np.intp)
     said = index.said(rows, msgspec.json.Decoder(Judgement).decode)

@@ -94,7 +94,7 @@ def check_task(
 def _failing_targets(
     check: PlugInCheck, instances: Sequence[Instance[Any]], references: Sequence[str | None]
 ) -> None:
-    """Check expected answers of instances without references, if other instances have some."""
+    """Check the expected answers of instances without a reference, if other instances have one."""
     for instance, reference in zip(instances, references, strict=True):
         text = None if reference else check.optional("expected_answer", instance)
         if text is not None and any(references) and not _passes(check, instance, text):

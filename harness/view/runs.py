@@ -47,7 +47,7 @@ class RunSummary(Struct, frozen=True, kw_only=True):
 
 
 class RunList:
-    """The runs in some folders. `look` reads only the runs whose files have changed."""
+    """The runs in some folders. `look` reads only the runs that have changed."""
 
     def __init__(self, roots: Iterable[Path]) -> None:
         self._roots = list(dict.fromkeys(roots))

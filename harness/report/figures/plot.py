@@ -53,7 +53,7 @@ class Runs:
 
     @classmethod
     def of(cls, runs: Sequence[ReportedRun], comparison: RunComparison | None = None) -> Runs:
-        """Collect the runs of a report. Runs only in the comparison get a name and marks, too."""
+        """Collect a report's runs. Further runs of the comparison get a name and marks, too."""
         marks = {run.name: run.marks for run in runs}
         if comparison is not None:
             marks = {comparison.baseline: comparison.marks, **marks}

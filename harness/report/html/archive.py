@@ -169,7 +169,7 @@ def snippet(text: str | None, error: str | None) -> str:
 
 
 def _scores(runs: Sequence[ReportedRun], rows: NDArray[np.intp]) -> Iterator[dict[str, object]]:
-    """Yield each score's name, kind and values (None: missing). Verdicts are 1 and 0."""
+    """Yield each score's name, kind and values (None: missing), and whether it is a verdict."""
     for name in dict.fromkeys(name for run in runs for name in run.attempts.scores):
         having = [at for at, run in enumerate(runs) if name in run.attempts.scores]
         values = np.full(len(rows), np.nan)

@@ -197,7 +197,7 @@ class PublishedJudge:
 
 
 def mean(values: Sequence[float | None]) -> float | None:
-    """Return the mean of the values that are not None, or None if all of them are."""
+    """Return the mean of the values that are not None, or None if there is no such value."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
 

@@ -24,7 +24,7 @@ class WithInput(Judged[Any], Protocol):
     """A task with criteria, in which some instructions come with an input text."""
 
     def text_to_work_on(self, instance: Instance[Any]) -> str:
-        """Return the instance's input text, which is empty if it has none."""
+        """Return the instance's input text, or "" if it has none."""
 
 
 class InfoBenchJudge(PublishedJudge):

@@ -111,7 +111,7 @@ class Validator(Protocol):
 
 
 def validator(schema: Any, *, mode: Engine = "strict", draft: Draft = "2020-12") -> Validator:
-    """Return a validator of documents against a schema. It is compiled once and cached.
+    """Return a validator for a schema. The schema is compiled once and cached.
 
     Args:
         schema: The JSON Schema.
@@ -164,7 +164,7 @@ def score_document(
     """Check a document against a JSON Schema.
 
     The score ``valid`` is True if the document conforms, and False if it does not. It has no value
-    if validation takes too long.
+    if validation takes too long, or if the engine fails.
 
     Raises:
         UnparseableDocument: If the document cannot be read.

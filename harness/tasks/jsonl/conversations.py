@@ -112,14 +112,14 @@ class Conversations:
         return replace(instance, data=instance.data.after(answers))
 
     def score_names(self, instance: One) -> Collection[str]:
-        """Return the names of a row's checks, in all turns, and of the scores of its choice."""
+        """Return the names of a row's checks in all turns, and of its choices' scores."""
         item = instance.data
         turns = [item, *item.later, *([] if item.before is None else [item.before])]
         names = {rule.name for turn in turns for rule in turn.rules}
         return names if item.options is None else names.union(SCORES)
 
     def user_role(self, instance: One) -> UserRole | None:
-        """Return the user that a model plays in a row, or None if it plays none."""
+        """Return the user that a model plays in a row, or None if no model plays the user."""
         return instance.data.role
 
     def at_played_turn(self, instance: One, messages: Sequence[Message], last: bool) -> One:

@@ -113,7 +113,7 @@ class LastLetterTask:
             yield Instance(question.id, question, groups)
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return names and hashes of the data, the form of the answer, the parser and the prompt.
+        """Return names and hashes of the data, the labels, the form, the parser and the prompt.
 
         ``content_sha256`` is a hash of the prompt without its description of the form, or of the
         whole prompt if that is a published one.
@@ -131,7 +131,7 @@ class LastLetterTask:
         }
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return the conversation. Shots replace the task's own examples."""
+        """Return the conversation. Shots replace the examples. A published prompt has no shots."""
         question = instance.data
         if self._published:
             if shots:

@@ -107,7 +107,7 @@ def paper(
 def chat(
     instruction: Instruction, fields: Sequence[str], text: str, positives: Sequence[Example] = ()
 ) -> str:
-    """Return a chat model's prompt for the input ``text``, which asks for the output alone.
+    """Return a chat model's prompt for the input ``text``. It asks for the output alone.
 
     ``positives`` are the positive examples to show.
     """
