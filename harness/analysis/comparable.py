@@ -222,7 +222,8 @@ def refuse_unknown_label(
     for name, table in tables.items():
         if label and label not in table.labels():
             problem = f"{option}: the run {name!r} has no label {label!r}."
-            raise ConfigError(problem, nearest(label, [*table.labels(), *others]))
+            known = [*table.labels(), *others]
+            raise ConfigError(problem, nearest(label, known) or "It has no labels: remove it.")
 
 
 def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: str = "") -> None:

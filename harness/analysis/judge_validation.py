@@ -211,7 +211,10 @@ def validate(
             f"{len(pairs):,} have an abstention, excluded: {left or 'none'}.",
             "Both need verdicts on the same criteria or scores (docs/judge_validation.md).",
         )
-    refuse_unknown(label, pairs.labels(), f"--by: the criteria have no label {label!r}.")
+    problem = f"--by: the criteria have no label {label!r}."
+    if not (labels := pairs.labels()):
+        problem += " They have no labels: remove it."
+    refuse_unknown(label, labels, problem)
     groups = pairs.by(label)
     refuse_many_groups(label, len(groups))
     known = decided & ~np.isnan(pairs.probability)

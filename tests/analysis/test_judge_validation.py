@@ -108,7 +108,7 @@ def test_without_probabilities_there_is_no_calibration_and_no_label_is_refused()
     found = validate(pairs, judge="j", reference="k", runs=["r"])
     assert (found.n, found.calibration.n, found.scores, found.rankings) == (2, 0, [], [])
     assert np.isnan(pairs.probability).all()
-    with pytest.raises(ConfigError, match="--by"):
+    with pytest.raises(ConfigError, match=r"--by: .* 'category'\. They have no labels: remove it"):
         validate(pairs, judge="j", reference="k", runs=["r"], label="category")
 
 

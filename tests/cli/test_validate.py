@@ -268,6 +268,8 @@ def test_several_judges_against_one_reference(runs: Path) -> None:
     for judge in (tested, truth):
         assert f"{judge['agreement']['accuracy']['mean']:.3f}" in shown
     assert "for one judge" in mistake(harness("judge", "validate", *arguments, "--by", "category"))
+    one = (*WEIGHTS, "--judge", "tested", "--against", "truth", "--by", "categry")
+    assert "Did you mean 'category'?" in mistake(harness("judge", "validate", *one))
 
 
 def test_what_cannot_be_meant_is_refused(runs: Path, tmp_path: Path) -> None:
