@@ -13,16 +13,17 @@ class Judge(Protocol):
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
         """Return all questions to ask the judge's model about an answer. Must be a pure function.
 
-        If there are no questions, this judge does not score the answer.
+        If there are no questions, `parse` gets no replies, and may still return scores.
         """
 
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
         """Return the scores in the replies, by name. Must be a pure function.
 
-        There is one reply per sample of each question, in the same order. At least one has text. A
-        refused or empty reply arrives as empty text, which should be treated as an abstention. If
-        the replies contain no verdict, raise `harness.errors.Unparseable`, and never score 0. A
-        judge that needs the judged answer declares a further parameter, ``text``.
+        There is one reply per sample of each question, in the same order. Unless there are no
+        questions, at least one has text. A refused or empty reply arrives as empty text, which
+        should be treated as an abstention. If the replies contain no verdict, raise
+        `harness.errors.Unparseable`, and never score 0. A judge that needs the judged answer
+        declares a further parameter, ``text``.
         """
 
 

@@ -137,7 +137,8 @@ def failed_document(
 ) -> TableDocument:
     """Build the list of a run's failed attempts, with reasons and shortened answers.
 
-    ``n`` is the number of the run's attempts. The fields of ``own`` are included only in CSV.
+    ``n`` is the number of the run's attempts. The user's rows, ``own``, are included
+    only in CSV.
     ``turns`` says whether the rounds are the user's turns in conversations.
     """
     rows = [
@@ -170,11 +171,11 @@ def failed_document(
 def answers_document(
     runs: Mapping[str, Sequence[AnswerLine]], *, failed: bool, own: Rows = MappingProxyType({})
 ) -> TableDocument:
-    """Build a table of runs' answers: a row per instance, a column per run.
+    """Build a table of runs' answers: a row per instance (up to `_MOST_ROWS`), a column per run.
 
     ``runs`` has the last attempts of each run's samples. If an instance has several samples in a
     run, the first that failed (or else the first) is shown. With ``failed``, only instances that
-    failed in some run are listed. In CSV, there is a row per sample, with the fields of ``own``.
+    failed in some run are listed. In CSV, there is a row per sample, with the user's row (``own``).
     """
     of: dict[str, dict[str, list[AnswerLine]]] = {}
     for run, attempts in runs.items():
@@ -208,7 +209,7 @@ def answers_document(
 def _side_by_side(
     of: Mapping[str, Mapping[str, Sequence[AnswerLine]]], own: Rows
 ) -> Iterator[dict[str, object]]:
-    """Yield a record per sample of an instance, with the answers of all runs."""
+    """Yield a record per instance and sample, with the answers of all runs."""
     for instance, found in of.items():
         prompt = _last_message(next(iter(found.values()))[0])
         samples: dict[int, dict[str, object]] = {}
@@ -223,7 +224,7 @@ def _side_by_side(
 
 
 def _fields(own: Rows, instance: str) -> dict[str, object]:
-    """Return the fields of an instance's row as cells of CSV: texts, numbers, or JSON."""
+    """Return the fields of an instance's row as CSV cells. Lists and mappings become JSON."""
     return {
         f"field_{name}": value
         if isinstance(value, str | int | float | None)

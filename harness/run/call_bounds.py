@@ -73,7 +73,7 @@ class CallBounds:
     ) -> None:
         """Add a call. If it is not ``certain``, it raises only the upper bounds.
 
-        The prompt ``messages`` grows by ``before`` rounds and ``further`` tokens. The reply has
+        The prompt ``messages`` may grow by ``before`` rounds and ``further`` tokens. The reply has
         ``answer`` to ``max_tokens`` tokens. A ``joint`` call may be combined with the previous one.
         """
         characters = sum(len(message.content) for message in messages)
@@ -97,7 +97,7 @@ class CallBounds:
             self.saved += saved
 
     def _saved(self, messages: Sequence[Message]) -> EstimateRange:
-        """Return how much a call saves (US dollars) by reading its beginning from the cache."""
+        """Return what a call saves (US dollars) by reading its beginning from the prompt cache."""
         if self._beginnings is None or self._price is None:
             return EstimateRange()
         new = self._beginnings(messages) is None

@@ -143,13 +143,13 @@ class Judges:
 
     @property
     def deciding(self) -> list[str]:
-        """The judges and panels that help to decide which answers pass, except panels' members."""
+        """The names of the deciding judges that are in no panel, then those of the panels."""
         members = {name for panel in self.panels for name in panel.of}
         judges = [one.name for one in self.models if one.decides and one.name not in members]
         return [*judges, *(panel.as_ for panel in self.panels)]
 
     def register(self, folder: RunFolder, *, later: bool = False) -> None:
-        """Record judges and panels in ``judges.json``. If added ``later``, they do not decide."""
+        """Record judges and panels in ``judges.json``. New ones added ``later`` do not decide."""
         before = read_register(folder.path)
         known = dict(before.judges)
         deciding = {*self.deciding}
@@ -232,7 +232,7 @@ def registered_judge(judge: JudgeModel, *, decides: bool) -> RegisteredJudge:
 
 
 def check_panels(panels: Sequence[PanelSection], judges: Mapping[str, RegisteredJudge]) -> None:
-    """Raise ConfigError if a panel cannot combine the kinds of score that its judges return."""
+    """Raise ConfigError if a panel does not fit the kinds of score that its judges return."""
     for panel in panels:
         members = {name: judges[name] for name in panel.of}
         without = [name for name, one in members.items() if not one.verdicts]

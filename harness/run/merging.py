@@ -55,7 +55,7 @@ def find_shards(root: Path, base: str) -> Mapping[str, Shards]:
 
 
 def merge(shards: Shards, name: str, settings: Settings) -> RunFolder:
-    """Merge all shards' attempts and judgements into a new run, named once it is complete."""
+    """Merge all shards' attempts and judgements into a new run, which is renamed when complete."""
     target, folders = RunFolder(settings.runs_dir, name), [shards[one] for one in sorted(shards)]
     if target.exists():
         raise RunConflict(

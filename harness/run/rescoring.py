@@ -231,7 +231,7 @@ def _again(
     """Yield an instance's attempts with their new scores, and their verdicts before and now.
 
     ``found`` pairs attempts with the judgements of the judges that decide. The old and the new
-    scores are those of rules; the verdicts combine these and the judgements. ``judged`` are the
+    scores are those of rules. The verdicts combine scores and judgements. ``judged`` are the
     outcomes that judges score. ``assess`` is None if the data set no longer has the instance.
     """
     for attempt, judgements in found:
@@ -339,7 +339,7 @@ def _same_prompt(job: Job, instance: Instance[Any], opening: Opening, first: Att
 def _sample(
     job: Job, instance: Instance[Any], rounds: Sequence[Attempt], scores: Sequence[Rescored]
 ) -> list[Attempt]:
-    """Return a sample's attempts with new scores, up to the first whose feedback would change."""
+    """Return a sample's rescored attempts, up to and including the first with new feedback."""
     found: list[Attempt] = []
     turns, played = turns_of(job.task, instance), user_role(job.task, instance) is not None
     for number, (attempt, scored) in enumerate(zip(rounds, scores, strict=True), start=1):

@@ -124,7 +124,7 @@ async def _open_budget(
     folder: RunFolder | None,
     sharing: Sequence[RunFolder],
 ) -> Budget:
-    """Build a session's budget, counting the payments of its run and of those in ``sharing``."""
+    """Build a session's budget, counting the payments of its run and the runs in ``sharing``."""
     run_id, payer = session.run_id, uuid4().hex
     own = await _paid(folder, replies, run_id)
     others = [await _paid(one, replies, one.run_id()) for one in sharing]

@@ -1,6 +1,6 @@
 """Conversations: the user's turns are scripted or played, and each turn has separate checks.
 
-A run's rounds are then turns. They are asked regardless of verdicts, until an answer is empty or
+A run's rounds are then turns. They continue regardless of verdicts, until an answer is empty or
 refused, or until a played user ends the conversation.
 """
 
@@ -97,7 +97,7 @@ def user_turn(task: Task[Any], instance: Instance[Any], answers: Sequence[str]) 
 
 
 def continued(messages: Messages, answer: str, turn: str, state: str | None = None) -> Messages:
-    """Return the messages followed by the answer, unless blank, and the user's next turn."""
+    """Return the messages followed by the answer (unless it is blank) and the user's next turn."""
     said = (Message("assistant", answer, state),) if answer.strip() else ()
     return (*messages, *said, Message("user", turn))
 

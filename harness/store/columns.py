@@ -41,7 +41,7 @@ def name_digest(name: str) -> int:
 
 
 def natural(name: str) -> list[tuple[int, int, str]]:
-    """Return a sort key for names that orders the numbers in them by value."""
+    """Return a name's sort key, which orders the numbers in names by value."""
     parts = re.findall(r"[0-9]{1,18}|[^0-9]+", name)
     return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in parts]
 
@@ -127,7 +127,7 @@ class AttemptTable:
         return list(dict.fromkeys(label for groups in self.instances.groupings for label in groups))
 
     def by(self, label: str) -> Iterator[tuple[str, AttemptTable]]:
-        """Yield (name, attempts) for each group of a label that has attempts, sorted by name."""
+        """Yield (name, attempts) for each non-empty group of a label, sorted by name."""
         groupings = self.instances.groupings
         names = sorted({groups[label] for groups in groupings if label in groups})
         code = {name: number for number, name in enumerate(names)}
@@ -184,8 +184,8 @@ ScoreKinds = tuple[tuple[str, bool], ...]
 class TableBuilder:
     """A builder of an `AttemptTable`, line by line.
 
-    To restore a saved builder, construct one with the same ``groupings`` and ``kinds``. It then has
-    the same tables (`rows`), which are filled with the saved numbers (`Rows.restore`).
+    To restore a saved builder, construct one with the same ``groupings`` and ``kinds``, and fill
+    its tables (`rows`) with the saved numbers (`Rows.restore`).
     """
 
     def __init__(self, groupings: Iterable[bytes] = (), kinds: Iterable[ScoreKinds] = ()) -> None:

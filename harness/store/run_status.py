@@ -93,7 +93,7 @@ def request_stop(folder: Path) -> bool:
 
 
 def stop_requested(folder: Path, session: str) -> bool:
-    """Return whether a session was asked to stop. A request to any session is removed."""
+    """Return whether a session was asked to stop. Any request is removed."""
     path = folder / STOP
     with contextlib.suppress(*UNREADABLE, OSError):
         asked = msgspec.json.decode(path.read_bytes(), type=dict[str, str])

@@ -1,4 +1,4 @@
-"""Checks plug-in judges with the replies of a model, and with replies that give no verdict."""
+"""Checks plug-in judges with possible replies of a model, some of which give no verdict."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def check_judge(
         replies: Possible replies of a model, and the scores that the judge must give for them. A
             key is one reply to every question, or a tuple with a reply to each. A value is a
             mapping from the names of all scores to their values, or the value of at least one
-            score, or None for a reply without a verdict, such as "Perhaps." If None, replies such
-            as yes, no, A and 1 are tried. The judge's own `simulated` replies are always tried.
+            score, or None for a reply without a verdict, such as "Perhaps." By default, replies
+            such as yes, no, A and 1 are tried. The judge's `simulated` replies are always tried.
     """
     check = PlugInCheck("judges", judge)
     check.optional("fingerprint")
@@ -143,10 +143,10 @@ def _abstentions(
 ) -> None:
     """Report a judge that treats an empty reply to one of several questions as an answer.
 
-    This is a judge for which, at some question, an empty reply gives the same scores as one of the
-    answers whatever the other replies are, while another answer gives different scores. A judge
-    that averages over the answered questions is not reported. A judge whose scores do not depend
-    on the reply to some question is reported, too.
+    For some question, such a judge gives an empty reply the same scores as one of the answers,
+    whatever the replies to the other questions are. Another answer changes the scores. A judge that
+    averages over the answered questions is not reported. A judge whose scores do not depend on the
+    reply to some question is reported, too.
     """
     for place in range(len(read[0]) if read else 0):
         others = dict.fromkeys((one[:place], one[place + 1 :]) for one in read)

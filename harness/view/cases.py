@@ -222,8 +222,8 @@ class CaseTable:
         """Return the indices that sort the cases.
 
         ``sort`` is the name of a run, to sort by its values, or "fails", to show the cases with the
-        most failures first. A leading "-" reverses the order. Otherwise, cases are in the order of
-        the file.
+        most failures first. A leading "-" reverses the order. Anything else keeps the order of the
+        file.
         """
         by = sort.removeprefix("-")
         if by in self.names:

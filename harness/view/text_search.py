@@ -56,7 +56,7 @@ class _Searched(msgspec.Struct, gc=False):
 
 
 class TextSearch:
-    """A search for words in a file of attempts, in any order and ignoring case.
+    """A search of a file for attempts that contain all given words, in any order and any case.
 
     Words between double quotes are one phrase. Each call to `search_on` searches the next part of
     the file.

@@ -41,7 +41,7 @@ class _Operation(Struct, frozen=True, tag_field="op", forbid_unknown_fields=True
 
 
 class Count(_Operation, frozen=True, tag="count"):
-    """The number of units (if ``of`` is set, only those equal to it, ignoring case and periods)."""
+    """The number of units or, if ``of`` is set, of units equal to it, ignoring case and periods."""
 
     of: str | None = None
 

@@ -131,7 +131,7 @@ def number_words(
     """Check for "at least" or "less than" ``num_words`` words.
 
     ``3.5`` counts as two words; in the corrected check, as one. In the multilingual check, each
-    character of Chinese and Japanese text is a word.
+    ideograph, kana or Hangul syllable is a word if the text is Chinese or Japanese.
     """
     # In the corrected check, ``don't`` and words with combining marks are one word, too.
     count = word_count.words(text) if corrected else len(words(text))
@@ -163,8 +163,8 @@ def number_sentences(
 def number_paragraphs(text: str, num_paragraphs: int, *, corrected: bool = False) -> None:
     """Check for ``num_paragraphs`` paragraphs separated by ``***``.
 
-    In the corrected check, ``***`` must be alone on its line. An empty paragraph fails, except at
-    the beginning and at the end.
+    An empty paragraph fails, except at the beginning and at the end. In the corrected check,
+    ``***`` must be alone on its line.
     """
     parts = (_RULE if corrected else _STARS).split(text)
     require(all(map(str.strip, parts[1:-1])), "an empty paragraph between two dividers")
@@ -231,8 +231,8 @@ def end_phrase(text: str, end_phrase: str, *, corrected: bool = False) -> None:
 def quotation(text: str, *, corrected: bool = False, multilingual: bool = False) -> None:
     """Check that the whole text is in double quotes.
 
-    The quotes must be straight. They may be curly in the corrected check, and curly quotes or
-    corner brackets in the multilingual check.
+    The quotes must be straight. In the corrected check, they may also be curly; in the multilingual
+    check, they may also be curly or corner brackets.
     """
     text = (text.translate(CURLY_TO_STRAIGHT) if corrected else text).strip()
     pairs = QUOTES if multilingual else QUOTES[:1]
@@ -248,9 +248,9 @@ def no_comma(text: str) -> None:
 
 @ifeval("change_case:english_capital")
 def english_capital(text: str, *, corrected: bool = False) -> None:
-    """Check that the text is in capital letters only, and English according to langdetect.
+    """Check that the text is all in capitals, and is English according to langdetect.
 
-    In the corrected check, langdetect gets the text in lower case, because it ignores words in
+    In the corrected check, the text is put in lower case for langdetect, which ignores words in
     capitals.
     """
     require(text.isupper(), "not all in capital letters")
@@ -259,7 +259,7 @@ def english_capital(text: str, *, corrected: bool = False) -> None:
 
 @ifeval("change_case:english_lowercase")
 def english_lowercase(text: str) -> None:
-    """Check that the text is in lower-case letters only, and English according to langdetect."""
+    """Check that the text has no capitals, and is English according to langdetect."""
     require(text.islower(), "not all in lower-case letters")
     response_language(text, "en")
 

@@ -2,8 +2,8 @@
 
 This is the "AI parser" of .txt's "Say What You Mean"
 (https://blog.dottxt.co/say-what-you-mean.html). The task's own parser reads only answers in one
-form; a model reads them in any form. If the two scores differ, the task's score measures its parser
-rather than the answer. The judge's scores have no verdicts.
+form; a model reads them in any form. If the task's score differs from the judge's, the task's score
+measures the parser rather than the answer. The judge's scores have no verdicts.
 """
 
 from __future__ import annotations

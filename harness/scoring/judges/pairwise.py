@@ -80,9 +80,9 @@ class Pairwise(PromptJudge):
     ) -> Mapping[str, Score]:
         """Return ``preferred``: 1 if the run's answer is better, 0 if worse, 0.5 for a tie.
 
-        ``text`` is the run's answer. Unless the two answers are equal, also return ``consistent``:
-        the share of samples whose verdict is the same in both orders. Return {} if the instance is
-        skipped.
+        ``text`` is the run's answer. Unless the two answers are equal, ``preferred`` is the mean
+        over the samples with a verdict in both orders, and ``consistent`` is the share of these
+        samples whose two verdicts agree. Return {} if the instance is skipped.
 
         Raises:
             Unparseable: If no sample has a verdict in both orders, or if the other answer is

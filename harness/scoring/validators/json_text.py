@@ -77,7 +77,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant,
 
 
 def write(value: Any, indent: int | None = 4) -> str:
-    """Return JSON, on one line if ``indent`` is None, of a value that `check_json` accepts."""
+    """Return the JSON of a value that `check_json` accepts, on one line if ``indent`` is None."""
     mark = uuid4().hex  # json cannot write Decimals: each is first written as a marked string
     text = json.dumps(value, ensure_ascii=False, indent=indent, default=lambda n: f"{mark}{n}")
     return re.sub(f'"{mark}([^"]*)"', r"\1", text) if mark in text else text

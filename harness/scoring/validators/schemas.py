@@ -59,7 +59,7 @@ def draft_of(schema: Any, default: Draft) -> Draft:
 
 
 def check_schema(schema: Any) -> int:
-    """Return the number of values in a schema.
+    """Check a schema, and return the number of values in it.
 
     Raises:
         DataInvalid: If the schema is too large, is not JSON, or is neither an object nor a boolean.
@@ -79,7 +79,7 @@ def check_work(values: int, value: Any, most: int) -> None:
     """Raise Undecided if validating a document is too much work.
 
     The work is the number of ``values`` in the schema, times the number of values in the document,
-    where 16 characters count as one value. ``most`` is its maximum.
+    where 16 characters count as one value. ``most`` is the maximum work.
     """
     if values * (limits.MOST_NODES + limits.MOST_CHARACTERS // 16) <= most:  # any document is fine
         return
@@ -162,7 +162,7 @@ def path_within(
 ) -> Path:
     """Return a keyword's path from the root of a schema, given its path in an embedded schema.
 
-    ``inside`` lists the embedded schemas, and ``uri`` identifies one of them. If it identifies
+    ``inside`` lists the embedded schemas, and ``uri`` may identify one of them. If it identifies
     none, the path starts at the first schema in which the path exists. A path that exists in none
     is returned unchanged.
     """
@@ -174,7 +174,7 @@ def path_within(
 
 
 def path_referred(reference: str, target: Any, schema: Any) -> Path | None:
-    """Return the path to a reference's target, or None if it is outside the schema."""
+    """Return the path to a reference's target, or None if the target is outside the schema."""
     found = resolve(reference[1:], schema) if reference.startswith("#") else None
     if found and found[1] is target:
         return found[0]

@@ -81,7 +81,7 @@ class IFEvalTask:
             yield Instance(item.id, item, {COUNT: str(len(item.instructions))})
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the data's name and hash, the kind of verdicts, and versions of the checks."""
+        """Return the data's name and hash, and what else verdicts depend on, by name."""
         found = {
             **self._data_fingerprint(),
             "verdicts": self._verdicts,
@@ -186,7 +186,7 @@ class _Row(Struct):
 def read_item(raw: Row, where: str, verdicts: Verdicts, multilingual: bool = False) -> IFEvalItem:
     """Return the item of a row in the published format.
 
-    ``verdicts`` and ``multilingual`` say which version of the checks its instructions use. Error
+    ``verdicts`` and ``multilingual`` say which version of the checks the instructions use. Error
     messages begin with ``where``.
     """
     row = converted(raw, _Row, where)

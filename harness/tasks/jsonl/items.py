@@ -2,7 +2,7 @@
 
 A row is judged by the judges named in its checks (``- judge: NAME``; a panel's name stands for all
 of its judges), and by judges that no check of any row names. A judge that is named in a check is
-given the criteria in that check (texts, and fields of the row) or, if it has none, the row's field
+given the criteria in that check (texts, and fields of the row) or, without any, the row's field
 ``criteria``. A judge that no check names is given all criteria of the row.
 
 The presets are for GSM8K (Cobbe et al. 2021, arXiv 2110.14168) and BIG-bench Hard (Suzgun et al.
@@ -95,7 +95,7 @@ def target_forms(row: Row, fields: Iterable[str], extraction: Extraction | None)
 
 
 def first_of(value: Any) -> Any:
-    """Return the first value of a list, or the value itself."""
+    """Return the first item of a non-empty list, or any other value unchanged."""
     return value[0] if isinstance(value, list) and value else value
 
 
@@ -191,7 +191,7 @@ class JudgeChecks:
         return found
 
     def refuse_without_criteria(self, turns: Sequence[JsonlItem]) -> None:
-        """Raise DataInvalid if a judge of some of a row's turns needs criteria, but has none."""
+        """Raise DataInvalid if a judge of a row's turns needs criteria but has none in any turn."""
         for judge, by_criteria in (self._judges or {}).items():
             asked = [one for one in turns if self._scores(one, judge)]
             if by_criteria and asked and not any(self.judged_by(one, judge) for one in asked):

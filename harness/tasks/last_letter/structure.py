@@ -104,7 +104,7 @@ READERS: tuple[ParserName, ...] = ("strict", "flexible")  # read every answer, w
 class Parser(NamedTuple):
     """A function that reads the letters in an answer, and the patterns by which it reads them.
 
-    If there are no letters, the function raises Unparseable.
+    The function raises Unparseable if it finds no letters.
     """
 
     patterns: tuple[str, ...]
@@ -262,7 +262,7 @@ PAPER_EXAMPLE = PromptExample(
 
 
 def written(question: LetterQuestion, form: AnswerForm) -> PromptExample:
-    """Return a question as a worked example with its correct answer in the given form."""
+    """Return a question as a worked example, with its answer in the given form."""
     return PromptExample(question, form.write(reasoning(question.words), question.label))
 
 

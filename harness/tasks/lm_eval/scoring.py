@@ -104,7 +104,7 @@ def check(loaded: LmTasks) -> None:
 
 
 def _trial(task: Any, document: LmDocument) -> list[dict[FilteredMetric, Any]]:
-    """Return the values of the document's target or, if that fails, of an empty answer."""
+    """Return the metrics of a trial answer, such as the document's target."""
     if not document.generates:
         answers = json.dumps([[-1.0, False, 1]] * len(document.requests))
         return _values_of(task, document, answers)
@@ -121,7 +121,7 @@ def _values_of(task: Any, document: LmDocument, text: str) -> list[dict[Filtered
 def scores(task: Any, document: LmDocument, text: str) -> dict[str, Score]:
     """Return the scores of one answer: the metrics that are numbers, by name.
 
-    The name includes the filter if there are several. The first accuracy that is 0 or 1 decides
+    A name includes the filter if there are several. The first accuracy that is 0 or 1 decides
     whether the answer passes. If the task's code fails, there is only ``score``, without a value.
     If log-likelihoods give no metric of a single document, ``loglikelihood`` is their sum.
 
@@ -201,7 +201,7 @@ def _repeated(task: Any, found: Sequence[Sequence[Any]]) -> list[list[Any]]:
 
 
 def _complete(task: Any, document: LmDocument, given: Mapping[int, str]) -> list[list[Any]] | None:
-    """Return the responses to each request of a document, or None if some are missing."""
+    """Return the responses to each request of a document, or None if any cannot be read."""
     wanted = range(repeats(task))
     if not all(sample in given for sample in wanted):
         return None

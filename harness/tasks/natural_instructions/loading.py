@@ -57,7 +57,7 @@ class Entry(Struct, frozen=True):
 
 
 class Instruction(Struct, frozen=True):
-    """The instruction of a task. A missing field is None or `ABSENT`."""
+    """The instruction of a task. A missing text is None or `ABSENT`."""
 
     title: str | None = None
     definition: str | None = None
@@ -68,7 +68,7 @@ class Instruction(Struct, frozen=True):
     negative: tuple[Example, ...] = ()
 
     def text(self, field: str) -> str | None:
-        """Return the text of a field, given by the authors' name, or None if the task lacks it."""
+        """Return the text of a field (named as by the authors), or None if the task lacks it."""
         value: str | None = getattr(self, TEXT_FIELDS[field])
         return None if value == ABSENT else value
 
