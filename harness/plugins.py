@@ -51,7 +51,7 @@ PACKAGES = {
 """The package of each kind's built-in plug-ins. The entry-point group is ``harness.KIND``."""
 
 SECTION_KEYS: Mapping[str, tuple[str, ...]] = {
-    "backends": ("backend", "name", "headers"),
+    "backends": ("backend", "name"),
     "tasks": ("name", "shots"),
     "judges": ("name", "as", "model", "limits"),
     "measures": (),
