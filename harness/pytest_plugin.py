@@ -106,7 +106,7 @@ class RunItem(pytest.Item):
         self.variant, self.given = variant, given
 
     def runtest(self) -> None:
-        """Execute or resume the run. Raise Broken, or skip the test, if the check does not pass."""
+        """Execute or resume the run. If the check does not pass, raise Broken or skip the test."""
         from harness.api import run
         from harness.errors import for_command
 

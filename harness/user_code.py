@@ -90,7 +90,7 @@ def _raised(error: Exception, name: str, instance: str, text: str) -> str:
 
 
 def source_sha256(plugin: Callable[..., Any]) -> str:
-    """Return a hash of the source or, if there is none, of the bytecode ("" for a class)."""
+    """Return a hash of a plug-in's source or, without one, of its bytecode ("" for a class)."""
     return _source_sha256(inspect.unwrap(plugin))
 
 
@@ -171,7 +171,7 @@ _CHANGING |= {"pop", "popitem", "remove", "discard", "clear", "sort", "reverse"}
 
 
 def _changed_in_place(code: Any) -> set[str]:
-    """Return the names whose items a function sets or deletes, or whose methods change them."""
+    """Return the names of values that a function changes, by item or by a method like ``add``."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(code.__code__)))
     except (OSError, TypeError, SyntaxError):  # no source, or a part of an expression

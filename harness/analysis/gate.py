@@ -1,7 +1,7 @@
 """A gate decides whether runs meet their bounds, given the uncertainty of their figures.
 
 A minimum is met if the whole interval of the figure is at or above it, and broken if the whole
-interval is below it. For a maximum, it is the other way round. Otherwise there are too few
+interval is below it. For a maximum, the reverse holds. Otherwise there are too few
 instances to tell. With 95% intervals, a figure whose true value is exactly at its bound is called
 broken in at most 5% of runs. With several decisions, the intervals are widened (Bonferroni) to keep
 this guarantee for all of them together. Costs are known exactly, and so is the change between runs
@@ -118,9 +118,9 @@ class Gate:
 
     @property
     def result(self) -> Outcome:
-        """The outcome, with "too few to tell" replaced as ``too_few`` says, if that is set.
+        """The outcome, with "too few to tell" replaced as ``too_few`` says, if ``too_few`` is set.
 
-        It is not replaced by "passed" if too many samples have no verdict.
+        "passed" does not replace it if too many samples have no verdict.
         """
         if self.outcome != "too few to tell" or self.too_few is None:
             return self.outcome
@@ -130,7 +130,7 @@ class Gate:
 
     @property
     def judged(self) -> bool:
-        """Whether few enough samples lack a verdict for the run to pass (whatever ``too_few``)."""
+        """Whether enough samples have a verdict for the run to pass, whatever ``too_few`` is."""
         biased = any(one.biased for one in self.decisions)
         return all(one.allowed for one in self.unjudged) and not biased
 
@@ -354,7 +354,8 @@ def _changes(baseline: Run, run: Run, score: str, least: float, by: str) -> Iter
 def failing(gate: Gate, one: Decision) -> list[str]:
     """Return the ids of instances with an answer beyond a decision's bound, in natural order.
 
-    For a drop of verdicts, they are those with a failure in the run and none in the baseline.
+    For verdicts, these are failures or, if the bound is a maximum, passes. For a drop of verdicts,
+    instances that also fail in the baseline are left out.
     """
     score = one.what.removeprefix(CHANGE)
     found = _beyond(gate.run, one, score)

@@ -187,7 +187,7 @@ def unanswerable(n: int, of: int | None = None) -> str:
 
 
 def all_from_cache(runs: str = "") -> str:
-    """Return a sentence that all replies (of ``runs``, if named) come from the cache."""
+    """Return a sentence saying that all replies (of ``runs``, if named) come from the cache."""
     which = f"All replies of {runs}" if runs else "All replies"
     said = "come from the cache: the calls were made by earlier runs."
     return f"{which} {said} For new answers, set another seed."
@@ -339,7 +339,11 @@ class _Version(Struct):
 
 
 def from_json(text: bytes, path: Path) -> Metrics:
-    """Decode the contents of a `metrics.json`, ignoring unknown keys."""
+    """Decode the contents of a `metrics.json`, ignoring unknown keys.
+
+    Raises:
+        DataInvalid: If the contents are malformed, or have another schema version.
+    """
     remedy = "Run the run file again to rewrite it from the attempts."
     try:
         version = msgspec.json.decode(text, type=_Version).schema_version

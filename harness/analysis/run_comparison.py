@@ -217,7 +217,7 @@ class MatrixRow(Struct, frozen=True, kw_only=True):
 
 
 class RunPair(Struct, frozen=True):
-    """The comparison of two rows, given by their indices; ``starred`` if p is below `STARRED`."""
+    """The comparison of two rows, by index. ``starred``: unadjusted p below `STARRED`."""
 
     first: int
     second: int

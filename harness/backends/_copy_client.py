@@ -28,7 +28,10 @@ class CopyLost(FatalCallError):
 
 
 class Lost(NamedTuple):
-    """The result of a call whose copy or engine dies: its ended life, or () if not to blame."""
+    """The result of a call whose copy or engine dies.
+
+    ``life`` is the life that has ended, or () if the call is not to blame.
+    """
 
     life: tuple[int, ...]
 

@@ -32,8 +32,8 @@ class BatchRules:
     """The limits of a provider's batches, and how they differ from OpenAI's.
 
     Args:
-        form: The provider whose paths and field names apply. Mistral has other
-            paths and names. Together has no metadata, so a batch is found by its file's name.
+        form: The provider whose paths and field names apply. Mistral's differ from OpenAI's.
+            Together has no metadata, so a batch is found by its file's name.
         requests, bytes: The maximum numbers of requests and bytes in one batch.
         window_h: The hours within which a batch should end.
         urls: For each API path that batches support, the URL in the file's lines.

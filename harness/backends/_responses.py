@@ -149,7 +149,7 @@ def from_exception(error: Exception, asked: CallContext) -> CallError | None:
 
 
 def from_sdk(error: Exception, asked: CallContext) -> CallError | None:
-    """Convert an SDK's exception by its HTTP status, its cause, or else like `from_exception`."""
+    """Convert an SDK's exception like `from_exception`, or by its HTTP status or cause if known."""
     status, response = getattr(error, "status_code", None), getattr(error, "response", None)
     if isinstance(status, int) and status >= 400 and response is not None:
         body = getattr(error, "body", None) or str(error)

@@ -346,6 +346,9 @@ def bounds(request: Request) -> tuple[int, int]:
     The input bound counts one token per byte of UTF-8, since no tokeniser uses more. It includes
     extra parameters such as tools, and the decoding constraint. The output bound covers the
     answers that ``n`` or ``best_of`` in the extra parameters add, but not `Request.others`.
+
+    Raises:
+        ConfigError: If the request does not limit the length of an answer.
     """
     read = sum(len(m.content.encode()) + MESSAGE_TOKENS for m in request.sent)
     read += sum(len(m.reasoning_state or "") for m in request.messages)

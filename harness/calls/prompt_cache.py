@@ -26,7 +26,7 @@ MOST = 256  # beginnings that are remembered
 
 @dataclass(eq=False, slots=True)
 class Beginning:
-    """A beginning that prompts share."""
+    """The beginning of similar prompts: where the shared part ends, and whether it is cached."""
 
     messages: Sequence[Message]  # of the first prompt that was added
     cut: PromptCut | None = None  # where it ends; None if unknown, or if too little is shared

@@ -45,7 +45,7 @@ class Stop:
                 callback()
 
     def on_stop(self, callback: Callable[[], None]) -> None:
-        """Register a function that the first `request` to stop calls."""
+        """Register a function to call when a stop is first requested."""
         self._callbacks.append(callback)
 
     async def sleep(self, seconds: float) -> None:

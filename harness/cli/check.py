@@ -118,9 +118,9 @@ def section(run: RunFile, given: Mapping[str, Any]) -> CheckSection:
 def junit(gates: Sequence[Gate]) -> str:
     """Return the decisions as JUnit XML, with a test suite per run.
 
-    Each bound that is not met lists instances beyond it. In the XML, "too few to tell" is an error
-    or, depending on ``too_few``, a failure or a skipped test. Too many samples without a verdict
-    are an error or a failure.
+    If a bound is not met, its test case lists the instances beyond it. "Too few to tell" becomes an
+    error or, depending on ``too_few``, a failure or a skipped test. Too many samples without a
+    verdict are an error or a failure.
     """
     root = ElementTree.Element("testsuites")
     for gate in gates:

@@ -64,7 +64,7 @@ class ExactOutput:
 
 
 def show(document: TableDocument | Table, form: str = "table") -> None:
-    """Print a table or document, fitted to the available width unless a format is chosen."""
+    """Print a table or document, as tables that fit the available width or in another format."""
     from harness.report.table import FORMATS, Table
     from harness.report.terminal import terminal
 

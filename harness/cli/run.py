@@ -152,7 +152,7 @@ def _listed(what: str, text: str, known: list[str] | None = None) -> list[str]:
 
 
 def _repeated() -> str:
-    """Return this process's command line without the options that apply to its first session."""
+    """Return this process's command line without options that are for the first session only."""
     return shlex.join(["harness", *(w for w in sys.argv[1:] if w not in ("--fresh", "--rescore"))])
 
 

@@ -389,7 +389,7 @@ class Parsed(Protocol[D]):
         own parser decides.
 
         Raises:
-            Unparseable: If the text cannot be a final answer.
+            Unparseable: If ``answer`` cannot be a final answer.
         """
 
 

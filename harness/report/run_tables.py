@@ -201,7 +201,7 @@ def _scores(metrics: Metrics) -> Table:
 
 
 def group_table(metrics: Metrics, label: str) -> Table:
-    """Build a table of the primary metric, and pass rates by round, for each group of a label."""
+    """Build a table of a label's groups: primary metric and, for pass rates, the rates by round."""
     groups = metrics.groups[label]
     rounds = list(metrics.rounds.each)
     rounds = rounds if len(rounds) > 1 and not metrics.measure else []

@@ -41,7 +41,10 @@ def set_copies_aside(settings: Settings, base: str, variants: Iterable[str]) -> 
 async def uploaded(
     runs: RemoteRuns | None, folder: RunFolder, session: Session
 ) -> AsyncIterator[None]:
-    """Hold the lease of a run in an ``async with`` block, and upload the run as it grows."""
+    """Hold the lease of a run in an ``async with`` block, and upload the run as it grows.
+
+    If ``runs`` is None, do nothing.
+    """
     if runs is None:
         yield
         return

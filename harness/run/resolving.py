@@ -78,8 +78,8 @@ def build_task(
 ) -> Task[Any]:
     """Build the task of a run file.
 
-    ``options`` replace task options of the run file, and ``later`` are judges to be added to its
-    judges. If ``judged`` is false, the task need not support the judges.
+    ``options`` replace task options of the run file, and ``later`` are further judges. If
+    ``judged`` is false, the task need not support the judges.
     """
     judges = {
         judge.as_: decides_by_criteria(kind("judges").load(judge.name))

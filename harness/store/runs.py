@@ -104,10 +104,10 @@ def fresh_base(root: Path, base: str, variants: Sequence[str] = ("",)) -> str:
 def set_aside(
     root: Path, base: str, variants: Collection[str], *, removed: bool = True
 ) -> Iterator[str]:
-    """Rename the runs of a run file in a ``with`` block, so that new ones can have their names.
+    """Rename the runs of a run file, so that new runs can have their names.
 
-    ``BASE.VARIANT`` becomes ``BASE-DATE.VARIANT``. If the block raises an error, the runs get their
-    names back.
+    ``BASE.VARIANT`` becomes ``BASE-DATE.VARIANT``. If the ``with`` block raises an error, the
+    earlier runs get their names back.
 
     Args:
         root: The folder of all runs.

@@ -151,7 +151,7 @@ class Segmenter:
         return kept, left_out
 
     def _runs(self, paragraphs: list[tuple[str, str]]) -> tuple[list[list[str]], Counter[str]]:
-        """Return the runs of paragraphs for passages, and each filter's number of dropped ones."""
+        """Return runs of paragraphs for passages, and how many paragraphs each filter dropped."""
         runs, left_out = [list[str]()], Counter[str]()
         for text, dropped in paragraphs:
             reason = "" if dropped else _filter(text, self._passage_filters)
@@ -283,7 +283,7 @@ def _extracted(plan: ExtractionPlan, name: str, documents: Iterable[Document]) -
 
 
 def extract(structure: Structure, text: str, units: Splitter, seed: int) -> Specification | None:
-    """Draw a specification that a text satisfies, for a structure. Return None if none fits."""
+    """Draw, for a structure, a specification that a text satisfies, or return None if none fits."""
 
     @cache
     def draws() -> Draws:  # few texts yield a target, and only these need draws

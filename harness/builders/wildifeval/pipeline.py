@@ -40,7 +40,7 @@ NAME_TOKENS = 30  # maximum tokens of a name
 
 
 class RowConstraint(Constraint, frozen=True, omit_defaults=True):
-    """A constraint with its category and, in the category Other, a title by the model."""
+    """A constraint with its category and, in the category Other, a title that the model gave."""
 
     title: str = ""
 

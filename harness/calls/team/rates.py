@@ -1,4 +1,4 @@
-"""A model's rate limits, shared by the processes of a team through its database.
+"""A model's rate limits, which the processes of a team share through the team's database.
 
 Asking the database before each call would take too long. Each process therefore takes a grant, from
 which it admits calls at once. A background task exchanges the calls that were sent for a new grant,

@@ -208,7 +208,7 @@ def _no_word(word: str) -> Check:
 
 
 def _in_sentence(number: int, check: Check, *, if_missing: str = "") -> Check:
-    """Return a check of one sentence (from 1). ``if_missing`` is the violation if it is missing."""
+    """Return a check of one sentence (from 1). Without it, the violation is ``if_missing``."""
 
     def checked(text: str) -> str:
         found = _sentences(text)[number - 1 : number]

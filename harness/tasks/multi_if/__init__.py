@@ -108,7 +108,7 @@ class MultiIFTask(IFEvalTask):
         return replace(instance, data=item)
 
     def aggregate_answers(self, answers: Iterable[GivenAnswer]) -> Aggregates:
-        """Return each turn's four accuracies and their mean, and the mean by language as well.
+        """Return each turn's four accuracies, their mean (also by language) and number of answers.
 
         Turns that were not asked, because an earlier answer was empty or refused, do not count.
         """
