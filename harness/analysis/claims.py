@@ -71,8 +71,8 @@ class _Evidence:
 
     A run's encoding is the list of fields that its prompts contain. If several runs have the same
     encoding, the run with the most groups is used or, if they tie, the run that shows the most
-    examples. ``silent`` names the variants that cannot be used: incomplete or simulated runs, and
-    runs that differ from the baseline in more than the task's options.
+    examples. ``silent`` names the variants excluded from all tests: incomplete or simulated runs,
+    and runs that differ from the baseline in more than the task's options.
     """
 
     def __init__(self, variants: Sequence[Variant], table: Ablation, task: Claiming) -> None:
@@ -194,7 +194,7 @@ class _Evidence:
     def _heterogeneity(self, runs: Sequence[Variant], gains: Mapping[str, float]) -> float | None:
         """Return the p value of a test of whether all groups gain equally.
 
-        It is None if fewer than two gains have a known standard error above 0.
+        The result is None if fewer than two gains have a known standard error above 0.
         """
         effects, errors = [], []  # as if runs were independent, which is conservative
         for name, gain in gains.items():

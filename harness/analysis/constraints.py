@@ -175,7 +175,7 @@ def table_line(
 
 
 def constraint_kind(found: ListedConstraint) -> str:
-    """Return a constraint's kind or, if it has none, its text without quotations and numbers."""
+    """Return a constraint's kind, or else its text with placeholders for quotations and numbers."""
     if found.kind:
         return found.kind[:LONGEST]
     without_texts = re.sub(r"'[^']*'|\"[^\"]*\"", "'…'", found.constraint[:LONGEST])

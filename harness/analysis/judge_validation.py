@@ -1,8 +1,8 @@
 """Validates a judge against a reference: agreement, calibration, and the ranking of models.
 
-Agreement covers the criteria that both sides decided. Calibration covers those with a probability
-from the judge, too. The confusion matrix also counts the judge's abstentions. Intervals are
-clustered by prompt over all runs.
+Agreement covers the criteria that both sides decided. Calibration covers only those for which the
+judge also gave a probability. The confusion matrix also counts the judge's abstentions. Intervals
+are clustered by prompt over all runs.
 """
 
 from __future__ import annotations

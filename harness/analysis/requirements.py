@@ -158,7 +158,7 @@ class Feature(Struct, frozen=True):
 
 
 class Rejections(Struct, frozen=True):
-    """Counts of decoding constraints and of rejections, by feature (highest share first)."""
+    """Counts of constraints and of rejections by feature, the highest rejection rate first."""
 
     n: int  # constraints, apart from `n_failed`
     n_rejected: int

@@ -56,7 +56,7 @@ Cell = tuple[str, str, Lookup, float | None]  # row, column, what to look up, pu
 
 
 class StudyRun(Section):
-    """A run of a study, as two run files: one replays recorded answers, the other asks a model."""
+    """A run of a study. One of its run files replays recorded answers, the other asks a model."""
 
     model: str = Field("", description="The model whose values were published.")
     needs: dict[str, Any] = Field({}, description="Keys of the run file, and the paper's values.")
@@ -66,7 +66,7 @@ class StudyRun(Section):
 
 
 class Exhibit(Section):
-    """A table or figure of the paper. A cell's `Lookup` merges `of`, its row and its column."""
+    """A table or figure of the paper. A cell's `Lookup` merges `of`, the cell's row and column."""
 
     name: str = Field(description="Its number, such as Figure 7b.")
     shows: str = Field(description="What it shows, in a few words.")

@@ -75,7 +75,7 @@ class FileBatching(HttpBackend):
                 yield read(result)
 
     def outcome(self, body: bytes, request: Request) -> Outcome:
-        """Return the reply that a successful response's body holds, or else the error."""
+        """Return the reply in a successful response's body, or the error from decoding it."""
         try:
             return self.decoded(body, request)
         except CallError as failed:

@@ -51,7 +51,7 @@ class Copies:
         return self._copies[slot]
 
     def replace(self, copy: Copy) -> None:
-        """Kill a copy and start another in its slot, unless that was done or `end` was called."""
+        """Kill a copy and start another in its slot, unless it was replaced or `end` was called."""
         with self._lock:
             if self._copies[copy.slot] is copy and not self._over:
                 self.kill(copy)

@@ -27,8 +27,8 @@ def body(request: Request) -> Mapping[str, Any]:
 def read(request: Request, echoes: Sequence[object]) -> str:
     """Return the text of a reply, given the field ``logprobs`` of each choice, in order.
 
-    The text is a JSON list with a list for each answer: the sum of its log-probabilities, whether
-    each of its tokens is the likeliest, and how many tokens it has.
+    The text is a JSON list with a list for each answer: the sum of its tokens' log-probabilities,
+    whether each token is the likeliest in its place, and the number of tokens.
 
     Raises:
         RequestRejected: If the tokens do not spell the text, no token begins in the answer, or a

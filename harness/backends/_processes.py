@@ -157,7 +157,7 @@ class OwnedServers(contextlib.AbstractContextManager["OwnedServers"]):
     For example, the variants of a run file share a server, and so does a judge that uses the model
     under test. A server is kept while a later run needs it, and stopped after its last run. If no
     run uses it at the moment, it is stopped before another server starts, because two large models
-    rarely fit on one machine. It is then started again for the next run.
+    rarely fit on one machine. It is started again for the next run that needs it.
     """
 
     def __init__(self, command: Sequence[str] = ()) -> None:

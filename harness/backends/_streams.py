@@ -23,10 +23,10 @@ _DELTAS = {
 
 
 def streamed(stream: bytes) -> tuple[dict[str, Any], str]:
-    """Return the message in a stream, as far as received, and the type of the stream's last event.
+    """Return the message in a stream, as far as received, and how the stream ends.
 
-    The type is ``message_stop``, ``error`` (the message then has the key ``error``) or, if the
-    stream breaks off, "".
+    The end is the type of the last event, ``message_stop`` or ``error`` (the message then has the
+    key ``error``), or "" if the stream breaks off before it.
 
     Raises:
         MsgspecError: If an event is not JSON.

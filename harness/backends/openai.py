@@ -351,7 +351,7 @@ class OpenAIBackend(ChatReplies, OpenAIBatching):
         return {"messages": request.messages, **likeliest, **self.parameters(request)}
 
     def parameters(self, request: Request) -> dict[str, Any]:
-        """Return the fields that are set, apart from the messages, under the server's names."""
+        """Return all fields that are set, except the messages, under the server's names."""
         decoding, preset = request.decoding, self.preset
         sent: dict[str, Any] = {
             # 0: only the prompt's own tokens

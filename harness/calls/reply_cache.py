@@ -250,7 +250,7 @@ class ReplyCache:
         return self.write(database.Write((), [payment_row(key.hex(), payment)]))
 
     def write(self, rows: database.Write) -> asyncio.Future[None]:
-        """Queue rows to be committed together. The claims on replies are released afterwards.
+        """Queue rows to be committed together. Claims on the replies' calls are then released.
 
         Returns:
             A future that completes after the commit, or fails with StoreFailed. Cancelling it does

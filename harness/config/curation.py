@@ -63,7 +63,7 @@ class ConstraintsSection(Section):
 
 
 class DomainsSection(Section):
-    """Section ``domains``: the calls that propose domains for batches of tasks, and merge them."""
+    """Section ``domains``: calls to propose domains for batches of tasks, and to merge domains."""
 
     batch: Count = 100  # tasks per batch
     proposed: Count = 10  # domains per batch

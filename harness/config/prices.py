@@ -168,7 +168,7 @@ class PriceList:
         return self._entries.get((host, model)) or self._entries.get((host, undated))
 
     def nearest(self, host: str, model: str) -> str:
-        """Return a sentence about the host's priced models, naming the most similar one if any."""
+        """Return a sentence about the host's models with a price, naming a similar one if any."""
         names = [entry.model for entry in self if entry.host == host.lower()]
         for close in get_close_matches(model, names, n=1):
             return f"The nearest model with a price is {close!r}."

@@ -97,7 +97,7 @@ def _unanswered(
 
 
 def feedback(task: Task[Any], instance: Instance[Any], reply: Reply, found: Assessment) -> str:
-    """Return the user's next message: the task's feedback, or why a reply was not graded."""
+    """Return the user's next message: the task's feedback, or why the reply was not graded."""
     graded = found.outcome == "truncated" and task.on_truncated == "grade"
     if found.outcome == "ok" or graded:
         return task.feedback(instance, reply.text, found.scores)

@@ -178,7 +178,7 @@ def read_record(path: Path) -> StudyRecord:
 
 
 def cautions(made: StudyRecord) -> list[str]:
-    """Return a warning if the sentence splitter may have changed values on a page, else []."""
+    """Return warnings about a page, if the sentence splitter may have changed its values."""
     simulated = {one.run for one in made.findings if one.why == "simulated"}
     splitters = {name: run.fingerprint.get("splitter", "") for name, run in made.runs.items()}
     own = {name for name, splitter in splitters.items() if OWN_ABBREVIATIONS in splitter}

@@ -55,7 +55,7 @@ class AttemptLine(msgspec.Struct, kw_only=True, gc=False):
 class AttemptIndex:
     """The attempts in a file that count, as rows sorted by instance, sample and round.
 
-    The index reflects the file, which need not exist, at the time of construction. Without
+    The index shows the file, which need not exist, as it was when the index was built. Without
     ``judges``, scores and verdicts are only those of the rules. If ``lines`` is given, the index
     covers the lines of a growing file that have been read so far.
     """

@@ -112,7 +112,7 @@ class ConCodeEvalValidation(ConCodeEval):
         return label, violations[0] if violations else None
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return the conversation with the schema, the sample and the answered shots."""
+        """Return the conversation: the shots with their answers, the schema and the sample."""
         item = instance.data
         shown = [
             {"schema": shot.data.text, "sample": shot.data.sample, "answer": shot.data.label}

@@ -33,7 +33,7 @@ def check_task(
         task: The task.
         answers: Expected verdicts, by instance id and answer. None means that the answer must be
             unparseable.
-        hidden: Returns a string that must not be revealed, such as the correct answer of an
+        hidden: Returns a string that must not be revealed, such as the correct answer to an
             instance. Neither the instance's prompt nor the feedback on a wrong or unparseable
             answer may contain it as whole words. Upper and lower case are not distinguished.
         other: A function that changes the task's data in place and builds the task again, which

@@ -1,4 +1,4 @@
-"""Reads the first user message of each chat in a log, and screens them without an LLM.
+"""Reads the first user message of each chat in a log, and screens these messages without an LLM.
 
 The language classifier is restricted to 43 widely spoken languages, because it otherwise often
 mistakes a short English sentence for one in a rare language.
@@ -173,7 +173,7 @@ def examine_part(by: ScreenSection, rows: RowRange) -> list[Examined]:
 
 
 def examine(chats: Iterable[Chat], by: ScreenSection) -> Iterator[Examined]:
-    """Find out whether each chat is readable, and check its language, code and toxicity."""
+    """Examine each chat for readability, language, code and toxicity, with the settings ``by``."""
     if by.language and by.language not in LANGUAGES:
         message = f"screen.language: {by.language!r} cannot be distinguished from others."
         raise ConfigError(message, f"Choose one of {', '.join(LANGUAGES)}, or null to keep all.")

@@ -40,7 +40,7 @@ class Exchanger(ABC, Generic[T]):
 
     @abstractmethod
     def prepared(self, *, last: bool) -> Callable[[Cursor], T]:
-        """Return the next exchange's work (the final one's if ``last``), which may be repeated."""
+        """Return the work of the next exchange (the final one if ``last``). It may be run again."""
 
     @abstractmethod
     def apply(self, result: T) -> float:

@@ -1,8 +1,9 @@
 """Judges: models that score answers. Each module defines a judge; the shared parts are here.
 
 Most judges consist of a prompt template and a parser of replies. `JudgePrompt` renders the template
-with the judged text between tags that the text cannot close, and `PromptJudge` asks the model. A
-yes or no is read from log-probabilities (`yes_probability`) or from sampled votes (`vote`).
+with the judged text between tags that the text cannot close, and `PromptJudge` builds the
+questions. A yes or no is read from log-probabilities (`yes_probability`) or from sampled votes
+(`vote`).
 """
 
 from __future__ import annotations

@@ -143,9 +143,9 @@ def verdict(text: str) -> bool | None:
 def official_verdict(text: str) -> bool | None:
     """Return the verdict that the authors' code reads in a reply, or None if it reads none.
 
-    If the reply begins with yes or no, ignoring case, that is the verdict, even if it is only the
-    beginning of a word ("Nothing" is no). Otherwise, the verdict is YES or NO in capitals, wherever
-    it occurs ("KNOW" is no). There is none if both or neither occurs.
+    A reply that begins with "yes" or "no", ignoring case, has this verdict, even if the word goes
+    on ("Nothing" is no). Any other reply has a verdict if it contains either YES or NO in capitals,
+    but not both, even within a word ("KNOW" is no).
     """
     start = text[:3].lower()
     if start == "yes" or start[:2] == "no":

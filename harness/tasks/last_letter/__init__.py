@@ -131,7 +131,7 @@ class LastLetterTask:
         }
 
     def messages(self, instance: One, shots: Sequence[One]) -> tuple[Message, ...]:
-        """Return the conversation. Shots replace the examples. A published prompt has no shots."""
+        """Return the conversation. Shots replace the examples. Published prompts take no shots."""
         question = instance.data
         if self._published:
             if shots:
