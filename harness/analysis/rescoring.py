@@ -55,7 +55,7 @@ class VerdictChanges:
     def record(
         self, attempt: Attempt, scored: Rescored, verdicts: VerdictPair
     ) -> VerdictChange | None:
-        """Count an attempt by its old and new verdicts. Return the change, or None if unchanged.
+        """Count an attempt by its old and new verdicts. Return the change, if there is one.
 
         A failed call counts only in ``left``. ``verdicts`` combine rules and judges, unlike the
         verdicts in ``attempt`` and ``scored``, which are by rules only.

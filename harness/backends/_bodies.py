@@ -210,7 +210,7 @@ Pairs = Iterable[tuple[object, object]]  # tokens and their log-probabilities
 def logprobs_in(given: object) -> records.Logprobs | None:
     """Return the most likely tokens at each position of an answer.
 
-    ``given`` is the field ``logprobs`` of a choice. The result is None if it holds no usable list.
+    ``given`` is the field ``logprobs`` of a choice. The result is None without a usable list.
     A text completion lists the chosen token in addition if it is not among the most likely tokens.
     """
     for key in ("content", "top_logprobs"):

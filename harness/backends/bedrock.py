@@ -84,7 +84,7 @@ class BedrockBackend(HttpBackend):
         region: The AWS region, such as ``eu-central-1``.
         profile: A profile in the user's AWS configuration (default: AWS's credential chain).
         base_url: Base URL of another endpoint, such as a VPC's.
-        api_key_env: The environment variable with a Bedrock API key, to use it instead of
+        api_key_env: The environment variable with a Bedrock API key, which is used instead of
             credentials.
         prompt_caching: Whether to use Bedrock's prompt cache for beginnings that prompts share,
             with models that support it.

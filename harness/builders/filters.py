@@ -17,7 +17,7 @@ def capitals() -> Filter:
 
 
 def caption(characters: int = 6, words: int | None = None) -> Filter:
-    """Drop text with few characters before its first colon, such as "Fig. 1: …", or in total.
+    """Drop text that is very short, or that begins with a short label and a colon ("Fig. 1: …").
 
     Args:
         characters: Drop text with fewer characters than this before its first colon, or in total if

@@ -1,4 +1,4 @@
-"""The keys of calls, and the seeds sent with them. Calls with one key share a reply."""
+"""The keys of calls, and the seeds sent with them. Calls with the same key share a reply."""
 
 import hashlib
 from collections.abc import Callable

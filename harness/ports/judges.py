@@ -11,7 +11,7 @@ class Judge(Protocol):
     """A scorer of answers that asks a model. Its calls use the run's cache, limits and budget."""
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """Return all questions to ask the judge's model about an answer. Must be a pure function.
+        """Return the questions to ask the judge's model about an answer. Must be a pure function.
 
         If there are no questions, `parse` gets no replies, and may still return scores.
         """

@@ -54,7 +54,7 @@ class CallBounds:
         self.cached, self.at_most = 0, False
 
     def estimate(self) -> CallEstimate:
-        """Return the totals as an estimate. The cost is None if the price is unknown."""
+        """Return the totals as an estimate. The cost is None if it depends on an unknown price."""
         usd = self.usd if self._price or not self.calls.high else None
         return CallEstimate(
             self.calls, self.read, self.written, usd, self.saved, self.cached, self.at_most

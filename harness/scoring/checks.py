@@ -1,4 +1,4 @@
-"""The checks of an answer, as defined by the run file and by the rows of a JSON Lines data set.
+"""The checks of an answer, as defined by the run file and by the rows of the data.
 
 A check names a checker. Its options come from the run file, the row, or both (docs/jsonl.md). A row
 may have its own ``checks``. A list replaces the run file's checks. A mapping changes the options of

@@ -114,7 +114,10 @@ def letters(text: str, letter: str, let_frequency: int, let_relation: Relation) 
 
 @ifeval("change_case:capital_word_frequency")
 def capital_words(text: str, capital_frequency: int, capital_relation: Relation) -> None:
-    """Check for "at least" or "less than" ``capital_frequency`` words in capitals (``U.S.A.``)."""
+    """Check for "at least" or "less than" ``capital_frequency`` words in capitals.
+
+    ``U.S.A.`` counts as one word.
+    """
     count = sum(token.isupper() for token in tokens(text))
     require_relation(count, capital_relation, capital_frequency, "words in capital letters")
 
@@ -145,7 +148,7 @@ def number_words(
 def number_sentences(
     text: str, num_sentences: int, relation: Relation, *, multilingual: bool = False
 ) -> None:
-    """Check for "at least" or "less than" ``num_sentences`` sentences; ``1. One`` has two.
+    """Check for "at least" or "less than" ``num_sentences`` sentences; ``1. One`` counts as two.
 
     In the multilingual check, the punctuation of Chinese, Japanese and Hindi texts ends sentences.
     """
