@@ -49,8 +49,9 @@ Tasks = str | Mapping[str, Any] | Sequence[str | Mapping[str, Any]]
 def run(file: str | Path | Mapping[str, Any], **options: Unpack[RunOptions]) -> RunResult:
     """Run a run file, or one of its variants, and return the run.
 
-    A file with variants requires ``variant``. An interrupted run is resumed. After failed calls or
-    a spent budget, ``metrics`` says what is missing, and calling this function again continues.
+    A file with variants requires ``variant``. An interrupted run is resumed. If calls have failed
+    or the budget is spent, the result's ``metrics`` say what is missing, and calling this function
+    again continues.
 
     Args:
         file: A run file's path, the name of a shipped one ("quickstart"), or its content, in which
@@ -91,7 +92,7 @@ def run_all(
 ) -> dict[str, RunResult]:
     """Run all variants of a run file, or resume them.
 
-    Arguments are those of `run`, where ``variant`` selects a single variant.
+    The arguments are those of `run`. ``variant`` selects a single variant.
 
     Returns:
         The runs by variant, or by "" if the file has none. As in `run`, they may be incomplete.
@@ -288,7 +289,7 @@ def compare(
     """Compare runs with the first of them, instance by instance, and return the comparison.
 
     Args:
-        runs: Two or more runs, each as a `RunResult` or as `open_run` accepts it.
+        runs: Two or more runs. Each is a `RunResult`, or a name or path for `open_run`.
         score: Score to use (default: the task's primary metric).
         by: Label whose groups are also compared.
         round: Use each sample's last round up to this one (default: its last round).

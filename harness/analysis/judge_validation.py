@@ -260,7 +260,7 @@ def against_rules(index: AttemptIndex, run: str) -> Iterator[JudgeValidation]:
 
 
 def against_people(index: AttemptIndex, run: str) -> Iterator[JudgeValidation]:
-    """Yield the validations of a run's judges against each file of labels kept with the run.
+    """Yield the validations of a run's judges against the files of labels in the run's folder.
 
     A file that is invalid, or has no label of a criterion that the judge decided, is skipped.
     """

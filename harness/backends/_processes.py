@@ -145,7 +145,7 @@ R = TypeVar("R", bound=Running)
 
 @dataclass(eq=False)
 class Lease:
-    """A claim on a named server, which a run keeps until its end."""
+    """A run's claim on a named server. The run keeps it until the run ends."""
 
     name: str
     used: bool = False  # whether the run has needed the server yet

@@ -75,7 +75,7 @@ class Stats:
     def reset(self) -> None:
         """Clear all counters except those of requests in flight and of open batches.
 
-        Draws of faults and latencies start again.
+        Draws of faults and latencies start again, except those of batches.
         """
         in_flight = self.counts.in_flight
         self.counts = Snapshot(

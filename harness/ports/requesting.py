@@ -57,6 +57,6 @@ class Aggregating(Protocol):
     def aggregate_answers(self, answers: Iterable[GivenAnswer]) -> Aggregates:
         """Return metrics over all of a run's answers.
 
-        ``answers`` has the answers of round 1 and, in conversations, those to all turns, ordered by
-        instance, sample and turn. Missing answers are omitted.
+        ``answers`` has the answers of round 1 and, in conversations, those to all turns. They come
+        instance by instance, in the order of samples and turns. Missing answers are omitted.
         """

@@ -21,7 +21,7 @@ from harness.scoring.panel import criteria_scores
 
 @runtime_checkable
 class WithInput(Judged[Any], Protocol):
-    """A task with criteria, in which some instructions come with an input text."""
+    """A task with criteria. Some of its instructions come with an input text."""
 
     def text_to_work_on(self, instance: Instance[Any]) -> str:
         """Return the instance's input text, or "" if it has none."""

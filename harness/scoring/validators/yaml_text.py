@@ -291,7 +291,7 @@ are quoted."""
 
 
 class _Dumper(yaml.SafeDumper):
-    """A dumper of exact numbers and of quotes that suit YAML 1.1 and 1.2. It writes no aliases."""
+    """Writes exact numbers, quotes what YAML 1.1 or 1.2 would misread, and writes no aliases."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True

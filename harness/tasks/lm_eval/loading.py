@@ -47,7 +47,7 @@ class LmDocument(Struct, frozen=True):
 
     @property
     def rolls(self) -> bool:
-        """Whether the document is a whole text, of which the log-likelihood is wanted."""
+        """Whether the log-likelihood of the document's whole text is wanted."""
         return bool(self.requests[0].request_type == "loglikelihood_rolling")
 
 
@@ -74,7 +74,7 @@ def _as_json(turns: Sequence[Mapping[str, str]], add_generation_prompt: bool = T
 
 
 class ChatTemplate:
-    """A chat template in a file, as in a model's ``chat_template.jinja``."""
+    """A chat template read from a file, such as a model's ``chat_template.jinja``."""
 
     def __init__(self, path: Path) -> None:
         settings: dict[str, Any] = {"trim_blocks": True, "lstrip_blocks": True}
