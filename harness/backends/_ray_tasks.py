@@ -31,7 +31,7 @@ class RayTasks:
     """The cores of a Ray cluster as an engine of `harness.workers.Workers`.
 
     The work is sent once, in its current state, with functions and classes that other machines do
-    not have. If a worker process or a machine dies, its piece is started again.
+    not have. If a worker process or a machine dies, its piece is started again, up to a limit.
 
     Args:
         jobs: Maximum number of pieces in flight (default: two for each core).
@@ -157,10 +157,10 @@ def _cached(parameters: Mapping[str, Any], function: Callable[..., Any]) -> Any:
 
 
 def unpacked(packet: bytes, name: str) -> Any:
-    """Return the value that was `packed`.
+    """Return the value that `packed` has pickled.
 
     Raises:
-        ConfigError: If it cannot be loaded, for example because a module is missing here.
+        ConfigError: If the value cannot be loaded, for example because a module is missing here.
     """
     try:
         return pickle.loads(packet)  # noqa: S301 (from the client)

@@ -144,14 +144,14 @@ class Shared(Protocol):
         """Claim a call on all machines, or copy its reply here. Return False if both fail."""
 
     async def hold_claims(self, tag: str, keys: Sequence[str]) -> bool:
-        """Let claims on a batch's calls outlive this process. Return False if one is lost."""
+        """Let claims on a batch's calls outlive this process. Return False if any claim is lost."""
 
     async def free_claims(self, tag: str, keys: Sequence[str]) -> None:
         """Release the claims on calls of a batch, from any process."""
 
 
 class PaidElsewhere(NotSent):
-    """Another process has paid for this call, or is paying for it (``reply`` is then None)."""
+    """Another process has paid for this call, or is still paying for it (``reply`` is None)."""
 
     def __init__(self, reply: Reply | None = None) -> None:
         self.reply = reply
@@ -163,7 +163,7 @@ class InBatch(NotSent):
 
 @dataclass(eq=False)
 class ClaimedCalls:
-    """The layer that claims each call, so that the processes of a machine pay for it only once.
+    """The layer that claims each call, so that several processes pay for it only once.
 
     The layers above make calls wait for limits before they are claimed here. A process that is
     suspended or waits for its limits therefore blocks others only on calls that it has sent.

@@ -96,7 +96,7 @@ def _say_unknown(models: Sequence[Model]) -> None:
 
 
 def unpriced(models: Iterable[Model]) -> str:
-    """Return the names of the models without a price and their sections' keys, or "" for none."""
+    """Return the names, each with its section's key, of the models without a price, or ""."""
     names = [f"{one.section.name} ({one.where})" for one in models if one.usual_price is None]
     return ", ".join(dict.fromkeys(names))
 

@@ -230,7 +230,7 @@ def _folder(name: str, path: Path, otherwise: State) -> Finding:
 
 
 def _team(settings: Settings) -> Finding:
-    """Return a finding on the team's database, which every run needs if it is set."""
+    """Return a finding on the team's database. If one is set, every run needs it."""
     try:
         from harness.calls.team.membership import team_facts  # needs the extra
 

@@ -193,7 +193,7 @@ def _grid() -> RichTable:
 
 
 def price_document(entries: Sequence[PriceEntry], own_file: str | None) -> TableDocument:
-    """Build the list of prices by host and model. A note names the file of the user's prices."""
+    """Build the list of prices by host and model, with a note that names the user's own file."""
     texts = (Column("as of", text=True), Column("", text=True))
     notes: dict[str, int] = {}
     rows: list[list[object]] = []

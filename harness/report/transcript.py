@@ -137,9 +137,8 @@ def failed_document(
 ) -> TableDocument:
     """Build the list of a run's failed attempts, with reasons and shortened answers.
 
-    ``n`` is the number of the run's attempts. The user's rows, ``own``, are included
-    only in CSV.
-    ``turns`` says whether the rounds are the user's turns in conversations.
+    ``n`` is the number of the run's attempts. The user's rows (``own``) are included
+    only in CSV. ``turns`` says whether the rounds are the user's turns in conversations.
     """
     rows = [
         [one.instance, one.sample, one.round, one.outcome, _cut(one.reason), _cut(one.answer or "")]

@@ -51,7 +51,7 @@ class Check(Struct, frozen=True):
 
 
 def read_checks(raw: object, where: str, judges: Collection[str] = ()) -> list[Check]:
-    """Parse a list of checks from a run file or a row. Messages begin with ``where``.
+    """Parse a list of checks from a run file or a row. Error messages begin with ``where``.
 
     ``judges`` names the run's judges, for the message if a judge is written as a check.
     """

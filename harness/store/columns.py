@@ -206,7 +206,7 @@ class TableBuilder:
 
     @property
     def rows(self) -> list[Rows]:
-        """The tables that hold the numbers of all lines."""
+        """The tables that hold the data of all lines."""
         return [self._rows, *self._scores.rows]
 
     def add(self, line: TableLine) -> None:
@@ -312,7 +312,7 @@ class ScoreColumns:
 
     @property
     def rows(self) -> list[Rows]:
-        """The tables that hold the numbers of all lines."""
+        """The tables that hold the data of all lines."""
         return [self._table_of, *(rows for _, rows in self._tables.values())]
 
     def _add_table(self, kinds: ScoreKinds) -> tuple[int, Rows]:

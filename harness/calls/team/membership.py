@@ -1,4 +1,4 @@
-"""Joins a team, checks how its replies are encrypted, and counts its replies and payments."""
+"""Joins a team, checks how its replies are encrypted, and summarises its saved data."""
 
 import base64
 import binascii
@@ -59,7 +59,7 @@ class Cipher:
 
 
 def join(cursor: Cursor, database: str, cipher: Cipher | None) -> None:
-    """If this process is the team's first, record how it encrypts replies. Then check the key."""
+    """Record how this process encrypts replies, if it is the team's first, and check the key."""
     cursor.execute(_JOIN, [cipher.check if cipher else b""])
     check_key(cursor, database, cipher)
 
@@ -81,7 +81,7 @@ def check_key(cursor: Cursor, database: str, cipher: Cipher | None) -> None:
 
 
 class TeamFacts(NamedTuple):
-    """A team's saved data. ``runs`` is how many runs have a budget, and ``usd`` what these paid."""
+    """A team's saved data. ``runs`` counts runs with a budget, and ``usd`` is what they paid."""
 
     database: str
     team: str
@@ -91,7 +91,7 @@ class TeamFacts(NamedTuple):
 
 
 def team_facts(url: str, key: str | None) -> TeamFacts:
-    """Return counts of the data that a team has saved in the database at ``url``.
+    """Summarise the data that a team has saved in the database at ``url``.
 
     ``key`` is the key that encrypts the team's replies (None: they are not encrypted).
     """

@@ -78,7 +78,7 @@ def rate_figures(runs: Runs) -> Iterator[Figure]:
 
 
 def any_round_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw the share of samples passed in any round, by group, for runs with several rounds."""
+    """Draw the share of samples that pass in any round, by group, for runs of several rounds."""
 
     def any_round(run: ReportedRun, label: str) -> Mapping[Key, SampleStatistic]:
         if run.last_round < 2:
@@ -154,7 +154,7 @@ def effect_figures(runs: Runs) -> Iterator[Figure]:
 
 
 def position_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw, for each position of an option, how much more often it is chosen than it is right."""
+    """Draw how much more often the option at each position is chosen than it is right."""
     every = {runs.shown(run): run.metrics.positions for run in runs.every}
     known = {run: found for run, found in every.items() if found is not None}
     points = [
@@ -297,7 +297,7 @@ def _difference(row: str, run: str, found: Comparison, unit: ShownUnit) -> Point
 
 
 def round_figures(runs: Runs) -> Iterator[Figure]:
-    """Draw, for each round, the share of samples that passed in it, and in it or earlier."""
+    """Draw the share of samples that passed in each round, and the share that passed up to it."""
     several = [run for run in runs.every if run.last_round > 1]
     stopping = ", ".join(runs.short[runs.shown(run)] for run in several if _stops(run))
     only = (

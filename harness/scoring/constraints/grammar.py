@@ -160,7 +160,7 @@ def measure_name(base: Base) -> str | None:
 
 
 def read(raw: object, where: str = "the constraint") -> Specification:
-    """Parse and check a specification from dicts and lists. Messages begin with ``where``."""
+    """Parse and check a specification from dicts and lists. Error messages begin with ``where``."""
     refuse_excess(raw, where)
     plain = _converted(raw, _Plain, where)
     constraint = read_constraint(plain.constraint, f"{where}, constraint")
@@ -211,7 +211,7 @@ def read_constraint(raw: object, where: str) -> Constraint:
 
 
 def read_targets(raw: object, where: str) -> Target:
-    """Return a target: a whole number, a string, or a tuple (for a list) of targets."""
+    """Parse a target: a whole number, a string, or a list (returned as a tuple) of targets."""
     if isinstance(raw, list | tuple):
         return tuple(read_targets(part, f"{where}.{n}") for n, part in enumerate(raw, 1))
     if isinstance(raw, str) or (isinstance(raw, int) and not isinstance(raw, bool)):

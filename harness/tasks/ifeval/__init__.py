@@ -106,8 +106,8 @@ class IFEvalTask:
         - ``strict_instructions``, ``loose_instructions``: the share of instructions that it
           follows. The mean weighted by ``n_instructions`` (their number, also a score) is the
           paper's accuracy by instruction.
-        - ``corrected_to_pass``, ``corrected_to_fail`` (only for corrected verdicts): how many
-          strict verdicts differ from the official ones.
+        - ``corrected_to_pass``, ``corrected_to_fail`` (only for corrected verdicts): on how many
+          instructions the strict verdict passes or fails, unlike the official one.
 
         If a check takes too long, there are only ``strict`` and ``loose``, both without a value.
         """

@@ -48,7 +48,7 @@ def responses(document: LmDocument, text: str) -> list[Any]:
     ``text`` is the reply: the model's answer, or log-likelihoods as JSON.
 
     Raises:
-        Unparseable: If the text does not hold log-likelihoods for all requests.
+        Unparseable: If the text lacks log-likelihoods that the requests need.
     """
     if document.generates:
         return [encodable(text)]
@@ -126,7 +126,7 @@ def scores(task: Any, document: LmDocument, text: str) -> dict[str, Score]:
     If log-likelihoods give no metric of a single document, ``loglikelihood`` is their sum.
 
     Raises:
-        Unparseable: If the text does not hold log-likelihoods for all requests.
+        Unparseable: If the text lacks log-likelihoods that the requests need.
     """
     found = responses(document, text)
     try:
