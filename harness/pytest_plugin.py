@@ -1,4 +1,4 @@
-"""The pytest plug-in: run files as tests, and the fixture `harness_run` (docs/check.md).
+"""The pytest plug-in, which collects run files as tests, and `harness_run` (docs/check.md).
 
 Every pytest session loads this module if the harness is installed. The module therefore imports no
 other module of the harness until it is used.

@@ -143,7 +143,7 @@ class JudgeFacts(CallFigures, frozen=True, kw_only=True):
 
 
 class ReferenceScore(Mean, frozen=True, kw_only=True):
-    """A judge's mean score for the data set's reference answers."""
+    """A judge's or panel's mean score for the data set's reference answers."""
 
     n_pairs: int = 0  # instances with both values, equally weighted
     n_pair_clusters: int = 0

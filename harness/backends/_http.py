@@ -39,7 +39,7 @@ LEAST_KEY = 8  # characters; a shorter key is a placeholder (``EMPTY``) or a wor
 UNREADABLE = (msgspec.MsgspecError, ValueError, LookupError, RecursionError)
 
 FindCut = Callable[[Sequence[Message]], PromptCut | None]
-"""Returns where the beginning that a prompt shares with others ends, or None if it shares none."""
+"""Returns the end of the beginning that a prompt shares with others, or None if it shares none."""
 
 encode = msgspec.json.Encoder().encode
 

@@ -2,8 +2,8 @@
 
 `harness.report.terminal` shows documents in a terminal, and the HTML report shows the same tables.
 Values stay typed until they are written, and an unknown value is None, never 0. In CSV and JSON,
-values are not rounded. Control characters are escaped in all formats, and markup in Markdown and
-LaTeX.
+values are not rounded. Control characters are escaped, except newlines and tabs in CSV. Markdown
+and LaTeX escape markup as well.
 """
 
 from __future__ import annotations

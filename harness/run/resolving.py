@@ -1,4 +1,4 @@
-"""Resolves the names in a run file: its model, its task, and the defaults of its plug-ins."""
+"""Resolves what a run file names: models, the task, and the defaults of plug-ins."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence

@@ -289,9 +289,9 @@ class ChoiceExtraction:
 
 
 def chosen_details(chosen: int, right: int, n: int) -> Mapping[str, Any]:
-    """Return the details of a score from which the position bias is computed.
+    """Return the part of a score's details from which the position bias is computed.
 
-    They are the places of the chosen and of the right option in the order shown, from 0, and the
+    It has the places of the chosen and of the right option in the order shown, from 0, and the
     number ``n`` of options.
     """
     return {"positions": {"chosen": chosen, "right": right, "of": n}}

@@ -346,7 +346,7 @@ def chosen(candidates: Iterable[Candidate], most: int, seed: int) -> list[Candid
 
 
 class BuiltItem(CollieItem, frozen=True):
-    """An instance of a built data set, with facts about the document of its example."""
+    """An instance of a built data set, with facts about its example's document."""
 
     metadata: dict[str, Any]
 
