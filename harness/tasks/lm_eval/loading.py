@@ -196,9 +196,10 @@ def _importing(tasks: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        install = f": pip install {error.name.partition('.')[0]}" if error.name else "."
-        said = f"lm-eval's {tasks} cannot be imported ({error}){install}"
-        raise ExtraMissing(said) from None
+        remedy, package = "", (error.name or "").partition(".")[0]
+        if isinstance(error, ModuleNotFoundError) and package not in ("", "lm_eval"):
+            remedy = f"If it is a package, install it: pip install {package}"
+        raise ExtraMissing(f"lm-eval's {tasks} cannot be imported ({error}).", remedy) from None
 
 
 def _configure(name: str, task: Any, prompts: LmPrompts) -> None:
