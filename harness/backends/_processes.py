@@ -132,7 +132,7 @@ def free_port() -> int:
 
 
 class Running(Protocol):
-    """A local server or engine, which can be ended."""
+    """A local server or engine that can be ended."""
 
     def ended(self) -> bool: ...
 
@@ -174,8 +174,8 @@ class OwnedServers(contextlib.AbstractContextManager["OwnedServers"]):
     def renew(self, lease: Lease, failed: Running | None, launch: Callable[[], R]) -> R:
         """Return the server of a lease. Blocks while it is launched.
 
-        It is launched if it is not running, or if the running server is ``failed``, which the
-        caller has seen fail. Servers that no run uses at the moment are ended first.
+        It is launched if it is not running, or if it is ``failed``, the server that the caller has
+        seen fail. Servers that no run uses at the moment are ended first.
         """
         with self._lock:
             lease.used = True

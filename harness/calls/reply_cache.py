@@ -174,6 +174,7 @@ class ReplyCache:
 
         Raises:
             StoreBusy: If another process keeps the file locked for more than ``wait_s`` seconds.
+            StoreFailed: If the file cannot be read.
         """
         name = bytes.fromhex(key)
         rows = self._read("SELECT reply FROM replies WHERE key = ?", [name], wait_s)

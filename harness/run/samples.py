@@ -65,7 +65,7 @@ Rewritings = tuple[Rewriting, ...]
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """A runner of the rounds of unfinished samples, which serves all workers of a run."""
+    """Runs the rounds of unfinished samples, for all workers of a run."""
 
     plan: RunPlan
     bound: BoundModel

@@ -306,7 +306,7 @@ async def _parameters(
 ) -> None:
     """Check a call with several messages and all parameters that the backend supports.
 
-    ``whole`` is the reply to ``request``, which has one short message.
+    ``request`` has one short message, and ``whole`` is the reply to it.
     """
     every = {"temperature": 0.5, "top_p": 0.9, "stop": ("\n\n\n",), "max_tokens": 16}
     given: Any = {name: value for name, value in every.items() if name in backend.features}

@@ -59,7 +59,7 @@ class Chat(Struct, frozen=True):
 
 
 def log_files(place: Path) -> tuple[list[Path], type[RowRange]]:
-    """Return the files of a log, which is a file or a folder, and their format."""
+    """Return the files of a log (a file or a folder), and their format."""
     kind = FORMATS.get(format_of(place), JsonlRows)
     return files_of(place, kind), kind
 
@@ -100,7 +100,7 @@ def _chat(row: Mapping[str, Any] | str, number: str) -> Chat:
 
 
 def _text(content: Any) -> str | None:
-    """Return the text of a message or of its parts: "" if it has none, None for another type."""
+    """Return the text in a message's content ("" if there is none), or None for another type."""
     if isinstance(content, list):
         return "\n".join(filter(None, map(_part, content)))
     return "" if content is None else _part(content)

@@ -204,7 +204,7 @@ def mean(values: Sequence[float | None]) -> float | None:
 
 
 def graded(value: float | None, mark: float | None, reason: str, details: Any) -> Score:
-    """Return a score with the given value, which passes if the value is at least ``mark``.
+    """Return a score with the given value. The score passes if the value is at least ``mark``.
 
     If ``value`` or ``mark`` is None, the score has no verdict. The reason is kept only if the score
     fails.
