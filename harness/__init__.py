@@ -8,7 +8,8 @@ A run passes through these modules, in this order:
    (`harness.backends`) reads its key from the environment.
 4. `execute` reads the data (`harness.datasets`), and streams the unfinished samples to workers.
    Each call goes through `harness.calls` (cache, retry, concurrency, budget) to the backend.
-5. The task scores each reply with `harness.scoring`, and `harness.store` appends it to the run.
+5. The task scores each reply with `harness.scoring`, and `harness.store` appends the
+   attempt to the run.
 6. `harness.analysis` measures the run, and `harness.report` shows it.
 
 The docstrings of `harness.run`, `harness.calls` and `harness.store` list their modules.
@@ -84,7 +85,7 @@ class RunPackage(ModuleType):
 
 
 def __getattr__(name: str) -> Any:
-    """Import and return a public object. Importing all of them would slow ``import harness``."""
+    """Import a public object on access, and return it. ``import harness`` is faster this way."""
     if name == "__version__":
         from importlib.metadata import version
 

@@ -91,7 +91,7 @@ class CallError(HarnessError):
 
 
 class RequestRejected(CallError):
-    """The provider rejects this request, which may be too long. Other requests may succeed."""
+    """This request is rejected, for example because of its length. Other requests may succeed."""
 
 
 class PromptRefused(RequestRejected):
@@ -169,7 +169,7 @@ _command = ContextVar("_command", default="")  # put before options; `_PYTHON`: 
 
 @contextlib.contextmanager
 def for_command(command: str) -> Iterator[None]:
-    """In a ``with`` block, make messages name options of another command than the user's."""
+    """In a ``with`` block, make messages put ``command`` before the options that they name."""
     token = _command.set(command)
     try:
         yield
@@ -178,7 +178,10 @@ def for_command(command: str) -> Iterator[None]:
 
 
 def for_python() -> contextlib.AbstractContextManager[None]:
-    """In a ``with`` block, make messages name options as written in Python: ``fresh=True``."""
+    """In a ``with`` block, make messages name options as written in Python: ``fresh=True``.
+
+    A surrounding `for_command` takes precedence.
+    """
     return for_command(_command.get() or _PYTHON)
 
 

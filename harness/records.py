@@ -1,8 +1,8 @@
 """The plain records that are used throughout the harness.
 
-A `Request` is made from an `Instance`. Its `Reply` is wrapped in a `Call`, which adds an id and
-times. Scoring the reply gives `Score` records. An `Attempt` combines all of these in one line of
-``attempts.jsonl``.
+A `Request` is made from an `Instance`. The `Reply` to it is wrapped in a `Call`, which adds an id
+and times. Scoring the reply gives `Score` records. An `Attempt` combines all of these in one line
+of ``attempts.jsonl``.
 
 Records are frozen, slotted and cheap, because a run creates hundreds of thousands of them. Their
 methods only derive values from their own fields.

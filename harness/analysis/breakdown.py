@@ -81,15 +81,15 @@ def most_samples(attempts: AttemptTable) -> int:
 
 
 def has_score(table: AttemptTable, score: str) -> bool:
-    """Return whether a table has a score. For ``pass@4``, an instance needs 4 samples."""
+    """Return whether a table has a score. ``pass@4`` needs an instance with 4 samples."""
     return score in (PASS_RATE, *table.scores) or 0 < of_k(score)[1] <= most_samples(table)
 
 
 def scored(samples: AttemptTable, score: str) -> AttemptTable:
     """Return the rows that a score is averaged over: samples or, for ``pass@4``, instances.
 
-    The values of a score such as ``pass@4`` are stored in ``passed``. A recorded score of this name
-    takes precedence; the rows are then samples.
+    The values of a score such as ``pass@4`` are stored in ``passed``. A recorded score of the same
+    name takes precedence; the rows are then samples.
     """
     kind, k = of_k(score)
     if not k:
@@ -231,10 +231,10 @@ def value_of(samples: AttemptTable, score: str) -> SampleStatistic:
 def group_codes(
     groupings: Sequence[Mapping[str, str]], labels: tuple[str, ...]
 ) -> tuple[Ints, list[Key]]:
-    """Return each grouping's index in the sorted list of distinct groups, and that list.
+    """Return each grouping's index in the sorted list of distinct keys, and that list.
 
-    A grouping maps labels to groups. Its entry in the list is the tuple of its groups for
-    ``labels``. Its index is -1 if it lacks one of the labels.
+    A grouping maps labels to groups. Its key is the tuple of its groups for ``labels``. A grouping
+    that lacks a label has the index -1.
     """
     keys = [
         tuple(groups[label] for label in labels) if all(label in groups for label in labels) else ()

@@ -1,11 +1,11 @@
 """Compares two runs on their common instances: the difference and its uncertainty.
 
 A pair is an instance with the mean of its samples in each run, so k samples form one pair and not
-k². If the values are verdicts, clusters have equal weights, and each cluster's mean difference is
--1, 0 or 1, the test is McNemar's exact test of the clusters, so that repeated answers add no
-evidence. Otherwise it is Student's t test of the paired differences with a clustered standard
-error. For verdicts, the t test is unreliable if few clusters differ, so p is not less than that of
-an exact test (`sign_flips`).
+k². The test is McNemar's exact test of the clusters if the values are verdicts, the clusters have
+equal weights, and each cluster's mean difference is -1, 0 or 1. Repeated answers then add no
+evidence. Otherwise, the test is Student's t test of the paired differences with a clustered
+standard error. For verdicts, the t test is unreliable if few clusters differ, so p is at least the
+exact p value of `sign_flips`.
 """
 
 from __future__ import annotations
@@ -93,14 +93,14 @@ class Pairs:
         return self.digest[self.difference > 0].tolist(), self.digest[self.difference < 0].tolist()
 
     def group(self, label: str) -> Mapping[str, Ints]:
-        """Return the row numbers of the pairs in each group of a label. Others are left out."""
+        """Map each group of a label to its pairs' row numbers, omitting pairs without a group."""
         code, names = self.codes(label)
         return {names[place]: rows for place, rows in rows_by(code, len(names))}
 
     def clustered_by(self, label: str) -> Pairs:
         """Return the pairs with a label's groups as clusters; "" leaves the clusters as they are.
 
-        Groups that share one of the previous clusters are merged.
+        Groups that share a previous cluster are merged. Pairs without a group keep their clusters.
         """
         if not label:
             return self
@@ -390,7 +390,7 @@ def _effect(pairs: Pairs, differences: Floats) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Paired(Estimate):
-    """The mean difference of paired values. Its error is None if all differences are equal."""
+    """The mean difference of paired values, without an error if all differences are equal."""
 
     n_more: int = 0  # pairs in which the first value is larger
     limit: float = inf  # of a difference: 1 if all values are between 0 and 1

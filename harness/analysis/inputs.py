@@ -36,7 +36,7 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     instance: str
     label: bool | None  # None if the person could not decide
     sample: Annotated[int, msgspec.Meta(ge=0)] = 0
-    # The criterion's index in the judge's list or its text, or the name of a score. It may be
+    # The criterion's text or its index in the judge's list, or the name of a score. It may be
     # omitted if there is only one.
     criterion: Annotated[int, msgspec.Meta(ge=0)] | str | None = None
     run: str | None = None
@@ -62,9 +62,9 @@ def read_labels(path: Path) -> list[Label]:
 
 
 def kept_labels(run: Path, judge: str) -> dict[str, Path]:
-    """Return a run's copies of the files of labels with which a judge was validated, by name.
+    """Return a run's copies of the label files with which a judge was validated, by file name.
 
-    The name of the only copy that earlier versions kept is not known, and empty.
+    Earlier versions kept a single copy without its name. Its key is "".
     """
     earlier = run / LABELS / f"{judge}.jsonl"
     folder = run / LABELS / judge
@@ -74,9 +74,9 @@ def kept_labels(run: Path, judge: str) -> dict[str, Path]:
 
 
 def keep_labels(run: Path, judge: str, name: str, labels: Sequence[Label]) -> None:
-    """Keep the labels of a run's answers in the run's folder, so that reports show the agreement.
+    """Save labels of a run's answers in its folder, so that reports show the judge's agreement.
 
-    They replace those of an earlier file of this ``name``. Labels of other runs are left out.
+    Labels of other runs are left out. If any remain, they replace an earlier file of this ``name``.
     """
     path = run / LABELS / judge / name
     if own := [replace(label, run=None) for label in labels if label.run in (None, run.name)]:

@@ -30,9 +30,9 @@ def sign_flips(totals: NDArray[np.float64]) -> float:
 
     If the two runs answer every cluster equally well, they can be swapped in each, which changes
     the sign of the cluster's total difference (Fisher 1935, "The Design of Experiments", section
-    21). For totals of one size, this is McNemar's test. Otherwise, p is computed from the sums of
-    the totals with all combinations of signs or, if more than `_MOST_FLIPPED` totals are not 0, is
-    0.0, because the t test is then reliable.
+    21). Totals of 0 are ignored. If the others have one size, this is McNemar's test. If there are
+    at most `_MOST_FLIPPED` others, p is computed from their sums with all combinations of signs. If
+    there are more, p is 0.0, because the t test is then reliable.
     """
     totals = totals[totals != 0]
     sizes = np.abs(totals)

@@ -42,7 +42,7 @@ def notes(metrics: Metrics, judges: Collection[str] | None = None) -> list[str]:
 
 
 def unequal(runs: Sequence[tuple[str, Metrics]]) -> Iterator[str]:
-    """Yield a warning for each judge that shares a family with the models of only some runs."""
+    """Yield a warning for each judge that shares a family with some but not all judged models."""
     for judge in dict.fromkeys(name for _, metrics in runs for name in metrics.judges):
         judged = [(run, one.judges[judge]) for run, one in runs if judge in one.judges]
         own = {run: found.family for run, found in judged if found.family is not None}

@@ -69,7 +69,8 @@ def deciding(folder: RunFolder) -> list[str]:
 def _lacks(folder: RunFolder, table: AttemptTable, score: str) -> Bools:
     """Return an (n,) mask of the attempts that lack the score or, for a pass rate, a verdict.
 
-    An answer with a verdict does not count if it lacks a score that does not apply to it.
+    An answer with a verdict is included only if a judgement that the score needs has failed.
+    Otherwise, the score does not apply to the answer.
     """
     if score not in table.scores:
         return ~table.judged

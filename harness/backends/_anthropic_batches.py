@@ -86,11 +86,11 @@ class AnthropicBatching(HttpBackend):
     ) -> str | None:
         """Return the id of the batch whose results contain the tag, or None if there is none.
 
-        Batches that were created more than two days before ``since`` (Unix time), have another
-        number of requests, or are among ``others`` are ignored.
+        Batches that were created more than two days before ``since`` (Unix time), have a
+        different number of requests, or are among ``others`` are ignored.
 
         Raises:
-            BatchUnsure: If no other batch matches, and one has not ended, so has no results yet.
+            BatchUnsure: If no ended batch matches, but a candidate that has not ended may.
         """
         unsure = False
         with self.client.converting():

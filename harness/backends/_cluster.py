@@ -78,7 +78,10 @@ def _init(ray: Any, address: str | None) -> None:
 
 
 def _check_reachable(address: str | None) -> None:
-    """Raise FatalCallError if an address has a port and nothing listens: Ray tries for minutes."""
+    """Raise FatalCallError if nothing listens at an address: Ray would try for minutes.
+
+    An address without a port is not checked.
+    """
     parts = urlsplit(address if address and "://" in address else f"//{address or ''}")
     try:
         if parts.hostname and parts.port:
@@ -100,7 +103,7 @@ class Machine:
 
 
 def survey(address: str | None) -> list[Machine]:
-    """Return the machines of a cluster, with the versions that each reports.
+    """Return the live machines of a cluster, with the versions that each reports.
 
     Raises:
         FatalCallError: If the cluster cannot be reached.

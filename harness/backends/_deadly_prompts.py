@@ -14,8 +14,8 @@ class DeadlyPrompts:
     """A record of the prompts that were in flight when a model's engine died.
 
     After a prompt has been in flight in two crashes, its requests are sent alone. If the engine
-    dies during one of them, the prompt is abandoned with all its samples. A prompt that is answered
-    is no longer tracked.
+    dies during such a request, the prompt is abandoned with all its samples. A prompt that is
+    answered is no longer tracked.
 
     Args:
         engine: The engine's name in messages.
@@ -42,7 +42,7 @@ class DeadlyPrompts:
     def died(self, request: Request, life: Hashable, *, alone: bool) -> None:
         """Record that an engine died while a request was in flight.
 
-        ``life`` identifies the engine, so that each crash counts once.
+        ``life`` identifies the instance of the engine, so that each crash counts once.
 
         Raises:
             RequestRejected: If the request was sent alone. Its prompt is then abandoned.

@@ -65,7 +65,7 @@ class JointPrompts:
         return outcome
 
     async def _lead(self, kind: Hashable, request: Request) -> Outcome | None:
-        """Gather other calls and send all. Return this call's outcome, or None to send it alone."""
+        """Gather calls, and send them. Return this call's outcome, or None to send it alone."""
         group = self._open[kind] = _Group([request])
         outcomes: Sequence[Outcome | None] = [None]
         try:

@@ -109,7 +109,8 @@ class PlacedBackend:
         """Return the reply of a copy. If the copy dies or hangs, send the request to another copy.
 
         Raises:
-            RequestRejected: If the prompt has killed copies repeatedly.
+            RequestRejected: If the prompt has been abandoned (`DeadlyPrompts`).
+            FatalCallError: If all copies have been given up.
         """
         while True:
             alone = self._prompts.suspects(request)
@@ -150,7 +151,7 @@ class PlacedBackend:
         return best
 
     async def _reserve(self, copy: CopyClient) -> None:
-        """Keep other calls from a copy, and wait until it has none or is lost."""
+        """Keep other calls from a copy, and wait until it has no calls or is lost."""
         copy.reserved = True
         try:
             while copy.load and copy in self._clients:
@@ -169,7 +170,7 @@ class PlacedBackend:
             raise FatalCallError(last.message, last.remedy)
 
     def _update(self) -> None:
-        """Wake up the calls that wait for a copy, and report how many copies work unless all do."""
+        """Wake up calls that wait for a copy, and report how many copies work ("" if all do)."""
         self._changed.set()
         self._changed = asyncio.Event()
         working, wanted = sum(one.ready for one in self._clients), self._placement.replicas
@@ -184,7 +185,7 @@ class PlacedBackend:
 
         The slot is given up after `RESTARTS` replacements in a row without an answer. The loss of a
         machine restarts the count. If no copy of the model has been ready yet, the slot is given up
-        as soon as a backend fails to start.
+        as soon as the backend of its copy fails to start.
         """
         try:
             await self._tend_copies(copies, slot)
@@ -223,7 +224,7 @@ class PlacedBackend:
 def placed(
     name: str, options: Mapping[str, Any], placement: PlacementSection, supplied: Mapping[str, Any]
 ) -> PlacedBackend:
-    """Build a backend placed on a cluster. ``supplied`` has the harness's arguments for it."""
+    """Build a placed backend from its ``options`` and the arguments ``supplied`` by the harness."""
     if importlib.util.find_spec("ray") is None:
         import_extra("ray", "ray")
     backends = kind("backends")

@@ -168,7 +168,7 @@ def _turn(message: Message) -> Message | dict[str, Any]:
 def marked(
     messages: Sequence[Message], cut: PromptCut, mark: Mapping[str, Any] = CACHED
 ) -> tuple[int, list[dict[str, Any]]]:
-    """Return the index of the message that contains ``cut``, and its content, marked there."""
+    """Return the index of the message with the cut, and its content with ``mark`` at the cut."""
     place, at = cut
     if at == 0:
         place, at = place - 1, len(messages[place - 1].content)
@@ -220,7 +220,7 @@ class AnthropicBackend(AnthropicBatching, MessagesBackend):
 
 
 def _usage(given: object) -> Usage | None:
-    """Return a message's token counts, or None if they are invalid.
+    """Return a message's token counts, or None if they are missing or invalid.
 
     Anthropic counts cached input separately. Here it is added to the input. Tokens that are cached
     for an hour cost more than other tokens. A call with such tokens has no counts, because its

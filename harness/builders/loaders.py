@@ -170,7 +170,7 @@ def _parser() -> MarkdownIt:
 
 
 class GutenbergLoader(FileLoader):
-    """Loads one document per book of Project Gutenberg, in one language if there is metadata."""
+    """Loads one document per Project Gutenberg book; given metadata, only books in one language."""
 
     def __init__(
         self, path: str, language: str = "English", encoding: str = "utf-8", *, data: DataFolder

@@ -1,7 +1,8 @@
 """Files of rows, and parts of them that can be read independently.
 
-A part has about `PART_BYTES` of JSONL or `PART_ROWS` rows of Parquet or Arrow. Compressed JSONL and
-WARC can only be read from the beginning, so each such file is one part.
+A part has about `PART_BYTES` of JSONL, or at least `PART_ROWS` rows of Parquet or Arrow (the last
+part may have fewer). Compressed JSONL and WARC can only be read from the beginning, so each such
+file is one part.
 """
 
 from __future__ import annotations

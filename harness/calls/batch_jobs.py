@@ -93,7 +93,7 @@ class BatchJobs:
     def fitting(self, requests: Mapping[str, Request]) -> tuple[list[str], int]:
         """Return the keys of the first requests that fit into a batch, and their size in bytes.
 
-        There are none if open batches leave no room. If no batch is open, the first request is
+        There are no keys if open batches leave no room. If no batch is open, the first request is
         included even if it exceeds the size limit.
         """
         limits = self.backend.batch_limits
@@ -199,8 +199,8 @@ class BatchJobs:
         """Advance each open batch that no other process works on.
 
         Raises:
-            CallError: If a batch has failed, the provider rejects a request about it, or such
-                requests have failed for too long.
+            CallError: If a batch has failed, is lost or was cancelled by somebody; if the provider
+                rejects a request about it; or if such requests have failed for too long.
         """
         for tag in [one.tag for one in self.ledger.open()]:
             if tag not in self.ours:
@@ -234,7 +234,7 @@ class BatchJobs:
             )
 
     async def _advance(self, batch: RecordedBatch) -> None:
-        """Take a batch's next step: search for it, poll it, collect its outcomes or cancel it."""
+        """Take a batch's next step: abandon, find, poll or cancel it, or collect its outcomes."""
         if batch.status == PREPARING:
             return await self._abandon(batch.tag, "not created")
         if batch.id is None:

@@ -193,7 +193,7 @@ def is_emptied(path: Path) -> bool:
 def recover(path: Path, restore: Restore) -> str:
     """Move a damaged database aside and create a new one. Return a message for the user.
 
-    The message is "" if there was nothing to move. The caller must be the only user of the
+    The message is "" if there was nothing to recover. The caller must be the only user of the
     database. The marker holds the new name of the damaged file, so that the next process can
     continue if this one is killed.
     """

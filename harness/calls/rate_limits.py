@@ -204,7 +204,7 @@ class RateLimits:
         usage: Usage | None,
         used: Used = "all",
     ) -> None:
-        """Replace a reservation with the request's actual use. None, from `take`, changes nothing.
+        """Replace a reservation, if there is one, with the request's actual use.
 
         If ``usage`` is None, ``used`` says what counts as the request's use. Afterwards, if several
         limiters share the limits, they admit the calls for which there is room.
@@ -246,7 +246,7 @@ class RateLimits:
         return Demand(limits, heads, queued, self._margins(calls))
 
     async def aclose(self) -> None:
-        """Return to the team the amounts that this process was granted but has not used."""
+        """Give back to the team what this process was granted but has not used."""
         if self._team is not None:
             await self._team.aclose()
 

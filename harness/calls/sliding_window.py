@@ -17,10 +17,10 @@ BURST_S = 5.0  # after a pause, as much may be used at once as the limit allows 
 class SlidingWindow:
     """The recorded use of one limit in the last 60 seconds, never below the provider's count.
 
-    The provider counts a call at an unknown moment between request and answer. Its use therefore
-    stays in the window from the request until 60 seconds after the answer. An answer that takes
-    longer than 2 seconds counts as arriving after 2 seconds: by then the provider has counted the
-    call, and a longer stay would halve the rate of a model that thinks for a minute.
+    The provider counts a call at an unknown moment between request and answer. The call's use
+    therefore stays in the window from the request until 60 seconds after the answer. An answer that
+    takes longer than 2 seconds counts as arriving after 2 seconds: by then the provider has counted
+    the call, and a longer stay would halve the rate of a model that thinks for a minute.
 
     Use is also spread over time: a provider may enforce 600 per minute as 10 per second.
     """
@@ -98,7 +98,7 @@ class SlidingWindow:
         self.add(used - self.used(now), until)
 
     def add(self, amount: float, until: float) -> None:
-        """Add an amount, if above 0, which leaves the window at ``until`` (seconds)."""
+        """Add an amount that leaves the window at ``until`` (seconds). Ignore it if 0 or less."""
         at = ceil(until * PER_S)
         if amount > 0 and at > self._pruned_at:
             self._uses[at] = self._uses.get(at, 0.0) + amount

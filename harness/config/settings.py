@@ -161,7 +161,7 @@ def configured_secrets(named: Collection[str] = ()) -> Mapping[str, str]:
 
 
 def variables(names: Iterable[str]) -> dict[str, str]:
-    """Return variables of the environment or ``.env``, which must all be set, by name."""
+    """Return variables of the environment or ``.env``, by name, or raise ConfigError if unset."""
     found = _variables()
     if missing := sorted({*names} - found.keys()):
         problem = f"The environment variables {', '.join(missing)} are not set."

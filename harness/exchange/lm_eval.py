@@ -96,7 +96,7 @@ def read_lm_eval(path: Path, task: str = "", score: str = "") -> Imported:
 
 
 def _documents(path: Path) -> list[_Line]:
-    """Return the first line of each sample, with the metrics of all its lines in ``readings``."""
+    """Return the first line of each sample. Its ``readings`` hold all the sample's metrics."""
     documents: dict[tuple[str, str, int], _Line] = {}
     with opened(path) as file:
         contents = iter(lambda: file.readline(MAX_BYTES + 1), b"")

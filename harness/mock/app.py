@@ -7,8 +7,8 @@ latency, the answer is sent or the drawn fault happens.
 Control requests use paths that no real provider has, and are not counted: ``GET /stats``,
 ``GET /stats/bodies``, ``POST /stats/reset``, ``GET /faults``, ``POST /faults`` (see `Conditions`).
 Requests to vLLM's ``/tokenize``, ``/detokenize`` and ``/tokenizer_info`` are not counted either.
-`batches` serves the endpoints of batches. Their requests take the same steps, except that latency
-and rate limits do not apply.
+`batches` serves the endpoints of batches. Their requests take the same steps, except that latency,
+rate limits, and faults other than errors and faulty texts do not apply.
 """
 
 import zlib
@@ -254,7 +254,7 @@ class Provider:
         return found
 
     def _process(self, path: str, body: bytes, headers: Headers) -> Answered:
-        """Answer a request in a batch. If the drawn fault has an HTTP status, the request fails."""
+        """Answer a request in a batch. If the drawn fault is an error, the request fails."""
         vendor, model = self._found(path)
         digest = blake2b(model.encode() + body, digest_size=8).hexdigest()
         count = self.stats.arrive(digest, vendor.path)

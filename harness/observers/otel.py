@@ -71,7 +71,7 @@ class OpenTelemetry:
         span.end(ended)
 
     def run_ended(self, ended: str, metrics: Mapping[str, Any]) -> None:
-        """End the session's span with the run's totals. If the provider is ours, send all spans."""
+        """End the session's span with the run's totals. Shut down the provider if it is ours."""
         overall = metrics.get("overall", {})
         found = {
             "harness.ended": ended,

@@ -54,7 +54,7 @@ class Batched(Protocol):
     async def upload_batch(self, tag: str, entries: Sequence[tuple[str, Request]]) -> str | None:
         """Upload the requests of a batch as a file, and return the file's id.
 
-        The result is None if the provider has no such files, and `create_batch` sends the requests.
+        If the provider has no such files, the result is None: `create_batch` sends the requests.
 
         Args:
             tag: A name for the batch, by which `find_batch` and `batch_file` can find it.
@@ -71,7 +71,7 @@ class Batched(Protocol):
         """Return the id of the file that was uploaded for a batch, or None if there is none."""
 
     async def delete_file(self, file: str) -> None:
-        """Delete an uploaded file, given its id. A request to create its batch then fails."""
+        """Delete an uploaded file, given its id. Creating a batch from it then fails."""
 
     async def find_batch(
         self, tag: str, since: float, requests: int, others: Collection[str]

@@ -1,4 +1,4 @@
-"""Optional members of tasks for reports: papers' claims, figures and tables, and explanations."""
+"""Optional members of tasks for reports, such as the claims, figures and tables of papers."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -265,7 +265,7 @@ _KEYS = (
 
 
 def matrix_document(matrix: PairMatrix, rankings: InducedRankings | None = None) -> TableDocument:
-    """Build the document of all pairs of runs: p values and, if given, means by group and tau-b."""
+    """Build the document of all pairs of runs: means, p values and, if given, ``rankings``."""
     several = len(matrix.rows) > 1
     runs = [
         Row([f"{at} {_run_name(row)}", _mean(row.value), row.value.ci95,

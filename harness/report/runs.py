@@ -67,7 +67,7 @@ class TaskAnswers(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedRun:
-    """A run in a report: its metrics, attempts, settings and constraint findings."""
+    """A run in a report, with its metrics, attempts, settings and findings."""
 
     name: str
     metrics: Metrics
@@ -236,7 +236,7 @@ def _validations(index: AttemptIndex, run: str) -> list[JudgeValidation]:
 
 
 def _saved(folder: RunFolder, index: AttemptIndex) -> Metrics | None:
-    """Return a run's saved metrics, or None if they do not cover the attempts in the index."""
+    """Return a run's saved metrics, or None if they are missing or do not cover the index."""
     with contextlib.suppress(HarnessError, OSError):
         metrics = from_json(folder.metrics.read_bytes(), folder.metrics)
         # They cover more if the index does not yet have all attempts.
@@ -381,7 +381,10 @@ def _any_passed(metrics: Metrics) -> str:
 
 
 def cost_table(runs: Sequence[tuple[Metrics, Latencies | None]]) -> Table:
-    """Build a table of the calls, tokens, latencies (s) and cost of runs' models, and of others."""
+    """Build a table of runs' calls, tokens, latencies (s) and costs.
+
+    These are of the runs' own models. The costs of played users and judges have separate columns.
+    """
     played = any(metrics.user_calls for metrics, _ in runs)
     judged = any(judge.n_calls for metrics, _ in runs for judge in metrics.judges.values())
     rows: list[list[object]] = []

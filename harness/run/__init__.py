@@ -7,8 +7,8 @@
 `heartbeat` writes the `progress` to ``status.json`` and `remote` copies the run to an object store.
 `samples` takes each sample through its rounds: the messages (`paraphrase`; in conversations `turns`
 and the `played_user`), the call, the reply's assessment by rules (`assessment`, for long replies in
-`long_answers`) and judges (`judging`), and its line in ``attempts.jsonl``, which `observing`
-reports.
+`long_answers`) and judges (`judging`), and the attempt's line in ``attempts.jsonl``, which
+`observing` reports.
 
 Other commands use `dry_run` (with `call_bounds`), `rescoring` (with `cluster_rescoring`),
 `merging`, `later_judge`, `curation` (data from chats), `suite` and `reproduction` (run files for

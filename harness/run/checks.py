@@ -279,7 +279,7 @@ def _judge_checks(checks: object) -> list[Any]:
 
 
 def is_scored(folder: RunFolder, fingerprint: Mapping[str, str]) -> bool:
-    """Return whether `harness score` scored all of a run's attempts with such a task."""
+    """Return whether `harness score` scored all attempts of a run with this task's fingerprint."""
     from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
 
     header = next((text for _, text in lines(folder.path / SCORES)), b"{}")

@@ -67,7 +67,7 @@ class UserModel(NamedTuple):
 
 
 def build_user(section: UserSection, builder: ModelBuilder, seed: int | None) -> UserModel:
-    """Build the model that plays the user from its section, with the run's ``seed``."""
+    """Build the model that plays the user, from its section and the run's ``seed``."""
 
     def simulated(request: Request) -> str:
         written = [one.content for one in request.messages if one.role == "assistant"]
@@ -107,7 +107,7 @@ class PlayedUser:
     async def next_turn(
         self, instance: Instance[Any], messages: Sequence[Message], origin: Origin
     ) -> NextTurn:
-        """Return the user's turn after a conversation, which ends with an answer.
+        """Return the user's next turn in a conversation whose last message is an answer.
 
         Raises:
             FatalCallError: If the failure of the call ends the run.

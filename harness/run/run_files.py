@@ -210,10 +210,10 @@ def _own_rows(run: RunFile, settings: Settings) -> Path | None:
 def find_runs_and_files(
     names: Iterable[str], settings: Settings
 ) -> list[tuple[RunFolder, RunFile]]:
-    """Return the runs as `runs_named` does, each with the named or else its recorded run file.
+    """Return runs as `runs_named` does, each with its run file: the named one, or the recorded one.
 
-    The code of a named run file's plug-ins and checks, and its rows if they are here, must be those
-    of the runs, too.
+    The code of a named run file's plug-ins and checks must be the same as in its runs. So must its
+    rows, if they are here.
     """
     names, root = list(names), settings.runs_dir
     folders, now = find_runs(root, names), dict[str, RunFile]()
@@ -311,10 +311,10 @@ def _refuse_other(
 
 
 def _hashes(folder: RunFolder, run: RunFile, settings: Settings) -> dict[str, str]:
-    """Return the hashes, by name in a fingerprint, of a run's plug-ins and of its file of rows.
+    """Return the hashes, by name in a fingerprint, of a run's plug-ins and of its rows' inputs.
 
-    With the rows come the files and code of their checks. They are left out if the rows cannot be
-    read here, or if `harness score` has scored the run with them.
+    These inputs are the rows, and the files and code of their checks. Their hashes are left out if
+    the rows cannot be read here, or if `harness score` has scored the run with these inputs.
     """
     from harness.run.checks import is_scored  # not imported for other commands
 

@@ -149,7 +149,7 @@ _ENCLOSED = {"tags": ("<{}>", "</{}>"), "brackets": ("[{}]", "[/{}]")}
 
 
 class Found(NamedTuple):
-    """An answer, the index of the pattern that found it, and the offset at which it matched."""
+    """An answer, the index of the pattern that found it, and the offset of the pattern's match."""
 
     answer: str
     pattern: int

@@ -154,7 +154,7 @@ class AttemptLines:
         return self._kind != ""
 
     def read_on(self, most: int | None = None) -> bool:
-        """Read added lines of the file: all, or about ``most`` bytes. Return whether any exist."""
+        """Read new lines: all of them, or about ``most`` bytes. Return whether there were any."""
         begun = self.size
         if most is None:
             with reading(self.path):

@@ -176,7 +176,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         return f"{said} Please write it again, in the same form."
 
     def reference(self, instance: One) -> str | None:
-        """Return an answer with a valid sample, or None if the data set has none."""
+        """Return an answer with a valid sample, or None if the data set has none for the schema."""
         sample = self._sample(instance.data)
         return None if sample is None else self._extraction.write(sample[0])
 
@@ -216,7 +216,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         return self._samples[key]
 
     def _tried(self, item: GenerationItem, value: Any) -> tuple[str, Any] | None:
-        """Return a value's text and the value read back, or None if the latter is not valid."""
+        """Return a value's text and the value read back from it, or None if the text is invalid."""
         try:
             text = validators.render(value, item.output).removesuffix("\n")
             back = validators.read(text, item.output, mode=self.mode, schema=item.row.schema)

@@ -45,14 +45,14 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class Paragraphs(Bounds):
-    """The least and greatest number of paragraphs in a passage. Longer runs are cut at random."""
+    """Bounds on the number of paragraphs in a passage. Longer sequences are cut at random."""
 
     low: Annotated[int, Field(alias="from", ge=2)] = 2
     high: Annotated[int, Field(alias="to", ge=2)] = 4
 
 
 class Source(FilePart):
-    """The settings of a corpus: how to load documents, and to cut, filter and clean their text."""
+    """The settings of a corpus: how to load documents and cut, filter and clean their text."""
 
     model_config = ConfigDict(strict=False)
 
@@ -170,7 +170,7 @@ class DocumentPart:
     saved: bytes = b""
 
     def read(self) -> Iterator[tuple[Document, bytes]]:
-        """Yield each document with its SHA-256."""
+        """Yield each document with a SHA-256 of its text and facts."""
         with calling(self.called):
             for document in self.loader.read(self.names) if self.loader else self.documents:
                 text = document.text.encode()

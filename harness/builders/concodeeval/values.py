@@ -143,7 +143,10 @@ def string(schema: Schema, draws: Draws) -> str | None:
 
 
 def violating_strings(schema: Schema, keyword: str, draws: Draws) -> list[str | None]:
-    """Return strings that may violate a keyword and no other. None stands for a failed search."""
+    """Return strings that may violate only this keyword. None stands for a failed search.
+
+    The list is empty for keywords that do not concern strings.
+    """
     free = {key: value for key, value in schema.items() if key in ("format", "pattern")}
     low, high = schema.get("minLength", 0), schema.get("maxLength", 24)
 

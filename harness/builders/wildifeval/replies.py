@@ -134,7 +134,7 @@ def numbering(prompt: str, names: Iterable[str]) -> dict[int, str]:
 
 
 def chosen(reply: str, names: Sequence[str], numbers: Mapping[int, str]) -> str:
-    """Return the name that a reply's first line gives, directly or by number, or ""."""
+    """Return the name that a reply's first line gives, directly or by number ("" if none)."""
     line = first_line(reply)
     if number := _NUMBER.fullmatch(line):
         return numbers.get(int(number[1]), "")

@@ -41,10 +41,10 @@ GRANT {rights} ON harness.{table} TO PUBLIC;
 
 
 def own_rows(table: str, rights: str) -> str:
-    """Return the SQL that shows each team only its own rows of a table, and grants rights on it.
+    """Return SQL that shows each team only its own rows of a table, and grants rights on the table.
 
-    The table needs the column ``team name NOT NULL DEFAULT current_user``. Queries must filter
-    by it too, since superusers see all rows.
+    The table needs the column ``team name NOT NULL DEFAULT current_user``. Queries must also
+    filter by this column, since superusers see all rows.
     """
     return _OWN_ROWS.format(table=table, rights=rights)
 
@@ -104,7 +104,7 @@ class TeamUnreachable(StoreFailed):
 
 
 class TeamDatabase:
-    """A connection to a team's database, which is opened when it is needed, and again if it breaks.
+    """A connection to a team's database, opened when needed and reopened if it breaks.
 
     Each thread that should not wait for other threads needs a separate connection.
 
@@ -151,7 +151,8 @@ class TeamDatabase:
 
         Raises:
             TeamUnreachable: If the database does not answer in time.
-            StoreFailed: If it refuses the statements, or its tables have another version.
+            StoreFailed: If the database refuses the statements, or its tables have a newer version
+                or cannot be updated.
         """
         since, pause = time.monotonic(), FIRST_PAUSE_S
         with self._lock:

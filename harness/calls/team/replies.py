@@ -106,7 +106,7 @@ class Unsent(NamedTuple):
 
 
 class ClaimAnswer(NamedTuple):
-    """The database's answer about a call: whether it is now claimed, and its saved reply."""
+    """The answer about a call: whether this process has now claimed it, and its saved reply."""
 
     claimed: bool
     reply: ReplyRow | None

@@ -194,7 +194,7 @@ def official_verdicts(reply: str, level: int) -> list[bool] | None:
 
 
 def _value(node: ast.expr) -> Any:
-    """Return the value of an expression of constants and lists, or raise ValueError."""
+    """Return the value of an expression of texts, lists and logic. Raise ValueError for others."""
     match node:
         case ast.Constant(value=value):
             return value

@@ -1,11 +1,12 @@
 """Judges whether an answer satisfies its criteria, asking about each criterion separately.
 
 This is for tasks with criteria (`harness.ports.Judged`), such as WildIFEval. If the judge's model
-returns log-probabilities, it decodes greedily and the probability of yes is read from its first
-tokens. Otherwise the model is sampled several times and the probability is the share of yes votes.
-A criterion is satisfied if the probability is at least 0.5. A reply that says neither yes nor no is
-an abstention, not a no. If a rule can decide a criterion (`harness.scoring.rules`), its verdict is
-recorded next to the judge's verdict or replaces it.
+returns log-probabilities and ``votes`` is not set, the model decodes greedily, and the probability
+of yes is read from its first tokens. Otherwise, the model is sampled ``votes`` times (default: 5),
+and the probability is the share of yes votes. A criterion is satisfied if the probability is at
+least 0.5. A reply that says neither yes nor no is an abstention, not a no. If a rule can decide a
+criterion (`harness.scoring.rules`), the rule's verdict is recorded next to the judge's or replaces
+it.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class InspectTask:
         return asked(instance.data)
 
     def adapted_request(self, instance: One, request: Request) -> Request:
-        """Return a request with the task's parameters, unless the run file sets them."""
+        """Return a request with the task's parameters, except those that the run file sets."""
         config, decoding = instance.data.task.config, request.decoding
         theirs = {
             "max_tokens": config.max_tokens or MAX_TOKENS,

@@ -154,7 +154,7 @@ class JSONSchemaBenchTask:
             raise ConfigError(f"task.datasets: there is no {unknown!r}.", nearest(unknown, found))
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return hashes of data and prompts, and the versions of the validators."""
+        """Return the data set, the kind of verdicts, hashes, and the versions of the validators."""
         texts = [template.text for template in (self._system, self._user) if template]
         found = {
             "dataset": self.dataset,

@@ -199,7 +199,7 @@ class NaturalInstructionsTask:
         yield DataTable(("words per", *SUMMARY), rows, f"{_PAPER}, table 1 and figures 5 to 8")
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return hashes of the data and the wording, and versions of the stemmer and metrics."""
+        """Return the data set, hashes, and the versions of what computes the scores."""
         hashes = {name: sha256(path) for name, path in self._files.items()}
         listed = "".join(f"{name} {digest}\n" for name, digest in hashes.items())
         found = {
