@@ -27,8 +27,9 @@ from harness.run.job import Job, execute, prepare_all
 from harness.run.models import Resources, ignored_urls
 from harness.run.remote import set_copies_aside
 from harness.run.run_files import read_runs
+from harness.store.judgements import FAILED
 from harness.store.run_folder import RunFolder
-from harness.store.runs import fresh_base, set_aside, shard_base
+from harness.store.runs import fresh_base, run_name, set_aside, shard_base
 
 
 def run(
@@ -177,7 +178,10 @@ def _carry_out(
 ) -> None:
     """Check the runs, call ``begin``, execute the runs and exit; in a dry run, show their plans."""
     missing: list[str] = []
-    with Resources(settings, _without(missing) if how.dry_run else secret) as resources:
+    folders = [RunFolder(settings.runs_dir, run_name(base, variant)) for variant in runs]
+    finished = not how.fresh and all(folder.owed() == 0 for folder in folders)
+    lookup = _without(missing) if how.dry_run or finished else secret
+    with Resources(settings, lookup) as resources:
         prepared = partial(prepare_all, runs, resources=resources, retried=how.retried)
         root = settings.runs_dir
         if how.dry_run:
@@ -193,6 +197,8 @@ def _carry_out(
                 set_copies_aside(settings, base, runs)
             fetch_published(runs, base, resources)
             jobs = prepared(base, rescore=how.rescore)
+            if missing and any(map(_owes_calls, jobs.values())):
+                secret(missing[0])
             _say_warnings(jobs.values())
             confirm_cost([*jobs.values()], settings, how.yes)
             begin()
@@ -347,6 +353,17 @@ def _compare(jobs: Sequence[Job], base: str) -> None:
     grouped = set.intersection(*({*table.labels()} for _, table in runs))
     by_group = f"; by group: harness ablation {base}" if grouped else ""
     say(f"The answers: harness show {base} --side-by-side{by_group}")
+
+
+def _owes_calls(job: Job) -> bool:
+    """Return whether calls of the run are still to be made, or made again because they failed."""
+    if not job.folder.begun() or job.plan().count()[1]:
+        return True
+    from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import
+
+    index = AttemptIndex(job.folder.attempts)
+    judges = [judge.name for judge in job.judges]
+    return bool(index.owed_judgements(judges, FAILED) if index.judgements else judges)
 
 
 def _without(missing: list[str]) -> Callable[[str], str]:

@@ -18,7 +18,7 @@ import pytest
 
 from harness.mock import MockServer
 from harness.records import Reply
-from tests.cli.command import COMMAND, ROOT, begun, harness
+from tests.cli.command import COMMAND, ROOT, begun, harness, mistake
 
 GPT4 = ("run", "configs/gpt4_collie.yaml", "-o", "task.dataset=builtin")
 
@@ -64,6 +64,30 @@ def test_a_run_without_a_call_says_that_its_replies_come_from_the_cache(runs: Pa
         assert said not in first.stdout
         assert said in " ".join(again.stdout.split())
         assert said not in " ".join(harness(*words, "samples=2").stdout.split())
+
+
+def test_a_finished_run_needs_no_key(runs: Path, tmp_path: Path) -> None:
+    with MockServer() as server:
+        judge = {"backend": "openai", "name": "j", "base_url": server.base_url}
+        judge["api_key_env"] = "JUDGE_KEY"
+        task = {"rows": [{"prompt": "1?", "checks": [{"judge": "fit", "criteria": ["Is it?"]}]}]}
+        judges = [{"name": "yes_no", "as": "fit", "model": judge}]
+        file = tmp_path / "one.yaml"
+        for backend, url in (("openai", server.base_url), ("anthropic", server.url)):
+            model = {**judge, "backend": backend, "base_url": url, "api_key_env": "MODEL_KEY"}
+            tree = {"task": task, "model": model, "judges": judges, "decoding": {"max_tokens": 9}}
+            file.write_text(json.dumps(tree))
+            words = ("run", file, "--name", backend)
+            assert "MODEL_KEY is not set" in mistake(harness(*words))
+            keys = {"MODEL_KEY": "secret-1", "JUDGE_KEY": "secret-2"}
+            first = harness(*words, env=os.environ | keys)
+            assert first.returncode == 0, first.stderr
+            again = harness(*words)
+            assert (again.returncode, again.stdout) == (0, first.stdout), again.stderr
+            more = ("-o", "samples=2")
+            assert "MODEL_KEY is not set" in mistake(harness(*words, *more))
+            only = os.environ | {"MODEL_KEY": "secret-1"}
+            assert "JUDGE_KEY is not set" in mistake(harness(*words, *more, env=only))
 
 
 def test_quickstart_ends_with_a_table_per_structure(runs: Path) -> None:
