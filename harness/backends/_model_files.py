@@ -68,7 +68,11 @@ def model_identity(name: str, hashes: Hashes) -> str:
 
 
 def files_identity(place: Path, hashes: Hashes) -> str:
-    """Return a hash of a file, or of the names and contents of the files directly in a folder."""
+    """Return a hash of a file, or of the names and contents of the files directly in a folder.
+
+    Raises:
+        DataInvalid: If a file cannot be read.
+    """
     digest = hashlib.blake2b(digest_size=16)
     try:
         within = place.iterdir() if place.is_dir() else [place]
@@ -83,7 +87,11 @@ def files_identity(place: Path, hashes: Hashes) -> str:
 
 
 def place(name: str) -> Path | str:
-    """Return the folder of a local model, or the name itself for a model on the hub."""
+    """Return the folder of a local model, or the name itself for a model on the hub.
+
+    Raises:
+        DataMissing: If the name is a path, but there is no such folder.
+    """
     folder = Path(name).expanduser()
     if folder.is_dir():
         return folder.resolve()

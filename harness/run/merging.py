@@ -26,7 +26,11 @@ Shards = Mapping[Shard, RunFolder]
 
 
 def find_shards(root: Path, base: str) -> Mapping[str, Shards]:
-    """Return the runs of all shards of a run file, by variant ("" without variants)."""
+    """Return the runs of all shards of a run file, by variant ("" without variants).
+
+    Raises:
+        DataMissing: If shards are missing, or their counts differ.
+    """
     found: dict[str, dict[Shard, RunFolder]] = {}
     for folder in all_runs(root):
         if not re.match(rf"{re.escape(base)}-\d+of\d+(\.|$)", folder.name):
@@ -55,7 +59,11 @@ def find_shards(root: Path, base: str) -> Mapping[str, Shards]:
 
 
 def merge(shards: Shards, name: str, settings: Settings) -> RunFolder:
-    """Merge all shards' attempts and judgements into a new run, which is renamed when complete."""
+    """Merge all shards' attempts and judgements into a new run, which is renamed when complete.
+
+    Raises:
+        RunConflict: If the name is taken, or the shards are unfinished or not of one run.
+    """
     target, folders = RunFolder(settings.runs_dir, name), [shards[one] for one in sorted(shards)]
     if target.exists():
         raise RunConflict(

@@ -78,7 +78,11 @@ class ScoredBatch(NamedTuple):
 
 
 def batches(task: Task[Any], recorded: AttemptIndex) -> Iterator[Batch]:
-    """Divide a run's attempts into batches, holding only one batch's instances in memory."""
+    """Divide a run's attempts into batches, holding only one batch's instances in memory.
+
+    Raises:
+        DataMissing: If the data set has none of the run's instances.
+    """
     left = np.ones(len(recorded), np.bool_)
     instances: list[tuple[Instance[Any] | None, int]] = []
     rows: list[range] = []
@@ -281,6 +285,9 @@ def rescore(job: Job, found: Differences) -> ScoredAgain:
     The new lines follow the old ones in ``attempts.jsonl``. They are written atomically, so that
     the verdicts of two versions are never mixed. If the task now gives other feedback, the rounds
     that followed the old feedback no longer count and must be made again.
+
+    Raises:
+        RunConflict: If a prompt has changed, or an instance is no longer in the data set.
     """
     recorded, plan = AttemptIndex(job.folder.attempts), job.plan()
     long_answers = LongAnswers(job.task, job.run, job.settings)
