@@ -263,7 +263,10 @@ def no_whitespace(text: str) -> None:
 
 @ifbench("repeat:repeat_change")
 def repeat_change(text: str, prompt_to_repeat: str) -> None:
-    """Check that the text is ``prompt_to_repeat`` with its first word changed."""
+    """Check that the text is ``prompt_to_repeat`` with its first word changed.
+
+    A text that differs in white space only passes, too.
+    """
     require(text != prompt_to_repeat, "the first word is not changed")
     same = text.split()[1:] == prompt_to_repeat.split()[1:]
     require(same, "not the request with its first word changed")
