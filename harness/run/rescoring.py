@@ -287,7 +287,7 @@ def rescore(job: Job, found: Differences) -> ScoredAgain:
     that followed the old feedback no longer count and must be made again.
 
     Raises:
-        RunConflict: If a prompt has changed, or an instance is no longer in the data set.
+        RunConflict: If a prompt or constraint has changed, or an instance is no longer in the data.
     """
     recorded, plan = AttemptIndex(job.folder.attempts), job.plan()
     long_answers = LongAnswers(job.task, job.run, job.settings)
