@@ -1,4 +1,4 @@
-"""Tests the claims of a task's paper on the variants of an ablation."""
+"""Uses the variants of an ablation to test the claims of a task's paper."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ def read_sheet(path: Path) -> list[Failure]:
 
 
 class ErrorTally(Struct, frozen=True, kw_only=True):
-    """The counts of a sheet's labels, and their agreement with a second person's labels."""
+    """Counts of a sheet's labels, and the agreement of these labels with a second person's."""
 
     labels: Mapping[str, Mapping[str, int]]  # failures by kind, most frequent first, and group
     unlabelled: int  # failures without a kind of error

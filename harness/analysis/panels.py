@@ -25,7 +25,7 @@ class PanelMember(Struct, frozen=True, kw_only=True):
 
 
 class PanelFindings(Struct, frozen=True, kw_only=True):
-    """The verdicts of a panel's judges on one score, over each sample's last answer."""
+    """How the judges of a panel voted on one score, over each sample's last answer."""
 
     score: str
     split: SampleStatistic  # the share of the criteria or answers on which they disagree

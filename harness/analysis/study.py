@@ -39,7 +39,7 @@ _FORM = "It needs 'title:', 'source:', 'runs:' and 'exhibits:'."
 
 
 class Lookup(Section):
-    """The rule for computing a table's cell: the run, the samples, the score and the mean."""
+    """The rule for computing a cell's value: the run, the samples, the score and the mean."""
 
     run: str = Field("", description="A name under runs, or RUN.VARIANT; {row} is the row's name.")
     model: str = Field("", description="The model of the published value, if not that of the run.")
@@ -113,7 +113,7 @@ class Study(Section):
 
 
 class Finding(Struct, frozen=True, kw_only=True):
-    """The published value of a cell, and the value computed from a run, in the exhibit's unit."""
+    """A cell's published value, and the value computed from a run, both in the exhibit's unit."""
 
     exhibit: str
     row: str

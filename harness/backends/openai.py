@@ -183,7 +183,7 @@ log-probabilities are noticed, so these may be requested.
 
 
 class ChatReplies:
-    """Mixin that reads the bodies of chat completions, from any server."""
+    """Mixin that reads the bodies of chat and text completions, from any server."""
 
     def reply(self, content: bytes, request: Request) -> Reply:
         """Decode a response's body, a chat or text completion in JSON, and return the reply."""

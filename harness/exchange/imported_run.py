@@ -41,7 +41,7 @@ Placed = tuple[str, Attempt]  # an attempt with its place in the file, for messa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """Another tool's results, converted: an equivalent run file, part of a manifest, attempts."""
+    """Another tool's results, converted to a run file, a partial manifest, and attempts."""
 
     format: str
     config: RunFile

@@ -1,4 +1,4 @@
-"""Optional members of a task: how prompts are sent, names of scores, metrics over all answers."""
+"""Optional members of tasks: how prompts are sent, score names, and metrics over all answers."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple, Protocol, TypeVar, runtime_checkable

@@ -1,4 +1,4 @@
-"""Presents judges' agreement with references, their scores of references, and error labels."""
+"""Presents judges (agreement with a reference, scores of references) and error labels."""
 
 from __future__ import annotations
 

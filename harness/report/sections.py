@@ -1,4 +1,4 @@
-"""The sections of a page below the answer: figures and tables."""
+"""The sections below the answer on a page: figures and tables."""
 
 from __future__ import annotations
 

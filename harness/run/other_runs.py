@@ -1,4 +1,4 @@
-"""Other runs that a run file names, whose answers are compared or whose mistakes are shown."""
+"""Other runs that a run file names, to compare with their answers or to use their mistakes."""
 
 from collections.abc import Mapping
 from hashlib import sha256

@@ -1,4 +1,4 @@
-"""Facts that a run's task knows: references, the scored part of a reply, fields of its rows."""
+"""Facts that a run's task knows: references, the scored part of a reply, and rows' fields."""
 
 from collections.abc import Callable, Mapping
 from functools import cached_property

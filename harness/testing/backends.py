@@ -1,4 +1,4 @@
-"""Checks a plug-in backend: its features, the request bodies it sends, its replies, its errors."""
+"""Checks a plug-in backend: its features, request bodies, replies and errors."""
 
 from __future__ import annotations
 
