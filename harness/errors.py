@@ -39,7 +39,7 @@ class ExtraMissing(ConfigError):
 
 
 class SecretMissing(UserError):
-    """A key that a backend needs is not set in the environment."""
+    """A key that a backend needs is set neither in the environment nor in ``.env``."""
 
 
 class DataMissing(UserError):

@@ -272,7 +272,7 @@ def _read(questions: SimpleQueue[bytes]) -> None:
 
 
 def _portable(error: Exception) -> Exception:
-    """Return an error that can be pickled, with its traceback as a note if it is unexpected."""
+    """Return an error that can be pickled. An unexpected error has its traceback as a note."""
     told = "".join(traceback.format_exception(error))
     try:
         error = pickle.loads(pickle.dumps(error))  # noqa: S301 (made here)

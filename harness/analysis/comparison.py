@@ -70,7 +70,7 @@ class Pairs:
 
     @property
     def rounding(self) -> float:
-        """The largest difference between two values that may be due to rounding."""
+        """The largest difference between two values that rounding alone may cause."""
         largest = max(float(np.abs(v).max(initial=0.0)) for v in (self.first, self.second))
         return ROUNDING * max(1.0, largest)
 
@@ -98,7 +98,7 @@ class Pairs:
         return {names[place]: rows for place, rows in rows_by(code, len(names))}
 
     def clustered_by(self, label: str) -> Pairs:
-        """Return the pairs with a label's groups as clusters; "" leaves the clusters as they are.
+        """Return the pairs with a label's groups as clusters, or unchanged if the label is "".
 
         Groups that share a previous cluster are merged. Pairs without a group keep their clusters.
         """
@@ -115,7 +115,7 @@ class Pairs:
 
 
 def pair(first: AttemptTable, second: AttemptTable, *, score: str = PASS_RATE) -> Pairs:
-    """Pair two runs' values of their common instances: means over the samples' last rounds."""
+    """Pair two runs by instance. An instance's value is the mean over its samples' last rounds."""
     total_first, n_first, missing_first = _by_instance(first, score)
     total_second, n_second, missing_second = _by_instance(second, score)
     both, at_first, at_second = np.intersect1d(
@@ -295,7 +295,7 @@ def needed_instances(
     no more than the difference. The error is assumed to fall with the square root of the number of
     instances, and the number of clusters to grow in proportion to the number of instances. If all
     clusters have the same size, the degrees of freedom grow with the number of clusters. Otherwise,
-    ``degrees`` is less than ``units`` - 1 and remains the maximum, because relative sizes stay the
+    ``degrees`` is less than ``units`` - 1 and remains the limit, because relative sizes stay the
     same.
 
     Args:
@@ -396,7 +396,7 @@ class Paired(Estimate):
     limit: float = inf  # of a difference: 1 if all values are between 0 and 1
 
     def difference_ci95(self, comparisons: int = 1) -> Interval | None:
-        """Return the 95% t interval, clipped to possible differences, or None (`clipped_ci95`)."""
+        """Return the t interval of `clipped_ci95`, clipped to the differences that are possible."""
         return self.clipped_ci95(-self.limit, self.limit, comparisons)
 
 

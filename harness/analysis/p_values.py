@@ -1,4 +1,4 @@
-"""P values of discordant pairs and of several effects, and their adjustment for a family."""
+"""P values of discordant pairs and of several effects, and the adjustment of p values."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def mcnemar(better: int, worse: int) -> float:
 def sign_flips(totals: NDArray[np.float64]) -> float:
     """Return the exact two-sided p value of the hypothesis that the signs of totals are random.
 
-    If the two runs answer every cluster equally well, they can be swapped in each, which changes
-    the sign of the cluster's total difference (Fisher 1935, "The Design of Experiments", section
-    21). Totals of 0 are ignored. If the others have one size, this is McNemar's test. If there are
-    at most `_MOST_FLIPPED` others, p is computed from their sums with all combinations of signs. If
-    there are more, p is 0.0, because the t test is then reliable.
+    If the two runs answer every cluster equally well, the runs can be swapped in each cluster,
+    which changes the sign of its total difference (Fisher 1935, "The Design of Experiments",
+    section 21). Totals of 0 are ignored. If the others have one size, this is McNemar's test. If
+    there are at most `_MOST_FLIPPED` others, p is computed from their sums with all combinations of
+    signs. If there are more, p is 0.0, because the t test is then reliable.
     """
     totals = totals[totals != 0]
     sizes = np.abs(totals)

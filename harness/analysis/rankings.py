@@ -117,7 +117,7 @@ class RankCorrelation(Struct, frozen=True, kw_only=True):
 
 
 def rank_correlation(values: Iterable[tuple[float | None, float | None]]) -> RankCorrelation:
-    """Return Kendall's tau-b and its p value for the pairs without None."""
+    """Return Kendall's tau-b and its p value for the pairs in which neither value is None."""
     both = [(one, other) for one, other in values if one is not None and other is not None]
     # Sums in a different order differ in the last bits, which should not decide a rank.
     first, second = np.round(np.reshape(both, (-1, 2)), 12).T
@@ -127,7 +127,7 @@ def rank_correlation(values: Iterable[tuple[float | None, float | None]]) -> Ran
 
 
 class Ranking(Struct, frozen=True, kw_only=True):
-    """How similarly two runs rank a label's groups. Tau-b is None if all groups tie in one run."""
+    """How similarly two runs rank a label's groups. Tau-b is None if all groups tie in a run."""
 
     tau_b: float | None
     ci95: tuple[float, float] | None

@@ -52,9 +52,10 @@ def unjudged(folder: RunFolder, run: Run, scores: Sequence[str], allowed: float)
 
 
 def _owed(folder: RunFolder, score: str) -> set[int]:
-    """Return the rows of attempts for which a judgement that the score needs failed or is missing.
+    """Return the rows of attempts for which a needed judgement is missing or has failed.
 
-    A score that no judge gives needs the judges that decide the verdict.
+    A judge's score needs that judge, and a panel's score also needs the panel's members. Any other
+    score needs the judges that decide the verdict.
     """
     known, judge = read_register(folder.path).judges, score.partition(".")[0]
     judges = [judge, *known[judge].members] if judge in known else deciding(folder)
@@ -69,7 +70,7 @@ def deciding(folder: RunFolder) -> list[str]:
 def _lacks(folder: RunFolder, table: AttemptTable, score: str) -> Bools:
     """Return an (n,) mask of the attempts that lack the score or, for a pass rate, a verdict.
 
-    An answer with a verdict is included only if a judgement that the score needs has failed.
+    An answer with a verdict is included only if a judgement needed for the score has failed.
     Otherwise, the score does not apply to the answer.
     """
     if score not in table.scores:

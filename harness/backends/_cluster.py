@@ -140,7 +140,7 @@ def versions() -> dict[str, str]:
 
 
 def room(machines: Sequence[Machine], placement: PlacementSection) -> int:
-    """Return how many copies of a model the machines have room for if nothing else uses them.
+    """Return how many copies of a model fit on the machines if nothing else uses the machines.
 
     If a copy needs no resources, this is the requested number of copies.
     """

@@ -1,4 +1,4 @@
-"""Keeps a run going although some prompts crash the model's engine every time."""
+"""Keeps a run going even if some prompts crash the model's engine every time."""
 
 import asyncio
 import contextlib

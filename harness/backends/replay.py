@@ -115,7 +115,7 @@ class ReplayBackend:
         return {(name.strip(), sample): rounds for (name, sample), rounds in rows}
 
     def _in_our_form(self, raw: Mapping[str, Any], place: str) -> Mapping[str, Any]:
-        """Return a row in our format, converted by ``columns`` if the run file has them."""
+        """Return a row in our format, converted by the option ``columns`` if it is set."""
         if self._columns is None:
             return raw
 

@@ -267,7 +267,7 @@ def row_document(name: str, row: Mapping[str, Any], column: str) -> Document:
 
 @dataclass(frozen=True)
 class RowDocuments:
-    """Loads one document from each row of a part of a file, from the text in a column."""
+    """Loads each row of a part of a file as a document, with its text in a column."""
 
     rows: RowRange
     column: str

@@ -217,7 +217,7 @@ class WarcRows(RowRange):
     unit = "record"
 
     def _records(self, names: Collection[str] | None) -> Iterator[tuple[int, Row | None]]:
-        """Yield (number, row) for each record of plain text. The row is None if it is not named."""
+        """Yield (number, row) for each record of plain text. Rows not in ``names`` are None."""
         warc = import_extra("warcio", "build")
         broken = import_extra("warcio.exceptions", "build").ArchiveLoadFailed
         opened = gzip.open if self.path.suffix == ".gz" else open

@@ -1,4 +1,4 @@
-"""The batches of one model: creates, polls, finds and cancels them, and commits their outcomes.
+"""Creates, finds, polls and cancels the batches of one model, and commits their outcomes.
 
 Each step is first recorded in the ledger, so that another process can continue if this one is
 killed. Only one process at a time works on a batch: the one that holds the claim on its tag.
@@ -79,7 +79,7 @@ class BatchJobs:
         self._failing_since: float | None = None
 
     def begin(self) -> str:
-        """Claim a tag for a new batch for this process, and return the tag."""
+        """Claim a new batch's tag for this process, and return the tag."""
         tag = uuid4().hex[:16]
         self.ledger.replies.claim(tag)
         self.ours[tag] = self.clock()
@@ -133,7 +133,7 @@ class BatchJobs:
             self.budget.release(key, paid)
 
     async def create(self, tag: str, requests: Mapping[str, Request], size: int) -> None:
-        """Record and create a batch. If the answer is lost, `look` searches for the batch.
+        """Record and create a batch. If the reply is lost, `look` searches for the batch.
 
         ``requests`` are the batch's requests by key, and ``size`` is its size in bytes.
 

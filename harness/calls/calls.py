@@ -73,7 +73,7 @@ class CachedCalls:
         ask: The layers below the cache, down to the claim and the backend.
         claim: The claim layer among these layers.
         backend: The backend's name, recorded with each reply.
-        cost: Returns the cost of a reply in US dollars, recorded with it, or None if unknown.
+        cost: Returns a reply's cost in US dollars, or None if unknown, to record with the reply.
         run: Id of the run, recorded with each reply as its payer.
         unused: The replies that the run has paid for, but not used. None if it has none.
         budgeted: The budget layer among these layers, or None without a budget.
@@ -94,6 +94,7 @@ class CachedCalls:
         Raises:
             ReplyUnsaved: If the reply or its payment could not be saved.
             Stopping: If the run stops before the call is made.
+            CallError: If the call fails.
         """
         replies = self.claim.replies
         key, in_flight = self.claim.key(request), replies.in_flight

@@ -110,7 +110,7 @@ def is_damage(error: Exception) -> bool:
 def open_database(path: Path, *, wal: bool) -> sqlite3.Connection:
     """Open the database of replies, creating its tables if needed.
 
-    Without a write-ahead log (``wal``), writes are slower, but no shared memory is needed.
+    Without a write-ahead log (``wal`` is False), writes are slower, but no shared memory is needed.
 
     Raises:
         sqlite3.Error: If the file is damaged, locked or inaccessible.
@@ -152,7 +152,7 @@ def journal_mode(file: sqlite3.Connection) -> str:
 
 
 def _refuse_foreign(file: sqlite3.Connection, path: Path) -> bool:
-    """Return whether a database is complete. Raise StoreFailed if it is foreign or newer."""
+    """Return whether a database has all tables. Raise StoreFailed if it is foreign or newer."""
     version = file.execute("PRAGMA user_version").fetchone()[0]
     tables = {row[0] for row in file.execute("SELECT name FROM sqlite_master WHERE type='table'")}
     if version > FORMAT and "replies" in tables:

@@ -2,7 +2,8 @@
 
 A call reserves its expected use before it is sent. When the call ends, its actual use replaces the
 reservation. Each limit applies to a sliding window of 60 seconds. Tokens are estimated from earlier
-calls. Limits set by the user are shared by all processes on a machine, except on Windows.
+calls. Limits set by the user are shared by all processes of a team or, except on Windows, of a
+machine.
 """
 
 from __future__ import annotations

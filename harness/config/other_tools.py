@@ -21,7 +21,7 @@ FILES |= {"dataset_path": _LM_EVAL, "doc_to_text": _LM_EVAL}
 
 @cache
 def tables() -> dict[str, dict[str, str]]:
-    """Return the tables of other_tools.yaml, which map patterns to remedies or names."""
+    """Return the tables of other_tools.yaml, which map names or patterns to remedies or names."""
     content = Path(__file__).with_suffix(".yaml").read_bytes()
     return msgspec.yaml.decode(content, type=dict[str, dict[str, str]])
 

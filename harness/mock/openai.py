@@ -1,6 +1,6 @@
 """OpenAI's chat completions and legacy text completions, with OpenAI's error messages.
 
-Parameters that docs/mock.md does not name only change the digest of the body, and thereby the
+Parameters that are not in docs/mock.md merely change the digest of the body, and thereby the
 answer. OpenAI has no headers for separate limits on input and output tokens. Such limits are
 enforced, but not reported.
 """

@@ -28,8 +28,8 @@ _KEEP_ALIVE_S = 3600
 class MockServer:
     """A simulated provider in a thread, on a loopback port by default. Also a context manager.
 
-    Port 0 stands for any free port. A stopped server can be started again, on the same port only if
-    a port was given. For other options, see `app.Provider`.
+    Port 0 stands for any free port. A stopped server can be started again. It gets the
+    same port only if a port was given. For other options, see `app.Provider`.
 
     Raises:
         MockError: If an option is invalid.

@@ -97,13 +97,13 @@ class TableFigure:
     - ``macro_f1``: the mean F1 of the two classes named by the groups of `label`. `score` says
       whether the answer names the instance's class.
     - ``macro_f1_answered``: as ``macro_f1``, over answers that have the score.
-    - ``consecutive``: the number of consecutive groups of `label`, which are levels, that a
-      cluster's answers pass, starting at the lowest.
+    - ``consecutive``: the groups of `label` are levels, and the figure is the number of
+      consecutive levels, from the lowest, that a cluster's answers pass.
 
     A figure with a `score` (except ``macro_f1``), a `label` or an `average` is shown only for runs
-    that have it, which lets a task's modes share one table. For ``passed``, ``score``, ``partial``
-    and ``consecutive``, the groups of the label `average` count equally. Without it, all answers
-    do.
+    that have these, which lets a task's modes share one table. For ``passed``, ``score``,
+    ``partial`` and ``consecutive``, the groups of the label `average` count equally. Without an
+    `average`, all answers count equally.
     """
 
     name: str  # in the paper (``Gen Acc``)

@@ -240,7 +240,7 @@ OF_RULES = ("task.checks", "task.extract", "task.gold", "task.groups")
 
 
 def check_changes(job: Job) -> Differences | None:
-    """Raise RunConflict if a run cannot continue. Return changes that require `rescore`, if any."""
+    """Raise RunConflict if a run cannot continue. Return changes that need `rescore`, if any."""
     if not job.folder.begun():
         return None
     found = job.folder.differences(job.run, job.fingerprint, resolved)

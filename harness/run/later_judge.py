@@ -244,7 +244,7 @@ async def judge_later(
 
 
 def _write_references(job: LaterJudge, judges: Judges) -> tuple[RunFolder, Judges]:
-    """Write the references to a folder. Return the folder, and the judges that can score them."""
+    """Write reference answers to a folder. Return the folder and the judges that can score them."""
     place = references_folder(job.folder)
     known = {*read_register(place.path).judges, *(one.name for one in judges.models)}
     whole = [panel for panel in judges.panels if known.issuperset(panel.of)]

@@ -53,7 +53,7 @@ class UserModel(NamedTuple):
     seed: int | None = None  # of the run
 
     def request(self, role: UserRole, messages: Sequence[Message], origin: Origin) -> Request:
-        """Return the request for the user's turn after a conversation."""
+        """Return the request for the user's next turn in a conversation."""
         fields = {"goal": role.goal, "persona": role.persona, "stop": self.section.stop}
         said = (Message(INVERTED[m.role], m.content) for m in messages if m.role != "system")
         wanted = Decoding(self.section.temperature, self.section.max_tokens)

@@ -44,7 +44,7 @@ def read_runs(
     further: Mapping[str, Any] | None = None,
     limit: int | None = None,
 ) -> tuple[str, dict[str, RunFile]]:
-    """Read a run file, and return a base name for its runs and the runs by variant.
+    """Read a run file. Return a base name for its runs, and the runs by variant.
 
     Args:
         file: A run file's path, the name of a shipped run file, or a run file's content. In all

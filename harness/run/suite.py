@@ -259,7 +259,7 @@ def eval_command(
     options: Mapping[str, Any],
     changes: Mapping[str, Any],
 ) -> str:
-    """Return the command for a call of ``harness.evaluate``, or a note that it needs Python."""
+    """Return the command for a call of ``harness.evaluate``, or a note if there is none."""
     named = [task for task in tasks if isinstance(task, str)]
     if len(named) < len(tasks):
         return "harness.evaluate(...) in Python"

@@ -218,7 +218,7 @@ class RegexExtraction:
         return text if found is not None and found.answer == answer.strip() else None
 
     def filled(self, answer: str) -> str | None:
-        """Return the answer within the first pattern's `around_group`, or None if it has none."""
+        """Return the answer inside the first pattern's literal text (`around_group`), or None."""
         around = around_group(self.patterns[0].pattern)
         return answer.join(around) if around else None
 
@@ -246,7 +246,7 @@ class NumberExtraction:
 
 
 class JsonExtraction:
-    """An extraction of a value (``a.b`` for a nested key) from the reply's JSON object."""
+    """An extraction of a value (``a.b`` for a nested key) from a reply's first JSON object."""
 
     def __init__(self, key: str) -> None:
         self._path = key.split(".")

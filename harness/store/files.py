@@ -40,7 +40,7 @@ def make_folder(path: Path) -> None:
 
 @contextlib.contextmanager
 def replacing(path: Path, remedy: str = REMEDY) -> Iterator[Path]:
-    """Yield a temporary path to write to. If the block succeeds, the file there replaces ``path``.
+    """Yield the path of a temporary file. If the block succeeds, the file replaces ``path``.
 
     If ``path`` is a link, the file that it points to is replaced.
 

@@ -156,7 +156,7 @@ def _preset_of(path: Path) -> str:
 
 @dataclass(frozen=True)
 class DocumentPart:
-    """Some documents of the source ``source``: already read, or to be read by the loader.
+    """Some documents of a source: already read, or to be read by the loader.
 
     ``called`` is the loader's name in messages. ``saved`` holds the digests of the documents from
     which an earlier build has saved a result.
@@ -180,7 +180,7 @@ class DocumentPart:
 
 
 class AllNames(Collection[str]):
-    """The names of all documents of a loader, which are not kept in memory."""
+    """The names of all documents of a loader, not kept in memory. It contains any name."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader
@@ -272,7 +272,7 @@ class Documents:
 
 
 def _drawn(called: str, key: str, most: int | None, loader: Loader) -> tuple[int, list[str]]:
-    """Return the number of a loader's documents, and up to ``most`` drawn names (none for None)."""
+    """Return how many documents a loader has, and up to ``most`` drawn names (0 for None)."""
     size = 0
 
     def counted() -> Iterator[str]:

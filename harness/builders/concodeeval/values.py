@@ -143,7 +143,7 @@ def string(schema: Schema, draws: Draws) -> str | None:
 
 
 def violating_strings(schema: Schema, keyword: str, draws: Draws) -> list[str | None]:
-    """Return strings that may violate only this keyword. None stands for a failed search.
+    """Return strings that may violate only ``keyword``. None stands for a failed search.
 
     The list is empty for keywords that do not concern strings.
     """

@@ -142,8 +142,8 @@ class TeamDatabase:
     def transact(self, work: Callable[[Cursor], T], patience_s: float) -> T:
         """Run statements in a transaction, and return the result of ``work``. Thread-safe.
 
-        If the connection breaks, the transaction is repeated on a new connection. It may have been
-        committed before: ``work`` must have the same effect when it is repeated.
+        If the connection breaks, the transaction is repeated on a new connection. It may
+        already have been committed, so ``work`` must have the same effect when it is repeated.
 
         Args:
             work: Executes the statements with a cursor.

@@ -1,7 +1,7 @@
 """Writes the report: one file that contains everything and loads nothing from the network.
 
 The file is a shell for the page's script (built from ``web/``) and its data. Readers without
-JavaScript get the text of the answer, warnings and a table of results.
+JavaScript get the report's conclusion and warnings, and a table of results.
 """
 
 from __future__ import annotations

@@ -136,8 +136,8 @@ def verdicts(reply: str, level: int) -> list[bool] | None:
 
     The last list of verdicts counts, regardless of quotes, case, line breaks, and text after it. A
     verdict is YES or one of `NOT_SATISFIED`; a list with any other word is ignored. The reply is
-    unclear if there is no such list, if the list has the wrong length, or if two lists on its line
-    contradict each other. For a single constraint, a last line of only YES or NO also counts.
+    unclear if there is no such list, if the list has the wrong length, or if another list on the
+    same line contradicts it. For a single constraint, a last line of only YES or NO also counts.
 
     >>> verdicts("So:\\n```\\n['YES', 'no']\\n```\\nI hope this helps.", 2)
     [True, False]

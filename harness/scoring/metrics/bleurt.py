@@ -1,7 +1,7 @@
 """BLEURT: a trained model's rating of how well an answer conveys a reference's content.
 
-Sellam et al. 2020, arXiv 2004.04696. It needs the authors' package, which is not on PyPI, and one
-of their checkpoints:
+Sellam et al. 2020, arXiv 2004.04696. BLEURT needs the authors' package, which is not on PyPI, and
+one of their checkpoints:
 
     pip install git+https://github.com/google-research/bleurt
     task: {name: natural_instructions, metrics: [{name: bleurt, checkpoint: ~/BLEURT-20}]}

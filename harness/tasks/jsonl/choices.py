@@ -168,7 +168,7 @@ class MultipleChoice:
         return found
 
     def _sums(self, options: Options, text: str) -> Sequence[AnswerLikelihood]:
-        """Return the answers' log-likelihoods. If the reply is an answer, that is the likeliest."""
+        """Return the answers' log-likelihoods. A reply that is an answer is the likeliest."""
         answers = self.answers(options)
         try:
             return read_likelihoods(text, len(answers))
