@@ -149,7 +149,7 @@ class Request(Struct, frozen=True):
     seed: int | None = None  # the provider's, not the run's; None if none is sent
     redraw: int = 0  # how many times this answer was drawn before (--retry truncated)
     loglikelihoods: bool = False  # whether to return those of the assistant's messages
-    window: int = 0  # if above 0, the one text is scored in windows of so many tokens
+    window: int = 0  # if above 0, the one text is scored in windows of this many tokens
     others: tuple[int, ...] = ()  # further samples to draw with the same call
     unsent_seed: int | None = None  # the run's, if the provider accepts none: for the call's key
 

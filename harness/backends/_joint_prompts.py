@@ -65,7 +65,7 @@ class JointPrompts:
         return outcome
 
     async def _lead(self, kind: Hashable, request: Request) -> Outcome | None:
-        """Gather calls, and send them. Return this call's outcome, or None to send it alone."""
+        """Gather and send calls. Return this call's outcome, or None if it must be sent alone."""
         group = self._open[kind] = _Group([request])
         outcomes: Sequence[Outcome | None] = [None]
         try:

@@ -132,7 +132,12 @@ class ReplayBackend:
         return {**row, "rounds": [answer]}
 
     async def generate(self, request: Request) -> Reply:
-        """Return the recorded answer for the request's sample and round."""
+        """Return the recorded answer for the request's sample and round.
+
+        Raises:
+            RequestRejected: If there is none, and the option ``missing`` is ``error``.
+            ReplayMissing: If there is none otherwise.
+        """
         origin = request.origin
         # Each later round adds one user message.
         said = [message.content for message in request.messages if message.role == "user"]

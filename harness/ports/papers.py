@@ -50,7 +50,7 @@ class Effect:
 
     name: str  # file name and title
     label: str  # the label whose groups are arranged in levels
-    levels: Mapping[str, tuple[str, ...]]  # groups by the level's name; a group may be in none
+    levels: Mapping[str, tuple[str, ...]]  # groups by the level's name; a group may be in no level
     source: str  # the paper and the section, figure or table
 
 

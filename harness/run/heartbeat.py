@@ -22,7 +22,7 @@ SECONDS = 1.0  # between two beats
 
 
 class Heartbeat:
-    """A context manager that reports a session's progress for viewers (`harness view`)."""
+    """A context manager that reports a session's progress to viewers, and obeys stop requests."""
 
     def __init__(self, folder: RunFolder, tally: Tally, session: Session) -> None:
         self._path, self._tally, self._session = folder.path, tally, session

@@ -180,7 +180,7 @@ class DocumentPart:
 
 
 class AllNames(Collection[str]):
-    """The names of all documents of a loader, not kept in memory. It contains any name."""
+    """The names of all documents of a loader, not kept in memory. ``in`` is true for any name."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader

@@ -106,7 +106,7 @@ class Unsent(NamedTuple):
 
 
 class ClaimAnswer(NamedTuple):
-    """The answer about a call: whether this process has now claimed it, and its saved reply."""
+    """The answer about a call: whether this process now claims it, and its saved reply or None."""
 
     claimed: bool
     reply: ReplyRow | None

@@ -69,7 +69,7 @@ class YesNo(PromptJudge):
         self._task, self._votes, self._skips = task, votes, rules == "skip"
 
     def fingerprint(self) -> Mapping[str, str]:
-        """Return the hash of the prompt and, if rules decide, their version."""
+        """Return the hash of the prompt and, if rules replace the judge, their version."""
         rules = {"rules": rules_version()} if self._skips else {}
         return {**super().fingerprint(), **rules}
 
