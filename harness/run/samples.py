@@ -259,7 +259,7 @@ class Samples:
         return await self.user.next_turn(instance, said, origin)
 
     def _refusal(self, error: CallError, request: Request, begun: Attempt) -> Call | None:
-        """Return a call that records a refused constraint, or None for any other error."""
+        """Return a call that records a refused constraint, or None if there is none to record."""
         measures = isinstance(self.plan.task, ScoresRefusedConstraint)
         if not (measures and refuses_constraint(error, request)):
             return None
