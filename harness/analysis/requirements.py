@@ -194,7 +194,7 @@ class _Asked(Struct, gc=False):
 def read_asked(
     index: AttemptIndex, groups: Mapping[str, str] | None = None
 ) -> Iterator[tuple[str, Any, str | None]]:
-    """Yield (kind, value, error or None) for the decoding constraint of each instance.
+    """Yield (kind, value, error or None) for each instance that has a decoding constraint.
 
     The constraint and the error are those of the first sample's first round. If ``groups`` is
     given, only the instances that are in all of these groups are read.

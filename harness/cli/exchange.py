@@ -1,4 +1,4 @@
-"""`harness export` and `harness import`: tables, Inspect logs and lm-eval samples."""
+"""`harness export` and `harness import`: runs in the formats of other tools."""
 
 import re
 import sys

@@ -1,4 +1,4 @@
-"""`harness show`: a run's metrics, its constraints, or one instance's attempts."""
+"""`harness show`: a run's metrics, answers, failures and constraints."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

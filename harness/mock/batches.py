@@ -50,7 +50,7 @@ class Reset(Exception):
 
 @dataclass
 class BatchedRequest:
-    """A request of a batch."""
+    """A request in a batch, and the path of the endpoint that answers it."""
 
     custom_id: str
     path: str

@@ -115,8 +115,8 @@ def rejection_document(found: Rejections) -> TableDocument:
 def criteria_document(task: str, found: CriteriaDescription) -> TableDocument:
     """Build the document on a data set's criteria.
 
-    It shows their groups, their number per task, repeated criteria, verbs, and how often two groups
-    occur in the same task.
+    It shows their groups, their number per task, repeated criteria, verbs, how often two groups
+    occur in the same task, and the tasks by label.
     """
     mean = "" if found.mean is None else f", {found.mean:.2f} a task"
     summary = f"{found.n_tasks:,} tasks, {found.n_criteria:,} criteria{mean}; "

@@ -164,7 +164,7 @@ def prepare(
     variant: FileVariant = ONLY_VARIANT,
     rescore: bool = False,
 ) -> Job:
-    """Check a run file and build its models, task and judges. The result is ready to execute.
+    """Check a run file, and build its task, models, judges and shots. The result can be executed.
 
     ``resources`` are shared with other runs of this process (default: new ones). Failed calls are
     to be made again, and so are attempts whose outcome is in ``retried``. ``variant`` is the run's

@@ -80,8 +80,8 @@ class Samples:
     async def work(self, owed: OwedSample) -> int:
         """Run a sample's missing rounds, and return how many were recorded.
 
-        A failed call is recorded as an attempt and ends the sample. The result is 0 if the next
-        round cannot start because a score or verdict is missing.
+        A call that fails for this sample alone is recorded as an attempt and ends the sample. The
+        result is 0 if the next round cannot start because a score or verdict is missing.
 
         `Stopping`, and any failure that affects more than this sample, is raised only after the
         replies received so far have been recorded.

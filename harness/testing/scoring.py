@@ -27,7 +27,7 @@ def check_task(
     other: Callable[[], ports.Task[Any]] | None = None,
     limit: int = 100,
 ) -> list[str]:
-    """Return the problems of a task: of its members, instances, prompts, scoring and references.
+    """Check a task's members, data, prompts and scoring, and return the problems found.
 
     Args:
         task: The task.
