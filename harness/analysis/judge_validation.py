@@ -38,7 +38,7 @@ BINS = 10
 SATISFIED = 0.5  # from this probability on, the judge says yes
 
 SCORES = ("strict", "soft")
-PEOPLE = "human labels"  # references whose labels are kept with a run start with this
+PEOPLE = "human labels"  # beginning of the names of references whose labels are kept with a run
 RULE = "rule"  # label of criteria: the kind of rule that can check them
 
 
@@ -135,7 +135,7 @@ class Calibration(Struct, frozen=True, kw_only=True):
     n: int
     bins: list[Bin]
     expected_error: float | None  # None without criteria
-    mean_confidence: float | None  # the mean probability of the judge's own verdict; likewise
+    mean_confidence: float | None  # mean probability of the judge's own verdict, or None
     covariance_with_right: Statistic  # of that confidence with being right
 
 

@@ -46,7 +46,7 @@ class CriteriaDescription(Struct, frozen=True, kw_only=True):
     groups_by_count: dict[int, dict[str, int]]  # by a task's number of criteria (figure 11)
     repeated: dict[int, int]  # how many texts occur once, twice, …
     verbs: dict[str, int]  # criteria that contain each verb (figure 4b); empty if not counted
-    openings: dict[str, int]  # criteria that begin with each verb; likewise
+    openings: dict[str, int]  # criteria that begin with each verb; empty if not counted
     together: list[Together]  # every two groups (figure 3)
     labels: dict[str, dict[str, int]]  # number of tasks by their labels and groups
 

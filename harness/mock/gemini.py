@@ -114,7 +114,7 @@ class GeminiContent(wire.WireFormat):
         return ApiError(status, error | {"details": details}, retry_after)
 
     def check_key(self, headers: Headers, key: str) -> None:
-        """Raise ApiError (400, like Google) unless x-goog-api-key, or a bearer token, is right."""
+        """Raise ApiError (400, like Google) unless x-goog-api-key, or else the token, is right."""
         if (wire.header(headers, b"x-goog-api-key") or wire.bearer(headers)) != key:
             said = "API key not valid. Please pass a valid API key."
             raise self.fail(400, said, "API_KEY_INVALID")
