@@ -267,7 +267,7 @@ def _judged(
     round_: int | None,
     score: str,
 ) -> JudgedTables:
-    """Return the runs' verdicts on constraints by ``score``'s judge or the only shared judge."""
+    """Return one judge's verdicts on constraints in all runs: ``score``'s judge or the only one."""
     known = [judges_with_verdicts(folder.attempts, of_criteria=True) for folder in folders]
     common = [judge for judge in known[0] if all(judge in one for one in known)]
     if not common:

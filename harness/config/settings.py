@@ -31,7 +31,7 @@ def _reading_dotenv() -> Iterator[None]:
 
 
 class Settings(BaseSettings):
-    """Paths and commands on this machine: ``HARNESS_RUNS_DIR``, ``HARNESS_CACHE_DIR``, …
+    """The user's settings on this machine: ``HARNESS_RUNS_DIR``, ``HARNESS_CACHE_DIR``, …
 
     The environment takes precedence over ``.env``, and an empty variable counts as unset.
     """

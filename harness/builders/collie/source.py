@@ -272,7 +272,7 @@ class Documents:
 
 
 def _drawn(called: str, key: str, most: int | None, loader: Loader) -> tuple[int, list[str]]:
-    """Return how many documents a loader has, and up to ``most`` drawn names (0 for None)."""
+    """Return how many documents a loader has, and up to ``most`` drawn names ([] for None)."""
     size = 0
 
     def counted() -> Iterator[str]:
