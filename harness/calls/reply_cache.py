@@ -241,7 +241,7 @@ class ReplyCache:
         payment: Payment | None = None,
         run: str = "",
     ) -> asyncio.Future[None]:
-        """Queue a reply and its payment (if any), like `write`. ``run`` is the payer's id."""
+        """Queue a reply, and its payment if any (see `write`). ``run`` is the id of the payer."""
         paid = [payment_row(key, payment)] if payment else []
         return self.write(database.Write([reply_row(key, reply, backend, model, run)], paid))
 

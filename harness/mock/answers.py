@@ -99,7 +99,7 @@ class _Recording(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def recorded(answers: Mapping[str, str | Answer | Sequence[str | Answer]]) -> Answerer:
-    """Return a function that looks up the answer to a prompt, and raises NoAnswer without one."""
+    """Return a function that looks up the answer to a request, or raises NoAnswer."""
     return _lookup({p: [a] if isinstance(a, str | Answer) else list(a) for p, a in answers.items()})
 
 
