@@ -80,8 +80,7 @@ class Users:
         }
 
     def of(self, row: Row) -> tuple[UserRole, Row] | None:
-        """Return a row's user, and the row to use before the last answer, or None if no user is
-        set.
+        """Return a row's user and the row to use before the last answer, or None without a user.
 
         A field ``user`` without any of the keys of a played user is a field like any other.
         """
