@@ -390,7 +390,7 @@ def _effect(pairs: Pairs, differences: Floats) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Paired(Estimate):
-    """The mean difference of paired values, without an error if all differences are equal."""
+    """The mean difference of pairs, without a standard error if all differences are equal."""
 
     n_more: int = 0  # pairs in which the first value is larger
     limit: float = inf  # of a difference: 1 if all values are between 0 and 1

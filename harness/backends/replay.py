@@ -135,8 +135,8 @@ class ReplayBackend:
         """Return the recorded answer for the request's sample and round.
 
         Raises:
-            RequestRejected: If there is none, and the option ``missing`` is ``error``.
-            ReplayMissing: If there is none otherwise.
+            RequestRejected: If there is none, and ``missing`` is ``error``.
+            ReplayMissing: If there is none, and ``missing`` is None.
         """
         origin = request.origin
         # Each later round adds one user message.
