@@ -194,6 +194,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     # The difference if all unjudged samples counted against the second run, and if all counted for
     # it. Null for scores other than verdicts, and if less than 5% of the pairs are not judged.
     bounds: Interval | None = None
+    verdicts: bool = False  # whether the values are those of a true/false score
 
 
 def compare(pairs: Pairs, over: str = "") -> Comparison:
@@ -264,6 +265,7 @@ def compare(pairs: Pairs, over: str = "") -> Comparison:
         only_second=pairs.only_second,
         not_judged=pairs.not_judged,
         bounds=pairs.bounds,
+        verdicts=pairs.verdicts,
     )
 
 

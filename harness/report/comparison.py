@@ -137,7 +137,7 @@ def details(one: Against, comparison: RunComparison) -> Iterator[str]:
         equal = "" if found.stderr else ": all differences are equal,"
         yield f"Standard error {found.stderr:.4f}{equal} {how}."
     if found.effect is not None:
-        name = "Cohen's h" if of_k or comparison.asked.score == PASS_RATE else "d_z"
+        name = "Cohen's h" if found.verdicts else "d_z"
         yield f"Effect size {name} {found.effect:+.3f}."
     if found.stderr and found.p_value is not None:
         detected = "detects no difference in 80% of cases"

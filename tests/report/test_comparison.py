@@ -94,6 +94,15 @@ MODELS = 14
 NASTY = "[red]a|b\x1b[2J_%"
 
 
+def test_the_effect_of_a_true_or_false_score_is_cohens_h(tmp_path: Path) -> None:
+    found = compared(two_runs(tmp_path))
+    (one,) = found.others
+    exact = replaced(found, asked=replaced(found.asked, score="exact"))  # verdicts, too
+    numbers = replaced(one, overall=replaced(one.overall, verdicts=False))
+    for shown, name in ((exact, "Cohen's h"), (replaced(exact, others=[numbers]), "d_z")):
+        assert f"Effect size {name}" in "".join(map(str, comparison_document(shown).parts))
+
+
 @pytest.fixture(scope="module")
 def runs(make: Make, table_of: TableOf) -> list[Run]:  # noqa: F811
     return [
