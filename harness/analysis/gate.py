@@ -354,8 +354,8 @@ def _changes(baseline: Run, run: Run, score: str, least: float, by: str) -> Iter
 def failing(gate: Gate, one: Decision) -> list[str]:
     """Return the ids of instances with an answer beyond a decision's bound, in natural order.
 
-    For verdicts, these are failures or, if the bound is a maximum, passes. For a drop of verdicts,
-    instances that also fail in the baseline are left out.
+    For verdicts, these are failures or, if the bound is a maximum, passes. For a bound on a
+    verdict's change from the baseline, instances that also fail in the baseline are left out.
     """
     score = one.what.removeprefix(CHANGE)
     found = _beyond(gate.run, one, score)

@@ -209,7 +209,7 @@ def _task_of(
 async def judge_later(
     job: LaterJudge, listener: Listener | None = None, retried: Collection[JudgementOutcome] = ()
 ) -> JudgingEnd:
-    """Make missing, failed and ``retried`` judgements, and update the run's metrics."""
+    """Make judgements that are missing, failed or in ``retried``, and update the run's metrics."""
     folder, place = job.folder, job.folder
     models = [judge.model for judge in job.judges.models]
     async with open_session(

@@ -167,7 +167,7 @@ class AttemptIndex:
         return None
 
     def answers(self, instance: str, sample: int, round_: int) -> int:
-        """Return how often a round was answered since its conversation last changed."""
+        """Return how many times a round has been answered since its conversation last changed."""
         row = self._row(instance, sample, round_)
         return 0 if row is None else int(self._answers[row])
 

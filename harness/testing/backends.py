@@ -189,7 +189,7 @@ async def _refused(
     request: Request,
     timeout_s: float,
 ) -> None:
-    """Check a backend's requests to a refusing server, its errors, and that it hides its key."""
+    """Check a backend on a refusing server: what it sends and raises, and that it hides its key."""
     backend, again, elsewhere = at(server.url), at(server.url), at("http://127.0.0.1:9")
     if again.endpoint != backend.endpoint:
         check.add("endpoint", "changes between sessions, so no cached reply is found again.")

@@ -247,6 +247,6 @@ def _version(connection: Connection) -> int:
 
 
 def _said(error: psycopg.Error) -> str:
-    """Return the first line of an error's message, which contains no password."""
+    """Return the first line of an error's message. This line contains no password."""
     text = error.diag.message_primary or str(error)
     return (text.splitlines() or [type(error).__name__])[0].rstrip(".")

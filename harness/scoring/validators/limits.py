@@ -195,7 +195,7 @@ def _too_long(text: str) -> UnparseableDocument:
 
 
 def written(number: Any) -> str:
-    """Return the shortest text for exactly this number; a float has a point or an exponent."""
+    """Return text that reads back as exactly this number. A float has a point or an exponent."""
     return str(number) if isinstance(number, Decimal) else repr(number)
 
 

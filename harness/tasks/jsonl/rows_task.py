@@ -388,8 +388,8 @@ class RowsTask(Conversations):
     def judged_by(self, instance: One, judge: str) -> bool:
         """Return whether a judge scores answers to a row.
 
-        Only a judge that is named in the checks of some row is limited to the rows that name it.
-        Other judges score all rows.
+        A judge that some check names scores only the rows whose checks name it. A judge of criteria
+        scores only rows with criteria. Other judges score all rows.
         """
         return self._judges.judged_by(instance.data, judge)
 
