@@ -1,8 +1,7 @@
 """Compares the variants of a run file with a baseline, by their means over groups.
 
 The groups of a label, such as the tasks of Natural Instructions, have equal weight, as in Mishra et
-al. 2022 (arXiv 2104.08773). A variant is compared with the baseline on the instances, and thereby
-the groups, that both have. The statistical unit is the prompt, as in other comparisons, unless the
+al. 2022 (arXiv 2104.08773). The statistical unit is the prompt, as in other comparisons, unless the
 groups are said to be a random sample of all groups.
 """
 
@@ -45,10 +44,7 @@ class AblationOptions(Struct, frozen=True, kw_only=True):
 
 
 class Gain(Struct, frozen=True, kw_only=True):
-    """A variant's mean over the groups that the baseline also has, and its gain over the baseline.
-
-    Groups have equal weight.
-    """
+    """A variant's mean over the groups that it shares with the baseline, and its gain."""
 
     n: int  # groups that both have
     of: int  # groups of the baseline
@@ -183,12 +179,12 @@ def compare_groups(values: Mapping[str, float], base: Mapping[str, float]) -> Pa
 
 
 def counted(n: int, noun: str) -> str:
-    """Format a number with a noun whose plural ends in s: '1 task' or '2,000 tasks'."""
+    """Format a number with a noun whose plural ends in s, such as '2,000 tasks'."""
     return f"{n:,} {noun}{'s' * (n != 1)}"
 
 
 def _gain(values: Mapping[str, float], base: Mapping[str, float], of: int) -> Gain:
-    """Return the mean of groups' ``values``, and its gain over the same groups of ``base``."""
+    """Return the mean of ``values``, and its gain over the same groups of ``base``."""
     before, after = fsum(base[name] for name in values), fsum(values.values())
     percent = (after - before) / before * 100 if before else None
     return Gain(n=len(values), of=of, mean=after / len(values) if values else None, percent=percent)

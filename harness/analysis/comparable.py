@@ -88,10 +88,9 @@ Run = tuple[Variant, AttemptTable]  # a run with its attempts
 
 
 def read_run(folder: RunFolder, name: str = "", *, grouped: bool = False, score: str = "") -> Run:
-    """Return a run as a variant, and its table of attempts.
+    """Return a run as a variant without tokens and costs, and its table of attempts.
 
-    The variant's name is the folder's by default, and its metrics have no tokens or costs.
-    ``grouped`` and ``score`` are as in `measure`.
+    The name is the folder's by default. ``grouped`` and ``score`` are as in `measure`.
     """
     attempts = read_attempts(folder.attempts)
     metrics = measure(folder, attempts, NO_CALLS, grouped=grouped, score=score)
@@ -102,9 +101,9 @@ def read_run(folder: RunFolder, name: str = "", *, grouped: bool = False, score:
 
 
 def variant_of(folder: RunFolder, metrics: Metrics, name: str = "") -> Variant:
-    """Return a run as a variant, including the settings of judges that were added after the run.
+    """Return a run as a variant, named after its folder by default.
 
-    The variant's name is ``name`` or, if that is empty, the folder's name.
+    Its settings include those of judges that were added after the run.
     """
     run = folder.read_config()
     fingerprint: dict[str, str] = dict(folder.read_manifest().get("fingerprint", {}))
@@ -149,7 +148,7 @@ def section_of(key: str) -> str:
 def common_score(variants: Iterable[Variant]) -> tuple[str, str]:
     """Return the variants' primary metrics, joined by "and", and the score to compare them by.
 
-    For metrics like ``pass@4``, this score is `PASS_RATE`: `scored` stores them as verdicts.
+    For metrics like ``pass@4``, this score is `PASS_RATE`.
 
     Raises:
         RunConflict: If the metrics differ and are not all pass rates or scores like ``pass@4``.
@@ -166,8 +165,8 @@ def common_score(variants: Iterable[Variant]) -> tuple[str, str]:
 def scored_runs(runs: Sequence[Run], score: str, round_: int | None) -> tuple[list[Run], str, str]:
     """Return runs with the rows that a score is averaged over, and both results of `common_score`.
 
-    If ``score`` is empty, it is each run's primary metric. The rows are those of each sample's last
-    round, up to ``round_`` (None: no limit).
+    If ``score`` is empty, it is each run's primary metric. Later rounds than ``round_`` are left
+    out (None: no limit).
 
     Raises:
         ConfigError: If a run lacks the score, or no run has the round (`refuse_unknown_round`).
@@ -201,7 +200,7 @@ def refuse_unknown_score(run: Variant, table: AttemptTable, score: str) -> None:
 
 
 def refuse_unknown_round(tables: Sequence[AttemptTable], round_: int | None) -> None:
-    """Raise ConfigError for a round (not None) if no run has it, or if a run's rounds are turns."""
+    """Raise ConfigError for a round that no run has, or if a run's rounds are turns."""
     if round_ is not None and any(table.turns is not None for table in tables):
         problem = "The rounds of a conversation are the user's turns, and are not compared."
         raise ConfigError(problem, "Omit the round: a sample passes if all its turns pass.")
@@ -216,8 +215,7 @@ def refuse_unknown_label(
 ) -> None:
     """Raise ConfigError if an option's ``label`` is not empty and a run lacks it.
 
-    ``tables`` holds the runs' attempts by the names of the runs. The remedy suggests a label of the
-    run, or one of the ``others``.
+    ``tables`` holds the attempts by run name. ``others`` are further names to suggest.
     """
     for name, table in tables.items():
         if label and label not in table.labels():
@@ -229,9 +227,8 @@ def refuse_unknown_label(
 def refuse_incomparable(baseline: Variant, variants: Sequence[Variant], over: str = "") -> None:
     """Raise RunConflict if a variant's task or data set differs from the baseline's.
 
-    Some tasks record a hash of each group's data. Their runs may have different groups, provided
-    that the data of the common groups is the same. If a label ``over`` is given, the groups must be
-    those of this label.
+    If a task records a hash of each group's data, only the common groups must have the same data.
+    If a label ``over`` is given, the groups must be those of this label.
     """
     ours, task = _parts(baseline), plugin_of(baseline.metrics.task)
     for variant in variants:
@@ -326,7 +323,7 @@ def differing(baseline: Variant, variants: Sequence[Variant], score: str = "") -
 
 
 def unlike_verdicts(baseline: Variant, variant: Variant) -> list[str]:
-    """Return which checks, judges and settings differ, of those that decide what passes."""
+    """Return the checks, judges and settings that decide what passes, and differ."""
     deciding = {*baseline.deciding, *variant.deciding}
     keys = baseline.settings.keys() & variant.settings.keys() & {*OF_VERDICTS}
     keys |= {f"{kind}.{name}" for kind in NAMED for name in deciding}
@@ -381,7 +378,7 @@ def changed(baseline: Variant, variant: Variant) -> list[str]:
 
 
 def _values(key: str, variants: Sequence[Variant]) -> Iterator[str]:
-    """Yield "KEY (A, B)" for a setting, or for each key in its mappings, if the values differ."""
+    """Yield "KEY (A, B)" for each differing value of a setting."""
     values = [variant.settings.get(key, variant.later.get(key)) for variant in variants]
     by_key = {key: values}
     if all(isinstance(value, dict) for value in values):
@@ -395,7 +392,7 @@ def _values(key: str, variants: Sequence[Variant]) -> Iterator[str]:
 
 
 def distinguishing(one: Variant, other: Variant) -> list[str]:
-    """Return the keys of settings, or of their parts, that distinguish two runs in a table."""
+    """Return the keys of settings that distinguish two runs in a table."""
     found = []
     for key in changed(one, other):
         ours, theirs = (_section(key, run) for run in (one, other))

@@ -30,8 +30,7 @@ def t_tail(degrees: float, t: float) -> float:
 def t_quantile(degrees: float, p: float) -> float:
     """Return the value that Student's t exceeds with probability 1 - ``p``, for 0 < p < 1.
 
-    The tail is convex and heavier than the normal one, so Newton's method approaches the quantile
-    from below, starting at the normal quantile.
+    Newton's method, from the normal quantile, approaches it from below: the tail is convex.
     """
     above = min(p, 1 - p)
     t = -normal_quantile(above)
@@ -54,8 +53,7 @@ def binomial_cdf(most: int, n: int) -> float:
 def chi_squared_tail(degrees: int, q: float) -> float:
     """Return the probability that chi squared, given its degrees of freedom, exceeds ``q``.
 
-    It is computed from the tail for one or two degrees of freedom, by the recurrence of the
-    incomplete gamma function (https://dlmf.nist.gov/8.8.E6).
+    Source: the recurrence of the incomplete gamma function (https://dlmf.nist.gov/8.8.E6).
     """
     if q <= 0:
         return 1.0

@@ -1,11 +1,10 @@
 """A gate decides whether runs meet their bounds, given the uncertainty of their figures.
 
 A minimum is met if the whole interval of the figure is at or above it, and broken if the whole
-interval is below it. For a maximum, the reverse holds. Otherwise there are too few
-instances to tell. With 95% intervals, a figure whose true value is exactly at its bound is called
-broken in at most 5% of runs. With several decisions, the intervals are widened (Bonferroni) to keep
-this guarantee for all of them together. Costs are known exactly, and so is the change between runs
-with the same answers.
+interval is below it. For a maximum, the reverse holds. Otherwise there are too few instances to
+tell. With 95% intervals, a figure whose true value is exactly at its bound is called broken in at
+most 5% of runs. With several decisions, the intervals are widened (Bonferroni) to keep this
+guarantee for all of them together.
 
 Samples without a verdict do not count in a figure. A run that has too many of them does not pass.
 """
@@ -109,18 +108,15 @@ class Gate:
 
     @property
     def outcome(self) -> Outcome:
-        """The overall outcome: the worst of ``failed``, ``too few to tell`` and ``passed``.
-
-        It is not ``passed`` if too many samples have no verdict.
-        """
+        """The worst of the outcomes. It is not ``passed`` if too many samples have no verdict."""
         found = {one.outcome for one in self.decisions}
         return worst(found if self.judged else {*found, "too few to tell"})
 
     @property
     def result(self) -> Outcome:
-        """The outcome, with "too few to tell" replaced as ``too_few`` says, if ``too_few`` is set.
+        """The outcome, in which ``too_few``, if set, decides what "too few to tell" becomes.
 
-        "passed" does not replace it if too many samples have no verdict.
+        It is never "passed" if too many samples have no verdict.
         """
         if self.outcome != "too few to tell" or self.too_few is None:
             return self.outcome
@@ -130,7 +126,7 @@ class Gate:
 
     @property
     def judged(self) -> bool:
-        """Whether enough samples have a verdict for the run to pass, whatever ``too_few`` is."""
+        """Whether enough samples have a verdict for the run to pass."""
         biased = any(one.biased for one in self.decisions)
         return all(one.allowed for one in self.unjudged) and not biased
 
@@ -259,7 +255,7 @@ def _cost(folder: RunFolder, run: Variant, name: str, most: float) -> Decision:
 
 
 def _same_answers(one: RunFolder, other: RunFolder) -> bool:
-    """Return whether all answers of two runs are the same replies to the same requests."""
+    """Return whether two runs received the same replies to the same requests."""
     return answers(AttemptIndex(one.attempts)) == answers(AttemptIndex(other.attempts))
 
 
@@ -267,8 +263,7 @@ def _latency(folder: RunFolder, table: AttemptTable, percentile: int, most: floa
     """Return a function that decides on a percentile of the durations of a run's calls.
 
     The percentile q is at most the bound if and only if a share of at least q of the calls takes no
-    longer than the bound. The decision is therefore made on this share. The interval in seconds is
-    computed from order statistics, with the same effective number of calls.
+    longer than the bound. The decision is therefore made on this share.
     """
     timed = list(timed_calls(AttemptIndex(folder.attempts)))
     instance = table.instance[[row for row, _ in timed]]
@@ -354,8 +349,7 @@ def _changes(baseline: Run, run: Run, score: str, least: float, by: str) -> Iter
 def failing(gate: Gate, one: Decision) -> list[str]:
     """Return the ids of instances with an answer beyond a decision's bound, in natural order.
 
-    For verdicts, these are failures or, if the bound is a maximum, passes. For a bound on a
-    verdict's change from the baseline, instances that also fail in the baseline are left out.
+    For a bound on a verdict's change, instances that also fail in the baseline are left out.
     """
     score = one.what.removeprefix(CHANGE)
     found = _beyond(gate.run, one, score)
@@ -379,7 +373,7 @@ def _beyond(run: Variant, one: Decision, score: str) -> set[str]:
 
 
 def decided(one: Decision, decisions: int) -> Decision:
-    """Return a decision with its outcome, a widened interval and, if more are needed, ``needed``.
+    """Return a decision with its outcome, its widened interval and the instances ``needed``.
 
     The interval is widened (Bonferroni) for the number of ``decisions`` that are made together. A
     decision without a value or an interval is returned unchanged.

@@ -38,12 +38,10 @@ class SampleStatistic(Statistic, frozen=True, kw_only=True):
 
 
 class Rate(SampleStatistic, frozen=True, kw_only=True):
-    """The share of samples that pass. The verdict on a sample is that of its last round.
+    """The share of samples that pass in their last round, with Wilson's interval.
 
-    A scripted conversation passes if all its turns pass.
-
-    The interval is Wilson's on the effective sample size. Samples without a verdict (infrastructure
-    error, failed judge) are missing.
+    A scripted conversation passes if all its turns pass. The interval uses the effective sample
+    size. Samples without a verdict (infrastructure error, failed judge) are missing.
     """
 
     mean: float | None = field(name="pass_rate")
@@ -65,7 +63,7 @@ class Rate(SampleStatistic, frozen=True, kw_only=True):
 
 
 class Mean(SampleStatistic, frozen=True, kw_only=True):
-    """The mean of a score over samples. A sample's value is that of its last round.
+    """The mean of a score over the samples' last rounds.
 
     The interval is Wilson's if the mean is unweighted and all values are between 0 and 1, and
     otherwise a t interval.
@@ -85,8 +83,8 @@ class Rounds(Struct, frozen=True, kw_only=True):
 
     With `stop_on_pass`, ``each`` covers only samples that have not passed before, so check `n`
     before comparing. ``any_of_first_k`` covers the samples with a verdict in one of the first k
-    rounds. A sample that passed in none of them counts as failed, even if some of the k rounds are
-    missing or have no verdict: excluding such samples would make the rate too high.
+    rounds. A sample that passed in none of them counts as failed: excluding it because a round is
+    missing would make the rate too high.
     """
 
     each: dict[int, float]  # pass rate of the n judged attempts of a round
@@ -165,9 +163,8 @@ class PositionRates(Struct, frozen=True, kw_only=True):
 class PositionBias(Struct, frozen=True, kw_only=True):
     """Whether an option's position affects how often it is chosen, over first answers.
 
-    The p value tests whether each position is chosen as often as it has the right option
-    (`harness.analysis.positions`). It is null if there are no wrong answers, or if they cancel
-    within each cluster.
+    The p value is that of `harness.analysis.positions`. It is null if there are no wrong answers,
+    or if they cancel within each cluster.
     """
 
     n: int
@@ -180,7 +177,7 @@ class PositionBias(Struct, frozen=True, kw_only=True):
 
 
 def unanswerable(n: int, of: int | None = None) -> str:
-    """Return a sentence about n instances to which a simulated model knows no answer ("" if 0)."""
+    """Return a sentence about n instances that a simulated model cannot answer ("" if 0)."""
     share = f"{n:,}" if of is None else f"{n:,} of {of:,}"
     said = f"The simulated model knows no correct answer to {share} instances"
     return f"{said}, which have no reference answer: its accuracy does not apply to them." * (n > 0)
@@ -196,11 +193,10 @@ def all_from_cache(runs: str = "") -> str:
 class Metrics(Struct, frozen=True, kw_only=True):
     """The contents of `metrics.json`. For an incomplete run, they cover only the samples begun.
 
-    pass_at_k is the mean over instances of the probability that at least one of k samples passes,
-    from the judged samples' last rounds. The largest k is the smallest number of judged samples of
-    any instance, so every k covers the same instances. Instances without a judged sample do not
-    count. Instances have equal weight, unlike in `pass_rate`. pass_hat_k is the corresponding mean
-    of the probability that all k samples pass.
+    pass_at_k is the mean over instances of the probability that at least one of k samples passes;
+    pass_hat_k, that all of them pass. The largest k is the smallest number of judged samples of any
+    instance, so every k covers the same instances. Instances without a judged sample do not count.
+    Instances have equal weight, unlike in `pass_rate`.
     """
 
     schema_version: int = METRICS_VERSION
@@ -265,17 +261,17 @@ class Metrics(Struct, frozen=True, kw_only=True):
 
     @property
     def n(self) -> int:
-        """The number of judged samples, over which the pass rate is computed."""
+        """The number of judged samples."""
         return self.overall.n
 
     @property
     def not_judged(self) -> int:
-        """The number of samples without a verdict, which the pass rate leaves out."""
+        """The number of samples without a verdict."""
         return self.overall.missing
 
     @property
     def own_calls(self) -> Metrics | CallFigures:
-        """The figures of the calls of the run's own model: all calls, if there is no other."""
+        """The figures of the calls of the run's own model."""
         return self.model_calls or self
 
     @property
@@ -292,7 +288,7 @@ class Metrics(Struct, frozen=True, kw_only=True):
         return scores.get(self.measure) or SampleStatistic(missing=rate.missing)
 
     def __repr__(self) -> str:
-        """Return a summary with only the main figures, because all of them would fill pages."""
+        """Return only the main figures, because all of them would fill pages."""
         found = [f"run={self.run!r}", f"task={self.task!r}", f"model={self.model!r}"]
         if self.pass_rate is not None:
             found.append(f"pass_rate={self.pass_rate:.4g}")
@@ -308,16 +304,12 @@ class Metrics(Struct, frozen=True, kw_only=True):
 
     @property
     def unanswerable(self) -> str:
-        """A sentence about instances to which a simulated model knows no answer ("" if none)."""
+        """A sentence about instances that a simulated model cannot answer ("" if none)."""
         return unanswerable(self.n_unanswerable, self.n_instances if self.complete else None)
 
     @property
     def progress(self) -> str:
-        """The numbers of finished and planned samples, such as "1,200 of 2,000".
-
-        If the number of finished samples is unknown, the samples begun are counted instead: "1,200
-        begun of 2,000".
-        """
+        """The finished and planned samples, "1,200 of 2,000", or else "1,200 begun of 2,000"."""
         whole = "?" if self.n_planned is None else f"{self.n_planned:,}"
         if self.n_planned is None or self.n_owed is None:
             return f"{self.n_samples:,} begun of {whole}"

@@ -76,8 +76,8 @@ def position_bias(
 
     The test is that of Stuart (1955, Biometrika 42) and Maxwell (1970, British J. Psychiatry 116)
     for marginal homogeneity: that each position is chosen as often as it has the right option. It
-    depends on wrong answers only. In its covariance, sums over clusters replace single answers,
-    since samples of one prompt are not independent.
+    depends on wrong answers only. Its covariance is computed over clusters, since samples of one
+    prompt are not independent.
 
     Args:
         chosen: (n,) The position of the option that each answer chooses, from 0.

@@ -164,7 +164,7 @@ def _against(
 
 
 def _sharing(found: Against, shared: int) -> Against:
-    """Return a comparison, without its tests if the runs are not independent (``shared`` > 0)."""
+    """Return a comparison, without its tests if the runs are not independent."""
     if not shared:
         return found
     groups = {name: untested(one) for name, one in found.groups.items()}
@@ -174,8 +174,8 @@ def _sharing(found: Against, shared: int) -> Against:
 def shared_replies(first: Run, second: Run) -> int:
     """Return how many replies two runs share if one of the runs has no others, else 0.
 
-    Such runs are not independent samples: one repeats the other, or has further samples or rounds.
-    The result is also 0 if the runs disagree on which first answers pass.
+    Such runs are not independent samples. The result is also 0 if the runs disagree on which first
+    answers pass.
     """
     (one, table), (other, other_table) = first, second
     starts = [each.take((each.sample == 0) & (each.round == 1)) for each in (table, other_table)]
@@ -190,10 +190,7 @@ def shared_replies(first: Run, second: Run) -> int:
 
 
 def with_planned(matrix: PairMatrix, comparison: RunComparison) -> PairMatrix:
-    """Return a matrix whose pairs with the baseline have the adjusted p values of ``comparison``.
-
-    A page that shows both then has one adjusted p value per pair.
-    """
+    """Return a matrix whose pairs with the baseline have the p values of ``comparison``."""
     planned = {one.run: one.overall.p_adjusted for one in comparison.others}
     planned[comparison.baseline] = None
     names = [row.run for row in matrix.rows]
@@ -226,7 +223,7 @@ class RunPair(Struct, frozen=True):
 
 
 class PairMatrix(Struct, frozen=True, kw_only=True):
-    """Comparisons of all pairs of runs. Their round and cluster are as in `ComparisonOptions`."""
+    """Comparisons of all pairs of runs."""
 
     task: str
     score: str  # different scores of the rows are joined by "and"

@@ -80,11 +80,11 @@ def measure(
     Args:
         folder: The run's folder.
         attempts: The run's attempts; read from the folder if None.
-        calls: The totals of the run's calls; read from the folder if None. `NO_CALLS` omits tokens
-            and costs, to save time. If totals are given, the position bias is omitted as well.
+        calls: The totals of the run's calls; read from the folder if None. With totals, the
+            position bias is omitted. `NO_CALLS` also omits tokens and costs.
         grouped: Whether the metrics cover the groups of each label as well.
-        score: The primary metric; by default the one recorded for the run. If none is recorded, and
-            the run has neither judges nor verdicts, it is the first numeric score.
+        score: The primary metric; by default the one recorded for the run, or else the first
+            numeric score if the run has neither judges nor verdicts.
     """
     manifest = folder.read_manifest()
     complete, planned = folder.progress()
@@ -143,7 +143,7 @@ def summarise(
     """Compute a run's metrics, as `measure` does, from tables and facts that have been read.
 
     ``judges`` includes panels. ``references`` are the data set's reference answers, scored like
-    attempts (None if there are none). ``weights`` is a result of `weights_of`.
+    attempts. ``weights`` is a result of `weights_of`.
     """
     n_solved = int(changes(attempts.instance[attempts.passed == 1]).sum())
     own = _call_figures(calls)
@@ -193,7 +193,7 @@ def _judges(
 
 
 def _turns(attempts: AttemptTable, weights: Mapping[str, str]) -> Iterator[tuple[int, TurnRate]]:
-    """Yield the number of each turn, and the figures of its answers."""
+    """Yield the number and figures of each turn."""
     for number in np.unique(attempts.round).tolist():
         answers = of_round(attempts, number)
         found = _figures(answers, "", weights)[()]
@@ -291,7 +291,7 @@ def reference_scores(attempts: AttemptTable, references: AttemptTable) -> dict[s
 
 
 def _pass_k(samples: AttemptTable, groups: Groups) -> list[dict[str, Any]]:
-    """Return each group's pass@k and pass^k fields, over the instances with a judged sample."""
+    """Return each group's pass@k and pass^k fields."""
     judged = samples.take(samples.judged & (groups.of_instance[samples.instance] >= 0))
     counts = np.bincount(judged.instance).astype(np.int32)
     (instances,) = counts.nonzero()

@@ -1,8 +1,7 @@
 """HTTP clients that authenticate with the credentials of a cloud.
 
-The cloud's own library finds the credentials as it does for the cloud's command-line tools: in
-Google's Application Default Credentials (https://google.aip.dev/auth/4110), AWS's chain
-(environment, profile, role) or Azure's chain. Credentials are not written to disk.
+The cloud's own library finds the credentials, as for its command-line tools
+(https://google.aip.dev/auth/4110 for Google). They are not written to disk.
 """
 
 from __future__ import annotations
@@ -70,7 +69,7 @@ class TokenClient(HttpClient):
         self._lock = asyncio.Lock()
 
     async def authentication(self) -> dict[str, str]:
-        """Return the headers that each request has, renewing the access token if it expires soon.
+        """Return the headers of each request, with a token that does not expire soon.
 
         Raises:
             CallError: If no token can be obtained.

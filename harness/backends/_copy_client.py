@@ -1,4 +1,4 @@
-"""A client of one copy of a model: sends it requests in groups, and collects its replies."""
+"""A client of one copy of a model."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class CopyClient:
         return answered.reply
 
     async def work(self) -> HarnessError:
-        """Wait until the copy has started, and serve calls until it is lost. Return the reason."""
+        """Serve calls from the copy's start until it is lost. Return the reason."""
         tasks: list[asyncio.Task[HarnessError]] = []
         try:
             found = pickle.loads(await self._copy.opened)  # noqa: S301 (from our own actor)
@@ -184,7 +184,7 @@ class CopyClient:
         raise AssertionError
 
     async def _reached(self, method: Any, argument: object) -> Any:
-        """Return the result of a method of the copy. If the copy cannot be reached, keep trying."""
+        """Call a method of the copy, until the copy can be reached. Return the result."""
         while True:
             try:
                 return await method.remote(self._name, argument)

@@ -115,7 +115,7 @@ class HttpClient:
         return AsyncClient(**self.options())
 
     def options(self) -> dict[str, Any]:
-        """Return keyword arguments for an httpx2 client: limits, timeouts, proxies and TLS."""
+        """Return keyword arguments for an httpx2 client."""
         from httpx2 import Limits, Timeout
 
         most = self._concurrency
@@ -172,7 +172,7 @@ class HttpClient:
 
     @contextlib.contextmanager
     def converting(self, model: str = "") -> Iterator[None]:
-        """Convert exceptions of the transport or an SDK to CallErrors, which may name ``model``."""
+        """Convert exceptions of the transport or an SDK to CallErrors."""
         try:
             yield
         except Exception as error:
@@ -234,8 +234,7 @@ class HttpClient:
     async def _send(self, request: HttpRequest, *, elsewhere: bool = False) -> Response:
         """Send a request, and return the response without reading its body.
 
-        Redirects are followed if they lead to the same server. With ``elsewhere``, they may lead to
-        another server, which then receives no headers.
+        Only with ``elsewhere`` are redirects to other servers followed, without any headers.
         """
         for _ in range(REDIRECTS):
             response = await self.http.send(request, stream=True, follow_redirects=False)
@@ -252,7 +251,7 @@ class HttpClient:
         raise FatalCallError(f"{self.url} redirects in a loop.", "Check model.base_url.")
 
     async def _parts(self, response: Response) -> AsyncIterator[bytes]:
-        """Yield the body of a response in parts. Of an error response, yield only the beginning.
+        """Yield the body of a response in parts, or only the beginning of an error response.
 
         Raises:
             RequestRejected: If the body of a successful response is too large.
@@ -273,7 +272,7 @@ class HttpClient:
         return content
 
     def masked(self, reply: Reply) -> Reply:
-        """Return a reply with the API key masked, even if JSON escapes hid the key in the body."""
+        """Return a reply with the API key masked, even where JSON escapes hid it."""
         if reply.others:
             others = {number: self.masked(other) for number, other in reply.others.items()}
             return structs.replace(self.masked(structs.replace(reply, others={})), others=others)
@@ -302,10 +301,7 @@ class HttpClient:
 
 
 class HttpBackend(ABC):
-    """A backend that makes each call with one POST request.
-
-    Subclasses define the path, the bodies of requests, and how to read a response's body.
-    """
+    """A backend that makes each call with one POST request."""
 
     cacheable = True
     path = ""
@@ -359,14 +355,14 @@ class HttpBackend(ABC):
 
 @cache
 def _certificates() -> SSLContext:
-    """Return the TLS settings, shared by all clients because reading certificates takes 30 ms."""
+    """Return the TLS settings. All clients share them, since reading certificates takes 30 ms."""
     from httpx2 import create_ssl_context
 
     return create_ssl_context()
 
 
 def past_proxies(url: str) -> dict[str, None]:
-    """Return httpx2 mounts that bypass proxies if the URL is local, and {} otherwise."""
+    """Return httpx2 mounts that bypass proxies if the URL is local, else {}."""
     host = urlsplit(url).hostname or ""
     try:
         here = host == "localhost" or ip_address(host).is_loopback

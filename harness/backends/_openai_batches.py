@@ -178,7 +178,7 @@ class OpenAIBatching(FileBatching):
         return "/batch/jobs" if self._rules.form == "mistral" else "/batches"
 
     async def _listed(self, path: str, read: Callable[[Any], I]) -> AsyncIterator[list[I]]:
-        """Yield the pages of a list. A page without new objects also ends the list."""
+        """Yield the pages of a list."""
 
         def paged(found: Any) -> tuple[list[I], bool]:
             whole = isinstance(found, list)
@@ -212,7 +212,7 @@ def _file(given: Any) -> UploadedFile:
 
 
 class _Batch:
-    """The facts about a batch, read under OpenAI's, Mistral's or Together's field names."""
+    """A batch, with the field names of OpenAI, Mistral or Together."""
 
     def __init__(self, given: dict[str, Any]) -> None:
         given = given.get("job") or given  # Together's answer to its creation

@@ -138,7 +138,7 @@ def treatment_of(error: Exception) -> Treatment | Literal["by cause"] | None:
 
 
 def from_exception(error: Exception, asked: CallContext) -> CallError | None:
-    """Convert an exception of an SDK or transport to a CallError. Return None for any other."""
+    """Convert an exception of an SDK or transport to a CallError, or return None."""
     treatment = treatment_of(error)
     if treatment is None:
         return None
@@ -149,7 +149,7 @@ def from_exception(error: Exception, asked: CallContext) -> CallError | None:
 
 
 def from_sdk(error: Exception, asked: CallContext) -> CallError | None:
-    """Convert an SDK's exception like `from_exception`, or by its HTTP status or cause if known."""
+    """Convert an SDK's exception like `from_exception`, or by its HTTP status or cause."""
     status, response = getattr(error, "status_code", None), getattr(error, "response", None)
     if isinstance(status, int) and status >= 400 and response is not None:
         body = getattr(error, "body", None) or str(error)
@@ -199,7 +199,7 @@ def from_status(
 
 
 def from_code(code: str, message: str) -> CallError:
-    """Return the error for a code in a successful response. An unknown code is a rejection."""
+    """Return the error for a code in a successful response."""
     treatment = CODES.get(code, "rejected")
     if treatment == "filtered":
         return PromptRefused(message)
@@ -244,7 +244,7 @@ def _error(
 
 
 def _detail(body: object) -> tuple[dict[str, Any], str]:
-    """Return the error object in a response's body (empty if missing), and the error message."""
+    """Return the error object in a response's body, and the error message."""
     text = body.decode(errors="replace") if isinstance(body, bytes) else str(body)
     if isinstance(body, bytes | str):
         try:
@@ -266,7 +266,7 @@ def _filtered(treatment: str | None, said: str, detail: dict[str, Any]) -> bool:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return how many seconds the headers ask to wait (at most 600), or None if they do not."""
+    """Return how many seconds the headers ask to wait (at most 600), if any."""
     for name, unit in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         if (value := headers.get(name)) is None:
             continue
@@ -324,9 +324,8 @@ def allowances(headers: Mapping[str, str], now: float) -> tuple[Allowance, ...]:
     sends ``anthropic-ratelimit-requests-limit`` and so on, where a reset is a time (RFC 3339).
 
     Not every limit is per minute: Groq's ``limit-requests`` is per day, its ``limit-tokens`` per
-    minute, and only the reset distinguishes them. OpenAI's and Groq's reset is the time until the
-    limit is completely unused again. A reset more than a minute away implies a longer window: such
-    a limit is ignored, as are invalid, negative, infinite and excessive values.
+    minute, and only the reset distinguishes them. A reset more than a minute away implies a longer
+    window: such a limit is ignored, as are invalid, negative, infinite and excessive values.
     """
     found = []
     for unit in ("requests", "tokens", "input_tokens", "output_tokens"):
@@ -348,7 +347,7 @@ def _count(value: str | None) -> int | None:
 
 
 def _until(value: str | None, now: float) -> float | None:
-    """Return the seconds to a reset (a duration or time), or None if it is invalid or far away."""
+    """Return the seconds to a reset, given a duration or time."""
     seconds = duration(value or "")
     with contextlib.suppress(ValueError, OverflowError):
         if seconds is None and (time := datetime.fromisoformat(value or "")).tzinfo:

@@ -1,4 +1,4 @@
-"""vLLM's asynchronous engine in this process: loading, requests, shutdown (as of vLLM 0.32).
+"""vLLM's asynchronous engine in this process (as of vLLM 0.32).
 
 Requests are translated in the same way as by vLLM's server. Settings that the run file omits come
 from the model's generation configuration. Without max_tokens, an answer may fill the context.
@@ -36,7 +36,7 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 class InProcessEngine:
-    """A vLLM engine in this process. It can be used once `load` has returned."""
+    """A vLLM engine in this process, usable once `load` has returned."""
 
     def __init__(self, model: VLLMModel, log: Path) -> None:
         self._model, self._log = model, log
@@ -46,7 +46,7 @@ class InProcessEngine:
         self._llm: Any = None
 
     async def load(self) -> None:
-        """Load the model. This takes seconds to minutes and blocks the event loop."""
+        """Load the model, which blocks the event loop for seconds to minutes."""
         self._template = _text(self._model.engine.get("chat_template"))
         with _ONE_AT_A_TIME, handed_down(**_log_to(self._log)), self._watched():
             self._llm = self._loaded()
@@ -62,7 +62,7 @@ class InProcessEngine:
 
     @contextlib.contextmanager
     def _watched(self) -> Iterator[None]:
-        """Within a ``with`` block, let the guard watch all processes that vLLM starts."""
+        """Let the guard watch all processes that vLLM starts within the block."""
         others, complete = set(multiprocessing.active_children()), threading.Event()
 
         def watch() -> None:
@@ -126,8 +126,8 @@ class InProcessEngine:
     async def shutdown(self) -> None:
         """End the engine's processes, killing those that have not ended after 10 seconds. Blocks.
 
-        Must be called in the event loop that loaded the engine. Otherwise vLLM would leave its
-        sockets open, and zmq would wait for them forever when the engine is freed.
+        Must be called in the event loop that loaded the engine. Otherwise zmq would wait forever
+        for vLLM's open sockets when the engine is freed.
         """
         if self._llm is not None:
             self._llm.shutdown(timeout=10)
@@ -224,7 +224,7 @@ class InProcessEngine:
         )
 
     def _special(self, request: Request) -> bool:
-        """Return whether the tokenizer should add special tokens, such as one before the text."""
+        """Return whether the tokenizer should add special tokens."""
         usual = self._model.protocol == "completions"  # a chat template has its own
         return bool(request.decoding.extra.get(SPECIAL_TOKENS, usual))
 
@@ -295,7 +295,7 @@ def template_options(request: Request) -> dict[str, Any]:
 
 
 def _text(template: str | None) -> str | None:
-    """Return a chat template's text, given the text or a file's path. None stays None."""
+    """Return a chat template, given the template itself or a file's path."""
     if template is None or "{" in template:
         return template
     try:
@@ -305,7 +305,7 @@ def _text(template: str | None) -> str | None:
 
 
 def _reasoning_parser(llm: Any, tokenizer: Any) -> Any:
-    """Return a function that splits off reasoning: vLLM's parser if set, or else `split_think`."""
+    """Return a function that splits off reasoning."""
     name = llm.vllm_config.structured_outputs_config.reasoning_parser
     if not name:
         return _bodies.split_think
@@ -323,12 +323,12 @@ def _reasoning_parser(llm: Any, tokenizer: Any) -> Any:
 
 
 def _pairs(position: Any) -> list[tuple[str, float]]:
-    """Return the tokens and log-probabilities at a position. A prompt's first position has none."""
+    """Return the tokens and log-probabilities at a position."""
     return [(one.decoded_token, one.logprob) for one in (position or {}).values()]
 
 
 def _own_and_best(token: int, position: Any) -> tuple[float, float] | None:
-    """Return the log-probabilities of a token and of its position's likeliest one, if known."""
+    """Return the log-probabilities of a token and of the likeliest token at its position."""
     if not position:
         return None
     return position[token].logprob, max(one.logprob for one in position.values())

@@ -170,18 +170,18 @@ def _finish(response: _Response) -> str:
 
 
 def _items(message: Message) -> Iterable[object]:
-    """Return the message itself or, if it has encrypted reasoning, the model's whole output."""
+    """Return the message or, if it has encrypted reasoning, the model's whole output."""
     return (message,) if message.reasoning_state is None else json.loads(message.reasoning_state)
 
 
 def _state(output: list[_Item], content: bytes) -> str | None:
-    """Return the output as JSON to send back later, or None if its reasoning is not encrypted."""
+    """Return the output as JSON to send back later, if its reasoning is encrypted."""
     encrypted = [item.encrypted_content for item in output if item.type == "reasoning"]
     return _bodies.state_in(content, (b"",), "output") if encrypted and all(encrypted) else None
 
 
 def _reasoning(output: list[_Item]) -> str | None:
-    """Return the summaries and texts of the reasoning items, or None if there are none."""
+    """Return the summaries and texts of the reasoning items."""
     thoughts = [
         text
         for item in output

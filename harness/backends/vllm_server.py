@@ -1,8 +1,8 @@
 """Runs a model on a vLLM server that is already running or that the harness starts.
 
-The protocol is OpenAI's with vLLM's extensions, as in the preset ``vllm`` of `openai`. Without a
-``base_url``, the harness owns the server: it starts the server at the first call that is not
-cached, restarts it if it dies, and ends it with the last run that needs it.
+The protocol is that of the preset ``vllm`` of `openai`. Without a ``base_url``, the harness owns
+the server: it starts the server at the first call that is not cached, restarts it if it dies, and
+ends it with the last run that needs it.
 """
 
 from __future__ import annotations
@@ -203,7 +203,7 @@ class VLLMServerBackend:
         return flags({**address, **names, "enable_prompt_tokens_details": True, **model.engine})
 
     async def _comes_up(self, server: _processes.ServerProcess) -> bool:
-        """Wait until a server serves the model. Return False if it ends or takes too long."""
+        """Wait for a server to serve the model. Return False if it ends or takes too long."""
         end, step = time.monotonic() + self._start_s, STEP_S
         while not server.ended() and time.monotonic() < end:
             if await healthy(server.url) and await serves(server.url, self._model):
@@ -316,7 +316,7 @@ async def _get(url: str, key: str = "", patience_s: float = PATIENCE_S) -> Respo
 
 
 def _refuse(given: Mapping[str, Any], why: str) -> None:
-    """Raise ConfigError if an option is set. ``why`` says why these options have no effect."""
+    """Raise ConfigError if an option is set; ``why`` says why it has no effect."""
     for name, value in given.items():
         if value:
             raise ConfigError(f"model.{name} has no effect: {why}.", "Remove one of the two.")

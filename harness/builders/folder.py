@@ -51,7 +51,7 @@ class _Manifest(msgspec.Struct):
 
 @contextlib.contextmanager
 def explained(doing: str) -> Iterator[None]:
-    """Raise StoreFailed ("Cannot ``doing``: …") for an OSError that is raised in the block."""
+    """Convert an OSError in the block to StoreFailed ("Cannot ``doing``: …")."""
     try:
         yield
     except OSError as error:
@@ -136,7 +136,7 @@ class _Saved(msgspec.Struct, Generic[T]):
 
 
 class Stages:
-    """The saved results of a build's stages. ``resumed`` is the number of results reused so far."""
+    """The saved results of a build's stages. ``resumed`` counts the results reused so far."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -186,9 +186,9 @@ class Stages:
 
 @contextlib.contextmanager
 def locked_stages(folder: Path, out: Path) -> Iterator[Stages]:
-    """Lock the folder with a build's saved stages during the block, and yield the stages.
+    """Lock the folder with a build's saved stages, creating it if missing, and yield the stages.
 
-    The folder is created if it is missing. Messages name ``out``, the folder that the build writes.
+    Messages name ``out``, the folder that the build writes.
     """
     with explained(f"save the build's stages in {folder}"):
         if folder.exists() and not (folder / MARK).is_file() and any(folder.iterdir()):

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 class BackgroundQueue(Generic[T]):
-    """A queue. A background thread passes all queued items together to ``do``."""
+    """A queue whose items a background thread passes together to ``do``."""
 
     def __init__(self, do: Callable[[list[T]], None], name: str) -> None:
         self._do = do
@@ -27,8 +27,7 @@ class BackgroundQueue(Generic[T]):
     def add(self, item: T) -> asyncio.Future[None]:
         """Queue an item. The returned future completes when ``do`` has processed the item.
 
-        If ``do`` raises an exception, the future fails with it. Cancelling the future does not stop
-        the work.
+        It fails if ``do`` raises an exception. Cancelling it does not stop the work.
         """
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queue.put((item, done))

@@ -100,7 +100,7 @@ class Budget:
 
     @property
     def ended(self) -> bool:
-        """Whether the run was stopped because a call did not fit into the budget."""
+        """Whether a call that did not fit into the budget has stopped the run."""
         return self.wanted > 0
 
     def hold(self, key: str, most: float) -> None:
@@ -113,10 +113,7 @@ class Budget:
         return self._held.get(key, 0.0)
 
     def release(self, key: str, cost: float = 0.0, *, unsure: bool = False) -> None:
-        """Replace a batched call's reservation, if there is one, with the call's cost.
-
-        ``unsure`` says that the cost is a maximum which the provider may not have billed.
-        """
+        """Replace a batched call's reservation, if any, with the call's cost."""
         if (most := self._held.pop(key, None)) is not None:
             self._held_usd = self._held_usd - most if self._held else 0.0
             self.settle(0.0, cost, unsure=unsure)

@@ -43,7 +43,7 @@ MOST_PROBLEMS = 10  # maximum unreadable documents to list
 class Candidate(Struct, frozen=True):
     """A text that can become an instance, with a specification that it satisfies (``plain``).
 
-    ``document`` is the name of the text's document, and ``about`` has facts about the document.
+    ``document`` names the text's document, and ``about`` has facts about it.
     """
 
     text: str
@@ -122,11 +122,11 @@ class Segmenter:
         return chunk.strip(), "" if chunk.strip() else EMPTY
 
     def _unnatural(self, text: str) -> str:
-        """Return why a text is dropped: a filter's name, or `TOO_LONG`, or "" if it is kept."""
+        """Return why a text is dropped: a filter's name, `TOO_LONG`, or "" if it is kept."""
         return TOO_LONG if len(text) > self._source.longest else _filter(text, self._filters)
 
     def _words(self, paragraphs: list[str]) -> Iterator[str]:
-        """Yield each one-word paragraph, and the alphabetic words of the longer paragraphs."""
+        """Yield each one-word paragraph, and the alphabetic words of the others."""
         for paragraph in paragraphs:
             if any(map(str.isspace, paragraph)):
                 yield from filter(str.isalpha, self._units.units(paragraph, "word"))
@@ -134,7 +134,7 @@ class Segmenter:
                 yield paragraph
 
     def _sentences(self, paragraphs: list[str]) -> tuple[list[str], Counter[str]]:
-        """Draw sentences, and also return how many sentences each filter dropped."""
+        """Draw sentences, and count those that each filter dropped."""
         most = self._source.strings or sys.maxsize
         found, kept, left_out = list[str](), list[str](), Counter[str]()
         for paragraph in self._ordered("paragraph", paragraphs):
@@ -163,7 +163,7 @@ class Segmenter:
         return runs, left_out
 
     def _pieces(self, name: str, runs: list[list[str]]) -> Iterator[list[str]]:
-        """Yield the runs of the document ``name``, with long runs cut at random places."""
+        """Yield the runs of the document ``name``, cutting long runs at random places."""
         draws = Draws(self._seed, "passages", self._source.name, name)
         wanted = self._source.passages
         for run in runs:
@@ -180,7 +180,7 @@ class Segmenter:
 
 
 def _built(group: str, named: Sequence[PlugIn], units: Splitter) -> dict[str, Any]:
-    """Build plug-ins by name. If a name is repeated, the second becomes ``NAME 2``, and so on."""
+    """Build plug-ins by name. The second of a name becomes ``NAME 2``, and so on."""
     found: dict[str, Any] = {}
     for name, options in parts(named):
         again = sum(other.partition(" ")[0] == name for other in found)
@@ -191,7 +191,7 @@ def _built(group: str, named: Sequence[PlugIn], units: Splitter) -> dict[str, An
 
 
 def _filter(text: str, filters: Mapping[str, Filter]) -> str:
-    """Return the name of the first filter that drops a text, or "" if no filter drops it."""
+    """Return the name of the first filter that drops a text, or ""."""
     for name, leaves_out in filters.items():
         with calling(f"The filter {name!r}"):
             if leaves_out(text):
@@ -202,8 +202,8 @@ def _filter(text: str, filters: Mapping[str, Filter]) -> str:
 class ExtractionPlan(Struct, frozen=True):
     """The settings of an extraction, as plain data.
 
-    ``plugins`` has the package, version and code hash of each plug-in. If one of these changes,
-    saved results are not reused.
+    ``plugins`` has the package, version and code hash of each plug-in, on which saved results
+    depend.
     """
 
     structures: list[dict[str, Any]]
@@ -283,7 +283,7 @@ def _extracted(plan: ExtractionPlan, name: str, documents: Iterable[Document]) -
 
 
 def extract(structure: Structure, text: str, units: Splitter, seed: int) -> Specification | None:
-    """Draw, for a structure, a specification that a text satisfies, or return None if none fits."""
+    """Draw, for a structure, a specification that a text satisfies (None if none fits)."""
 
     @cache
     def draws() -> Draws:  # few texts yield a target, and only these need draws
@@ -324,10 +324,9 @@ def _count(to: dict[str, int], counts: Mapping[str, int]) -> None:
 def chosen(candidates: Iterable[Candidate], most: int, seed: int) -> list[Candidate]:
     """Choose up to ``most`` candidates for the instances of one structure, with different texts.
 
-    Candidates are grouped by their targets. The first candidate of each group is chosen, then the
-    second of each group, and so on, in the order of a hash. Batches of candidates can be reduced
-    before they are merged: the final choice is the same, because a candidate's rank in its group
-    never improves when others are added.
+    The first candidate of each group with the same targets is chosen, then the second, and so on.
+    Batches can be reduced before they are merged: a candidate's rank in its group never improves
+    when others are added.
     """
     text_hash, targets_hash = hashed(f"text {seed}", 12), hashed(f"targets {seed}", 12)
     by_text: dict[str, Candidate] = {}
@@ -365,7 +364,7 @@ class BuiltItem(CollieItem, frozen=True):
 
 
 def instances(structures: Sequence[Structure], yields: Mapping[str, Yield]) -> list[BuiltItem]:
-    """Return the instances of all structures, in order. No structure uses the same text twice."""
+    """Return the instances of all structures. No structure uses the same text twice."""
     items = []
     for structure in structures:
         texts: set[str] = set()

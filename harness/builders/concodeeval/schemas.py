@@ -2,9 +2,9 @@
 
 Root scalars are distributed as in the 300 published schemas: 128 of 150 numbers have
 ``multipleOf``, 138 of 150 strings have a ``format`` (one of 19), and bounds are the ends of the
-value range. There are two differences. A third of the bounds on length are within the range,
-because the published ``minLength`` is always 0, which excludes nothing. And there are no
-duplicates, whereas 48 of the published schemas are duplicates.
+value range. But a third of the bounds on length are within the range, because the published
+``minLength`` is always 0, which excludes nothing. And there are no duplicates, whereas 48 of the
+published schemas are duplicates.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ATTEMPTS = 500
 
 
 class BuiltSchema(Struct, frozen=True):
-    """A drawn schema, as a line of ``schemas.jsonl``. Booleans and null have no range."""
+    """A drawn schema, as a line of ``schemas.jsonl``."""
 
     id: str
     root: str
@@ -103,7 +103,7 @@ class _Maker:
                 return schema
 
     def _scalar(self) -> dict[str, Any]:
-        """Draw the schema of an item or property. It may be ``{}``, which allows any value."""
+        """Draw the schema of an item or property."""
         draws, high = self.draws, self.high
         kinds = {"number": 4, "string": 4, "boolean": 2, "null": 2, "": 2}
         if self.extended:

@@ -1,7 +1,4 @@
-"""The stages of a curation that ask models. They turn chats into rows of the data set.
-
-`estimate` says beforehand how many calls the stages will make.
-"""
+"""The stages of a curation that ask models. They turn chats into rows of the data set."""
 
 from __future__ import annotations
 
@@ -156,7 +153,7 @@ class _ModelStages:
         return {text: of or ("", "") for text, of in zip(texts, found, strict=True)}
 
     async def proposed_domains(self, tasks: Sequence[CuratedRow]) -> Counter[str]:
-        """Return the domains that the model proposed, with the number of proposals of each."""
+        """Return the domains that the model proposed, with their numbers of proposals."""
         by = self._curation.domains
         texts = [t.task if len(t.task) <= by.shown else f"{t.task[: by.shown]}…" for t in tasks]
         batches = [texts[start : start + by.batch] for start in range(0, len(texts), by.batch)]
@@ -173,7 +170,7 @@ class _ModelStages:
         return named
 
     async def merged_domains(self, proposed: Mapping[str, int]) -> list[str]:
-        """Return the proposed domains or, if too many, those into which the model merges them."""
+        """Return the proposed domains, merged by the model if there are too many."""
         most = self._curation.domains.merged
         if len(proposed) <= most:
             return list(proposed)
@@ -185,7 +182,7 @@ class _ModelStages:
         return names[:most]
 
     async def domains(self, tasks: Sequence[CuratedRow], names: Sequence[str]) -> list[str]:
-        """Return the domain of each task, which is "" if the reply gives none of ``names``."""
+        """Return the domain of each task ("" if the reply gives none of ``names``)."""
         # The names were written by a model: put each on one line, without tags.
         listed = [" ".join(name.split()).replace("<", "&lt;") for name in names]
         prompts = {t.id: self._prompt("domain", message=t.task, domains=listed) for t in tasks}
@@ -196,7 +193,7 @@ class _ModelStages:
     async def _labels(
         self, stage: StageName, prompts: Mapping[str, Callable[[], str]], read: Callable[[str], T]
     ) -> list[T | None]:
-        """Return the label in each reply, or None. ``unread`` counts replies without a label."""
+        """Return the label in each reply, or None if it cannot be read."""
 
         def both(answer: StageAnswer) -> tuple[T | None, str]:
             said = replies.first_line(answer.text)[: replies.LONGEST_NAME] or answer.outcome
@@ -254,8 +251,8 @@ def not_repeated(
     """Drop tasks with too many constraints, or with a constraint that too many tasks share.
 
     Logs contain templates, so the same constraint may be in hundreds of messages. Tasks are taken
-    in random order. A task is dropped if one of its constraints is already in ``by.most_tasks`` of
-    the tasks kept so far.
+    in random order, and dropped if ``by.most_tasks`` of the tasks kept so far have a constraint of
+    theirs.
 
     Returns:
         The remaining tasks, in their original order, and a step that records the dropped ones.
@@ -283,7 +280,7 @@ def not_repeated(
 
 
 def _names(answer: StageAnswer) -> list[str]:
-    """Return the names listed in a reply, without the last one if the reply is cut off."""
+    """Return the names listed in a reply, without one that is cut off."""
     if answer.outcome not in ("ok", "truncated"):
         return []
     names = replies.numbered_names(answer.text)
