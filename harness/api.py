@@ -107,7 +107,7 @@ def run_all(
 
 
 def _finished(display: Display, work: Callable[[], Coroutine[Any, Any, R]]) -> R:
-    """Run a coroutine to its end, even in a notebook's running event loop. Return its result."""
+    """Return a coroutine's result, even in a notebook's running event loop."""
     try:
         notebook = asyncio.get_running_loop().is_running()
     except RuntimeError:

@@ -56,8 +56,8 @@ def findings(
 ) -> AblationFindings:
     """Return an ablation, the gains from single prompt fields, and verdicts on the paper's claims.
 
-    ``table`` is the ablation of the ``variants``. If ``task`` is None (the task declares no
-    claims), there are no gains and no verdicts.
+    ``table`` is the ablation of the ``variants``. If ``task`` is None, there are no gains and no
+    verdicts.
     """
     if task is None:
         return AblationFindings(table)
@@ -67,12 +67,10 @@ def findings(
 
 
 class _Evidence:
-    """The runs on which claims are tested: one for each encoding.
+    """The runs on which claims are tested, one for each list of fields in prompts.
 
-    A run's encoding is the list of fields that its prompts contain. If several runs have the same
-    encoding, the run with the most groups is used or, if they tie, the run that shows the most
-    examples. ``silent`` names the variants excluded from all tests: incomplete or simulated runs,
-    and runs that differ from the baseline in more than the task's options.
+    ``silent`` names the variants excluded from all tests: incomplete or simulated runs, and runs
+    that differ from the baseline in more than the task's options.
     """
 
     def __init__(self, variants: Sequence[Variant], table: Ablation, task: Claiming) -> None:
@@ -192,10 +190,7 @@ class _Evidence:
         )
 
     def _heterogeneity(self, runs: Sequence[Variant], gains: Mapping[str, float]) -> float | None:
-        """Return the p value of a test of whether all groups gain equally.
-
-        The result is None if fewer than two gains have a known standard error above 0.
-        """
+        """Return the p value of a test of whether all groups gain equally, if it can be tested."""
         effects, errors = [], []  # as if runs were independent, which is conservative
         for name, gain in gains.items():
             groups = [(run.metrics.groups[self._table.over][name], run.score) for run in runs]
@@ -208,6 +203,6 @@ class _Evidence:
 
 
 def _encoding(variant: Variant) -> str:
-    """Return the encoding that all prompts of a run have, or "" if they have several or none."""
+    """Return the encoding that all prompts of a run have, or "" if there is not just one."""
     encodings = list(variant.metrics.groups.get("encoding", {}))
     return encodings[0] if len(encodings) == 1 else ""

@@ -97,7 +97,7 @@ class Misses:
     reasons: Counter[str] = field(default_factory=Counter)
 
     def add(self, found: ListedConstraint) -> None:
-        """Count a failure's reason, if given, and observed minus target, if both are numbers."""
+        """Count a failure's reason and, if both are numbers, observed minus target."""
         numbers = [found.observed, found.target]
         if all(isinstance(one, int | float) and not isinstance(one, bool) for one in numbers):
             try:
@@ -137,7 +137,7 @@ NO_FINDINGS = ConstraintFindings(TableBuilder().table()[0], {}, frozenset(), 0)
 
 
 def read_findings(index: AttemptIndex, round_: int | None = None) -> ConstraintFindings:
-    """Read the constraints in each sample's last round (up to ``round_``, if that is given)."""
+    """Read the constraints in each sample's last round up to ``round_`` (None: its last round)."""
     builder, misses, of = TableBuilder(), dict[str, Misses](), set[tuple[str, int]]()
     without = 0
     for line in index.read(_Scored, index.last_rounds(round_)):
@@ -222,9 +222,9 @@ def compare_kinds(
     names: Iterable[str] = (),
     cluster: str = "",
 ) -> dict[str, KindChange]:
-    """Compare two runs on each kind of constraint, the kinds with the most changed pairs first.
+    """Compare two runs on each kind of constraint, most changed pairs first.
 
-    A changed instance is listed only if its id is in ``names``. ``cluster`` is the label of the
+    Changed instances are listed if their ids are in ``names``. ``cluster`` is the label of the
     statistical unit (empty for the prompt).
     """
     pairs = pair(first.table, second.table).clustered_by(cluster)

@@ -1,7 +1,6 @@
 """Error analysis as in Mishra et al. 2022 (Natural Instructions, table 5).
 
-Draws a sheet of failures for people to label, counts the labels, and measures the agreement of two
-people.
+Draws failures for people to label, counts the labels, and measures the agreement of two people.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 class Failure(Struct, frozen=True):
-    """A failed answer on a sheet; a person fills in ``error`` (the kind of error) and ``note``."""
+    """A failed answer on a sheet. A person fills in ``error`` (the kind of error) and ``note``."""
 
     run: str
     instance: str
@@ -52,7 +51,7 @@ class _Failed(FailedLine, kw_only=True, gc=False):
 def draw(run: str, attempts: Path, n: int, label: str = "", seed: int = 0) -> list[Failure]:
     """Draw up to ``n`` failed samples from each group of ``label``, with their last answers.
 
-    If ``label`` is empty, the whole run is one group.
+    If ``label`` is empty, the run is one group.
     """
     index = AttemptIndex(attempts)
     last = index.last_rounds()
@@ -109,7 +108,7 @@ def read_sheet(path: Path) -> list[Failure]:
 
 
 class ErrorTally(Struct, frozen=True, kw_only=True):
-    """Counts of a sheet's labels, and the agreement of these labels with a second person's."""
+    """Counts of a sheet's labels, and their agreement with a second person's."""
 
     labels: Mapping[str, Mapping[str, int]]  # failures by kind, most frequent first, and group
     unlabelled: int  # failures without a kind of error

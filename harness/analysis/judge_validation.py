@@ -1,8 +1,7 @@
 """Validates a judge against a reference: agreement, calibration, and the ranking of models.
 
-Agreement covers the criteria that both sides decided. Calibration covers only those for which the
-judge also gave a probability. The confusion matrix also counts the judge's abstentions. Intervals
-are clustered by prompt over all runs.
+Agreement covers the criteria that both sides decided. Only the confusion matrix also counts the
+judge's abstentions. Intervals are clustered by prompt over all runs.
 """
 
 from __future__ import annotations
@@ -97,9 +96,9 @@ def cohens_kappa(
 
     Here p_o is the observed share of agreement, and p_e is the share expected by chance if each
     rater used the categories (numbers from 0) as often but independently (Cohen 1960, "A
-    Coefficient of Agreement for Nominal Scales", equation 1). The statistic's mean is None if p_e
-    is 1, or if there are no verdicts. The standard error is linearised and clustered. For
-    independent verdicts it is that of Fleiss, Cohen and Everitt (1969).
+    Coefficient of Agreement for Nominal Scales", equation 1). The mean is None if p_e is 1, or if
+    there are no verdicts. The standard error is clustered. For independent verdicts it is that of
+    Fleiss, Cohen and Everitt (1969).
     """
     if not len(judge):
         return Statistic()
@@ -127,9 +126,9 @@ class Bin(Struct, frozen=True, kw_only=True):
 
 
 class Calibration(Struct, frozen=True, kw_only=True):
-    """A judge's probabilities compared with a reference, over n criteria.
+    """A judge's probabilities compared with a reference.
 
-    These are the criteria that both sides decided and for which the judge gave a probability.
+    It covers the n criteria that both decided and for which the judge gave a probability.
     """
 
     n: int
@@ -156,13 +155,13 @@ class RunScores(Struct, frozen=True, kw_only=True):
 
 
 class RankingAgreement(RankCorrelation, frozen=True, kw_only=True):
-    """How similarly the judge and the reference rank the runs by one score."""
+    """How similarly the judge and the reference rank the runs by a score."""
 
     score: str
 
 
 class JudgeValidation(Struct, frozen=True, kw_only=True):
-    """The results of comparing a judge's verdicts with a reference, which is taken as correct."""
+    """The comparison of a judge's verdicts with a reference, which is taken as correct."""
 
     judge: str
     reference: str
@@ -194,9 +193,9 @@ def validate(
 ) -> JudgeValidation:
     """Compare a judge's verdicts with those of a reference.
 
-    ``judge`` and ``runs`` are names, and ``reference`` is a description. If there are several runs,
-    their rankings by the judge and by the reference are compared as well. The agreement is broken
-    down by the groups of ``label`` (empty for none). ``marks`` are warnings about the result.
+    ``judge`` and ``runs`` are names, and ``reference`` is a description. The rankings of several
+    runs are compared as well. The agreement is broken down by the groups of ``label`` (empty for
+    none). ``marks`` are warnings about the result.
 
     Raises:
         ConfigError: If no criterion was decided by both, or the label is unknown or has too many
@@ -262,7 +261,7 @@ def against_rules(index: AttemptIndex, run: str) -> Iterator[JudgeValidation]:
 def against_people(index: AttemptIndex, run: str) -> Iterator[JudgeValidation]:
     """Yield the validations of a run's judges against the files of labels in the run's folder.
 
-    A file that is invalid, or has no label of a criterion that the judge decided, is skipped.
+    An invalid file is skipped, and so is one without a label of a criterion that the judge decided.
     """
     for judge in judges_with_verdicts(index.path):
         for name, path in kept_labels(index.path.parent, judge).items():
@@ -279,8 +278,8 @@ def calibration(
 
     The curve is that of DeGroot and Fienberg (1983), "The Comparison and Evaluation of
     Forecasters". The expected calibration error, of Naeini, Cooper and Hauskrecht (2015),
-    "Obtaining Well Calibrated Probabilities Using Bayesian Binning", sums each bin's share of the
-    criteria times the distance between its mean probability and its share of yes.
+    "Obtaining Well Calibrated Probabilities Using Bayesian Binning", is the mean distance of a
+    bin's mean probability from its share of yes, weighted by the bin's size.
     """
     n = len(probability)
     edges = np.arange(BINS + 1) / BINS  # not sums of 0.1, which do not hit 0.3
@@ -310,8 +309,8 @@ def covariance(
 ) -> Statistic:
     """Return the covariance of two variables, the mean of (x - mean x)(y - mean y).
 
-    The statistic's mean is None if there are no values. Its 95% interval is clipped to [-``most``,
-    ``most``], where ``most`` is the largest possible covariance:
+    The mean is None if there are no values. The 95% interval is clipped to [-``most``, ``most``],
+    where ``most`` is the largest possible covariance:
 
     - 1/4 for two judges' probabilities of yes. This is the confidence covariance of Lior et al.
       2025, "WildIFEval", section 4.2.
@@ -331,7 +330,7 @@ def correlation(
 ) -> Statistic:
     """Return Pearson's r with a linearised standard error.
 
-    The statistic's mean is None if there are no values, or if a variable is constant.
+    The mean is None if there are no values, or if a variable is constant.
     """
     if not len(one) or not np.ptp(one) or not np.ptp(other):  # std() of equal values may not be 0
         return Statistic(n=len(one), n_clusters=len(np.unique(cluster)))

@@ -17,7 +17,7 @@ from harness.store.index import AttemptIndex
 
 
 class PanelMember(Struct, frozen=True, kw_only=True):
-    """A judge of a panel: how often it says yes, and how often it agrees with the panel."""
+    """A judge of a panel: how often it says yes and agrees with the panel."""
 
     judge: str
     yes: SampleStatistic  # the share of its verdicts that are yes
@@ -40,7 +40,7 @@ class _Judged(Struct, gc=False):
 
 
 def read_panels(index: AttemptIndex) -> list[PanelFindings]:
-    """Return the findings on each score of a run's panels, or [] if no judge of a panel voted."""
+    """Return the findings on each score of a run's panels, or [] if there are no votes."""
     register = {} if index.judgements is None else index.judgements.register.judges
     panels = tuple(f"{name}." for name, judge in register.items() if judge.members)
     if not panels:
@@ -77,7 +77,7 @@ def _findings(score: str, tables: Mapping[tuple[str, str], TableBuilder]) -> Pan
 
 
 def _votes(score: Score) -> Iterator[tuple[bool | None, dict[str, bool | None]]]:
-    """Yield the panel's verdicts, on criteria or the whole answer, each with the judges' votes."""
+    """Yield each verdict of the panel with the judges' votes."""
     criteria = score.details.get("constraints", [])
     for one in criteria if isinstance(criteria, list) else ():
         if isinstance(one, dict) and isinstance(votes := one.get("panel"), dict):

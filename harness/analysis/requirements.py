@@ -58,8 +58,8 @@ def describe(
 ) -> CriteriaDescription:
     """Return statistics of the criteria of tasks.
 
-    Each task is given as its groups by label, and its criteria. The criteria are grouped by
-    ``label``. If ``verbs`` is given, the verbs that it finds in the criteria are counted.
+    A task is given as its groups by label, and its criteria, which are grouped by ``label``. If
+    ``verbs`` is given, the verbs that it finds in the criteria are counted.
     """
     by_count, by_group, texts = Counter[int](), Counter[str](), Counter[str]()
     groups_by_count = defaultdict[int, Counter[str]](Counter)
@@ -106,9 +106,9 @@ def describe(
 def verbs(text: str) -> list[str]:
     """Return an entry for each word of a text: the base form of a verb, or "" for any other word.
 
-    Modals do not count as verbs, nor do words with an underscore, which are placeholders. The
-    tagger is HanTa's for English (Wartena 2019, "A Probabilistic Morphology Model for German
-    Lemmatization"). docs/wildifeval.md compares it with NLTK's.
+    Modals, and placeholders (words with an underscore), do not count as verbs. The tagger is
+    HanTa's for English (Wartena 2019, "A Probabilistic Morphology Model for German Lemmatization").
+    docs/wildifeval.md compares it with NLTK's.
     """
     from harness.scoring import punkt  # imports NLTK
 
@@ -133,9 +133,8 @@ def pmi(both: int, first: int, second: int, n: int) -> float | None:
     """Return the pointwise mutual information of two groups, in nats (None for -∞).
 
     It is log(p(a, b) / (p(a) p(b))), as in Church and Hanks 1990, "Word Association Norms, Mutual
-    Information, and Lexicography". Here p(a) is the share of the n tasks that have group a, and
-    p(a, b) the share of tasks that have both groups. The arguments are numbers of tasks: with both
-    groups, with the first, with the second, and in total.
+    Information, and Lexicography". The arguments are numbers of tasks: with both groups, with the
+    first, with the second, and in total.
     """
     return log(both * n / (first * second)) if both else None
 
@@ -185,7 +184,7 @@ class _Asked(Struct, gc=False):
 
     @property
     def problem(self) -> str | None:
-        """Why the call failed or the constraint was rejected, or None if neither happened."""
+        """Why the call failed or the constraint was rejected, if it did."""
         if self.finish_reason == CONSTRAINT_REFUSED:
             return f"{REJECTED}{self.text}"
         return self.error if self.outcome == "error" else None
@@ -196,8 +195,8 @@ def read_asked(
 ) -> Iterator[tuple[str, Any, str | None]]:
     """Yield (kind, value, error or None) for each instance that has a decoding constraint.
 
-    The constraint and the error are those of the first sample's first round. If ``groups`` is
-    given, only the instances that are in all of these groups are read.
+    They are those of the first sample's first round. If ``groups`` is given, only instances in all
+    of these groups are read.
     """
     rows = index.in_order()
     first = (index.attempts.sample[rows] == 0) & (index.attempts.round[rows] == 1)

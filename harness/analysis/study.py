@@ -56,7 +56,7 @@ Cell = tuple[str, str, Lookup, float | None]  # row, column, what to look up, pu
 
 
 class StudyRun(Section):
-    """A run of a study: a run file that replays answers, a run file that asks a model, or both."""
+    """A run of a study: a run file that replays answers, one that asks a model, or both."""
 
     model: str = Field("", description="The model whose values were published.")
     needs: dict[str, Any] = Field({}, description="Keys of the run file, and the paper's values.")

@@ -1,4 +1,4 @@
-"""The common part of backends whose batches are made from a file of requests, in JSON Lines."""
+"""The common part of backends whose batches are made from a JSON Lines file of requests."""
 
 import asyncio
 from abc import abstractmethod
@@ -92,11 +92,10 @@ class FileBatching(HttpBackend):
 
 
 def older(page: Sequence[float | None], since: float) -> bool:
-    """Return whether the later pages of a list are too old to hold an object created since a time.
+    """Return whether a list's later pages are too old to hold an object created since a time.
 
-    ``page`` has the creation times of a page's objects, and ``since`` is a Unix time. The result is
-    True if the page's last object is older than its first, and was created more than two days (by
-    which clocks may differ) before ``since``.
+    ``page`` has the creation times of a page's objects. The last must be older than the first, and
+    more than two days (by which clocks may differ) older than ``since``, a Unix time.
     """
     first, last = (page[at] if page else None for at in (0, -1))
     return first is not None and last is not None and first > last and last < since - SKEW_S

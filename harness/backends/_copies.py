@@ -32,7 +32,7 @@ class Copy:
 class Copies:
     """The copies of a model on a Ray cluster, one in each slot. May be used from any thread.
 
-    They are kept for later runs of this process that have the same model and placement.
+    They are kept for later runs of this process with the same model and placement.
 
     Args:
         spec: The specification of a copy. It is sent to each copy in a message, so that its secrets

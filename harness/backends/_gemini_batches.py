@@ -1,8 +1,8 @@
 """Batches of Google AI Studio's Gemini API.
 
-A batch reads a file of requests and writes a file of results. Its tag is its display name. The
-batches of Vertex AI are not supported: they read and write Google Cloud Storage.
-Sources: https://ai.google.dev/gemini-api/docs/batch-api, https://ai.google.dev/api/files.
+A batch's tag is its display name. The batches of Vertex AI are not supported: they read and write
+Google Cloud Storage. Sources: https://ai.google.dev/gemini-api/docs/batch-api,
+https://ai.google.dev/api/files.
 """
 
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
@@ -71,7 +71,7 @@ class GeminiBatching(FileBatching):
     async def find_batch(
         self, tag: str, since: float, requests: int, others: Collection[str]
     ) -> str | None:
-        """Return the name of the batch whose display name is the tag, or None if there is none."""
+        """Return the name of the batch whose display name is the tag, or None."""
         async for page in self._listed("/batches", "operations", _Batch):
             for batch in page:
                 if batch.tag == tag:
@@ -127,7 +127,7 @@ class GeminiBatching(FileBatching):
     async def _listed(
         self, path: str, field: str, read: Callable[[Any], T]
     ) -> AsyncIterator[list[T]]:
-        """Yield the pages of a list. Each response has a page in its field ``field``."""
+        """Yield the pages of a list, which responses have in their field ``field``."""
 
         def paged(found: Any) -> tuple[list[T], str]:
             return [read(one) for one in found.get(field) or []], found.get("nextPageToken") or ""

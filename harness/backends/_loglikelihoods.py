@@ -1,8 +1,8 @@
 """Log-likelihoods of given answers, from text completions that echo their prompts.
 
-Each answer is sent after its context. The server returns the prompt's tokens, each with its
-log-probability and with the likeliest token at its position, and then one token that it generates.
-An engine in this process returns log-probabilities by token id.
+A server returns the prompt's tokens, each with its log-probability and the likeliest token at its
+position, and then one generated token. An engine in this process returns log-probabilities by token
+id.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -159,8 +159,8 @@ class _Echo(msgspec.Struct):
 def _sum(context: str, continuation: str, echo: _Echo) -> tuple[float, bool, int]:
     """Return the result of `summed` for an answer's tokens.
 
-    Tokens that begin in the context, before its trailing whitespace, do not count. Except in rare
-    cases, these are the tokens that lm-evaluation-harness leaves out.
+    Tokens that begin in the context, before its trailing whitespace, do not count: nearly always
+    the tokens that lm-evaluation-harness leaves out.
     """
     tokens = echo.tokens[:-1]  # the last one is generated
     start = len(context.rstrip())
@@ -176,12 +176,11 @@ def _sum(context: str, continuation: str, echo: _Echo) -> tuple[float, bool, int
 def _first(tokens: Sequence[str], text: str, start: int) -> int:
     """Return the index of the first token that begins at ``start`` or later.
 
-    Tokens are matched from the end of the text, since a server may add tokens at its beginning. If
-    several tokens share a character, vLLM returns the character in the last of them, and the others
-    as empty texts or, at the beginning of a prompt, as broken characters.
+    Tokens are matched from the end, since a server may add tokens at the beginning. If several
+    tokens share a character, vLLM returns it in the last of them.
 
     Raises:
-        RequestRejected: If the tokens do not spell the text, so that the index cannot be known.
+        RequestRejected: If the tokens do not spell the text.
     """
     first = number = len(tokens)
     # Broken and empty tokens from ``number`` on stand for ``least`` to ``most`` characters.

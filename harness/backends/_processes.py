@@ -52,8 +52,8 @@ class Guard:
 class ServerProcess:
     """A server program that runs as a child process, started by the constructor.
 
-    `end` stops it, and kills it if that takes more than ``grace_s`` seconds. It is also killed if
-    this process dies. Its output is appended to the file ``log``.
+    `end` kills it if stopping takes more than ``grace_s`` seconds. It is also killed if this
+    process dies. Its output is appended to the file ``log``.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class ServerProcess:
 def tail(log: Path, begins: int = 0) -> str:
     """Return the last 100 non-blank lines of a log, or "" if it cannot be read.
 
-    At most the last 20,000 bytes are read, and nothing before the offset ``begins``.
+    It reads at most the last 20,000 bytes, and nothing before the offset ``begins``.
     """
     try:
         with log.open("rb") as file:
@@ -145,7 +145,7 @@ R = TypeVar("R", bound=Running)
 
 @dataclass(eq=False)
 class Lease:
-    """A run's claim on a named server. The run keeps it until the run ends."""
+    """A run's claim on a named server, until the run ends."""
 
     name: str
     used: bool = False  # whether the run has needed the server yet
@@ -154,10 +154,9 @@ class Lease:
 class OwnedServers(contextlib.AbstractContextManager["OwnedServers"]):
     """The servers and engines that this process has started. Runs share them.
 
-    For example, the variants of a run file share a server, and so does a judge that uses the model
-    under test. A server is kept while a later run needs it, and stopped after its last run. If no
-    run uses it at the moment, it is stopped before another server starts, because two large models
-    rarely fit on one machine. It is started again for the next run that needs it.
+    A server is stopped after the last run that needs it. If no run uses it at the moment, it is
+    stopped before another server starts, because two large models rarely fit on one machine, and
+    started again when needed.
     """
 
     def __init__(self, command: Sequence[str] = ()) -> None:
@@ -175,7 +174,7 @@ class OwnedServers(contextlib.AbstractContextManager["OwnedServers"]):
         """Return the server of a lease. Blocks while it is launched.
 
         It is launched if it is not running, or if it is ``failed``, the server that the caller has
-        seen fail. Servers that no run uses at the moment are ended first.
+        seen fail. Servers not in use are ended first.
         """
         with self._lock:
             lease.used = True

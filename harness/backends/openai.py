@@ -186,7 +186,7 @@ class ChatReplies:
     """Mixin that reads the bodies of chat and text completions, from any server."""
 
     def reply(self, content: bytes, request: Request) -> Reply:
-        """Decode a response's body, a chat or text completion in JSON, and return the reply."""
+        """Return the reply in a response's body, a chat or text completion in JSON."""
         completion = _bodies.read(content, _Completion)
         usage = _bodies.counted(completion.usage, _Usage)
         each = [completion.choices] if request.loglikelihoods else [[c] for c in completion.choices]
@@ -195,7 +195,7 @@ class ChatReplies:
         return _bodies.with_others(first, more, request)
 
     def replies(self, content: bytes, requests: Sequence[Request]) -> list[Reply | CallError]:
-        """Decode a response's body, a text completion of several prompts, and return their replies.
+        """Return the replies in a response's body, a text completion of several prompts.
 
         A prompt whose answer is unusable gets an error instead of a reply.
 
@@ -330,10 +330,9 @@ class OpenAIBackend(ChatReplies, OpenAIBatching):
     def key_part(self, request: Request) -> str:
         """Return the name of the decoding constraint's request field, as a part of the cache key.
 
-        A server may ignore a field that it does not know, and answer without the constraint.
-        Replies to requests with another field are therefore cached under other keys. The result is
-        "" if there is no constraint, or if its field is the usual one at this URL, so that replies
-        cached by earlier versions keep their keys.
+        A server may ignore a field that it does not know, so replies to requests with different
+        fields have different keys. The result is "" without a constraint, and for the usual field
+        at this URL, so that replies cached by earlier versions keep their keys.
         """
         constraint = request.decoding.constraint
         if not isinstance(constraint, DecodingConstraint):
@@ -351,7 +350,7 @@ class OpenAIBackend(ChatReplies, OpenAIBatching):
         return {"messages": request.messages, **likeliest, **self.parameters(request)}
 
     def parameters(self, request: Request) -> dict[str, Any]:
-        """Return all fields that are set, except the messages, under the server's names."""
+        """Return all set fields except the messages, under the server's names."""
         decoding, preset = request.decoding, self.preset
         sent: dict[str, Any] = {
             # 0: only the prompt's own tokens
