@@ -75,17 +75,15 @@ class RunPackage(ModuleType):
 
     @property
     def __signature__(self) -> Any:
-        """The signature of `harness.api.run`, for ``help`` and notebooks."""
         return import_module("harness.api").run.__signature__
 
     @property
     def __doc__(self) -> Any:  # type: ignore[override]
-        """The docstring of `harness.api.run`, for ``help`` and notebooks."""
         return import_module("harness.api").run.__doc__
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public object on access, and return it. ``import harness`` is faster this way."""
+    """Import a public object on access, which makes ``import harness`` faster."""
     if name == "__version__":
         from importlib.metadata import version
 

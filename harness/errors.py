@@ -84,14 +84,14 @@ class ReplayMissing(UserError):
 class CallError(HarnessError):
     """A failed call. Unless a subclass says otherwise, its attempt has the outcome ``error``.
 
-    ``partial`` is the part of the answer that arrived before the failure, if it was streamed.
+    ``partial`` is the part of a streamed answer that arrived before the failure.
     """
 
     partial = ""
 
 
 class RequestRejected(CallError):
-    """This request is rejected, for example because of its length. Other requests may succeed."""
+    """This request is rejected, for example because of its length."""
 
 
 class PromptRefused(RequestRejected):
@@ -114,7 +114,7 @@ FailureKind = Literal[
 class TransientError(CallError):
     """A failure that is worth retrying.
 
-    ``retry_after`` is the number of seconds to wait first, or None if the provider did not say.
+    ``retry_after`` is the number of seconds to wait first, if the provider said.
     """
 
     def __init__(
@@ -138,7 +138,7 @@ class FatalCallError(CallError, UserError):
 def nearest(name: str, valid: Iterable[str], prefix: str = "") -> str:
     """Return a hint for a mistyped name: the closest valid name or, if none is close, all of them.
 
-    ``prefix`` is put in front of the closest name. Without valid names, the hint is "".
+    ``prefix`` is put in front of the closest name.
     """
     choices = sorted(filter(None, valid))
     close = get_close_matches(name, choices, n=1, cutoff=0.6)

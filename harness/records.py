@@ -1,9 +1,5 @@
 """The plain records that are used throughout the harness.
 
-A `Request` is made from an `Instance`. The `Reply` to it is wrapped in a `Call`, which adds an id
-and times. Scoring the reply gives `Score` records. An `Attempt` combines all of these in one line
-of ``attempts.jsonl``.
-
 Records are frozen, slotted and cheap, because a run creates hundreds of thousands of them. Their
 methods only derive values from their own fields.
 """
@@ -157,7 +153,7 @@ class Request(Struct, frozen=True):
     def continuations(self) -> list[tuple[str, str]]:
         """The (context, text) of each assistant message.
 
-        The context is the text of the last message before it that is not the assistant's, or "".
+        The context is the last message before it by another role, or "".
         """
         found, context = [], ""
         for message in self.messages:
@@ -380,7 +376,7 @@ class Attempt(Struct, frozen=True):
     partial: str | UnsetType = UNSET  # of a failed call: the part of the answer that arrived
 
     def __repr__(self) -> str:
-        """Return a short description. The full values of a list of attempts would fill pages."""
+        """Return a short description: full values would fill pages in a list."""
         text = self.text or self.error or ""
         said = repr(text[:60]) + "…" * (len(text) > 60)
         verdict = {True: "passed", False: "failed", None: "no verdict"}[self.passed]

@@ -24,7 +24,7 @@ Key = tuple[str, ...]  # The name of a group for each requested label
 
 
 def of_round(attempts: AttemptTable, number: int = 1) -> AttemptTable:
-    """Return the attempts of one round. Samples that did not reach the round have no row."""
+    """Return the attempts of one round."""
     return attempts.take(attempts.round == number)
 
 
@@ -39,10 +39,9 @@ def any_of_first(attempts: AttemptTable, k: int) -> AttemptTable:
 
 
 def values_of(samples: AttemptTable, score: str) -> tuple[Bools, NDArray[Any]]:
-    """Return which of n samples have a value of a score, and these values.
+    """Return which of n samples have a value of a score or `PASS_RATE`, and these values.
 
-    ``score`` may also be `PASS_RATE`. The first array is an (n,) mask. The second holds one value
-    for each True of the mask.
+    The first array is an (n,) mask. The second holds one value for each True of the mask.
     """
     if score == PASS_RATE:
         return samples.judged, samples.passed[samples.judged]
@@ -64,10 +63,7 @@ def are_fractions(samples: AttemptTable, score: str) -> bool:
 
 
 def explained(scores: str) -> list[str]:
-    """Return a list with a note on scores of k samples, or [] if ``scores`` names no such score.
-
-    ``scores`` is a string of names joined by "and".
-    """
+    """Return a list with a note on scores of k samples, or [] if ``scores`` names no such score."""
     note = (
         "pass@k, pass^k: probability that at least one, or all, of k samples pass (unbiased). "
         "any@k: whether one of the first k passes. Instances with fewer verdicts are excluded."
@@ -81,15 +77,14 @@ def most_samples(attempts: AttemptTable) -> int:
 
 
 def has_score(table: AttemptTable, score: str) -> bool:
-    """Return whether a table has a score. ``pass@4`` needs an instance with 4 samples."""
+    """Return whether a table has a score."""
     return score in (PASS_RATE, *table.scores) or 0 < of_k(score)[1] <= most_samples(table)
 
 
 def scored(samples: AttemptTable, score: str) -> AttemptTable:
     """Return the rows that a score is averaged over: samples or, for ``pass@4``, instances.
 
-    The values of a score such as ``pass@4`` are stored in ``passed``. A recorded score of the same
-    name takes precedence; the rows are then samples.
+    The values of a score such as ``pass@4`` are stored in ``passed``.
     """
     kind, k = of_k(score)
     if not k:
@@ -133,8 +128,7 @@ def pass_hat_k(
     """Yield, for k = 1 … k_max, each instance's probability that all k samples pass.
 
     This is C(c, k) / C(n, k), as in Yao et al. 2024, "τ-bench" (arXiv 2406.12045), section 3. The
-    symbols, arguments and errors are those of `pass_at_k`. The result is computed as the product of
-    the probabilities of k draws without replacement, which cannot overflow.
+    symbols, arguments and errors are those of `pass_at_k`.
     """
     if len(drawn) and k_max > drawn.min():
         raise ValueError(f"k = {k_max} needs {k_max} samples of each instance")
@@ -233,8 +227,7 @@ def group_codes(
 ) -> tuple[Ints, list[Key]]:
     """Return each grouping's index in the sorted list of distinct keys, and that list.
 
-    A grouping maps labels to groups. Its key is the tuple of its groups for ``labels``. A grouping
-    that lacks a label has the index -1.
+    A grouping maps labels to groups. Its index is -1 if it lacks one of ``labels``.
     """
     keys = [
         tuple(groups[label] for label in labels) if all(label in groups for label in labels) else ()

@@ -76,7 +76,7 @@ class Pairs:
 
     @property
     def difference(self) -> Floats:
-        """The (n,) differences, second minus first; 0 if they may be due to rounding."""
+        """The differences, second minus first; 0 if they may be due to rounding."""
         difference = self.second - self.first
         return np.where(np.abs(difference) > self.rounding, difference, 0.0)
 
@@ -100,7 +100,7 @@ class Pairs:
     def clustered_by(self, label: str) -> Pairs:
         """Return the pairs with a label's groups as clusters, or unchanged if the label is "".
 
-        Groups that share a previous cluster are merged. Pairs without a group keep their clusters.
+        Groups that share a previous cluster are merged.
         """
         if not label:
             return self
@@ -200,8 +200,8 @@ class Comparison(Struct, frozen=True, kw_only=True):
 def compare(pairs: Pairs, over: str = "") -> Comparison:
     """Compare the second run with the first: means, difference, test and power.
 
-    All pairs have the same weight. If a label ``over`` is given, all of its groups have the same
-    weight instead, and pairs without a group are left out.
+    If a label ``over`` is given, its groups have equal weights, and pairs without a group are left
+    out.
     """
     if over:
         pairs = pairs.take(pairs.codes(over)[0] >= 0)
@@ -275,8 +275,7 @@ def _reach(
     """Return the true difference, in standard errors, that is detected in 80% of cases.
 
     This is t(0.975) + t(0.8), the multiplier of Bloom (1995, "Minimum Detectable Effects",
-    Evaluation Review 19) for a two-sided test at the 5% level. The arguments are those of
-    `needed_instances`.
+    Evaluation Review 19) for a two-sided test at the 5% level.
     """
     test = t_quantile(degrees, 1 - ALPHA / 2 / comparisons)
     return test * at_bound + t_quantile(degrees, POWER) * error
@@ -354,10 +353,9 @@ def _interval(pairs: Pairs, difference: float, margin: float) -> Interval:
 
 
 def _no_change(units: int) -> Interval:
-    """Return the 95% interval of a difference of verdicts if none of the units differs.
+    """Return the exact 95% interval of a difference of verdicts if no unit differs.
 
-    The standard error of 0 carries no information. The interval is the exact bound on the share of
-    units that may differ (Clopper and Pearson 1934).
+    It is the bound on the share of units that may differ (Clopper and Pearson 1934).
     """
     reach = 1 - (ALPHA / 2) ** (1 / units)
     return -reach, reach

@@ -32,8 +32,7 @@ class _Line(msgspec.Struct):
 def embedding_map(texts: Sequence[str], embeddings: Path | None = None) -> NDArray[np.float64]:
     """Return the positions of n different texts on a map, (n, 2).
 
-    ``embeddings`` is a JSONL file with an embedding of each text. If it is None, TF-IDF vectors are
-    used.
+    ``embeddings`` is a JSONL file with an embedding of each text (default: TF-IDF vectors).
     """
     if not MIN_TEXTS <= len(texts) <= MAX_TEXTS:
         problem = f"A map needs {MIN_TEXTS} to {MAX_TEXTS:,} different texts, not {len(texts):,}."

@@ -64,7 +64,7 @@ def read_labels(path: Path) -> list[Label]:
 def kept_labels(run: Path, judge: str) -> dict[str, Path]:
     """Return a run's copies of the label files with which a judge was validated, by file name.
 
-    Earlier versions kept a single copy without its name. Its key is "".
+    The key of a copy by an earlier version is "".
     """
     earlier = run / LABELS / f"{judge}.jsonl"
     folder = run / LABELS / judge
@@ -76,7 +76,7 @@ def kept_labels(run: Path, judge: str) -> dict[str, Path]:
 def keep_labels(run: Path, judge: str, name: str, labels: Sequence[Label]) -> None:
     """Save labels of a run's answers in its folder, so that reports show the judge's agreement.
 
-    Labels of other runs are left out. If any remain, they replace an earlier file of this ``name``.
+    Labels of other runs are left out.
     """
     path = run / LABELS / judge / name
     if own := [replace(label, run=None) for label in labels if label.run in (None, run.name)]:

@@ -30,9 +30,8 @@ def sign_flips(totals: NDArray[np.float64]) -> float:
 
     If the two runs answer every cluster equally well, the runs can be swapped in each cluster,
     which changes the sign of its total difference (Fisher 1935, "The Design of Experiments",
-    section 21). Totals of 0 are ignored. If the others have one size, this is McNemar's test. If
-    there are at most `_MOST_FLIPPED` others, p is computed from their sums with all combinations of
-    signs. If there are more, p is 0.0, because the t test is then reliable.
+    section 21). Totals of 0 are ignored. If there are more than `_MOST_FLIPPED` others, p is 0.0,
+    because the t test is then reliable.
     """
     totals = totals[totals != 0]
     sizes = np.abs(totals)
@@ -51,8 +50,8 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """Return p values adjusted to control the probability of any false finding.
 
     Holm 1979, "A Simple Sequentially Rejective Multiple Test Procedure": of m values in ascending
-    order, the i-th becomes the maximum of (m - j + 1) * p_j for j up to i, at most 1. Values that
-    are None remain None and are not counted.
+    order, the i-th becomes the maximum of (m - j + 1) * p_j for j up to i, at most 1. None remains
+    None and is not counted.
 
     >>> holm([0.01, None, 0.04, 0.03])
     [0.03, None, 0.06, 0.06]
@@ -67,10 +66,9 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
-    """Return p values adjusted to control the false discovery rate.
+    """Return p values adjusted to control the false discovery rate (Benjamini and Hochberg 1995).
 
-    The method is that of Benjamini and Hochberg (1995). Values that are None remain None and are
-    not counted.
+    None remains None and is not counted.
     """
     known = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
     adjusted: list[float | None] = [None] * len(p_values)

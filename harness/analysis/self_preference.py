@@ -70,7 +70,7 @@ def families(name: str) -> frozenset[str]:
 def common_family(judge: str, model: str) -> str | None:
     """Return the families that two models share, separated by commas.
 
-    If there are none, return ``judge`` if both names denote the same model, otherwise None.
+    If they share none, return ``judge`` if both names denote the same model, otherwise None.
     """
     common = families(judge) & families(model)
     if common:

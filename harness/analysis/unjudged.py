@@ -52,11 +52,7 @@ def unjudged(folder: RunFolder, run: Run, scores: Sequence[str], allowed: float)
 
 
 def _owed(folder: RunFolder, score: str) -> set[int]:
-    """Return the rows of attempts for which a needed judgement is missing or has failed.
-
-    A judge's score needs that judge, and a panel's score also needs the panel's members. Any other
-    score needs the judges that decide the verdict.
-    """
+    """Return the rows of attempts for which a needed judgement is missing or has failed."""
     known, judge = read_register(folder.path).judges, score.partition(".")[0]
     judges = [judge, *known[judge].members] if judge in known else deciding(folder)
     return {*AttemptIndex(folder.attempts).owed_judgements(judges, FAILED)}
@@ -68,11 +64,7 @@ def deciding(folder: RunFolder) -> list[str]:
 
 
 def _lacks(folder: RunFolder, table: AttemptTable, score: str) -> Bools:
-    """Return an (n,) mask of the attempts that lack the score or, for a pass rate, a verdict.
-
-    An answer with a verdict is included only if a judgement needed for the score has failed.
-    Otherwise, the score does not apply to the answer.
-    """
+    """Return an (n,) mask of the attempts that lack the score or, for a pass rate, a verdict."""
     if score not in table.scores:
         return ~table.judged
     absent = ~table.measured(score)

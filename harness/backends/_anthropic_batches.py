@@ -86,8 +86,8 @@ class AnthropicBatching(HttpBackend):
     ) -> str | None:
         """Return the id of the batch whose results contain the tag, or None if there is none.
 
-        Batches that were created more than two days before ``since`` (Unix time), have a
-        different number of requests, or are among ``others`` are ignored.
+        Batches created more than two days before ``since`` (Unix time) are ignored, as are
+        ``others``.
 
         Raises:
             BatchUnsure: If no ended batch matches, but a candidate that has not ended may.

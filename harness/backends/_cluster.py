@@ -30,8 +30,8 @@ def connect(address: str | None) -> Any:
     """Connect this process to a Ray cluster, and return the module ``ray``.
 
     Without an address, Ray takes ``RAY_ADDRESS``, then a cluster that runs on this machine, and
-    otherwise starts a cluster here, which ends with this process. A process has one cluster: if it
-    is already connected, ``address`` is ignored.
+    otherwise starts one, which ends with this process. If the process is already connected,
+    ``address`` is ignored.
 
     Raises:
         FatalCallError: If the cluster cannot be reached.
@@ -78,10 +78,7 @@ def _init(ray: Any, address: str | None) -> None:
 
 
 def _check_reachable(address: str | None) -> None:
-    """Raise FatalCallError if nothing listens at an address: Ray would try for minutes.
-
-    An address without a port is not checked.
-    """
+    """Raise FatalCallError if nothing listens at an address: Ray would try for minutes."""
     parts = urlsplit(address if address and "://" in address else f"//{address or ''}")
     try:
         if parts.hostname and parts.port:
@@ -140,10 +137,7 @@ def versions() -> dict[str, str]:
 
 
 def room(machines: Sequence[Machine], placement: PlacementSection) -> int:
-    """Return how many copies of a model fit on the machines if nothing else uses the machines.
-
-    If a copy needs no resources, this is the requested number of copies.
-    """
+    """Return how many copies of a model fit on the machines if nothing else uses the machines."""
     need = {"CPU": placement.cpus, "GPU": placement.gpus, **placement.resources}
     if placement.memory_gb is not None:
         need["memory"] = placement.memory_gb * 1e9

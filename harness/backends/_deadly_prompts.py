@@ -27,11 +27,6 @@ class DeadlyPrompts:
         self._given_up: set[Hashable] = set()
 
     def suspects(self, request: Request) -> bool:
-        """Return whether a request must be sent alone.
-
-        Raises:
-            RequestRejected: If the request's prompt has been abandoned.
-        """
         if not self._deaths:
             return False  # naming takes time
         name = _name(request)
@@ -42,7 +37,7 @@ class DeadlyPrompts:
     def died(self, request: Request, life: Hashable, *, alone: bool) -> None:
         """Record that an engine died while a request was in flight.
 
-        ``life`` identifies the instance of the engine, so that each crash counts once.
+        ``life`` identifies the instance of the engine: each crash counts once.
 
         Raises:
             RequestRejected: If the request was sent alone. Its prompt is then abandoned.
@@ -93,5 +88,5 @@ class Turns:
 
 
 def _name(request: Request) -> Hashable:
-    """Return the key by which a prompt is tracked. It is the same for all samples of the prompt."""
+    """Return the key by which a prompt is tracked."""
     return request.model, request.messages, repr(request.decoding)

@@ -19,7 +19,7 @@ Outcome = Reply | CallError
 
 @dataclass(eq=False, slots=True)
 class _Group:
-    """Calls that wait for the same HTTP request. The first of them sends it."""
+    """Calls that wait for the same HTTP request."""
 
     requests: list[Request]
     answers: list[asyncio.Future[Outcome | None]] = field(default_factory=list)
@@ -30,8 +30,8 @@ class _Group:
 class JointPrompts:
     """Sends calls of one kind together.
 
-    A server that rejects a joint request because of one prompt answers none of the prompts. Each
-    is then sent alone. Any other failure of the request fails all of its calls.
+    If a server rejects a joint request because of one prompt, each prompt is sent alone. Any other
+    failure of the request fails all of its calls.
 
     Args:
         most: Maximum number of prompts per HTTP request.
@@ -47,7 +47,6 @@ class JointPrompts:
         self._open: dict[Hashable, _Group] = {}
 
     async def __call__(self, kind: Hashable, request: Request) -> Reply:
-        """Return the reply to a request, which may be sent with others of its kind."""
         if (group := self._open.get(kind)) is None:
             outcome = await self._lead(kind, request)
         else:
@@ -96,8 +95,7 @@ class JointPrompts:
 def shares(usage: Usage | None, requests: Sequence[Request]) -> list[Usage | None]:
     """Divide a joint request's token counts among its calls, so that the parts add up to the whole.
 
-    Servers report only the sums. The input is divided in proportion to the prompts' UTF-8 bytes,
-    and the output equally. If the counts are unknown, each part is None.
+    The input is divided in proportion to the prompts' UTF-8 bytes, and the output equally.
     """
     if usage is None:
         return [None] * len(requests)

@@ -76,7 +76,7 @@ class PlacedBackend:
 
     @property
     def capacity(self) -> int:
-        """The number of calls that can be in flight now, which depends on the number of copies."""
+        """The number of calls that can be in flight now."""
         return self._seats * sum(one.open for one in self._clients)
 
     @property
@@ -84,7 +84,7 @@ class PlacedBackend:
         return any(one.ready for one in self._clients)
 
     async def start(self, on_status: Callable[[str], None]) -> None:
-        """Start the copies, and wait until one of them can answer. The others may follow later.
+        """Start the copies, and wait until one of them can answer.
 
         Raises:
             FatalCallError: If the cluster cannot be reached, or no copy starts.
@@ -170,7 +170,7 @@ class PlacedBackend:
             raise FatalCallError(last.message, last.remedy)
 
     def _update(self) -> None:
-        """Wake up calls that wait for a copy, and report how many copies work ("" if all do)."""
+        """Wake up calls that wait for a copy, and report how many copies work."""
         self._changed.set()
         self._changed = asyncio.Event()
         working, wanted = sum(one.ready for one in self._clients), self._placement.replicas
@@ -181,12 +181,7 @@ class PlacedBackend:
         self._on_status(said)
 
     async def _tend(self, copies: Copies, slot: int) -> None:
-        """Keep a copy working in a slot, and replace it when it is lost.
-
-        The slot is given up after `RESTARTS` replacements in a row without an answer. The loss of a
-        machine restarts the count. If no copy of the model has been ready yet, the slot is given up
-        as soon as the backend of its copy fails to start.
-        """
+        """Keep a copy working in a slot: replace it when it is lost, or give the slot up."""
         try:
             await self._tend_copies(copies, slot)
         except Exception as error:  # without this, calls would wait for the slot forever

@@ -22,8 +22,7 @@ CLIENTS = {"openai": "AsyncOpenAI", "anthropic": "AsyncAnthropic"}
 class SDKClient(HttpClient):
     """A client of one server that uses a vendor's SDK for authentication and transport.
 
-    The SDK builds one request for each path. The client sends copies of this request with other
-    bodies, which takes a fraction of the CPU time of the SDK's own methods.
+    It sends copies of one request per path, a fraction of the CPU time of the SDK's own methods.
 
     Args:
         vendor: The SDK's package.

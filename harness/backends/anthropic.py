@@ -220,11 +220,9 @@ class AnthropicBackend(AnthropicBatching, MessagesBackend):
 
 
 def _usage(given: object) -> Usage | None:
-    """Return a message's token counts, or None if they are missing or invalid.
+    """Return a message's token counts, including cached input, or None if missing or invalid.
 
-    Anthropic counts cached input separately. Here it is added to the input. Tokens that are cached
-    for an hour cost more than other tokens. A call with such tokens has no counts, because its
-    computed cost would be too low.
+    They are also None for tokens cached for an hour: the computed cost would be too low.
     """
     usage = counted(given, _Usage)
     if usage is None or (usage.cache_creation and usage.cache_creation.ephemeral_1h_input_tokens):

@@ -2,9 +2,9 @@
 
     model: {backend: litellm, name: replicate/meta/meta-llama-4}
 
-LiteLLM translates requests and replies, so this backend knows less about them than the others do.
-Prefer the others where possible. LiteLLM's own retries, cache and telemetry are off.
-Source: https://docs.litellm.ai/docs/completion/input.
+LiteLLM translates requests and replies, so prefer the other backends, which know more about them.
+LiteLLM's own retries, cache and telemetry are off. Source:
+https://docs.litellm.ai/docs/completion/input.
 """
 
 from collections.abc import Callable
@@ -81,7 +81,7 @@ class LiteLLMBackend(ChatReplies):
 
 
 def _lost_connection(error: Exception) -> Exception | None:
-    """Return the connection error that LiteLLM reports as status 500, or None if there is none."""
+    """Return the connection error that LiteLLM reports as status 500, if there is one."""
     link: BaseException | None = error
     while link is not None and type(link).__name__ != "APIConnectionError":
         link = link.__cause__ or link.__context__

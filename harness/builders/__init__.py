@@ -1,1 +1,1 @@
-"""Pipelines that build new benchmarks. The models that they ask are passed in as arguments."""
+"""Pipelines that build new benchmarks."""

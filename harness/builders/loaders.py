@@ -1,7 +1,6 @@
 """Built-in loaders of corpora (`harness.ports.Loader`): files, word lists and rows of tables.
 
-An unreadable document does not end the build: it is counted, and `Document.problem` says why it
-cannot be read.
+An unreadable document does not end the build, and has a `Document.problem`.
 """
 
 from __future__ import annotations
@@ -70,10 +69,7 @@ class FileLoader:
             ) from None
 
     def names(self) -> Iterator[str]:
-        """Yield the file's name or, for a folder, the sorted relative paths of matching files.
-
-        Hidden files are skipped.
-        """
+        """Yield the file's name or, for a folder, the sorted relative paths of matching files."""
         if self._part or self._root.is_file():
             yield from self._part or [self._root.name]
             return
@@ -89,7 +85,7 @@ class FileLoader:
         yield from names
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
-        """Yield the documents with the given names, in the same order as `names` yields them."""
+        """Yield the documents with the given names, in the order of `names`."""
         return (self._document(name) for name in self.names() if name in names)
 
     def parts(self) -> Iterator[FileLoader]:
@@ -232,7 +228,7 @@ class WordListLoader(FileLoader):
         return (document.name for document in self._documents())
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
-        """Yield the documents with the given names, in the same order as `names` yields them."""
+        """Yield the documents with the given names, in the order of `names`."""
         return (document for document in self._documents() if document.name in names)
 
     def _documents(self) -> Iterator[Document]:
@@ -247,9 +243,8 @@ class WordListLoader(FileLoader):
 def row_document(name: str, row: Mapping[str, Any], column: str) -> Document:
     """Return a table row as a document. Its text is the value in ``column``.
 
-    The first `MOST_FACTS` short strings and integers in other columns become the document's facts.
-    If ``column`` is missing, or if its value is too long or not a string, the document has no text,
-    and its ``problem`` says why.
+    The first `MOST_FACTS` short strings and integers in other columns become its facts. If the text
+    is missing, too long or not a string, the document has a ``problem`` instead.
     """
     if column not in row:
         remedy = nearest(column, map(str, row))
@@ -277,7 +272,7 @@ class RowDocuments:
         return map(self.rows.name, self.rows.numbers())
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
-        """Yield the documents with the given names, in the same order as `names` yields them."""
+        """Yield the documents with the given names, in the order of `names`."""
         for number, row in self.rows.rows(names):
             name = self.rows.name(number)
             if isinstance(row, str):
@@ -307,7 +302,7 @@ class RowLoader:
         return (name for part in self.parts() for name in part.names())
 
     def read(self, names: Collection[str]) -> Iterator[Document]:
-        """Yield the documents with the given names, in the same order as `names` yields them."""
+        """Yield the documents with the given names, in the order of `names`."""
         return (document for part in self.parts() for document in part.read(names))
 
 

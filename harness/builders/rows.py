@@ -1,8 +1,6 @@
 """Files of rows, and parts of them that can be read independently.
 
-A part has about `PART_BYTES` of JSONL, or at least `PART_ROWS` rows of Parquet or Arrow (the last
-part may have fewer). Compressed JSONL and WARC can only be read from the beginning, so each such
-file is one part.
+Compressed JSONL and WARC can only be read from the beginning, so each such file is one part.
 """
 
 from __future__ import annotations
@@ -35,8 +33,8 @@ class RowRange:
     """Consecutive rows of a file.
 
     ``prefix`` comes before a row's number in its name, and ``first`` is the number of the first
-    row. ``start`` and ``end`` delimit the rows: as offsets in bytes for JSONL, otherwise as row
-    numbers. Without an ``end``, the range is the whole file.
+    row. ``start`` and ``end`` are offsets in bytes for JSONL, otherwise row numbers. Without an
+    ``end``, the range is the whole file.
     """
 
     patterns: ClassVar[Sequence[str]]  # of the files' names in a folder
@@ -62,7 +60,7 @@ class RowRange:
         raise NotImplementedError
 
     def name(self, number: int) -> str:
-        """Return a row's name: the prefix and the number."""
+        """Return a row's name."""
         return f"{self.prefix}{number}"
 
     def _wants(self, number: int, names: Collection[str] | None) -> bool:
@@ -122,10 +120,7 @@ def json_object(line: bytes) -> dict[str, Any]:
 
 
 def _ranges(sizes: Iterator[int]) -> Iterator[tuple[int, int]]:
-    """Join groups of rows of the given sizes into ranges.
-
-    All ranges but the last have at least `PART_ROWS` rows.
-    """
+    """Join groups of rows of the given sizes into ranges of at least `PART_ROWS` rows."""
     start = end = 0
     for size in sizes:
         end += size
@@ -271,10 +266,7 @@ FORMATS: dict[str, type[RowRange]] = {
 
 
 def files_of(place: Path, kind: type[RowRange]) -> list[Path]:
-    """Return the file ``place``, or the files of a format below a folder, sorted by path.
-
-    Hidden files are skipped.
-    """
+    """Return the file ``place``, or the files of a format below a folder, sorted by path."""
     if not place.is_dir():
         return [place]
     found = sorted({path for pattern in kind.patterns for path in place.glob(pattern)})
@@ -295,8 +287,7 @@ def files_of(place: Path, kind: type[RowRange]) -> list[Path]:
 def format_of(place: Path) -> str:
     """Return the format (a key of `FORMATS`) of a file or of a folder's files, or "" if unknown.
 
-    The format is determined by the files' names. For a folder with text files (``*.txt``), the
-    result is "".
+    For a folder with text files (``*.txt``), the result is "".
     """
     if place.is_dir() and any(place.glob("**/*.txt")):
         return ""
@@ -308,7 +299,7 @@ def format_of(place: Path) -> str:
 
 
 def row_parts(files: Sequence[Path], kind: type[RowRange]) -> Iterator[RowRange]:
-    """Yield the parts of some files of a format. If there are several files, names are FILE/ROW."""
+    """Yield the parts of files of one format. If there are several files, names are FILE/ROW."""
     for number, file in enumerate(files):
         prefix = f"{number}/" if len(files) > 1 else ""
         yield from kind.of_file(file.absolute(), prefix)

@@ -79,7 +79,7 @@ class BatchJobs:
         self._failing_since: float | None = None
 
     def begin(self) -> str:
-        """Claim a new batch's tag for this process, and return the tag."""
+        """Claim a new batch's tag for this process, and return it."""
         tag = uuid4().hex[:16]
         self.ledger.replies.claim(tag)
         self.ours[tag] = self.clock()
@@ -93,8 +93,7 @@ class BatchJobs:
     def fitting(self, requests: Mapping[str, Request]) -> tuple[list[str], int]:
         """Return the keys of the first requests that fit into a batch, and their size in bytes.
 
-        There are no keys if open batches leave no room. If no batch is open, the first request is
-        included even if it exceeds the size limit.
+        If no batch is open, the first request is included even if it exceeds the size limit.
         """
         limits = self.backend.batch_limits
         assert limits is not None
@@ -125,8 +124,8 @@ class BatchJobs:
     def unreserve(self, key: str, *, elsewhere: bool = False) -> None:
         """End a call's reservation.
 
-        If another process has taken the call's outcome (``elsewhere``), the reservation is replaced
-        with the amount that the other process has recorded as paid by this run.
+        If another process has taken the outcome (``elsewhere``), what that process has recorded as
+        paid by this run replaces the reservation.
         """
         if self.budget is not None:
             paid = self.ledger.paid(key, self.run) if elsewhere else 0.0
@@ -135,7 +134,7 @@ class BatchJobs:
     async def create(self, tag: str, requests: Mapping[str, Request], size: int) -> None:
         """Record and create a batch. If the reply is lost, `look` searches for the batch.
 
-        ``requests`` are the batch's requests by key, and ``size`` is its size in bytes.
+        ``requests`` are by key, and ``size`` is in bytes.
 
         Raises:
             FatalCallError: If the provider refuses the batch, or requests have failed for too long.
@@ -220,7 +219,7 @@ class BatchJobs:
                 self._failing_since = None
 
     def _failed(self, error: TransientError) -> None:
-        """Record that a request about a batch has failed. The next `look` repeats it.
+        """Record that a request about a batch has failed.
 
         Raises:
             FatalCallError: If such requests have failed for more than ``outage_s`` seconds.
@@ -268,10 +267,8 @@ class BatchJobs:
     async def _search(self, batch: RecordedBatch) -> None:
         """Look for a batch whose id was lost.
 
-        A creation request may still be on its way. If the batch is not found, it is therefore
-        searched for again until ``poll_s`` seconds have passed since this process tried to create
-        it, or claimed it. Then its uploaded file, if any, is deleted, so that the request can no
-        longer succeed. If the batch is still not found, it counts as not created.
+        A creation request may still be on its way, so the search goes on for ``poll_s`` seconds.
+        Then the batch's uploaded file is deleted, so that the request can no longer succeed.
 
         Raises:
             FatalCallError: If neither the batch nor its file is found, although the file was
@@ -356,7 +353,7 @@ class BatchJobs:
         self._release(calls.values(), missed)
 
     async def _commit(self, found: list[tuple[BatchedCall, Outcome]], price: Price | None) -> None:
-        """Commit and deliver outcomes. ``price`` is that of the run that created the batch."""
+        """Commit and deliver outcomes at the price of the run that created the batch."""
         settled = []
         for call, outcome in found:
             reply, usd = _reply(outcome), None
@@ -392,7 +389,7 @@ def _price(batch: RecordedBatch) -> Price | None:
 
 
 def _reply(outcome: Outcome) -> Reply | None:
-    """Return an outcome as a reply (a refused prompt counts as one), or None for a failure."""
+    """Return an outcome as a reply, or None for a failure."""
     if isinstance(outcome, PromptRefused):
         return Reply(encodable(outcome.message), "content_filter", Usage(), batch=True)
     if not isinstance(outcome, Reply):

@@ -23,8 +23,7 @@ Calls = Callable[[Request], Awaitable[Call]]
 class Unused:
     """The replies that a run has paid for, but not yet used for an attempt.
 
-    They are in the cache because an earlier session was killed, or because a batch has delivered
-    them before they were needed.
+    They remain from an earlier session that was killed, or a batch delivered them early.
 
     Args:
         replies: The cache.
@@ -66,8 +65,6 @@ class ReplyUnsaved(StoreFailed):
 @dataclass(eq=False)
 class CachedCalls:
     """The top layer for backends whose replies are cached, including local models.
-
-    It takes a call's reply from the cache, or makes the call and saves its reply.
 
     Args:
         ask: The layers below the cache, down to the claim and the backend.
@@ -183,7 +180,7 @@ class UncachedCalls:
     key: Callable[[Request], str]
 
     async def __call__(self, request: Request) -> Call:
-        """Send the request down the stack, and return the reply as a `Call`."""
+        """Return the reply as a `Call`."""
         started = time.time()
         reply = await self.ask(request)
         return Call(self.key(request), reply, False, started, time.time())

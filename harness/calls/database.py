@@ -194,8 +194,7 @@ def recover(path: Path, restore: Restore) -> str:
     """Move a damaged database aside and create a new one. Return a message for the user.
 
     The message is "" if there was nothing to recover. The caller must be the only user of the
-    database. The marker holds the new name of the damaged file, so that the next process can
-    continue if this one is killed.
+    database. If this process is killed, the next one continues.
     """
     mark(path)
     stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())

@@ -1,8 +1,7 @@
 """A model's rate limits: those set by the user and those reported by the provider.
 
-A call reserves its expected use before it is sent. When the call ends, its actual use replaces the
-reservation. Each limit applies to a sliding window of 60 seconds. Tokens are estimated from earlier
-calls. Limits set by the user are shared by all processes of a team or, except on Windows, of a
+Each limit applies to a sliding window of 60 seconds. A call reserves its expected use before it is
+sent. Limits set by the user are shared by all processes of a team or, except on Windows, of a
 machine.
 """
 
@@ -207,8 +206,7 @@ class RateLimits:
     ) -> None:
         """Replace a reservation, if there is one, with the request's actual use.
 
-        If ``usage`` is None, ``used`` says what counts as the request's use. Afterwards, if several
-        limiters share the limits, they admit the calls for which there is room.
+        If ``usage`` is None, ``used`` says what counts as the request's use.
         """
         if reservation is None:
             return
@@ -303,14 +301,14 @@ class SharedFile:
             fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def load(self) -> Uses:
-        """Return the recorded use. It is empty if the file is new or damaged."""
+        """Return the recorded use, empty if the file is new or damaged."""
         with contextlib.suppress(OSError, msgspec.MsgspecError):
             content = os.pread(self._file, 1 << 16, 0)
             return self._decoder.decode(content[4 : 4 + int.from_bytes(content[:4])])
         return {}
 
     def save(self, uses: Uses) -> None:
-        """Write the recorded use with one system call. Errors are ignored."""
+        """Write the recorded use with one system call, ignoring errors."""
         content = msgspec.msgpack.encode(uses)
         with contextlib.suppress(OSError):  # if the disk is full, the cache reports it
             os.pwrite(self._file, len(content).to_bytes(4) + content, 0)
@@ -334,10 +332,7 @@ class _Mean:
 class TokenEstimate:
     """A forecast of how many tokens a model's calls will use, based on earlier calls.
 
-    For the first `LEARNED` calls, the estimate is a generous bound. Later, input is estimated from
-    a prompt's length and the mean tokens per character of recent calls, and output as the mean
-    output of recent calls, at most ``max_tokens``. The errors of earlier forecasts determine a
-    margin for all calls in flight.
+    For the first `LEARNED` calls, the estimate is a generous bound.
     """
 
     def __init__(self) -> None:

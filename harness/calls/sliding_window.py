@@ -55,8 +55,7 @@ class SlidingWindow:
         """Return the minimum number of seconds until an amount may be used. 0 means now.
 
         ``margin`` is the number of units that unanswered calls may use beyond their reservations.
-        If the amount alone exceeds the limit, it is allowed once the window is empty. The provider
-        may then refuse it.
+        An amount above the limit is allowed once the window is empty.
         """
         used = self.used(now)
         if used + margin + amount > self.limit and self._uses:
@@ -91,7 +90,7 @@ class SlidingWindow:
         self._level = max(0.0, self._drained(now) + amount)
 
     def observe(self, used: float, now: float, until: float) -> None:
-        """Add what the provider has counted beyond the recorded use: the use by others, if any.
+        """Add what the provider has counted beyond the recorded use.
 
         ``used`` is the provider's count, which the provider forgets at ``until`` (seconds).
         """

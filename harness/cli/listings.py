@@ -127,7 +127,6 @@ def judges(name: Annotated[str, typer.Argument()] = "", form: JsonFormat = "tabl
 
 
 def _names(group: str, name: str) -> list[str]:
-    """Return the names of all plug-ins of a kind or, if ``name`` is set, only this name."""
     names = kind(group).names()
     if name and name not in names:
         said = remedy(name, group) or nearest(name, names)
@@ -149,7 +148,6 @@ def _plugins(group: str, name: str, form: str) -> None:
 
 
 def _list(group: str, names: Iterable[str], more: str, form: str = "table") -> None:
-    """Print a line per plug-in, and how to see ``more`` about a plug-in."""
     _show_lines({one: _card(group, one).summary for one in names}, form)
     if form == "table":
         say(f"{more}: harness {group} NAME")

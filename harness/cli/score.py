@@ -1,9 +1,8 @@
 """`harness score`: score a run's recorded replies again, without model calls.
 
-The result is written atomically to ``scores.jsonl``, next to the attempts. The first line holds the
-``header``: the versions of packages, the time of scoring, and the number of bytes of attempts that
-were read, which shows whether the run has grown since. Each further line is the new scoring of an
-attempt (`harness.analysis.rescoring.Rescored`).
+The result is written atomically to ``scores.jsonl``, next to the attempts. The ``header`` in its
+first line holds the number of bytes of attempts that were read, which shows whether the run has
+grown since. Each further line is a `harness.analysis.rescoring.Rescored`.
 """
 
 import contextlib

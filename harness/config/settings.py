@@ -206,8 +206,8 @@ _CLOUD_CREDENTIALS: Mapping[str, tuple[tuple[str, ...], str]] = {
 def cloud_credentials() -> dict[str, str | None]:
     """Return, for each cloud, the source of its credentials, or None if none are found.
 
-    A source is the name of an environment variable or the path of a file. Credentials may also come
-    from places that only the clouds' libraries know, such as the role of a virtual machine.
+    A source is an environment variable or a path. Other sources, such as the role of a virtual
+    machine, are not found.
     """
     found: dict[str, str | None] = {}
     for cloud, (variables, file) in _CLOUD_CREDENTIALS.items():

@@ -1,10 +1,8 @@
 """Converts published data files into the files that the harness reads.
 
-COLLIE's official file is a pickle. It has 33 groups of instances, such as ``wiki_c14``, which is
-named after a source and the number of a structure. The constraint of an instance is a tree of
-`collie.constraints` objects. The other originals are JSON files, Python files with prompts,
-and zip archives. The names in an archive are only compared, never used as paths, and the sizes in
-it are not trusted.
+COLLIE's official file is a pickle of 33 groups of instances, such as ``wiki_c14``. The constraint
+of an instance is a tree of `collie.constraints` objects. The names in an archive are only compared,
+never used as paths, and the sizes in it are not trusted.
 """
 
 import ast
@@ -57,8 +55,7 @@ class Record:
 class _InertUnpickler(pickle._Unpickler):
     """An unpickler of plain values and ``...``, which turns objects of `CLASSES` into records.
 
-    It extends the unpickler that is written in Python, because an index in a file can make the
-    unpickler written in C allocate any amount of memory.
+    It is the one written in Python, because a file can make the C one allocate any memory.
     """
 
     dispatch: ClassVar[dict[int, Any]] = dict(pickle._Unpickler.dispatch)
@@ -156,8 +153,7 @@ def _transformation(value: Any) -> dict[str, Any]:
 def write_generations(log: Path) -> Iterator[bytes]:
     """Yield the lines of ``collie/generations/MODEL.jsonl``, made from a model's recorded log.
 
-    A line has the ``prompt`` and the ``rounds``. Each round has the model's ``text`` and the
-    ``feedback`` on it, which may be None.
+    Each round has the model's ``text`` and the ``feedback`` on it, which may be None.
     """
     try:
         columns = msgspec.json.decode(log.read_bytes(), type=dict[str, list[str]])

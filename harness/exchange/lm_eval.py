@@ -1,8 +1,7 @@
 """Reads lm-eval's samples (``--log_samples``) as a run, and writes a run in the same format.
 
-When read, a document becomes an instance with one sample, or with several if the harness wrote
-them. If a file has several extractions (filters) of a document's answer, their metrics become
-scores of one attempt, named ``METRIC,FILTER``.
+When read, several extractions (filters) of a document's answer become scores of one attempt, named
+``METRIC,FILTER``.
 
 When written, each of several samples of an instance is a filter: ``sample-0``, ``sample-1`` and so
 on. Only a sample's last round is written, with the earlier rounds as part of its prompt.
@@ -45,7 +44,7 @@ SAMPLE = re.compile(r"sample-(\d{1,9})")  # the filter of one of k exported samp
 
 
 def is_lm_eval(path: Path) -> bool:
-    """Return whether a file begins like lm-eval's samples. The rest of it may be malformed."""
+    """Return whether a file begins like lm-eval's samples."""
     with opened(path) as file:
         begins = file.read(1 << 16).lstrip()
     return begins[:1] == b"{" and b'"doc_id"' in begins
@@ -96,7 +95,7 @@ def read_lm_eval(path: Path, task: str = "", score: str = "") -> Imported:
 
 
 def _documents(path: Path) -> list[_Line]:
-    """Return the first line of each sample. Its ``readings`` hold all the sample's metrics."""
+    """Return the first line of each sample, with the readings of all its metrics."""
     documents: dict[tuple[str, str, int], _Line] = {}
     with opened(path) as file:
         contents = iter(lambda: file.readline(MAX_BYTES + 1), b"")
@@ -170,7 +169,7 @@ class _Line:
         self.simulated = isinstance(doc, dict) and doc.get(SIMULATED) is True
 
     def metrics(self) -> dict[str, FoundScore]:
-        """Return the line's metrics by name. A metric that is not a number has the value None."""
+        """Return the line's metrics by name, None if not a number."""
         listed = self._tree.get("metrics")
         names = map(str, listed) if isinstance(listed, list) else self._tree
         return {
@@ -191,7 +190,7 @@ class _Line:
         return FoundScore(imported_run.number(value, self.where))
 
     def messages(self) -> tuple[Message, ...]:
-        """Return the prompt as messages. A prompt that is not a chat becomes one user message."""
+        """Return the prompt as messages."""
         arguments = self._arguments()
         asked = arguments[0][0] if arguments and arguments[0] else ""
         if isinstance(asked, list) and len(asked) == 1:  # some versions wrap a chat
@@ -202,7 +201,7 @@ class _Line:
         return tuple(_message(turn if isinstance(turn, dict) else {}) for turn in turns)
 
     def answer(self) -> str | None:
-        """Return the first reply, else (in multiple choice) the likeliest option, else None."""
+        """Return the first reply or, in multiple choice, the likeliest option, if any."""
         first = next(iter(self._tree["resps"]), None)
         while isinstance(first, list) and first:
             if len(first) == 2 and str(first[1]) in ("True", "False"):  # a likelihood
@@ -218,7 +217,7 @@ class _Line:
         return encodable(best[1]) if len(best) > 1 and isinstance(best[1], str) else None
 
     def decoding(self) -> dict[str, Any]:
-        """Return the decoding settings of the line's first request, or {} if it has none."""
+        """Return the decoding settings of the line's first request."""
         arguments = self._arguments()
         options = arguments[0][1] if arguments and len(arguments[0]) > 1 else None
         if not isinstance(options, dict):
@@ -275,7 +274,7 @@ def write_lm_eval(
 ) -> tuple[int, int]:
     """Write a run's samples in lm-eval's format, atomically.
 
-    ``target`` returns the expected answer to an instance, given its id, or None if it is unknown.
+    ``target`` returns the expected answer to an instance, given its id.
 
     Return how many were written, and how many were skipped because they have neither a verdict nor
     a score.

@@ -1,14 +1,12 @@
 """The provider as an ASGI application: the steps of handling a request.
 
-First, a fault (or none) and a latency are drawn. Then the key, body, model, parameters and rate
-limits are checked. If a check fails, the request is rejected immediately. Otherwise, after the
+If a check of the request fails, the request is rejected immediately. Otherwise, after the drawn
 latency, the answer is sent or the drawn fault happens.
 
-Control requests use paths that no real provider has, and are not counted: ``GET /stats``,
-``GET /stats/bodies``, ``POST /stats/reset``, ``GET /faults``, ``POST /faults`` (see `Conditions`).
-Requests to vLLM's ``/tokenize``, ``/detokenize`` and ``/tokenizer_info`` are not counted either.
-`batches` serves the endpoints of batches. Their requests take the same steps, except that latency,
-rate limits, and faults other than errors and faulty texts do not apply.
+Control requests use paths that no real provider has, and are not counted: ``GET /stats``, ``GET
+/stats/bodies``, ``POST /stats/reset``, ``GET /faults``, ``POST /faults`` (see `Conditions`). For
+requests in batches, latency, rate limits, and faults other than errors and faulty texts do not
+apply.
 """
 
 import zlib
@@ -136,7 +134,7 @@ class Provider:
         self._batches = BatchEndpoints(vendors, api_key)
 
     def change(self, conditions: Conditions) -> None:
-        """Apply new settings to all future requests. A setting that is None stays as it is.
+        """Apply new settings to all future requests.
 
         Raises:
             MockError: If a setting is invalid. No setting is changed then.
@@ -254,7 +252,7 @@ class Provider:
         return found
 
     def _process(self, path: str, body: bytes, headers: Headers) -> Answered:
-        """Answer a request in a batch. If the drawn fault is an error, the request fails."""
+        """Answer a request in a batch."""
         vendor, model = self._found(path)
         digest = blake2b(model.encode() + body, digest_size=8).hexdigest()
         count = self.stats.arrive(digest, vendor.path)

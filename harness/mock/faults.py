@@ -1,8 +1,7 @@
 """Faults and latencies, which are drawn for each request.
 
 A draw depends only on the seed, the request's model and body, and how many earlier requests had the
-same model and body, so the order in which requests arrive has no effect. A retried request gets a
-new draw and may succeed.
+same model and body, so the order in which requests arrive has no effect.
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,7 +38,7 @@ ANSWERS: tuple[Fault, ...] = (*get_args(FaultyAnswer), *get_args(FalseAnswer))
 
 
 class FaultMix:
-    """A mix of faults with their probabilities (``shares``). A request gets at most one fault."""
+    """A mix of faults with their probabilities (``shares``)."""
 
     def __init__(self, shares: Mapping[str, float]) -> None:
         self.shares = dict(shares)
@@ -60,7 +59,7 @@ class FaultMix:
 
 
 def parse_shares(options: Iterable[str]) -> dict[str, float]:
-    """Parse options of the form ``NAME=PROBABILITY``. Return each fault's probability by name."""
+    """Parse options ``NAME=PROBABILITY``. Return the probabilities by name."""
     shares = {}
     for option in options:
         name, _, share = option.partition("=")

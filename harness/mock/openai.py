@@ -1,8 +1,7 @@
 """OpenAI's chat completions and legacy text completions, with OpenAI's error messages.
 
-Parameters that are not in docs/mock.md merely change the digest of the body, and thereby the
-answer. OpenAI has no headers for separate limits on input and output tokens. Such limits are
-enforced, but not reported.
+OpenAI has no headers for separate limits on input and output tokens. Such limits are enforced, but
+not reported.
 """
 
 import math

@@ -28,8 +28,7 @@ _KEEP_ALIVE_S = 3600
 class MockServer:
     """A simulated provider in a thread, on a loopback port by default. Also a context manager.
 
-    Port 0 stands for any free port. A stopped server can be started again. It gets the
-    same port only if a port was given. For other options, see `app.Provider`.
+    Port 0 stands for any free port. For other options, see `app.Provider`.
 
     Raises:
         MockError: If an option is invalid.
@@ -92,7 +91,7 @@ class MockServer:
         return f"{self.url}/v1"
 
     def stats(self) -> Snapshot:
-        """Return a copy of the current counters. They remain after the server has stopped."""
+        """Return a copy of the current counters, also after the server has stopped."""
         return self._provider.stats.snapshot()
 
     def bodies(self) -> dict[str, BodyCount]:

@@ -1,7 +1,6 @@
 """Sends runs as OpenTelemetry traces, named by the semantic conventions for generative AI.
 
 Each session of a run is a trace, with a span for the session and, below it, one per attempt.
-OpenTelemetry's own environment variables configure where the traces are sent.
 """
 
 import json
@@ -71,7 +70,7 @@ class OpenTelemetry:
         span.end(ended)
 
     def run_ended(self, ended: str, metrics: Mapping[str, Any]) -> None:
-        """End the session's span with the run's totals. Shut down the provider if it is ours."""
+        """End the session's span with the run's totals."""
         overall = metrics.get("overall", {})
         found = {
             "harness.ended": ended,
@@ -134,7 +133,7 @@ def _error_type(attempt: Attempt) -> str:
 
 
 def _attributes(attempt: Attempt) -> dict[str, Any]:
-    """Return the attributes of an attempt's span. A cached attempt has no tokens and no cost."""
+    """Return the attributes of an attempt's span."""
     decoding = attempt.request.get("decoding", {})
     usage = None if attempt.cached else attempt.usage
     reason = attempt.finish_reason

@@ -40,8 +40,7 @@ Outcome = Reply | CallError | None
 class Batched(Protocol):
     """A backend whose provider has batches.
 
-    Methods raise a `harness.errors.CallError` if they fail. The harness retries, so the backend
-    must not.
+    Methods raise a `harness.errors.CallError` if they fail, and must not retry: the harness does.
     """
 
     @property
@@ -54,7 +53,7 @@ class Batched(Protocol):
     async def upload_batch(self, tag: str, entries: Sequence[tuple[str, Request]]) -> str | None:
         """Upload the requests of a batch as a file, and return the file's id.
 
-        If the provider has no such files, the result is None: `create_batch` sends the requests.
+        If the provider has no such files, the result is None.
 
         Args:
             tag: A name for the batch, by which `find_batch` and `batch_file` can find it.

@@ -90,7 +90,6 @@ def tables_within(one: Against, found: RunComparison) -> Iterator[Table]:
 def _cells(
     name: str, found: Comparison, run: str = "", round_: int | None = None, label: str = ""
 ) -> list[object]:
-    """Return a row's cells. If ``run`` is given, the better and worse counts are links."""
     within = f"&{_quoted(f'in.{label}')}={_quoted(name)}" if label else ""
     within += f"&round={round_}" if round_ else ""
     counts = [

@@ -93,7 +93,7 @@ class ReportedRun:
 
     @property
     def recorded(self) -> bool:
-        """Whether recorded answers were replayed. If so, no call was timed or paid for."""
+        """Whether recorded answers were replayed."""
         return self.manifest.get("backend") == "replay"
 
     def is_share(self, score: str) -> bool:
@@ -104,7 +104,7 @@ class ReportedRun:
 
     @property
     def last_round(self) -> int:
-        """The highest round of any attempt, or 0 without attempts. Turns are not rounds."""
+        """The highest round of any attempt, or 0 without attempts."""
         return self.attempts.most_rounds
 
 
@@ -152,9 +152,7 @@ def report_on(
         asked: What to compare.
         baseline: The name of the baseline (default: the first run).
         indexes: The runs' indexes, if they have been read already.
-        texts: Whether to read the attempts' texts, which takes long for large runs. If False, there
-            are no reasons, constraints, panels, validations or latencies. Costs are then known
-            only if the saved metrics have them.
+        texts: Whether to read the attempts' texts, which takes long for large runs.
         quick: Whether to omit texts, groups and comparisons.
     """
     variants, runs, findings = [], [], {}
@@ -268,7 +266,7 @@ def run_title(names: Sequence[str]) -> str:
 
 
 def shortened(reported: Reported) -> Reported:
-    """Return the runs and comparisons, with the common prefix removed from the runs' names."""
+    """Return the runs and comparisons without the common prefix of the runs' names."""
     runs, comparison, matrix, *_ = reported
     if not (prefix := common_start([run.name for run in runs])):
         return reported
@@ -297,7 +295,7 @@ _UNANSWERABLE = "The simulated model knows no correct answer to some or all inst
 def runs_table(
     runs: Mapping[str, Metrics | None], started: Mapping[str, float] = MappingProxyType({})
 ) -> Table:
-    """Build a table with one row per run. The metrics of a run without results are None.
+    """Build a table with one row per run.
 
     ``started`` are the times (epoch seconds) at which the runs started, where known.
     """
@@ -330,7 +328,7 @@ def runs_table(
 def runs_document(
     runs: Mapping[str, Metrics | None], started: Mapping[str, float] = MappingProxyType({})
 ) -> TableDocument:
-    """Build a document with the `runs_table`. A run without metrics has only a name and a time."""
+    """Build a document with the `runs_table`."""
     times = {
         name: {"started_at": datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")}
         for name, at in started.items()
@@ -381,10 +379,7 @@ def _any_passed(metrics: Metrics) -> str:
 
 
 def cost_table(runs: Sequence[tuple[Metrics, Latencies | None]]) -> Table:
-    """Build a table of runs' calls, tokens, latencies (s) and costs.
-
-    These are of the runs' own models. The costs of played users and judges have separate columns.
-    """
+    """Build a table of runs' calls, tokens, latencies (s) and costs."""
     played = any(metrics.user_calls for metrics, _ in runs)
     judged = any(judge.n_calls for metrics, _ in runs for judge in metrics.judges.values())
     rows: list[list[object]] = []

@@ -1,8 +1,7 @@
 """Shows documents and tables in a terminal, fitted to its width.
 
 If a table is too wide, headings and texts are folded first, then columns are hidden and named in a
-note. Columns that still do not fit follow in another table below, with the row names repeated.
-Numbers are cut only if the terminal is narrower than their column.
+note. Columns that still do not fit follow in another table below.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _INDENT = "  "
 
 
 def terminal(document: TableDocument | Table) -> RenderableType:
-    """Render a document or a table for the terminal; a note names the hidden columns."""
+    """Render a document or a table for the terminal."""
     if isinstance(document, Table):
         return _Drawn(document, "")
     hint = "--format markdown" if document.data is not None else ""
@@ -81,7 +80,7 @@ class _Folded:
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """A column as it is drawn. The last of its ``cells`` is the text in the footer, if any."""
+    """A column as it is drawn."""
 
     place: int
     name: str
@@ -94,12 +93,10 @@ class _Shown:
 
     @property
     def full(self) -> int:
-        """The width of the column without folding, in characters."""
         return max(map(cell_len, [*self.heading.plain.split("\n"), *self.cells]))
 
     @property
     def least(self) -> int:
-        """The column's minimum width, in characters. Texts can be folded, but numbers cannot."""
         return min(self.full, self.least_text) if self.text else self.full
 
 
@@ -167,7 +164,6 @@ class _Drawn:
             )
 
     def _packed(self, columns: Sequence[_Shown], width: int) -> Iterator[list[_Shown]]:
-        """Distribute columns over tables, keeping those under one heading together if they fit."""
         block: list[_Shown] = []
         for over, members in groupby(columns, lambda one: one.over):
             group = list(members)
@@ -181,7 +177,7 @@ class _Drawn:
             yield block
 
     def _fit(self, columns: Sequence[_Shown], width: int, name: int | None = None) -> bool:
-        """Return whether columns fit beside names of the width ``name`` (default: the minimum)."""
+        """Return whether columns fit beside names of the width ``name``."""
         names = [self._least_name if name is None else name] if self._table.names else []
         widths = [*(one.least for one in columns), *names]
         return sum(widths) + _GAP * (len(widths) - 1) <= width

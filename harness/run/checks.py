@@ -185,7 +185,6 @@ def _check_needs(run: RunFile, backend: Backend, task: Requesting[Any]) -> None:
 
 
 def _sets_max_tokens(task: Task[Any]) -> bool:
-    """Return whether the task sets the maximum length of answers itself."""
     first = next(iter(task.instances()), None) if isinstance(task, Requesting) else None
     if first is None or not isinstance(task, Requesting):
         return False
@@ -255,9 +254,7 @@ def check_changes(job: Job) -> Differences | None:
 def is_rescorable(job: Job, found: Differences) -> bool:
     """Return whether a run can continue with these differences once its answers are scored again.
 
-    The differences must concern only the task, but not its name, shots or prompt templates. If the
-    run has judges, only the rules may differ. `rescore` checks whether the prompts themselves are
-    the same.
+    `rescore` checks whether the prompts themselves are the same.
     """
     keys, inputs = found.settings.keys(), found.inputs.keys()
     if inputs & {"prompt_sha256", "template_sha256"}:

@@ -1,7 +1,6 @@
 """Lets a judge or panel score all answers of an existing run that it has not judged yet.
 
-A judge added later does not change which answers passed. It can also judge the reference answers
-to the run's instances. These judgements are stored separately (`harness.store.references`).
+A judge added later does not change which answers passed.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -44,7 +43,7 @@ RENAME = "Give this one another name with 'as: NAME' in its section."
 
 @dataclass(frozen=True, slots=True)
 class LaterJudge:
-    """A judge or panel that is to judge an existing run, checked and ready."""
+    """A judge or panel that is to judge an existing run."""
 
     folder: RunFolder
     judges: Judges  # one judge, or one panel
@@ -61,7 +60,7 @@ class LaterJudge:
 
     @property
     def model(self) -> Model | None:
-        """The judge's model, or None for a panel, which calls none."""
+        """The judge's model, or None for a panel."""
         return next((judge.model for judge in self.judges.models), None)
 
     def warnings(self) -> Iterator[tuple[str, str]]:
@@ -74,8 +73,7 @@ class LaterJudge:
     def owed(self, retried: Collection[JudgementOutcome] = ()) -> Iterator[Sequence[Request]]:
         """Yield the judge's first requests about each answer that it has yet to judge.
 
-        Answers whose judgement failed or has one of the ``retried`` outcomes are included. A panel
-        asks no questions.
+        Answers whose judgement failed or has one of the ``retried`` outcomes are included.
         """
         if not self.judges.models:
             return
@@ -244,7 +242,7 @@ async def judge_later(
 
 
 def _write_references(job: LaterJudge, judges: Judges) -> tuple[RunFolder, Judges]:
-    """Write reference answers to a folder. Return the folder and the judges that can score them."""
+    """Write reference answers to a folder. Return it and the judges that can score them."""
     place = references_folder(job.folder)
     known = {*read_register(place.path).judges, *(one.name for one in judges.models)}
     whole = [panel for panel in judges.panels if known.issuperset(panel.of)]

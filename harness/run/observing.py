@@ -59,7 +59,7 @@ class Observation:
             self._each("attempt", lambda observer: observer.attempt(attempt))
 
     def run_ended(self, ended: str, metrics: Metrics | None) -> None:
-        """Report how the session ended, and the metrics of the whole run (None: not available)."""
+        """Report how the session ended, and the metrics of the whole run, if available."""
         if self._observers:
             found = {} if metrics is None else msgspec.to_builtins(metrics, str_keys=True)
             self._each("run_ended", lambda observer: observer.run_ended(ended, found))

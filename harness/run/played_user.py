@@ -1,7 +1,7 @@
 """The user of a conversation, played by a second model with a goal.
 
-The model sees the conversation from the user's side: its own turns as the assistant's messages, and
-the answers as the user's. It does not see the system message of the evaluated model.
+The model sees the conversation from the user's side, with the roles exchanged and without the
+system message of the evaluated model.
 """
 
 from collections.abc import Sequence

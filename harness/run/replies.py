@@ -45,8 +45,8 @@ def team_secrets(settings: Settings) -> tuple[str, str | None]:
 def recorded_replies(runs_dir: Path) -> Iterator[tuple[bytes, bytes, str, str, float]]:
     """Yield the replies in all runs' attempts, as rows for a new cache.
 
-    A row holds the call's key, encoded reply, backend, model and Unix time. Empty replies,
-    replies with log-probabilities (which attempts do not record) and unreadable files are skipped.
+    A row holds the call's key, encoded reply, backend, model and Unix time. Replies with
+    log-probabilities are skipped, because attempts do not record these.
     """
     decoder = msgspec.json.Decoder(Attempt)
     for folder in all_runs(runs_dir):

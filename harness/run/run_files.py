@@ -47,10 +47,9 @@ def read_runs(
     """Read a run file. Return a base name for its runs, and the runs by variant.
 
     Args:
-        file: A run file's path, the name of a shipped run file, or a run file's content. In all
-            of them and in ``further``, ``task.rows`` may be a list of rows, and a model may be
-            given by its name. In content and in ``further``, ``task.checks`` may contain functions,
-            which are registered as checkers under their names.
+        file: A run file's path, the name of a shipped run file, or a run file's content. In content
+            and in ``further``, ``task.checks`` may contain functions, which are registered as
+            checkers under their names.
         model: Replaces the file's model (see `named_model`) and is added to the base name.
         overrides: ``KEY=VALUE`` overrides.
         further: More overrides: values by dotted key.
@@ -98,7 +97,7 @@ def _located(tree: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _place(section: Any, own: Callable[[str], str]) -> None:
-    """Apply ``own`` to each path of a plug-in, except in checks, in a nested mapping or list."""
+    """Apply ``own`` to each path of a plug-in, except in checks."""
     for key, value in section.items() if isinstance(section, dict) else enumerate(section):
         last = str(key).rpartition(".")[2]
         if isinstance(value, dict | list) and last != "checks":
@@ -140,8 +139,7 @@ def _plain(
 def task_section(tree: Mapping[str, Any], own: Functions) -> dict[str, Any]:
     """Return a section ``task`` with functions replaced by their names, and rows by a path.
 
-    ``own`` holds the functions of the call's other sections. Functions of this section are added to
-    it.
+    This section's functions are added to ``own``.
     """
     if not tree.keys() & {"name", "rows", "path"}:
         remedy = 'For a list of rows: {"rows": rows, "checks": "exact_match"}.'
@@ -152,8 +150,7 @@ def task_section(tree: Mapping[str, Any], own: Functions) -> dict[str, Any]:
 def registered(checker: Any, own: Functions | None = None) -> Any:
     """Register a function as a checker under its name, and return the name.
 
-    A value that cannot be called is returned unchanged. ``own`` holds the functions registered by
-    the same call.
+    A value that cannot be called is returned unchanged.
     """
     if not callable(checker):
         return checker
@@ -172,7 +169,7 @@ def registered(checker: Any, own: Functions | None = None) -> Any:
 
 
 def _written(rows: Sequence[Mapping[str, Any]], where: str) -> str:
-    """Write rows to the cache by hash, and return the file's path. ``where`` is their run file."""
+    """Write rows to the cache by hash, and return the file's path."""
     if isinstance(rows, str):
         raise ConfigError("task.rows is not a list of rows.", f"For a file: task.path: {rows}.")
     lines = []
@@ -212,7 +209,7 @@ def find_runs_and_files(
 ) -> list[tuple[RunFolder, RunFile]]:
     """Return runs as `runs_named` does, each with its run file: the named one, or the recorded one.
 
-    The code of a named run file's plug-ins and checks must be the same as in its runs. So must its
+    The code of a named run file's plug-ins and checks must be the same as in its runs, as must its
     rows, if they are here.
     """
     names, root = list(names), settings.runs_dir
@@ -225,8 +222,7 @@ def find_runs_and_files(
 def runs_named(names: Iterable[str], settings: Settings) -> list[RunFolder]:
     """Return the named runs. The name or path of a run file stands for the runs of its variants.
 
-    If the path of a run file is given, the runs must agree with its present content. Neither data
-    nor API keys are read.
+    If the path of a run file is given, the runs must agree with its present content.
     """
     names, root = list(names), settings.runs_dir
     folders = find_runs(root, names)
@@ -262,10 +258,9 @@ def variants_named(name: str, settings: Settings) -> list[RunFolder]:
 def _as_in_file(
     name: str, folders: Iterable[RunFolder], settings: Settings, *, inputs: bool = False
 ) -> dict[str, RunFile]:
-    """Return the runs of a run file, keyed by the names of their folders.
+    """Return the runs of a run file, by folder name, or {} if ``name`` is not the path of one.
 
-    The runs in ``folders`` must agree with the file. If ``name`` is not the path of a run file,
-    the result is empty.
+    The runs in ``folders`` must agree with the file.
     """
     root = settings.runs_dir
     if not _is_run_file(name) or run_path(root, name) != root / Path(name).stem:
@@ -311,11 +306,7 @@ def _refuse_other(
 
 
 def _hashes(folder: RunFolder, run: RunFile, settings: Settings) -> dict[str, str]:
-    """Return the hashes, by name in a fingerprint, of a run's plug-ins and of its rows' inputs.
-
-    These inputs are the rows, and the files and code of their checks. Their hashes are left out if
-    the rows cannot be read here, or if `harness score` has scored the run with these inputs.
-    """
+    """Return the hashes, by name in a fingerprint, of a run's plug-ins and of its rows' inputs."""
     from harness.run.checks import is_scored  # not imported for other commands
 
     found = code_hashes(run)

@@ -104,7 +104,7 @@ def _is_rows(name: str) -> bool:
 
 
 def _names(tasks: Sequence[str | Mapping[str, Any]]) -> list[str]:
-    """Return tasks' names in runs. A section without ``as`` is numbered if its name is taken."""
+    """Return tasks' names in runs."""
     found: list[str] = []
     for task in tasks:
         name = in_run_name(_short(task))
@@ -155,9 +155,9 @@ def evaluation(
 ) -> Evaluation:
     """Return the runs of each task with each model.
 
-    ``changes`` are overrides for all runs: values by dotted key. Published data is used (see
-    `suite_tree`) unless all models are simulated or ``changes`` has ``task.dataset``. The other
-    arguments are as in `suite_tree`.
+    ``changes`` are overrides for all runs: values by dotted key. Published data is used unless all
+    models are simulated or ``changes`` has ``task.dataset``. The other arguments are as in
+    `suite_tree`.
     """
     tasks = _split(tasks)
     for task in tasks:
@@ -223,10 +223,7 @@ def _check_task(name: str) -> None:
 
 
 def judge_of(task: str) -> str:
-    """Return the name of the judge that a task needs, or "" if it needs none.
-
-    A judge with the task's name takes precedence over ``yes_no``, which judges criteria.
-    """
+    """Return the name of the judge that a task needs, or "" if it needs none."""
     plugin = kind("tasks").load(task)
     if task in kind("judges").names():
         return task

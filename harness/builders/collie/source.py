@@ -89,8 +89,8 @@ class Source(FilePart):
 def find_source(given: str, changes: Mapping[str, Any] | None = None) -> Source:
     """Return the source that the option ``--source`` names, with ``changes`` to its fields.
 
-    The option (``given``) is the path of a YAML file, the path of a corpus, a preset, or
-    ``NAME=PATH``, where NAME is a preset or a new name for the source.
+    ``given`` is the path of a YAML file or of a corpus, a preset, or ``NAME=PATH``, where NAME is a
+    preset or a new name for the source.
     """
     name, path = given.split("=", 1) if "=" in given else ("", given)
     if not path:
@@ -158,8 +158,7 @@ def _preset_of(path: Path) -> str:
 class DocumentPart:
     """Some documents of a source: already read, or to be read by the loader.
 
-    ``called`` is the loader's name in messages. ``saved`` holds the digests of the documents from
-    which an earlier build has saved a result.
+    ``saved`` holds the digests of the documents from which an earlier build has saved a result.
     """
 
     source: str
@@ -196,7 +195,7 @@ class AllNames(Collection[str]):
 
 
 class Documents:
-    """The documents drawn from a source. ``chosen`` of its ``available`` documents are drawn.
+    """The documents drawn from a source.
 
     Args:
         source: The source.
@@ -249,8 +248,7 @@ class Documents:
     def parts(self) -> Iterator[DocumentPart]:
         """Yield the chosen documents in parts, in the order of the source.
 
-        With a pool, these are the loader's parts, which the pool is to read. Otherwise, the
-        documents are read here, and each part has a limited size.
+        With a pool, these are the loader's parts, which the pool is to read.
         """
         wholes = [
             DocumentPart(self._name, self._called, loader=self._loaders[place], names=names)

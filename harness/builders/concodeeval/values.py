@@ -1,8 +1,7 @@
 """Draws values that a schema allows, and numbers and strings that violate one of its keywords.
 
 As in the paper, bounds and multiples have at most two decimals. Numbers are therefore drawn as
-whole hundredths, so that multiples of 5.88, for example, are exact. The formats of strings are
-those of Draft 2020-12 (section 7.3).
+whole hundredths. The formats of strings are those of Draft 2020-12 (section 7.3).
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ _FORMS: dict[str, Sequence[str]] = {
 
 
 class NoInstanceError(Exception):
-    """No instance was found in a limited number of attempts. There may be none."""
+    """No instance was found in a limited number of attempts."""
 
 
 def hundredths(value: float) -> int:
@@ -58,7 +57,7 @@ def hundredths(value: float) -> int:
 
 
 def number(value: int) -> int | float:
-    """Convert hundredths to a JSON number. A whole number has no decimal point."""
+    """Convert hundredths to a JSON number, an integer if whole."""
     return value / 100 if value % 100 else value // 100
 
 
@@ -83,8 +82,7 @@ def allowed(schema: Schema) -> range:
 def beyond(schema: Schema, keyword: str, draws: Draws) -> list[int | float]:
     """Return numbers at and beyond a bound of a schema, some of which may violate only this bound.
 
-    ``keyword`` names the bound, for example ``maximum``. All numbers except, possibly, the bound
-    itself comply with ``type`` and ``multipleOf``.
+    ``keyword`` names the bound, for example ``maximum``.
     """
     step = allowed({key: schema[key] for key in schema if key in ("type", "multipleOf")}).step
     bound = hundredths(schema[keyword])
@@ -143,7 +141,7 @@ def string(schema: Schema, draws: Draws) -> str | None:
 
 
 def violating_strings(schema: Schema, keyword: str, draws: Draws) -> list[str | None]:
-    """Return strings that may violate only ``keyword``. None stands for a failed search.
+    """Return strings that may violate only ``keyword``, and None for each failed search.
 
     The list is empty for keywords that do not concern strings.
     """
@@ -196,7 +194,7 @@ def anything(draws: Draws) -> Any:
 
 
 def draw(schema: Any, draws: Draws) -> Any:
-    """Draw an instance of a schema. It is probably valid, but is not validated.
+    """Draw an instance of a schema that is probably valid.
 
     Raises:
         NoInstanceError: If none is found.

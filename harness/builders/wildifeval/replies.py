@@ -37,12 +37,10 @@ class Decomposition(Struct, frozen=True):
 def decomposition(reply: str, prompt: str = "") -> Decomposition:
     """Return the parts of a message that a model's reply lists under headings.
 
-    The prompt determines the headings, such as "Translated Constraints:". If the prompt ends in the
-    heading of the task, the reply begins with the task.
+    The prompt determines the headings, such as "Translated Constraints:".
 
     Raises:
-        Unparseable: If the reply has no heading for constraints, if they are not its last part, or
-            if their list cannot be read or has an item that is too long.
+        Unparseable: If the constraints are missing, unreadable, too long or not the last part.
     """
     word = _HEADED.findall(prompt)[-1] if _HEADED.search(prompt) else ""
     begin = rf"(?:^[ \t#*]{{0,8}}|\b){word}" if word else r"^[ \t#*]{0,8}"
@@ -74,12 +72,7 @@ def sameness(constraint: str) -> str:
 
 
 def _items(listed: str) -> list[str]:
-    """Return the items of a numbered or bulleted list, each as one line.
-
-    All items have the same kind of marker as the first: a number or a bullet. A line with another
-    marker, or with the indentation of an item's text, belongs to the preceding item. A blank line,
-    a code fence or a rule ends an item; any other text after that is a remark by the model.
-    """
+    """Return the items of a numbered or bulleted list, each as one line, without later remarks."""
     items: list[str] = []
     before: list[str] = []
     numbered, text_from = False, 0
@@ -143,10 +136,9 @@ def chosen(reply: str, names: Sequence[str], numbers: Mapping[int, str]) -> str:
 
 
 def category(reply: str, numbers: Mapping[int, str]) -> tuple[str, str] | None:
-    """Return the category that a reply's first line names, or None if it names none.
+    """Return the category that a reply's first line names, by name or number, or None.
 
-    The line has the category's name or its number in ``numbers``. The result is the name and, for
-    the category Other, the model's title for it (otherwise "").
+    The result is the name and, for the category Other, the model's title for it (otherwise "").
     """
     line = _PREFIX.sub("", first_line(reply), count=1)
     name = chosen(reply, list(CATEGORIES), numbers)

@@ -43,8 +43,8 @@ GRANT {rights} ON harness.{table} TO PUBLIC;
 def own_rows(table: str, rights: str) -> str:
     """Return SQL that shows each team only its own rows of a table, and grants rights on the table.
 
-    The table needs the column ``team name NOT NULL DEFAULT current_user``. Queries must also
-    filter by this column, since superusers see all rows.
+    The table needs the column ``team name NOT NULL DEFAULT current_user``. Queries must also filter
+    by this column, since superusers see all rows.
     """
     return _OWN_ROWS.format(table=table, rights=rights)
 
@@ -237,7 +237,7 @@ class TeamDatabase:
 
 
 def _version(connection: Connection) -> int:
-    """Return the version of a database's tables, or 0 if it has none."""
+    """Return the version of a database's tables (0: none)."""
     # `to_regclass` would not see tables that were made during this transaction.
     query = "SELECT FROM pg_tables WHERE schemaname = 'harness' AND tablename = 'versions'"
     if connection.execute(query).fetchone() is None:
@@ -247,6 +247,6 @@ def _version(connection: Connection) -> int:
 
 
 def _said(error: psycopg.Error) -> str:
-    """Return the first line of an error's message. This line contains no password."""
+    """Return the first line of an error's message, which contains no password."""
     text = error.diag.message_primary or str(error)
     return (text.splitlines() or [type(error).__name__])[0].rstrip(".")

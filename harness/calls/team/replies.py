@@ -1,11 +1,10 @@
 """The replies, payments and claims of a team in its database.
 
-A background thread talks to the database. In each step it takes all that is waiting: it saves rows
-in one transaction, and claims and looks up calls in another.
+A background thread talks to the database.
 
 A claim is a row with an owner, which is one process, and a lease. The owner renews its lease while
-it lives. All times are those of the database's clock. After the server starts, no lease ends
-before its full length has passed, since owners cannot renew leases while the server is down.
+it lives. All times are those of the database's clock. After the server starts, no lease ends before
+its full length has passed, since owners cannot renew leases while the server is down.
 """
 
 import asyncio
@@ -189,10 +188,7 @@ class TeamReplies:
         return await asyncio.wrap_future(question.answer)
 
     def release(self, key: bytes) -> None:
-        """Release this process's claim on a call, if it holds one. Thread-safe.
-
-        While the call's reply is still to be saved, the claim is kept.
-        """
+        """Release this process's claim on a call, unless its reply is unsaved. Thread-safe."""
         with self._changed:
             if key not in self._claimed or key in self.unsent:
                 return
@@ -308,7 +304,6 @@ class TeamReplies:
         return bool(self._questions or self._released or self.unsent or self._ends_at)
 
     def _renewal_due(self) -> float:
-        """Return the seconds until this process renews its lease."""
         return self._renewed + self._renewal_s - time.monotonic()
 
     def _save(self, unsent: Mapping[bytes, Unsent], released: Iterable[bytes]) -> None:
@@ -341,8 +336,6 @@ class TeamReplies:
             self._changed.notify_all()
 
     def _answer(self, questions: list[_Question]) -> None:
-        """Claim and look up calls."""
-
         def work(cursor: Cursor) -> tuple[set[bytes], list[ReplyRow]]:
             keys = list({one.key for one in questions if one.claim})
             claimed = cursor.execute(_CLAIM, {**self._own, "keys": keys}, binary=True).fetchall()

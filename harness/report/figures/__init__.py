@@ -1,4 +1,4 @@
-"""All figures of a report, in order. Figures with nothing to show are omitted."""
+"""All figures of a report."""
 
 from __future__ import annotations
 

@@ -61,11 +61,7 @@ NUMBER = ShownUnit(percent=False)
 
 
 def number(value: float | None, sign: bool = False, unit: ShownUnit = NUMBER) -> str:
-    """Format a value as a percentage or a number, depending on ``unit``, or as ``n/a`` for None.
-
-    A number has 3 decimals or, if its absolute value is at least 1000 or between 0 and 0.001,
-    3 significant digits.
-    """
+    """Format a value as a percentage or a number, depending on ``unit``, or as ``n/a`` for None."""
     if value is None:
         return UNKNOWN
     if unit.percent:

@@ -1,7 +1,7 @@
 """Writes the report: one file that contains everything and loads nothing from the network.
 
 The file is a shell for the page's script (built from ``web/``) and its data. Readers without
-JavaScript get the report's conclusion and warnings, and a table of results.
+JavaScript get the conclusion, the warnings and a table of results.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ReportPage:
 def write_page(
     path: Path, page: ReportPage, on_progress: Callable[[int], object] = lambda _: None
 ) -> None:
-    """Write the page. An existing file is replaced only when the new one is complete.
+    """Write the page, atomically.
 
     ``on_progress`` is called with the number of attempts written so far.
     """
