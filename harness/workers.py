@@ -1,8 +1,7 @@
 """Pools that return results in order and keep few work items in memory.
 
-By default the work is done by processes of this machine. They run this module, and do not import
-the program that started them. They ignore Ctrl-C, and end when that program ends, even if it is
-killed.
+The processes of this machine run this module, and do not import the program that started them. They
+ignore Ctrl-C, and end when that program ends, even if it is killed.
 """
 
 from __future__ import annotations
@@ -76,9 +75,8 @@ class Pool(Protocol):
 class Workers:
     """A pool of ``jobs`` processes. If ``jobs`` is 1, the calling process does the work itself.
 
-    The calling process also does the work of the first ``alone_s`` seconds. No process is started
-    if that suffices, or for a single piece. With ``engine``, the engine replaces the processes, and
-    ``jobs`` is ignored.
+    The calling process also does the work of the first ``alone_s`` seconds, and a single piece.
+    With ``engine``, the engine replaces the processes, and ``jobs`` is ignored.
     """
 
     def __init__(self, jobs: int = 1, alone_s: float = 0.0, engine: Engine | None = None) -> None:
@@ -144,7 +142,6 @@ class _Processes:
 
     @cached_property
     def _threads(self) -> ThreadPoolExecutor:
-        """Threads that each wait for the answer of a process."""
         for process in self._processes:
             self._idle.put(process)
         return ThreadPoolExecutor(self._jobs)
@@ -272,7 +269,7 @@ def _read(questions: SimpleQueue[bytes]) -> None:
 
 
 def _portable(error: Exception) -> Exception:
-    """Return an error that can be pickled. An unexpected error has its traceback as a note."""
+    """Return an error that can be pickled."""
     told = "".join(traceback.format_exception(error))
     try:
         error = pickle.loads(pickle.dumps(error))  # noqa: S301 (made here)

@@ -47,7 +47,8 @@ def read_runs(
     """Read a run file. Return a base name for its runs, and the runs by variant.
 
     Args:
-        file: A run file's path, the name of a shipped run file, or a run file's content. In content
+        file: A run file's path, the name of a shipped run file, or a run file's content.
+            ``task.rows`` may be a list of rows, and a model may be given by its name. In content
             and in ``further``, ``task.checks`` may contain functions, which are registered as
             checkers under their names.
         model: Replaces the file's model (see `named_model`) and is added to the base name.

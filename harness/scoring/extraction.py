@@ -257,8 +257,7 @@ class JsonExtraction:
         """Return the value of the key: a string unchanged, any other value as JSON.
 
         Raises:
-            Unparseable: As in `json_object`, or if the key is missing, or if the value is too large
-                or nested too deeply.
+            Unparseable: As in `json_object`, or if the value is missing, too large or too deep.
         """
         found: Any = json_object(text)
         for key in self._path:
@@ -273,7 +272,7 @@ class JsonExtraction:
             raise Unparseable("The JSON object's value is too large or too deep.") from None
 
     def write(self, answer: str) -> str | None:
-        """Return a JSON object in which the key has the answer as its value (never None)."""
+        """Return a JSON object in which the key has the answer as its value."""
         found: Any = answer
         for key in reversed(self._path):
             found = {key: found}

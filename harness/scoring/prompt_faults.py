@@ -48,8 +48,8 @@ def faults(messages: Sequence[str], answers: Sequence[str], parser: Extraction) 
 def garbled(parser: Extraction, answer: str) -> str | None:
     """Return what a parser reads in a reply of the right format, if that is not the answer.
 
-    The reply is written by `RegexExtraction.filled`. The result is "" if the parser reads nothing
-    in the reply. It is None if the parser reads the answer, is too slow, or has no such format.
+    The result is "" if the parser reads nothing. It is None if the parser reads the answer, is too
+    slow, or has no such format.
     """
     text = parser.filled(answer) if isinstance(parser, RegexExtraction) else None
     try:

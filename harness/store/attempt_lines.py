@@ -106,7 +106,7 @@ class CountedAttempts:
     columns: Mapping[str, NDArray[Any]]  # "offset", and what else their lines hold
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return everything but the groupings, as arrays by name. `restored` is the inverse."""
+        """Return everything but the groupings, as arrays by name, for `restored`."""
         table = self.table
         return {
             **{name: getattr(table, name) for name in _COLUMNS},
@@ -137,8 +137,7 @@ class AttemptLines:
     """The lines of an attempts file, which may grow, in the form that `AttemptIndex` needs.
 
     ``kind`` selects the data to read: "" (outcomes and the rules' scores), "judged" (also the data
-    that links lines to judgements) or "followed" (also `CALLS`). Only kind "followed" can be
-    restored.
+    that links lines to judgements) or "followed" (also `CALLS`, and can be restored).
     """
 
     def __init__(self, path: Path, kind: Literal["", "judged", "followed"]) -> None:
@@ -184,7 +183,7 @@ class AttemptLines:
         return self.size > begun
 
     def _read_in_processes(self, size: int) -> None:
-        """Read the lines of a large file on all cores, up to the first part with a damaged line."""
+        """Read the lines of a large file on all cores, up to a part with a damaged line."""
         work = partial(_read_part, self.path, self._kind)
         with Workers(cores()) as workers:
             for part in workers.in_order(work, _parts(self.path, self.size, size)):
@@ -201,8 +200,8 @@ class AttemptLines:
     def counted(self, *, keep: bool = True) -> CountedAttempts:
         """Return the attempts that count among the lines read so far.
 
-        If ``keep`` is false, the lines are dropped to save memory, and `read_on` starts again at
-        the beginning of the file.
+        Unless ``keep``, the lines are dropped to save memory, and `read_on` starts again at the
+        beginning.
         """
         if self._counted is not None:
             return self._counted
@@ -250,9 +249,7 @@ class AttemptLines:
     def restored(cls, path: Path, saved: Path) -> AttemptLines:
         """Return the lines of the file ``path`` that were saved in the file ``saved``.
 
-        The saved file is mapped into memory, so that only the parts in use are read. The result has
-        no lines if ``saved`` is missing, damaged or written by another version. The same applies if
-        ``path`` has changed in any other way than by growing.
+        There are none if ``saved`` is unusable, or if ``path`` has changed other than by growing.
         """
         lines, fresh = cls(path, "followed"), cls(path, "followed")
         with contextlib.suppress(*UNREADABLE, OSError, ValueError, KeyError, struct.error):
@@ -306,7 +303,7 @@ def _parts(path: Path, start: int, end: int) -> Iterator[tuple[int, int]]:
 def _read_part(
     path: Path, kind: Literal["", "judged", "followed"], part: tuple[int, int]
 ) -> AttemptLines | None:
-    """Read the lines between two byte offsets. Return None if a line is damaged."""
+    """Read the lines between two byte offsets, or return None if a line is damaged."""
     start, end = part
     lines = AttemptLines(path, kind)
     lines.size = start
@@ -331,10 +328,9 @@ def _more(line: TableLine) -> Iterator[float]:
 
 
 def _resolve(table: AttemptTable, number: Ints) -> tuple[Bools, Ints]:
-    """Return an (n,) mask of the rows that count, and for each of these its number of answers.
+    """Return a mask of the rows that count, and for each of these its number of answers.
 
-    ``table`` holds all lines of a file, sorted by instance, sample and round. ``number`` holds each
-    row's line number in the file. For the number of answers, see `AttemptIndex.answers`.
+    ``table`` is sorted by instance, sample and round. ``number`` holds the rows' line numbers.
     """
     answered = table.outcome != OUTCOMES.index("error")
     counting, answers = np.ones(len(table), np.bool_), answered.astype(np.int32)

@@ -31,7 +31,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder and its missing parents, if any, so that they survive a power cut."""
+    """Create a folder and its missing parents, so that they survive a power cut."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for folder in missing:
@@ -67,19 +67,19 @@ def replacing(path: Path, remedy: str = REMEDY) -> Iterator[Path]:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Replace the content of a file atomically. A missing file is created."""
+    """Create a file or replace its content atomically."""
     with replacing(path, RUN_REMEDY) as temporary:
         temporary.write_bytes(content)
 
 
 def write_json(path: Path, value: object) -> None:
-    """Replace the content of a file atomically with ``value`` as indented JSON."""
+    """Write ``value`` to a file atomically, as indented JSON."""
     write_whole(path, msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n")
 
 
 @contextlib.contextmanager
 def output_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary path for a user's output, which then replaces ``path`` (`replacing`)."""
+    """Yield a temporary path for a user's output, as `replacing` does."""
     check_output(path)
     with replacing(path, OUTPUT_REMEDY) as temporary:
         yield temporary

@@ -1,9 +1,8 @@
 """`judgements.jsonl`: judges' scores of attempts, stored next to the attempts.
 
-There is one line per judge and attempt, written after the attempt's line. It contains a hash of the
-judged text, so that a judgement of a superseded answer is not applied to the new answer.
-``judges.json`` lists the run's judges with their settings. It also says which of them, together
-with the rules, decide whether an answer passes. Judges that are not in the run file never decide.
+A line contains a hash of the judged text, so that a judgement of a superseded answer is not applied
+to the new answer. ``judges.json`` lists the run's judges with their settings, and says which of
+them decide whether an answer passes. Judges that are not in the run file never decide.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -26,7 +25,7 @@ FAILED: Collection[JudgementOutcome] = frozenset[JudgementOutcome](["error"])  #
 
 
 class JudgeCall(Struct, frozen=True):
-    """The tokens and cost of one call that was made for a judgement. Unknown values are None."""
+    """The tokens and cost of one call that was made for a judgement, None if unknown."""
 
     usage: Usage | None = None
     cost_usd: float | None = None
@@ -61,13 +60,13 @@ class Judgement(Struct, frozen=True):
 
 
 class JudgedAttempt(Attempt, frozen=True):
-    """An attempt with its judgements. Its scores and verdict combine those of rules and judges."""
+    """An attempt with its judgements, and the scores and verdict of rules and judges together."""
 
     judgements: tuple[Judgement, ...] = ()
 
 
 def text_hash(text: str) -> str:
-    """Hash a judged text to 32 hex digits. The text read back from a file has the same hash."""
+    """Hash a judged text. The text read back from a file has the same hash."""
     return blake2b(encodable(text).encode(), digest_size=16).hexdigest()
 
 
@@ -108,7 +107,7 @@ class RegisteredJudge(Struct, frozen=True):
 
     @property
     def members(self) -> tuple[str, ...]:
-        """The names of the judges in a panel. Empty if this is not a panel."""
+        """The names of the judges in a panel, or () if this is not a panel."""
         return () if "model" in self.section else tuple(self.section.get("of", ()))
 
     @property
@@ -128,7 +127,7 @@ class Register(Struct, frozen=True):
 
 
 def read_register(folder: Path) -> Register:
-    """Read a run's ``judges.json``. If the file is missing, the register is empty."""
+    """Read a run's ``judges.json``, which may be missing."""
     return read_json(folder / JUDGES, Register, "Remove it, and run or judge again.")
 
 

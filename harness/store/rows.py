@@ -17,8 +17,7 @@ BLOCK_BYTES = 1 << 14  # of rows that are packed before they are added to the co
 class Rows:
     """A growing table of numbers. ``fields`` maps columns to format characters of `struct`.
 
-    Each column is one piece of memory that grows in place and can be taken out of the table, so
-    that a large table is never in memory twice.
+    Columns can be taken out of it, so that a large table is never in memory twice.
     """
 
     def __init__(self, **fields: str) -> None:
@@ -67,20 +66,20 @@ class Rows:
 
     @property
     def parts(self) -> Iterator[memoryview]:
-        """Yield the bytes of all columns, one column after the other, for `restore`."""
+        """Yield the bytes of all columns, for `restore`."""
         self._unpack()
         for name, column in self._columns.items():
             yield self._restored.get(name, memoryview(b""))
             yield memoryview(column)
 
     def last(self, name: str) -> float:
-        """Return the last value of a column. There must be at least one row."""
+        """Return the last value of a column that is not empty."""
         self._unpack()
         values = self._columns[name] or np.frombuffer(self._restored[name], self._dtype[name])
         return float(values[-1])
 
     def column(self, name: str) -> NDArray[Any]:
-        """Return a copy of the named column, as an (n,) array."""
+        """Return a copy of the named column."""
         self._unpack()
         parts = self._restored.get(name, b""), self._columns[name]
         return np.concatenate([np.frombuffer(part, self._dtype[name]) for part in parts])

@@ -1,7 +1,6 @@
 """ConCodeEval's generation task: write a sample that satisfies a schema (arXiv 2407.03387).
 
-A run uses one representation of schemas, and variants of a run file compare representations
-instance by instance. The other task is `concodeeval_validation`.
+The other task is `concodeeval_validation`.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ DEFAULT_EXTRACTION = {"paper": "open_fence", "plain": "open_fence"}
 
 
 def _chosen(extraction: str | None, info: ValidationInfo) -> str:
-    """Return the extraction, or else the prompt's default, which the run folder then records."""
+    """Return the extraction, or else the prompt's default."""
     return extraction or DEFAULT_EXTRACTION.get(info.data.get("prompt", ""), "fence")
 
 
@@ -159,7 +158,7 @@ class ConCodeEvalGeneration(ConCodeEval):
             return None
 
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
-        """Return the scores of a reply that contains no sample. Such a reply fails."""
+        """Return the scores of a reply without a sample."""
         return _unread(no_block=True)
 
     def feedback(self, instance: One, text: str, scores: Mapping[str, Score]) -> str:
@@ -207,7 +206,7 @@ class ConCodeEvalGeneration(ConCodeEval):
         return validators.validator(item.row.schema, mode=self.mode).violations(value)
 
     def _sample(self, item: GenerationItem) -> tuple[str, Any] | None:
-        """Return the text and value of a schema's first valid sample, or None if it has none."""
+        """Return the text and value of a schema's first valid sample, if there is one."""
         key = item.row.id, item.output
         if key not in self._samples:
             candidates = self.benchmark.samples.get(item.row.id, ())

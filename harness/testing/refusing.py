@@ -16,9 +16,8 @@ KEY = re.compile(r"(?i)[\w-]*(?:auth|key|secret|token)[\w-]*(?:: (?:\w+ )?|=)([^
 class Refusing(ThreadingHTTPServer):
     """A local server that answers all calls with ``status`` and ``body``.
 
-    ``sent`` has the path and body of each request, and ``keys`` has the keys in all headers and
-    paths. With the status 401, the body instead quotes the call's keys. With ``together``, each
-    call is answered only when a second call has arrived, or after 3 s.
+    With the status 401, the body instead quotes the call's keys. With ``together``, each call is
+    answered only when a second call has arrived, or after 3 s.
     """
 
     daemon_threads = True
@@ -55,7 +54,7 @@ class _Refusal(BaseHTTPRequestHandler):
     do_GET = do_POST  # noqa: N815 (named by http.server)
 
     def log_message(self, *_: object) -> None:
-        """Log nothing. The base class would print a line for each call."""
+        """Log nothing."""
 
 
 @contextlib.contextmanager

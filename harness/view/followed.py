@@ -30,8 +30,8 @@ SHARE = 0.1  # of a processor's time, for indexing what is new
 async def in_thread(work: Callable[[], T], *, yielding: bool = False) -> T:
     """Return the result of a function that runs in a daemon thread.
 
-    The thread does not keep the program from ending. If ``yielding``, it has a lower priority (on
-    Linux), so that it does not slow down other processes, such as the run that is followed.
+    If ``yielding``, the thread has a lower priority (on Linux), so that it does not slow down other
+    processes, such as the run that is followed.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
@@ -68,7 +68,7 @@ def timed(work: Callable[[], T]) -> tuple[T, float]:
 class Followed:
     """A run whose file of attempts is read while it grows.
 
-    ``index`` holds the attempts indexed so far, and ``version`` counts its replacements.
+    ``version`` counts the replacements of ``index``.
     """
 
     def __init__(self, folder: RunFolder) -> None:

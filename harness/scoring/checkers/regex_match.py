@@ -26,7 +26,7 @@ class RegexMatchChecker:
         self._full, self._negate = full, negate
 
     def check(self, text: str, instance: Instance[Any]) -> Score:
-        """Return a score of True or False, or one without a value if the search takes too long."""
+        """Return a score, without a value if the search takes too long."""
         try:
             match = self._pattern.fullmatch(text) if self._full else self._pattern.search(text)
         except PatternTooSlow as error:

@@ -1,9 +1,8 @@
 """Counts words, sentences and other parts of the text as the official checkers do.
 
-All functions take bounded time for any text. The official checkers count with NLTK 3.9. Three of
-its splitters have changed since, so the earlier ones are used here: words are ``\\w+`` of Python's
-``re`` (a combining mark is not part of a word), and `harness.scoring.punkt` splits sentences and
-tokens (`EarlierVariables`, `EarlierWordTokenizer`).
+All functions take bounded time for any text. The official checkers count with NLTK 3.9. Its
+splitters have changed since, so the earlier ones are used here: words are ``\\w+`` of Python's
+``re``, and `harness.scoring.punkt` splits sentences and tokens.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ def unpunctuated(text: str) -> str:
 
 @cache
 def splitter() -> Punkt:
-    """Return the sentence splitter of NLTK 3.9. The manifest records its name."""
+    """Return the sentence splitter of NLTK 3.9."""
     from harness.scoring import punkt  # imports NLTK
 
     return punkt.earlier(Settings().data_dir / "nltk_data")
@@ -120,8 +119,8 @@ def require_count(
 ) -> None:
     """Raise NotFollowed ("1 word, 3 wanted") unless ``count`` equals ``wanted``.
 
-    ``what`` names the things counted, beginning with a plural noun. In the reason, ``said``
-    replaces the required number, and ``where`` is put at the beginning.
+    ``what`` begins with a plural noun. In the reason, ``said`` replaces the required number, and
+    ``where`` is put at the beginning.
     """
     require(count == wanted, where + counted(count, what, said or wanted))
 
@@ -131,7 +130,7 @@ def require_relation(
 ) -> None:
     """Raise NotFollowed unless ``count`` is "less than" or "at least" ``wanted``.
 
-    ``relation`` says which. ``what`` and ``where`` are the same as in `require_count`.
+    ``what`` and ``where`` are the same as in `require_count`.
     """
     holds = count < wanted if relation == "less than" else count >= wanted
     said = f"{relation.replace('less', 'fewer')} {wanted:,}"
@@ -148,8 +147,8 @@ def counted(count: int, what: str, wanted: str | int) -> str:
 def expression(keyword: str, within: str = "{}") -> Any:
     """Compile a keyword as a pattern that ignores case.
 
-    ``within`` is a pattern in which the keyword replaces ``{}``. If the keyword has repetitions, a
-    search has a time limit, and may raise the errors of `Pattern.search`.
+    ``within`` is a pattern in which the keyword replaces ``{}``. A search may raise the errors of
+    `Pattern.search`.
     """
     pattern = within.replace("{}", keyword)
     if _QUANTIFIERS.isdisjoint(keyword):  # such a pattern takes linear time

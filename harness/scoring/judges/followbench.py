@@ -1,8 +1,7 @@
 """FollowBench's judge: decides which of an instruction's added constraints an answer satisfies.
 
-Jiang et al. 2024 (arXiv 2310.20410), section 3.2. Each level of an instruction adds a constraint.
-The prompts in ``prompts/followbench/`` are the published prompts, byte for byte. They show how the
-instruction evolved, and ask for a list of YES and NO on the last line.
+Jiang et al. 2024 (arXiv 2310.20410), section 3.2. The prompts in ``prompts/followbench/`` are the
+published prompts, byte for byte.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ class FollowBenchJudge(PublishedJudge):
 
         ``hard`` says whether all constraints are met, and ``soft`` is the share of constraints that
         are met. If a rule decides on the answer (``text``), ``hard`` has no verdict and ``soft`` is
-        omitted; there are no scores if the reply is unclear.
+        omitted, and an unclear reply has no scores.
 
         Raises:
             Unparseable: If the judge decides and the reply is unclear.
@@ -134,10 +133,8 @@ _AROUND = " \t\r\n'\"`*_.\u2018\u2019\u201c\u201d"  # with curly quotes
 def verdicts(reply: str, level: int) -> list[bool] | None:
     """Return a verdict for each of ``level`` constraints, or None if the reply is unclear.
 
-    The last list of verdicts counts, regardless of quotes, case, line breaks, and text after it. A
-    verdict is YES or one of `NOT_SATISFIED`; a list with any other word is ignored. The reply is
-    unclear if there is no such list, if the list has the wrong length, or if another list on the
-    same line contradicts it. For a single constraint, a last line of only YES or NO also counts.
+    The last list of verdicts counts, regardless of quotes, case, line breaks, and text after it.
+    For a single constraint, a last line of only YES or NO also counts.
 
     >>> verdicts("So:\\n```\\n['YES', 'no']\\n```\\nI hope this helps.", 2)
     [True, False]
@@ -172,9 +169,8 @@ def _decided(words: Sequence[Any]) -> list[bool] | None:
 def official_verdicts(reply: str, level: int) -> list[bool] | None:
     """Return the ``level`` verdicts that the authors' parser reads in a reply, or None if it fails.
 
-    For one constraint, YES anywhere on the last line counts, even in NOT YES. For several, the text
-    from the first ``[`` to the last ``]`` of the last line is parsed as Python lists and strings.
-    The authors' code instead evaluates this text as Python, whatever it contains.
+    For one constraint, YES anywhere on the last line counts, even in NOT YES. The authors' code
+    evaluates the reply as Python; here, it is only parsed.
     """
     line = reply.strip("```").strip().split("\n")[-1]  # noqa: B005 (as the authors write it)
     if level == 1:

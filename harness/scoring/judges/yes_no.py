@@ -1,12 +1,9 @@
 """Judges whether an answer satisfies its criteria, asking about each criterion separately.
 
-This is for tasks with criteria (`harness.ports.Judged`), such as WildIFEval. If the judge's model
-returns log-probabilities and ``votes`` is not set, the model decodes greedily, and the probability
-of yes is read from its first tokens. Otherwise, the model is sampled ``votes`` times (default: 5),
-and the probability is the share of yes votes. A criterion is satisfied if the probability is at
-least 0.5. A reply that says neither yes nor no is an abstention, not a no. If a rule can decide a
-criterion (`harness.scoring.rules`), the rule's verdict is recorded next to the judge's or replaces
-it.
+This is for tasks with criteria (`harness.ports.Judged`), such as WildIFEval. A criterion is
+satisfied if the probability of yes is at least 0.5. The probability is read from the
+log-probabilities of greedy decoding or, without these or if ``votes`` is set, is the share of yes
+votes. A reply that says neither yes nor no is an abstention, not a no.
 """
 
 from __future__ import annotations
@@ -117,7 +114,7 @@ class YesNo(PromptJudge):
         return self._skips and rule is not None
 
     def simulated(self, request: Request) -> str:
-        """Return "Yes" as the reply to every question."""
+        """Return "Yes"."""
         return "Yes"
 
 

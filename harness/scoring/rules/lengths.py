@@ -27,7 +27,7 @@ VERSION = "1"  # of the rules; increment it when recognition or a verdict change
 
 
 def rules_version() -> str:
-    """Return the versions of the rules and of NLTK as one string. Verdicts depend on both."""
+    """Return the versions of the rules and of NLTK, on which verdicts depend."""
     return f"{VERSION}, nltk {version('nltk')}"
 
 
@@ -77,7 +77,7 @@ def word_or_text(quoted: str, *, is_word: bool) -> str | None:
     """Return the word or text that a quotation means, or None if that is unclear.
 
     A final period or comma is dropped from a word, because American typesetting puts it inside the
-    quotes. If the quotation is not a word, the period may belong to it, so the meaning is unclear.
+    quotes.
     """
     bare = quoted.strip().rstrip(".,").strip()
     return bare or None if is_word or bare == quoted.strip() else None
@@ -125,13 +125,13 @@ def patterns() -> dict[str, tuple[re.Pattern[str], ...]]:
 
 
 def matched(rule: str, text: str) -> re.Match[str] | None:
-    """Match the whole text with a rule's patterns. Return the first match, or None."""
+    """Match the whole text with a rule's patterns."""
     return next((found for one in patterns()[rule] if (found := one.fullmatch(text))), None)
 
 
 @dataclass(frozen=True, slots=True)
 class CountBounds:
-    """A minimum and a maximum number. Either is None if there is no such bound.
+    """A minimum and a maximum number, either of which may be None.
 
     ``bare`` marks an amount without a comparison, such as "9 words", which may be exact or not.
     """
@@ -193,7 +193,7 @@ _BULLET = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Length:
-    """A rule on the answer's length. ``unit``, a key of `_MEASURES`, names the things counted."""
+    """A rule on the answer's length. ``unit`` names the things counted."""
 
     unit: str
     bounds: CountBounds
@@ -247,8 +247,7 @@ def _splitter() -> Splitter:
 def recognise(text: str, *, alone: bool = True) -> Length | None:
     """Return a rule on length, or None if the wording does not clearly state one.
 
-    If the wording is part of a compound (not ``alone``), a bare number is unclear, because it may
-    belong to another part.
+    A bare number in a compound (not ``alone``) is unclear: it may belong to another part.
     """
     if hyphened := matched("length_before_noun", text):
         n = number(hyphened["n"])

@@ -1,9 +1,9 @@
 """Reproduces the official verdicts of JSONSchemaBench: lm-eval 0.4.13 (`jsonschema_bench`).
 
-lm-eval validates with Python's `jsonschema` and format checks, always under Draft 2020-12. A
-document is invalid if its schema is, or if an exception is raised. Correct values of ``ipv4``,
-``ipv6`` and ``uuid`` are refused, because lm-eval's checks of these formats return nothing. Unlike
-in lm-eval, no reference is fetched, and work that may never end is stopped (`Undecided`).
+lm-eval validates with Python's `jsonschema` and format checks, always under Draft 2020-12. Correct
+values of ``ipv4``, ``ipv6`` and ``uuid`` are refused, because lm-eval's checks of these formats
+return nothing. Unlike in lm-eval, no reference is fetched, and work that may never end is stopped
+(`Undecided`).
 """
 
 from __future__ import annotations
@@ -136,10 +136,7 @@ def _formats() -> FormatChecker:
 
 
 def _refuse(parse: Callable[[Any], object], value: Any) -> None:
-    """Refuse a value, whether it can be parsed or not.
-
-    If parsing fails, raise `_NotOfFormat`. Otherwise return None, which also fails the check.
-    """
+    """Refuse a value, whether it can be parsed or not."""
     try:
         parse(value)
     except Exception as error:

@@ -54,7 +54,7 @@ class _Element:
 
 
 def _parse(text: str, *, doctype: bool) -> _Element:
-    """Return the root element. A document type is refused unless ``doctype`` is set."""
+    """Return the root element, refusing a document type unless ``doctype`` is set."""
     limits.check_length(text)
     parser = expat.ParserCreate("utf-8")
     parser.buffer_text = True
@@ -200,10 +200,7 @@ _APPLIES_TO = {
 class Expected:
     """The subschemas that apply to one place, with references and combinations resolved.
 
-    They determine whether ``<all>5</all>`` is the number 5 or the string "5". If they allow several
-    types, the text is null, a boolean or a number if it can be read as one, otherwise a string. If
-    the text cannot be read as any allowed type, the value is a string, and the validator reports
-    it.
+    They determine whether ``<all>5</all>`` is the number 5 or the string "5".
     """
 
     def __init__(self, schemas: list[Any], root: Any) -> None:
@@ -240,10 +237,7 @@ class Expected:
 
 
 def scalar(text: str, expected: Expected) -> Any:
-    """Return an element's text as a constant of the schema, or else as an expected type.
-
-    If neither is possible, return the text itself.
-    """
+    """Return an element's text as a constant of the schema, an expected type, or else unchanged."""
     words = {"": None, "null": None, "true": True, "false": False}
     readings: list[Any] = [words[text]] if text in words else []
     readings += [one for one in (limits.json_number(text), text) if one is not None]
@@ -253,7 +247,7 @@ def scalar(text: str, expected: Expected) -> Any:
 
 
 def _flat(schemas: list[Any], root: Any) -> Iterator[dict[str, Any]]:
-    """Yield each schema that is an object, and those that it combines or refers to, once each."""
+    """Yield each schema that is an object, and those that it combines or refers to."""
     waiting, seen, steps = schemas[::-1], set(), 0
     while waiting and steps < MOST_STEPS:
         steps += 1
@@ -298,7 +292,7 @@ def tree(text: str, *, paper: bool) -> Node:
     """Return the root node of an XML document, for locating values.
 
     This is the root element or, if ``paper`` is set, an object that holds it. Offsets are bytes of
-    the stripped text, from an element's first ``<`` to its last ``>``.
+    the stripped text.
 
     Raises:
         UnparseableDocument: If the text is not XML, or exceeds a limit.
@@ -324,7 +318,7 @@ def _as_value(element: _Element) -> Node:
 
 
 def _as_paper(element: _Element) -> Node:
-    """Return a node with the members of ``xmltodict``: siblings of one name become one list."""
+    """Return an element's node, where siblings of one name become one list."""
     node = Node(element.start, element.end)
     members = dict.fromkeys((f"@{name}" for name in element.attributes), node)
     siblings: dict[str, list[Node]] = {}

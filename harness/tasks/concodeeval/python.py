@@ -2,8 +2,7 @@
 
 The root is the class ``Schema``: a ``BaseModel`` for objects with properties, otherwise a
 ``RootModel``. (The paper's only recorded example wraps a list in an object, which is a different
-schema.) Keywords that pydantic cannot express are given in ``json_schema_extra``, as pydantic's
-documentation describes.
+schema.) Keywords that pydantic cannot express are given in ``json_schema_extra``.
 """
 
 from __future__ import annotations
@@ -181,7 +180,7 @@ def _is_bound(value: Any, key: str) -> bool:
 
 
 def _literals(schema: dict[str, Any]) -> list[Any]:
-    """Return the values of a ``Literal`` that expresses the whole schema, or [] if none does."""
+    """Return the values of a ``Literal`` that expresses the whole schema, or []."""
     kind, values = schema.get("type"), []
     if schema.keys() == {"type", "const"}:
         values = [schema["const"]]

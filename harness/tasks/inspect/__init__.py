@@ -1,7 +1,7 @@
 """Tasks of Inspect (https://inspect.aisi.org.uk) that generate one answer per sample.
 
-Inspect loads the samples, builds the prompts with its solvers, and scores the answers with its
-scorers. The harness makes the calls, and keeps the answers.
+Inspect loads the samples, builds the prompts and scores the answers. The harness makes the calls,
+and keeps the answers.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class InspectTask:
         return structs.replace(request, decoding=Decoding(**(theirs | mine)))
 
     def score(self, instance: One, text: str) -> Mapping[str, Score]:
-        """Return the scores that the task's scorers give. A value of C passes, and I fails.
+        """Return the scores that the task's scorers give.
 
         If a scorer fails, its score has no value, and the error is the reason.
         """
@@ -120,7 +120,7 @@ class InspectTask:
         return None
 
     def expected_answer(self, instance: One) -> str | None:
-        """Return the sample's target (the first of several), or None if there is none."""
+        """Return the sample's target (the first of several), if any."""
         target = instance.data.sample.target
         return (target if isinstance(target, str) else next(iter(target), None)) or None
 

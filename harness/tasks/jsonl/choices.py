@@ -69,9 +69,8 @@ class MultipleChoice:
     def lettered(self, row: Row, name: str) -> tuple[Row, Options]:
         """Return a row with the fields that templates use, and its options.
 
-        The fields are ``question`` (or else the row's ``prompt``), ``choices`` in the order
-        shown, ``options`` (one per line, after its letter), ``letters`` ("A, B or C") and
-        ``target``, which is the right answer.
+        The fields are ``question``, ``choices`` in the order shown, ``options`` (one per line,
+        after its letter), ``letters`` ("A, B or C") and ``target``, the right answer.
         """
         for field in (FIELD, "target"):
             if field not in row:

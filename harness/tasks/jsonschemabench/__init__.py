@@ -3,9 +3,7 @@
 Geng et al. 2025, "Generating Structured Outputs from Language Models: Benchmark and Studies" (arXiv
 2501.10868). The benchmark measures constrained decoding (``decoding.constraint: task``): which
 schemas a provider accepts, and whether the answers satisfy them. The prompt ``copy`` instead asks
-for copies of MaskBench's labelled instances. A provider that prevents the model from copying a
-valid instance constrains too much. A provider that allows an invalid instance constrains too
-little.
+for copies of MaskBench's labelled instances: a provider should prevent only copies of invalid ones.
 """
 
 from __future__ import annotations
@@ -215,7 +213,7 @@ class JSONSchemaBenchTask:
         return {**_accepted(json=True), deciding: found}
 
     def _read(self, text: str) -> Any:
-        """Return an answer's value. Under strict verdicts, it may be in the first code block."""
+        """Return an answer's value."""
         if self._official:
             return self._official.read(text)
         try:
@@ -231,7 +229,7 @@ class JSONSchemaBenchTask:
         return _first_block(text) if self._verdicts == "strict" else None
 
     def score_of_no_answer(self, instance: One) -> Mapping[str, Score]:
-        """Return the scores of an answer that is not JSON. For a copy, none of them decides."""
+        """Return the scores of an answer that is not JSON."""
         found = _accepted(json=False)
         if instance.data.asked is None:
             found[COMPLIANT] = Score(False, False, "not JSON")
@@ -259,8 +257,8 @@ class JSONSchemaBenchTask:
     def reference(self, instance: One) -> str | None:
         """Return a JSON document that satisfies the schema, or None if none is known.
 
-        It is the document that the prompt asks the model to copy, if that is labelled valid;
-        otherwise the first document that is labelled valid and that our validator accepts.
+        It is the document to copy, if that is labelled valid; otherwise the first that is labelled
+        valid and that our validator accepts.
         """
         asked = instance.data.asked
         if asked is not None and asked.valid:
@@ -335,10 +333,9 @@ class JSONSchemaBenchTask:
 
 
 def deciding_keyword(schema: Any, value: Any, verdicts: Verdicts) -> str:
-    """Return the first keyword of a schema that a value violates.
+    """Return the first keyword of a schema that a value violates, or "" if it violates none.
 
-    If the value violates none under ``verdicts``, the other kind of verdicts is used. The result is
-    empty if neither finds a violation.
+    If it violates none under ``verdicts``, the other kind of verdicts is used.
     """
     others: Verdicts = "official" if verdicts == "strict" else "strict"
     for engine in (verdicts, others):
@@ -375,7 +372,7 @@ class _Row(Struct):
 
 
 def read_items(path: Path) -> Iterator[SchemaItem]:
-    """Yield the schemas of a file in order. Unknown keys of a row are ignored."""
+    """Yield the schemas of a file in order."""
     found = ((where, converted(row, _Row, where)) for where, row in rows(path))
     return unique(
         (where, SchemaItem(row.name, row.dataset or "none", row.schema, row.instances))

@@ -1,10 +1,8 @@
 """Natural Instructions: tasks described by instructions that were written for crowd workers.
 
 The paper (Mishra et al. 2022, arXiv 2104.08773) asks whether a model can do an unseen task from its
-instructions, and which parts of them help. ROUGE-L compares answers with references and gives no
-verdict. The verdict is `exact_match` on the truncated answer, which suits labels but is strict for
-generated text. Further scores name kinds of failure, as in the paper's error analysis; their means
-are shares of answers.
+instructions, and which parts of them help. ROUGE-L gives no verdict. The verdict is `exact_match`
+on the truncated answer, which suits labels but is strict for generated text.
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ One: TypeAlias = Instance[InstructionItem]
 
 
 def failures(text: str, references: Sequence[str], source: str) -> dict[str, bool]:
-    """Return whether an answer shows each of three kinds of failure. A right answer shows none.
+    """Return whether an answer shows each of three kinds of failure.
 
     - ``redundant``: it begins with a right answer and continues.
     - ``goes_on``: it continues with another field or instance, in the form of the prompt.
@@ -225,7 +223,7 @@ class NaturalInstructionsTask:
         """Return an answer's scores by name.
 
         Only tasks whose answers are labels have the scores ``accuracy`` and ``no_label``. ROUGE-L
-        and the kinds of failure use the whole answer. Most other scores use the truncated answer.
+        and the kinds of failure use the whole answer.
         """
         item, answer, outputs = instance.data, self._answer(text), instance.data.outputs
         found = {
