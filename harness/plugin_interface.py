@@ -33,7 +33,7 @@ def _members(protocol: type) -> set[str]:
 
 
 def problems(kind_name: str, plugin: object) -> list[str]:
-    """Return sentences that say which members of a plug-in are missing, misspelt or invalid.
+    """Return sentences about members of a plug-in that are missing, misspelt or invalid.
 
     A plug-in that has some members of an optional Protocol must have all of them, unless those
     members also belong to another optional Protocol that it has completely.
@@ -67,7 +67,7 @@ def _member_problems(kind_name: str, present: frozenset[str]) -> list[str]:
 
 @functools.cache
 def options_model(plugin: Callable[..., Any]) -> type[BaseModel]:
-    """Return the Pydantic model of a plug-in's options. Cached: a model takes 1 ms to build."""
+    """Return the Pydantic model of a plug-in's options, cached because it takes 1 ms to build."""
     from pydantic import ConfigDict, create_model
 
     fields: dict[str, Any] = {}

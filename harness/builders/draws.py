@@ -1,6 +1,6 @@
 """Random draws that are the same in every process and on every version of Python.
 
-Only ``random.Random.random`` is used, because Python guarantees the sequence of this method.
+Only ``random.Random.random`` is used, because Python guarantees its sequence.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Draws:
         return low + int(self._random.random() * (high - low + 1))
 
     def choice(self, items: Sequence[T]) -> T:
-        """Return a random item, with equal probability for each."""
+        """Return a random item, all equally probable."""
         return items[self.integer(0, len(items) - 1)]
 
     def weighted(self, weights: Mapping[T, int]) -> T:
@@ -49,8 +49,7 @@ class Draws:
 def hashed(key: str, size: int = 8) -> Callable[[str], bytes]:
     """Return a function that hashes a string to ``size`` bytes.
 
-    Sorting strings by their hashes puts them in a random but reproducible order. Another ``key``
-    gives another order.
+    Sorting by these hashes gives a random but reproducible order, another one for each ``key``.
     """
 
     def rank(text: str) -> bytes:

@@ -50,7 +50,7 @@ def _cell(cell: Cell) -> str:
 
 
 def card(name: str, about: str, facts: Mapping[str, Any]) -> str:
-    """Return the card of a data set: its name, a text ``about`` it and tables of the facts."""
+    """Return the card of a data set: its name, the text ``about``, and tables of the facts."""
     plain = {key: each for key, each in facts.items() if not isinstance(each, dict | list)}
     blocks = [f"# {inline(name)}", about, _settings(plain)]
     for key, each in facts.items():

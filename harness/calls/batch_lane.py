@@ -1,9 +1,9 @@
 """The layer below the cache that makes a model's calls in the provider's batches.
 
-Calls gather here until they fill a batch, or until none has come for a second and none is in
-flight elsewhere: every worker then waits for an answer. This wave of calls is submitted with
-`batch_jobs`, which also delivers the outcomes. A call that is already in a batch, from an earlier
-session or another process, waits for that batch.
+Calls gather here until they fill a batch, or until none has come for a second and none is in flight
+elsewhere: every worker then waits for an answer. `batch_jobs` submits them and delivers the
+outcomes. A call that is already in a batch, from an earlier session or another process, waits for
+it.
 """
 
 import asyncio
@@ -37,12 +37,11 @@ class BatchLane:
         ask: The layers below, which make a call without a batch.
         jobs: The model's batches.
         key: Returns a request's key.
-        stop: When the run stops, the waiting calls are dismissed. Their batches remain.
+        stop: When the run stops, waiting calls are dismissed. Their batches remain.
         batching: Whether to create batches. If not, calls are made without one, or wait for the
             batch that they are in already.
         tries: Maximum number of tries of a call that fails in its batch.
-        busy: Returns whether the session has calls in flight outside of batches, whose answers may
-            lead to further calls.
+        busy: Returns whether the session has calls in flight outside of batches.
         report: Receives the status.
         on_settled: Called whenever nothing is left to do but wait for batches.
     """
@@ -161,7 +160,7 @@ class BatchLane:
             self._elsewhere.pop(key, None)
 
     async def _admit(self, key: str, waiting: _Waiting) -> None:
-        """Claim and queue a call, unless it is in a batch, or claimed or paid for elsewhere."""
+        """Claim and queue a call, unless it is in a batch, claimed or paid for."""
         replies = self._ledger.replies
         if not replies.claim(key):
             self._elsewhere[key] = waiting
@@ -240,7 +239,7 @@ class BatchLane:
         return self._is_quiet() or (limits is not None and len(self._queued) >= limits.requests)
 
     def _report(self) -> None:
-        """Report the numbers of batches and of their requests, if these have changed."""
+        """Report the numbers of batches and their requests, if changed."""
         at_work = self._ledger.open() if self.waits else []
         done, requests = (sum(getattr(one, n) for one in at_work) for n in ("done", "requests"))
         batches = f"{len(at_work):,} batch{'es' * (len(at_work) != 1)} with {requests:,} requests"

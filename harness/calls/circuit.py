@@ -1,8 +1,7 @@
 """The circuit breaker for outages (Nygard, "Release It!", 2007, "Circuit Breaker").
 
 While the circuit is open, all calls wait except one, which is retried at growing intervals. An
-outage therefore uses up few tries, and does not flood the provider. After ``outage_s`` seconds, the
-run ends and can be resumed.
+outage therefore uses up few tries. After ``outage_s`` seconds, the run ends and can be resumed.
 """
 
 import asyncio
@@ -33,10 +32,10 @@ NEVER_REACHED: frozenset[FailureKind] = frozenset({"unreachable", "malformed"})
 class Circuit:
     """The circuit breaker: passes calls on while the provider responds.
 
-    The circuit opens after several failures in a row, if possible before a call has used all of its
-    ``tries``. It then passes one request to ``opened``, and retries this request for up to
-    ``outage_s`` seconds (`FIRST_CONTACT_S` if the provider has never responded). Until the circuit
-    calls ``restored``, the layers below must raise `CircuitOpen` in all other waiting calls.
+    It opens after several failures in a row, if possible before a call has used all of its
+    ``tries``. It then passes one request to ``opened``, and retries it for up to ``outage_s``
+    seconds (`FIRST_CONTACT_S` if the provider has never responded). Until the circuit calls
+    ``restored``, the layers below must raise `CircuitOpen` in all other waiting calls.
     """
 
     ask: Ask
@@ -81,7 +80,7 @@ class Circuit:
                 return await self._outlast(request, error)
 
     async def _counted(self, request: Request) -> Reply:
-        """Send the request once. A reply or a rejection resets the counts of failures in a row."""
+        """Send the request once. A reply or a rejection ends the row of failures."""
         try:
             reply = await self.ask(request)
         except TransientError as error:
@@ -102,7 +101,7 @@ class Circuit:
         self._several = False
 
     def _opens(self, request: Request, error: TransientError) -> bool:
-        """Count a failed try, once per exception, and return whether the circuit opens."""
+        """Count a failed try, once per exception, and return whether it opens the circuit."""
         if error is self._counted_error:
             return False
         self._counted_error = error

@@ -1,7 +1,7 @@
 """The layer that draws several samples of a prompt with one call (``limits.samples_per_call``).
 
-Each sample keeps its own key, cache entry and payment. Only calls without a seed are joined: with
-one seed for all samples of a call, an answer would depend on the other samples in its call.
+Each sample keeps its own key, cache entry and payment. Calls with a seed are not joined: an answer
+would depend on the other samples in its call.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ GATHERING_S = 0.05  # seconds that the first request for a prompt waits for othe
 
 @dataclass(eq=False, slots=True)
 class _Group:
-    """Samples of one prompt, by number, that wait for the call of another sample."""
+    """Samples of one prompt that wait for the call of another sample."""
 
     waiting: dict[int, asyncio.Future[Reply | None]] = field(default_factory=dict)
     full: asyncio.Event = field(default_factory=asyncio.Event)
@@ -28,8 +28,8 @@ class _Group:
 class JointDraws:
     """The layer that gathers requests for samples of one prompt, and sends one request for all.
 
-    The first request is sent, and its ``others`` names the samples that the reply is to include.
-    A sample that the reply lacks is requested again.
+    The first request is sent, with the numbers of the other samples in ``others``. A sample that
+    the reply lacks is requested again.
 
     Args:
         ask: The layers below.
@@ -63,7 +63,7 @@ class JointDraws:
                 return reply
 
     async def _lead(self, prompt: str, request: Request) -> Reply:
-        """Gather other samples, draw all of them, and return the reply to this request."""
+        """Gather other samples, draw all of them, and return this request's reply."""
         group = self._open[prompt] = _Group()
         try:
             try:
@@ -100,5 +100,5 @@ def _answer(group: _Group, replies: dict[int, Reply]) -> None:
 
 
 def divided(usage: Usage | None, parts: int) -> list[Usage | None]:
-    """Divide a call's token counts (if known) among its samples. All input goes to the first."""
+    """Divide a call's token counts (if known) among its samples: all input goes to the first."""
     return [None] * parts if usage is None else [*usage.divided([1, *[0] * (parts - 1)])]

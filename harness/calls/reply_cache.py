@@ -1,9 +1,8 @@
 """The cache of paid replies: one SQLite database shared by all runs and processes.
 
 Replies are read in the caller's thread and written by a background thread, which commits all queued
-writes in one transaction. A `put` completes after its commit. The database also contains batches,
-and the payments of runs with a budget. Claims on calls that are being paid for are in files next to
-it.
+writes in one transaction. The database also contains batches and payments. Claims on calls that are
+being paid for are in files next to it.
 """
 
 from __future__ import annotations
@@ -109,7 +108,7 @@ class ReplyCache:
         self._batches: BackgroundQueue[database.Write] = BackgroundQueue(self._commit, "replies")
 
     def _open(self, *, wal: bool) -> sqlite3.Connection:
-        """Return a connection to the cache's file. If the file is damaged, it is replaced first."""
+        """Return a connection to the cache's file, after replacing a damaged one."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         # Two processes that both switch a new file to WAL would not wait for each other.
         with FileLock(self.path.with_suffix(".lock"), timeout=LOCKED_S):
@@ -126,7 +125,7 @@ class ReplyCache:
             return file
 
     def _connect(self, *, wal: bool) -> sqlite3.Connection:
-        """Open the cache's file, in the safe mode if the write-ahead log is off or fails."""
+        """Open the file, in the safe mode if the write-ahead log is off or fails."""
         why = "it cannot be turned on"
         if wal:
             try:
@@ -157,7 +156,7 @@ class ReplyCache:
             self.notify(said)
 
     def check_room(self) -> None:
-        """Raise StoreFailed if the disk has no room for replies. Call this before paying."""
+        """Raise StoreFailed if the disk has no room for replies. Call it before paying."""
         room = "INSERT OR REPLACE INTO replies VALUES (x'', zeroblob(?), '', '', 0)"
         try:
             self._writer.execute(room, [ROOM_BYTES])
@@ -169,8 +168,8 @@ class ReplyCache:
     def get(self, key: str, *, wait_s: float = 0.0) -> Reply | None:
         """Return the reply stored under a key, or None if it is missing or damaged.
 
-        The user is notified of a damaged reply. The calling thread reads, since an index lookup
-        takes microseconds: less than handing the work to another thread.
+        The calling thread reads: a lookup takes microseconds, less than handing it to another
+        thread.
 
         Raises:
             StoreBusy: If another process keeps the file locked for more than ``wait_s`` seconds.
@@ -219,7 +218,7 @@ class ReplyCache:
     def claim(self, key: str) -> bool:
         """Claim a call, or return False if it is taken.
 
-        After claiming a call, look its reply up again: it may have arrived in the meantime.
+        Then look its reply up again: it may have arrived in the meantime.
         """
         if not self._claims.take(key):
             return False
@@ -227,7 +226,7 @@ class ReplyCache:
         return True
 
     def release(self, key: str) -> None:
-        """Release this process's claim on a call, if it still holds one."""
+        """Release this process's claim on a call, if any."""
         if key in self._claimed:  # otherwise `close` released it, and another process may hold it
             self._claimed.remove(key)
             self._claims.release(key)
@@ -289,7 +288,7 @@ class ReplyCache:
             time.sleep(_PAUSE_S)
 
     def _commit(self, writes: list[database.Write]) -> None:
-        """Commit queued writes in one transaction, waiting while another process locks the file."""
+        """Commit queued writes in one transaction, waiting for locks of other processes."""
         replies = [row for write in writes for row in write.replies]
         payments = [row for write in writes for row in write.payments]
         statements = [one for write in writes for one in write.statements]
@@ -342,7 +341,7 @@ class ReplyCache:
         self._damaged_rows.difference_update(row[0] for row in replies)
 
     def _out_of_patience(self, since: float) -> bool:
-        """Return whether to stop waiting for the file. The user is notified once."""
+        """Return whether to stop waiting for the file, and notify the user once."""
         waited = time.monotonic() - since
         if waited >= NOTICE_S and not self._reported_held:
             self._reported_held = True
@@ -350,7 +349,7 @@ class ReplyCache:
         return waited >= self._patience_s or time.monotonic() >= self._give_up_at
 
     def _failed(self, verb: str, error: Exception) -> StoreFailed:
-        """Convert an error to the StoreFailed to raise. A damaged file is marked for recovery."""
+        """Return the StoreFailed to raise for an error, and mark a damaged file for recovery."""
         problem = f"Cannot {verb} the cache {self.path}"
         if is_busy(error) or isinstance(error, TimeoutError):
             held = f"{problem}: another process holds it."
@@ -399,7 +398,7 @@ _CHECKSUM = b"\xa3crc\xc4\x04"
 
 
 def _sealed(key: bytes, reply: Reply, run: str) -> bytes:
-    """Encode a reply with its payer and a checksum: two fields that earlier versions ignore."""
+    """Encode a reply with its payer and a checksum, which earlier versions ignore."""
     plain = encoded(reply)
     fields = bytes([plain[0] + 2]) + plain[1:]  # a map of fewer than 16 keys
     text = fields + b"\xa3run" + _encoder.encode(encodable(run)) + _CHECKSUM
@@ -407,7 +406,7 @@ def _sealed(key: bytes, reply: Reply, run: str) -> bytes:
 
 
 def _intact(key: bytes, text: bytes) -> bool:
-    """Return whether a stored reply matches its checksum, or has none, as in early versions."""
+    """Return whether a stored reply matches its checksum, or has none."""
     if not text[:-4].endswith(_CHECKSUM):
         return True
     return zlib.crc32(text[:-4], zlib.crc32(key)).to_bytes(4) == text[-4:]
@@ -421,12 +420,12 @@ def reply_row(key: str, reply: Reply, backend: str, model: str, run: str) -> Rep
 
 
 def payment_row(key: str, payment: Payment) -> PaymentRow:
-    """Return a payment's row in the cache, given the key in hex digits."""
+    """Return a payment's row in the cache. ``key`` is in hex digits."""
     return encodable(payment.run), bytes.fromhex(key), payment.usd, time.time()
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return a file's device and inode numbers, which identify it, or None if it is gone."""
+    """Return a file's device and inode numbers, or None if it is gone."""
     try:
         found = os.stat(path)  # noqa: PTH116 (a third of the time)
     except OSError:

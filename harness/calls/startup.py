@@ -12,9 +12,9 @@ from harness.records import Reply, Request
 class Startup:
     """The layer that starts a backend such as a local server.
 
-    Calls wait until the backend is ready or the run stops. Loading a large model takes minutes, at
-    the start or after a crash. This layer is therefore above the limiter, below which calls have a
-    time limit. It is below the circuit so that waiting uses up no tries.
+    Calls wait until the backend is ready or the run stops. As loading a large model takes minutes,
+    this layer is above the limiter, below which calls have a time limit. It is below the circuit so
+    that waiting uses up no tries.
     """
 
     ask: Ask

@@ -1,4 +1,4 @@
-"""Shell completion. It must respond at once, so imports that take long are avoided."""
+"""Shell completion. It must respond at once, so slow imports are avoided."""
 
 import contextlib
 import os.path

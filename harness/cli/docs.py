@@ -52,7 +52,7 @@ def docs(
 
 
 def _search(pages: Mapping[str, Path], words: Sequence[str]) -> dict[str, str]:
-    """Map sections with all words to their first matching lines, matches in headings first."""
+    """Map the sections that contain all words to their first matching lines, best first."""
     found: dict[str, tuple[bool, int, str]] = {}
     for name, path in pages.items():
         for heading, lines in _sections(path.read_text("utf-8")):
@@ -79,7 +79,7 @@ def _sections(text: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _pages() -> dict[str, Path]:
-    """Return the paths of pages by name (such as "tutorials/study"), except those in reference/."""
+    """Return the pages' paths by name (such as "tutorials/study"), without reference/."""
     found = {}
     for root in (root / "docs" for root in ROOTS):
         for path in sorted(root.rglob("*.md")):

@@ -1,4 +1,4 @@
-"""Shows live progress, or plain lines without a terminal. Handles Ctrl-C and early ends of runs."""
+"""Shows progress (as plain lines without a terminal), and handles Ctrl-C and early ends of runs."""
 
 import asyncio
 import contextlib
@@ -83,7 +83,7 @@ class Display:
     def watch(self, name: str, tally: Tally, stop: Stop, notices: Notices) -> Iterator[None]:
         """Show a run's progress within a ``with`` block. Notices remain visible afterwards.
 
-        The first Ctrl-C stops the run after the calls in flight. The second one stops it at once.
+        The first Ctrl-C stops the run after the calls in flight, the second one at once.
         """
 
         def notice(text: str) -> None:
@@ -122,7 +122,7 @@ class Display:
         return shown
 
     def _erase_wrapped(self) -> None:
-        """Erase the extra rows, unknown to Rich, of lines that a narrowed terminal has wrapped."""
+        """Erase the rows, unknown to Rich, of lines that a narrowed terminal has wrapped."""
         (width, lengths), now = self._drawn, max(1, messages.width)
         more = sum(max(0, -(-length // now) - 1) for length in lengths) if now < width else 0
         up = ((ControlType.ERASE_IN_LINE, 2), (ControlType.CURSOR_UP, 1))
@@ -224,7 +224,7 @@ def _calls(tally: Tally) -> str:
 
 
 class _Cpu:
-    """A meter of this process's CPU use, as a share of one core, over a second or more."""
+    """A meter of this process's CPU use, as a share of one core."""
 
     def __init__(self) -> None:
         self._share = 0.0
@@ -238,7 +238,7 @@ class _Cpu:
 
 
 def _speed(notices: Notices, cpu: _Cpu) -> Iterator[tuple[str, str]]:
-    """Yield labelled facts about the speed: calls in flight, retries, and the bottleneck."""
+    """Yield labelled facts about the speed and its bottleneck."""
     loads = [load() for load in notices.loads.values()]
     yield "in flight", f"{sum(load.in_flight for load in loads):,}"
     if failed := sum(load.failed for load in loads):
@@ -295,7 +295,7 @@ def _table(name: str, tally: Tally, stop: Stop, notices: Notices, cpu: _Cpu) -> 
 
 
 def _filled(facts: Sequence[Text], width: int) -> Text:
-    """Join facts into lines of at most ``width`` columns. A fact that is longer is not split."""
+    """Join facts into lines of at most ``width`` columns, without splitting any."""
     lines: list[Text] = []
     for fact in facts:
         if lines and lines[-1].cell_len + len(_GAP) + fact.cell_len <= width:

@@ -93,7 +93,7 @@ class Curation(Section):
 
     @property
     def by_authors(self) -> list[PromptName]:
-        """The names of the prompts for which the published text is to be used."""
+        """The names of the prompts whose published text is to be used."""
         return [name for name, path in self.prompts.items() if path == Path(AUTHORS)]
 
 

@@ -1,7 +1,7 @@
 """Prices of models, in US dollars per million tokens, by API host and model name.
 
-They come from the built-in `prices.yaml` and from a user's file of the same format
-(`HARNESS_PRICES`). Nothing is guessed: if a model is in neither file, its cost is unknown, not 0.
+They come from the built-in `prices.yaml` and the user's `HARNESS_PRICES`. If a model is in neither
+file, its cost is unknown, not 0.
 """
 
 from __future__ import annotations
@@ -36,8 +36,7 @@ _EXACT = 10**18  # internal units per US dollar; costs are whole numbers, so tha
 class Prices(BaseModel):
     """Prices in US dollars per million tokens.
 
-    By default, input that is read from or written to the provider's cache costs as much as other
-    input, and calls in a batch cost as much as other calls.
+    By default, cached input costs as much as other input, and calls in a batch as much as others.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -55,7 +54,7 @@ class Prices(BaseModel):
         return {name: usd for name, usd in found.items() if getattr(self, name) is None}
 
     def _batch(self) -> dict[str, float]:
-        """Return the prices of calls in a batch. They default to the ordinary prices."""
+        """Return the prices of calls in a batch."""
         read = self.input if self.batch_input is None else self.batch_input
         written = self.output if self.batch_output is None else self.batch_output
         writing = self.input if self.cache_write is None else self.cache_write
@@ -86,7 +85,7 @@ class LongContext(Prices):
 
 
 class Price(Prices):
-    """The prices of one model. Long calls may have separate prices."""
+    """The prices of one model."""
 
     long_context: LongContext | None = None
     tiers: dict[str, Price] = Field(default_factory=dict)  # in service tiers, by name
@@ -115,7 +114,7 @@ class Price(Prices):
         return prices._of(usage) / _EXACT
 
     def saved(self, usage: Usage) -> float:
-        """Return the US dollars that the prompt cache saved, a negative amount if it cost more."""
+        """Return the US dollars that the prompt cache saved (negative if it cost more)."""
         plain = structs.replace(usage, cached_input_tokens=0, cache_write_tokens=0)
         return self.cost(plain) - self.cost(usage)
 
@@ -150,7 +149,7 @@ class PriceEntry:
 
 
 class PriceList:
-    """All known prices. For entries with the same host and model, the last one counts."""
+    """All known prices. Of entries with the same host and model, the last one counts."""
 
     def __init__(self, entries: Iterable[PriceEntry]) -> None:
         self._entries = {(entry.host, entry.model): entry for entry in entries}

@@ -25,8 +25,7 @@ def names(folder: Folder) -> list[str]:
 def find(name: str, folder: Folder) -> Path:
     """Return the path of a run file or study.
 
-    ``name`` is a path or the name of a shipped file. If it is the path of a missing file, that path
-    may be returned: reading the file then raises the error.
+    ``name`` is a path or the name of a shipped file. The path of a missing file may be returned.
 
     Raises:
         ConfigError: If there is no shipped file of this name, or ``name`` is that of a data file.
@@ -59,7 +58,7 @@ def find(name: str, folder: Folder) -> Path:
 
 
 def summary(path: Path) -> str:
-    """Return the first sentence of a file's opening comment, without full stop ("" if none)."""
+    """Return the first sentence of a file's opening comment, without its full stop, or ""."""
     lines = takewhile(lambda line: line.startswith("#"), path.read_text("utf-8").splitlines())
     comment = " ".join(line[1:].strip() for line in lines)
     return re.split(r"(?<!et al)\. ", comment)[0].rstrip(".")

@@ -42,8 +42,7 @@ class Product(msgspec.Struct, frozen=True):
     """A file in the data folder, made from one or two originals.
 
     ``make`` yields the file's bytes, given the paths of the ``originals``. If ``sha256`` is None,
-    the content is not checked: the original's URL then names a commit, which determines the
-    content.
+    the original's URL names a commit, which determines the content.
     """
 
     path: str
@@ -73,7 +72,7 @@ class DataSet(msgspec.Struct, frozen=True):
 
 
 def _maker(_: type, written: str | Mapping[str, Mapping[str, Any]]) -> Any:
-    """Return the function of `conversion` that the catalogue names, with its options bound."""
+    """Return the function of `conversion` that the catalogue names, with its options."""
     [(name, options)] = ({written: {}} if isinstance(written, str) else written).items()
     return partial(getattr(conversion, name), **options)
 
@@ -86,7 +85,7 @@ CATALOGUE = {found.name: found for found in _DATA_SETS}
 
 
 def published(task: str, dataset: object) -> list[DataSet]:
-    """Return the data sets that a task reads if its option ``dataset`` has this value, or []."""
+    """Return the data sets that a task reads for this value of its option ``dataset``."""
     found = CATALOGUE.get(task)
     if found is None or not found.option or found.option != dataset:
         return []
@@ -137,7 +136,7 @@ def fetch(
 ) -> list[str]:
     """Create the products of a data set that are missing from the data folder.
 
-    Their originals are downloaded, except those that are in the folder for downloads already.
+    Originals that are not in the folder of downloads already are downloaded.
 
     Args:
         found: The data set.

@@ -1,7 +1,7 @@
 """Writes another tool's results as a run folder, atomically.
 
-Such a run has the backend ``imported``, which cannot be called. The manifest records hashes of the
-data, so that the run is not compared with runs on other data.
+Its backend, ``imported``, cannot be called. The manifest records hashes of the data, so that the
+run is not compared with runs on other data.
 """
 
 from __future__ import annotations
@@ -96,12 +96,11 @@ def judged(
 ) -> tuple[list[Placed], str | None]:
     """Decide which scores are verdicts, and which score decides whether an answer passed.
 
-    A score is a verdict if all its values in the file are graded. If some are 0 or 1 instead, it is
-    a verdict if the user ``wanted`` it or ``is_accuracy`` is true of its name. The deciding score
-    is the one that the user ``wanted``. By default (""), it is chosen among the verdicts or, if
-    there are none, among the scores with a value: the tool's ``headline`` if it is one of these,
-    otherwise the first. Return the attempts with their scores, and the run's primary metric (None
-    for the pass rate).
+    A score is a verdict if all its values are graded. If some are 0 or 1 instead, it is a verdict
+    if the user ``wanted`` it or ``is_accuracy`` is true of its name. The score ``wanted`` decides.
+    By default (""), it is the tool's ``headline`` or else the first score, of the verdicts or, if
+    there are none, of the scores with a value. Return the attempts with their scores, and the run's
+    primary metric (None for the pass rate).
     """
     values: dict[str, list[FoundScore]] = {}
     for _, scores in found:
@@ -169,7 +168,7 @@ def manifest(
 def write_run(root: Path, name: str, source: Path, imported: Imported) -> RunFolder:
     """Write imported results as the run ``name`` below ``root``, and return the run's folder.
 
-    A failure leaves nothing behind. The manifest records the name and hash of the ``source``.
+    A failure leaves nothing behind. The manifest records the ``source`` and its hash.
     """
     wanted = RunFolder(root, name)
     refuse_existing(wanted)

@@ -22,9 +22,9 @@ MOST_CHARACTERS = 500  # of a parameter's value; the whole run file is an artifa
 def log_mlflow(run: ExportedRun, rows: ExportedRows, experiment: str = "") -> str:
     """Log a run to MLflow, or update its earlier export.
 
-    MLflow's parameters cannot change. If the run file has changed since the export (to have more
-    samples, for example), the run is therefore logged as another run. If ``experiment`` is empty,
-    MLflow chooses it, for example by ``MLFLOW_EXPERIMENT_NAME``. Return where the run is logged.
+    MLflow's parameters cannot change, so a run whose run file has changed since the export is
+    logged as another run. If ``experiment`` is empty, MLflow chooses it. Return where the run is
+    logged.
     """
     mlflow = import_extra("mlflow", "trackers")
     tree = run.config.model_dump(mode="json")

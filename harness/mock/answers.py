@@ -58,11 +58,9 @@ def invented(request: wire.MockRequest, index: int) -> str | Answer:
 
 
 def verdict(prompt: str, noise: int) -> str | Answer | None:
-    """Return a made-up verdict in the form that a prompt asks for, or None if it asks for none.
+    """Return a made-up verdict in the form that a prompt asks for, or None for an unknown form.
 
-    The known forms are those in ``prompts/judges``, ``prompts/followbench``, ``prompts/infobench``
-    and ``ai_parser``, and the question of WildIFEval's judge. The number ``noise`` determines the
-    verdict.
+    The number ``noise`` determines the verdict.
     """
     prompt = prompt.rstrip()
     head, last = prompt[:600], prompt[-600:].rpartition("\n")[2]
@@ -107,7 +105,7 @@ def read_recording(path: Path) -> Answerer:
     """Read a JSONL file, and return a function that looks up a request's answer in it.
 
     A line is ``{"prompt": …, "text": …}``, where the prompt is the last user message or the whole
-    conversation. For a request without an answer, the function raises NoAnswer.
+    conversation. Without an answer, the function raises NoAnswer.
     """
     answers: dict[_Key, list[str | Answer]] = {}
     decoder = msgspec.json.Decoder(_Recording)
@@ -145,7 +143,7 @@ def _lookup(answers: Mapping[_Key, Sequence[str | Answer]]) -> Answerer:
 def truncate(
     text: str, max_tokens: int | None, stop: Sequence[str] = (), reasoning: str = ""
 ) -> wire.ReplyChoice:
-    """Return a choice, cut at the first stop string and, with its reasoning, at ``max_tokens``."""
+    """Return a choice, cut at the first stop string, and with its reasoning at ``max_tokens``."""
     matched = None
     # Models write from left to right: the first stop string to be completed ends the text.
     found = [(at + len(s), at, s) for s in stop if s and (at := text.find(s)) >= 0]
@@ -161,7 +159,7 @@ def truncate(
 
 
 def thought(request: wire.MockRequest, index: int) -> str:
-    """Return made-up reasoning, different for each choice, that contains no answer."""
+    """Return made-up reasoning without an answer, different for each choice."""
     return (
         f"Let me think about request {request.digest}, choice {index}. "
         "A first draft would be: nothing at all. That does not answer it, so try again."

@@ -1,8 +1,7 @@
 """Batches of requests: the common part of the providers' endpoints.
 
-A batch is processed when its latency has passed, whether or not a client polls it. Each completed
-request is then counted (billed) once, like a request outside a batch. Results are in random order.
-Files and batches are kept in memory.
+A batch is processed when its latency has passed, even if no client polls it. Each completed request
+is then counted (billed) once. Results are in random order.
 """
 
 import asyncio
@@ -90,7 +89,7 @@ class MockBatch:
 
 
 class BatchSettings:
-    """The faults, latency and token limit of all vendors' batches. Faults are drawn at random."""
+    """The faults (drawn at random), latency and token limit of all vendors' batches."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -226,7 +225,7 @@ class VendorBatches(ABC):
         return batch
 
     def end(self, batch: MockBatch, how: Ending) -> None:
-        """End a batch with a status, and answer its requests or some of them.
+        """End a batch with a status, and answer all or some of its requests.
 
         The share of requests that are answered is 1 if the status is completed, `done_when_expired`
         if it is expired, and otherwise the share of the latency that has passed.
@@ -249,7 +248,7 @@ class VendorBatches(ABC):
         self._stats.counts.batch_answered += batch.counts["succeeded"]
 
     def lines(self, batch: MockBatch, line: Callable[..., Any], kinds: Iterable[str]) -> bytes:
-        """Return the results of the given ``kinds`` in JSON Lines. A fault may repeat lines."""
+        """Return results of the given ``kinds`` in JSON Lines, which a fault may repeat."""
         lines = []
         for place, (custom_id, kind, answered) in enumerate(batch.outcomes):
             if kind in kinds:

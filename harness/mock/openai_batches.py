@@ -1,8 +1,8 @@
 """OpenAI's files and batches (``/v1/files``, ``/v1/batches``), and those of similar providers.
 
-Azure's URLs have no ``/v1``, and a batch can be created only from a file that Azure has processed.
-Groq's batches are like OpenAI's. Mistral's are at ``/v1/batch/jobs``. Files that are uploaded to
-``/v1/files/upload`` are Together's, and so are the batches that are created from them.
+Azure's URLs have no ``/v1``, and Azure must process a file before a batch is created from it.
+Mistral's batches are at ``/v1/batch/jobs``. Files that are uploaded to ``/v1/files/upload``, and
+their batches, are Together's.
 """
 
 import re
@@ -88,20 +88,20 @@ class OpenAIBatches(FileBatches):
         return answer
 
     def page(self, given: Given, headers: Headers) -> Served:
-        """Return a page of the list of batches. Together lists all of them at once."""
+        """Return a page of the list of batches (Together: the whole list)."""
         if self.known and all("job" in one.about for one in self.known.values()):
             return [self.view(one, headers) for one in reversed(self.known.values())]
         return super().page(given, headers)
 
     def create(self, headers: Headers, body: bytes) -> MockBatch:
-        """Create a batch from an uploaded file. If the file is invalid, the batch fails at once."""
+        """Create a batch from an uploaded file. If that is invalid, the batch fails at once."""
         asked = self.wire.decode(body, _Create)
         return self.begin_file(asked.input_file_id, asked.endpoint, asked.metadata or {}, headers)
 
     def begin_file(
         self, name: str, endpoint: str, metadata: dict[str, str], headers: Headers
     ) -> MockBatch:
-        """Create a batch from an input file. If the file is invalid, the batch fails at once.
+        """Create a batch from an input file. If that is invalid, the batch fails at once.
 
         ``name`` is the file's id, and ``endpoint`` the path that serves the batch's requests.
 
@@ -187,7 +187,7 @@ class OpenAIBatches(FileBatches):
     def _read(
         self, lines: list[bytes], endpoint: str, headers: Headers
     ) -> tuple[list[BatchedRequest], dict[str, Any] | None]:
-        """Return the entries of an input file, and the first error in the file, or None."""
+        """Return the entries of an input file, and the file's first error or None."""
         if not 1 <= len(lines) <= MOST_REQUESTS:
             return [], _problem("too_many_tasks" if lines else "empty_file")
         entries: list[BatchedRequest] = []
@@ -223,7 +223,7 @@ class OpenAIBatches(FileBatches):
 
 
 class MistralBatches(VendorBatches):
-    """Mistral's batch jobs. Their files are those of `OpenAIBatches`."""
+    """Mistral's batch jobs, whose files are those of `OpenAIBatches`."""
 
     wire = OpenAIChat()
     prefix, root, most_listed = "job", "/v1/batch/jobs", 100
@@ -235,7 +235,7 @@ class MistralBatches(VendorBatches):
         self._openai, self.known = files, files.known
 
     def create(self, headers: Headers, body: bytes) -> MockBatch:
-        """Create a job from an uploaded file. If the file is invalid, the job fails at once."""
+        """Create a job from an uploaded file. If that is invalid, the job fails at once."""
         asked = self.wire.decode(body, _CreateJob)
         (name,) = asked.input_files
         return self._openai.begin_file(name, asked.endpoint, asked.metadata or {}, headers)
@@ -284,7 +284,7 @@ def _problem(code: str, line: int | None = None) -> dict[str, Any]:
 
 
 def _multipart(body: bytes, content_type: str) -> dict[str, bytes]:
-    """Return a multipart form's parts by name, and the ``file name``, or {} if it is not a form."""
+    """Return a multipart form's parts and ``file name`` by name, or {} for other bodies."""
     found = re.search(r'boundary="?([^";]+)', content_type)
     parts = {}
     for part in body.split(b"--" + found[1].encode())[1:-1] if found else ():

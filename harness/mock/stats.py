@@ -1,6 +1,6 @@
 """Counts requests and their answers, and enforces rate limits in sliding 60-second windows.
 
-The windows are exact, because tests use them to decide whether a client respects a limit.
+The windows are exact, because tests use them to judge clients.
 """
 
 import time
@@ -33,7 +33,7 @@ class PerMinute(Struct, frozen=True):
 
 
 class Snapshot(Struct):
-    """The counters at one moment. They are also the JSON of ``GET /stats``."""
+    """The counters at one moment: the JSON of ``GET /stats``."""
 
     requests: int = 0
     # Usable replies: complete, well formed, with text, a refusal or a content filter's verdict.
@@ -64,8 +64,8 @@ class Snapshot(Struct):
 class Stats:
     """Counters of requests. Only the server's thread writes them; any thread may read them.
 
-    A request is counted before the last byte of its answer is sent, so that a client that has an
-    answer finds its request counted.
+    A request is counted before the last byte of its answer is sent, so that the client finds it
+    counted.
     """
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class Stats:
     def reset(self) -> None:
         """Clear all counters except those of requests in flight and of open batches.
 
-        Draws of faults and latencies start again, except those of batches.
+        Draws of faults and latencies also start again, except those of batches.
         """
         in_flight = self.counts.in_flight
         self.counts = Snapshot(
@@ -85,7 +85,7 @@ class Stats:
         self._bodies: dict[str, BodyCount] = {}
 
     def arrive(self, digest: str, path: str) -> BodyCount:
-        """Count a new request. Return the counts of its body, which include this request."""
+        """Count a new request, and return the counts of its body, which include it."""
         counts = self.counts
         counts.requests += 1
         counts.by_path[path] += 1
@@ -139,7 +139,7 @@ def _amounts(input_tokens: int, output_tokens: int) -> dict[Unit, int]:
 
 
 class Limits(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The rate limits of each model in any 60 seconds, for each `Unit`. None: no limit."""
+    """The rate limits of each model in any 60 seconds, by `Unit` (None: no limit)."""
 
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None

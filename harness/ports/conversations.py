@@ -18,9 +18,8 @@ class Scripted(Protocol[D]):
     def at_turn(self, instance: Instance[D], answers: Sequence[str]) -> Instance[D]:
         """Return an instance as of a turn. ``answers`` has the answers to all earlier turns.
 
-        The result's messages are the conversation so far, ending with the user's turn. Its scores,
-        criteria and reference are those of the answer to this turn. Without answers, the result is
-        ``instance``.
+        Its messages are the conversation so far, ending with the user's turn. Its scores, criteria
+        and reference are those of this turn's answer. Without answers, it is ``instance``.
         """
 
 
@@ -37,6 +36,6 @@ class Played(Protocol[D]):
         """Return an instance as of a turn of its conversation.
 
         ``messages`` is the conversation so far, ending with the user's turn. ``last`` says whether
-        the model's next answer is its last one. The scores and criteria of the result are those of
-        the next answer. ``instance`` itself has those of the last answer.
+        the model's next answer is its last one. The result has the scores and criteria of the next
+        answer, ``instance`` those of the last answer.
         """

@@ -14,7 +14,7 @@ class Requesting(Protocol[D]):
 
     @property
     def needed_features(self) -> frozenset[str]:
-        """Names of the backend features without which the task cannot run."""
+        """Names of the backend features that the task needs."""
 
     @property
     def needed_samples(self) -> int:
@@ -23,8 +23,8 @@ class Requesting(Protocol[D]):
     def adapted_request(self, instance: Instance[D], request: Request) -> Request:
         """Return the request for an instance's answer, given the request of the run file.
 
-        Must be a pure function. Values set by the run file should not be replaced. Decoding
-        parameters that the backend does not accept are removed afterwards.
+        Must be a pure function. Values set by the run file should not be replaced. Parameters that
+        the backend does not accept are removed afterwards.
         """
 
 
@@ -57,6 +57,6 @@ class Aggregating(Protocol):
     def aggregate_answers(self, answers: Iterable[GivenAnswer]) -> Aggregates:
         """Return metrics over all of a run's answers.
 
-        ``answers`` has the answers of round 1 and, in conversations, those to all turns. They come
-        instance by instance, in the order of samples and turns. Missing answers are omitted.
+        ``answers`` has the answers of round 1, or to all turns of a conversation, by instance,
+        sample and turn. Missing answers are omitted.
         """

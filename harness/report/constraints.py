@@ -25,8 +25,8 @@ def constraint_document(
 ) -> TableDocument:
     """Build the document on a run's constraints by kind or by another label.
 
-    Notes say how many samples are ``without`` a checked constraint, and how many constraints are
-    ``unlabelled``, that is, without ``label``.
+    Notes state the numbers of samples ``without`` a checked constraint, and of constraints without
+    ``label`` (``unlabelled``).
     """
     of_kinds = label == LABEL
     # If only failed constraints have the label, rates would be 0: show counts only.
@@ -113,11 +113,7 @@ def rejection_document(found: Rejections) -> TableDocument:
 
 
 def criteria_document(task: str, found: CriteriaDescription) -> TableDocument:
-    """Build the document on a data set's criteria.
-
-    It shows their groups, their number per task, repeated criteria, verbs, how often two groups
-    occur in the same task, and the tasks by label.
-    """
+    """Build the document on a data set's criteria."""
     mean = "" if found.mean is None else f", {found.mean:.2f} a task"
     summary = f"{found.n_tasks:,} tasks, {found.n_criteria:,} criteria{mean}; "
     summary += f"{found.n_distinct:,} different ones"

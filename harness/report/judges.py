@@ -211,7 +211,7 @@ def _with_people(validation: JudgeValidation) -> str:
 
 
 def _by_people(run: ReportedRun, judge: str) -> JudgeValidation | None:
-    """Return a judge's validation by the run's largest file of human labels, or None."""
+    """Return a judge's validation by the run's largest file of human labels, if any."""
     found = [one for one in run.validations if one.judge == judge]
     found = [one for one in found if one.reference.startswith(PEOPLE)]
     return max(found, key=lambda one: one.agreement.accuracy.n, default=None)
@@ -228,11 +228,11 @@ class WithoutJudges(Struct, frozen=True, kw_only=True):
 
 
 def without_judges(run: ReportedRun) -> WithoutJudges | None:
-    """Return a run's verdicts without the judges that were not validated on its own answers.
+    """Return a run's verdicts without the judges that are not validated on its own answers.
 
-    A judge is validated if it agrees with human labels beyond chance. The result is None if all
-    deciding judges were validated, or if the primary metric is not the pass rate. Judges whose
-    labels have not been read count as validated.
+    A judge is validated if it agrees with human labels beyond chance, or if its labels have not
+    been read. The result is None if all deciding judges are validated, or if the primary metric is
+    not the pass rate.
     """
     judges = {} if run.index.judgements is None else run.index.judgements.register.judges
     known = {name: _by_people(run, name) for name, one in judges.items() if one.decides}

@@ -16,7 +16,7 @@ LONGEST = 90  # characters of a reason in a sentence
 
 
 def listed(texts: Sequence[str]) -> str:
-    """Join texts (at least one) with commas and "and". Count those after the first `MOST_NAMED`."""
+    """Join texts with commas and "and", and count those after the first `MOST_NAMED`."""
     first, more = texts[:MOST_NAMED], len(texts) - MOST_NAMED
     if more > 0:
         return f"{', '.join(first)} and {more:,} more"

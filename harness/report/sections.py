@@ -55,7 +55,7 @@ class PageSection(Struct, frozen=True):
 
 
 def sections(reported: Reported, unit: ShownUnit, figures: Sequence[Figure]) -> list[PageSection]:
-    """Return the sections of a page that have content. With figures, most tables are folded."""
+    """Return the sections of a page, without empty ones. With figures, most tables are folded."""
     parts: dict[str, list[Part]] = {name: [] for name in TITLES}
     if reported.suite is not None:
         parts["matrix"] += [_part(part, unit) for part in suite_document(reported.suite).parts]
@@ -129,7 +129,7 @@ def _titled(parts: Sequence[Table | Note], title: str) -> Iterator[Table | Note]
 
 
 def _by_model(runs: Sequence[ReportedRun]) -> Table | None:
-    """Build a table of runs by settings and model, or return None if it would be a mere list."""
+    """Build a table of runs by settings and model, or None if it would be a mere list."""
     models = list(dict.fromkeys(run.metrics.model or "" for run in runs))
     told = prompts(runs)
     cells = {(label, run.metrics.model or ""): run for label, run in zip(told, runs, strict=True)}

@@ -42,7 +42,7 @@ def inert_text(text: str) -> Text:
 
 
 def one_line(*parts: Text) -> Text:
-    """Return texts joined into one line. If the line is too long, it ends in an ellipsis."""
+    """Return texts joined into one line, which ends in an ellipsis if it is too long."""
     return Text.assemble(*parts, no_wrap=True, overflow="ellipsis")
 
 
@@ -78,7 +78,7 @@ def with_error(
 
 
 def is_zero(stderr: float | None) -> bool:
-    """Return whether a standard error is 0 apart from rounding, because all values are equal."""
+    """Return whether a standard error is 0 apart from rounding."""
     return stderr is not None and stderr < 1e-12
 
 
@@ -108,8 +108,8 @@ def percent(part: int, whole: int, digits: int = 1) -> str:
 def percentage(share: float | None, digits: int = 1, sign: bool = False) -> str:
     """Format a fraction as a percentage, or ``n/a`` for None.
 
-    If ``sign``, format a difference of fractions in percentage points, without a unit. A share that
-    is neither 0 nor 1 is not rounded to 0% or 100%.
+    If ``sign``, format a difference in percentage points, without a unit. A share that is neither 0
+    nor 1 is not rounded to 0% or 100%.
 
     >>> percentage(0.996, 0), percentage(0.125, 0), percentage(-0.333, 0, sign=True)
     ('>99%', '13%', '-33')
@@ -131,8 +131,7 @@ COMPUTED = "≈: computed from recorded tokens, at a price that was set after th
 def usd(cost: float | None, *, computed: float = 0.0) -> str:
     """Format an amount in US dollars, or ``unknown`` for None.
 
-    It has two decimals from $1 and for $0, four decimals from $0.001, and two significant digits
-    below that. If a part of it was ``computed`` after the calls, it begins with ≈ (see `COMPUTED`).
+    If a part of it was ``computed`` after the calls, it begins with ≈ (see `COMPUTED`).
 
     >>> usd(1234.5), usd(0.0164), usd(0.0000172), usd(None), usd(3, computed=1)
     ('$1,234.50', '$0.0164', '$0.000017', 'unknown', '≈$3.00')
@@ -146,7 +145,7 @@ def usd(cost: float | None, *, computed: float = 0.0) -> str:
 
 
 def clusters_text(n: int, n_units: int) -> str:
-    """Format a number of clusters. If it is small for ``n`` samples, add how rows set them."""
+    """Format a number of clusters and, if it is small for ``n`` samples, how rows set them."""
     said = f"{n_units:,} cluster{'s' * (n_units != 1)}"
     few = n_units == 1 < n or 10 * n_units <= n
     return f"{said} (rows set theirs with the field 'cluster')" if few else said

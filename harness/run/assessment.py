@@ -48,7 +48,7 @@ class Assessment(NamedTuple):
 
     @property
     def unscored(self) -> bool:
-        """Whether scoring was stopped because it took too long. The reply then has no verdict."""
+        """Whether scoring was stopped because it took too long, so that there is no verdict."""
         return self.passed is None and bool(self.problem)
 
 
@@ -70,10 +70,10 @@ def judged_outcomes(task: Task[Any]) -> tuple[Outcome, ...]:
 def assess(task: Task[Any], instance: Instance[Any], reply: Reply) -> Assessment:
     """Return the outcome, verdict and scores of a reply, according to the task's rules.
 
-    Refused, empty and unparseable replies fail. Truncated replies fail too, unless the task grades
-    them. A reply that fails for one of these reasons gets the scores that the task defines for a
-    missing answer (or for a refused decoding constraint), if any. An unparseable reply also gets
-    the scores that the task's `Unparseable` error carries.
+    Refused, empty and unparseable replies fail, and so do truncated ones, unless the task grades
+    them. They get the scores that the task defines for a missing answer (or for a refused decoding
+    constraint), if any. An unparseable reply also gets the scores of the task's `Unparseable`
+    error.
     """
     outcome = reply_outcome(reply)
     if reply.finish_reason == CONSTRAINT_REFUSED and isinstance(task, ScoresRefusedConstraint):
@@ -113,8 +113,8 @@ _TOO_LONG = re.compile(r"context (?:length|window)|(?:prompt|input) is too long"
 def refuses_constraint(error: CallError, request: Request) -> bool:
     """Return whether a provider rejects a request because of its decoding constraint.
 
-    That is the case if the request has a constraint, and if the error's message mentions
-    constraints but not the length of the prompt.
+    The request must have one, and the error's message must mention constraints but not the prompt's
+    length.
     """
     if not isinstance(error, RequestRejected):
         return False

@@ -1,6 +1,5 @@
 """Scores recorded attempts again on other machines, which do not have the run's files.
 
-Each batch is sent with its instances and its lines, and the task is sent as it was built here.
 Packages, and NLTK's English sentence parameters, are not sent, so they have to be the same there.
 """
 

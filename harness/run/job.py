@@ -82,14 +82,14 @@ class Job:
 
     @property
     def models(self) -> list[models.Model]:
-        """All models of the run: its own, the paraphraser, the user and the judges' models."""
+        """All models of the run."""
         second = [self.paraphraser] if self.paraphraser else []
         second += [self.user.model] if self.user else []
         return [self.model, *second, *(judge.model for judge in self.judges)]
 
     @property
     def instances(self) -> Iterable[Instance[Any]]:
-        """The run's instances, in the order in which they are sampled."""
+        """The run's instances, in order of sampling."""
         return run_instances(self.run, self.data)
 
     @cached_property
@@ -131,7 +131,7 @@ class Job:
         return RunPlan(self.task, self.run, instances, index, features, self.retried, self.shots)
 
     def unanswerable(self) -> int:
-        """Return for how many instances a simulated model knows no answer (0 for a real model)."""
+        """Return for how many instances a simulated model knows no answer."""
         if not self.model.simulated:
             return 0
         return sum(self.task.reference(one) is None for one in self.instances)
@@ -147,7 +147,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How a run's session ended, its progress counters, and the metrics of the whole run."""
+    """How a run's session ended, its progress counters, and the whole run's metrics."""
 
     metrics: Metrics
     ended: Ending
@@ -164,12 +164,12 @@ def prepare(
     variant: FileVariant = ONLY_VARIANT,
     rescore: bool = False,
 ) -> Job:
-    """Check a run file, and build its task, models, judges and shots. The result can be executed.
+    """Check a run file, and build its task, models, judges and shots.
 
-    ``resources`` are shared with other runs of this process (default: new ones). Failed calls are
-    to be made again, and so are attempts whose outcome is in ``retried``. ``variant`` is the run's
-    place in a file of several runs. With ``rescore``, a run whose scoring alone has changed is
-    scored again and continues.
+    ``resources`` are shared with other runs of this process (default: new ones). Failed calls, and
+    attempts whose outcome is in ``retried``, are to be made again. ``variant`` is the run's place
+    in a file of several runs. With ``rescore``, a run whose scoring alone has changed is scored
+    again.
     """
     folder, remote = RunFolder(settings.runs_dir, name), remote_runs(settings)
     if remote is not None:
@@ -236,8 +236,8 @@ def prepare_all(
 ) -> dict[str, Job]:
     """Prepare the runs of a file, and return them by variant.
 
-    A run is named ``BASE.VARIANT``, or ``BASE`` in a file without variants. If ``only`` is set,
-    only this variant is prepared.
+    A run is named ``BASE.VARIANT``, or ``BASE`` in a file without variants. ``only`` selects one
+    variant.
 
     Raises:
         RunConflict: If a run changed, or the base of new variants is the name of another run.
@@ -266,8 +266,8 @@ def prepare_all(
 async def execute(job: Job, listener: Listener | None = None) -> Result:
     """Do a run's unfinished work, and return how it ended.
 
-    The metrics are written even if the run fails or is interrupted. Nothing is left of a new run
-    that is refused before its first call.
+    The metrics are written even if the run fails or is interrupted. A new run that is refused
+    before its first call leaves nothing behind.
     """
     new = not job.folder.exists()
     try:
@@ -342,7 +342,7 @@ async def _work(
     listener: Listener | None,
     notes: Mapping[str, str],
 ) -> tuple[Ending, Tally]:
-    """Make the missing judgements, and then finish the unfinished samples."""
+    """Make the missing judgements, then finish the samples."""
     stop, plan = session.stop, job.plan()
     work = job.work(plan)
     tally = Tally(rounds=job.run.rounds.max, budget=session.budget)
@@ -415,7 +415,7 @@ async def _work(
 
 
 def _problem(error: BaseException) -> str:
-    """Return the text to record about an error, without the message if it is unexpected."""
+    """Return the text to record about an error, without an unexpected error's message."""
     if isinstance(error, HarnessError):
         return error.message
     if isinstance(error, asyncio.CancelledError):
@@ -424,7 +424,7 @@ def _problem(error: BaseException) -> str:
 
 
 def _conclude(job: Job, manifest: Manifest, ended: Ending, problem: str = "") -> Metrics:
-    """Record how the session ended, then write and return the metrics of the whole run."""
+    """Record how the session ended, and write and return the run's metrics."""
     from harness.analysis.metrics import to_json
     from harness.analysis.summary import measure  # not needed before the first call
 

@@ -1,8 +1,7 @@
 """Scores long answers in a separate process, because scoring must not block a run.
 
-Scoring usually takes less than a millisecond. It can take seconds if a model repeats itself up to
-its token limit (COLLIE: 4 s for 10,000 sentences). Meanwhile the replies of other calls would time
-out and be paid for again.
+Scoring can take seconds if a model repeats itself up to its token limit (COLLIE: 4 s for 10,000
+sentences). Meanwhile the replies of other calls would time out and be paid for again.
 """
 
 import contextlib
@@ -35,9 +34,9 @@ class _TaskUnknown(Exception):
 class LongAnswers:
     """An assessor of answers by the task's rules. Thread-safe.
 
-    Long answers are assessed in a separate process, which starts with the first long answer. It
-    builds the task from the run file or, if the task is given pickled, loads it. If that fails,
-    because only this process knows the task, long answers are assessed here too.
+    Long answers are assessed in a separate process, which builds the task from the run file or
+    loads the pickled task. If that fails, because only this process knows the task, they are
+    assessed here.
     """
 
     def __init__(
@@ -83,7 +82,7 @@ class LongAnswers:
     def _run(
         self, function: Callable[..., R], instance: Instance[Any], reply: Reply, *more: object
     ) -> R:
-        """Call a function with the task. If a reply is long, try to do so in the other process."""
+        """Call a function with the task. For a long reply, try the other process first."""
         question = b""
         if len(reply.text) >= LONG:
             with contextlib.suppress(pickle.PicklingError, TypeError, AttributeError):
@@ -111,7 +110,7 @@ class LongAnswers:
 
 
 def _with_task(piece: tuple[bytes, float, Callable[..., R], tuple[Any, ...]]) -> R:
-    """Call a function with the task and further arguments, in the other process."""
+    """Call a function with the task in the other process."""
     pickled, cpu_s, function, arguments = piece
     try:
         task = _built(pickled)

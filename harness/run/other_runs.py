@@ -20,8 +20,7 @@ from harness.store.runs import find_run
 def other_run(runs: Path, name: str, task: Task[Any], key: str, *, simulated: bool) -> RunFolder:
     """Return the run that a run file names under ``key``.
 
-    The run must have been made with the data of ``task``. Runs of simulated models are accepted
-    only if ``simulated`` is true.
+    It must have been made with the data of ``task``, and by a real model unless ``simulated``.
     """
     try:
         folder = find_run(runs, name)
@@ -55,9 +54,9 @@ class _Answer(msgspec.Struct, gc=False):
 class RunAnswers:
     """A run's answers to its instances.
 
-    An instance's answer is the text of the last round of its first sample, if judges score that
-    round's outcome. ``failed`` is the number of instances for which that round is a failed call.
-    ``scripted`` says whether some rounds are the turns of a conversation.
+    An instance's answer is the text of its first sample's last round, if judges score that round's
+    outcome. ``failed`` is the number of instances whose last round is a failed call. ``scripted``
+    says whether some rounds are turns of a conversation.
     """
 
     def __init__(self, path: Path, task: Task[Any]) -> None:

@@ -16,11 +16,10 @@ OBJECTS_BETWEEN_COLLECTIONS = 50_000
 async def work_off(
     items: Iterator[T], work: Callable[[T], Awaitable[None]], *, workers: int, stop: Stop
 ) -> None:
-    """Process items with concurrent workers. A worker that is free takes the next item.
+    """Process items with concurrent workers.
 
-    If ``work`` raises `Stopping`, that worker ends and its item stays unfinished. Any other
-    exception requests a stop. After a stop is requested, the workers finish only their current
-    items. The first exception is then raised.
+    A `Stopping` from ``work`` ends that worker. Any other exception requests a stop: the workers
+    finish only their current items, and the first exception is then raised.
     """
     first: Exception | None = None
 
@@ -49,9 +48,8 @@ async def work_off(
 def rare_collections() -> Iterator[None]:
     """Collect cyclic garbage less often within a ``with`` block.
 
-    Calls in flight hold many more objects than Python's default threshold. With that threshold,
-    nearly all collections found nothing, but took a third of a run's CPU time. Objects that exist
-    already, such as those of imported libraries, are not examined, which would take 0.1 s.
+    With Python's default threshold, nearly all collections found nothing, but took a third of a
+    run's CPU time. Objects that exist already are not examined, which would take 0.1 s.
     """
     before, frozen = gc.get_threshold(), gc.get_freeze_count()
     if before[0]:  # 0 means never

@@ -39,7 +39,7 @@ class Replies(Struct, frozen=True):
 
 
 class StudyRecord(Struct, frozen=True, kw_only=True):
-    """Everything that a study's page shows. It is written to a JSON file next to the page."""
+    """Everything that a study's page shows, written to a JSON file next to the page."""
 
     schema_version: int = RECORD_VERSION
     made_at: float  # epoch seconds
@@ -110,7 +110,7 @@ def _jobs(
     overrides: Sequence[str],
     fetch: Fetch | None,
 ) -> dict[str, Job]:
-    """Prepare a file's runs. Names begin with ``key`` in the result, and with ``base`` on disk."""
+    """Prepare a file's runs, named with ``key`` in the result and with ``base`` on disk."""
     runs = load(shipped.find(file, "configs"), overrides)
     if fetch:
         fetch(runs, base)
@@ -133,8 +133,7 @@ def record(study: Study, folders: Mapping[str, RunFolder], made_at: float) -> St
 def differences(path: Path, runs_dir: Path) -> Iterator[str]:
     """Yield the differences between a study's record (``path``) and its present runs and code.
 
-    If a run is missing, nothing else is compared. Errors in reading the record are those of
-    `read_record`.
+    If a run is missing, nothing else is compared.
     """
     kept = read_record(path)
     study = Study.model_validate(kept.study)

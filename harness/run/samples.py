@@ -80,8 +80,7 @@ class Samples:
     async def work(self, owed: OwedSample) -> int:
         """Run a sample's missing rounds, and return how many were recorded.
 
-        A call that fails for this sample alone is recorded as an attempt and ends the sample. The
-        result is 0 if the next round cannot start because a score or verdict is missing.
+        A call that fails for this sample alone is recorded as an attempt and ends the sample.
 
         `Stopping`, and any failure that affects more than this sample, is raised only after the
         replies received so far have been recorded.
@@ -189,8 +188,7 @@ class Samples:
     ) -> tuple[Messages, Rewritings]:
         """Return the messages of a sample's next round, and the paraphrases made for them.
 
-        ``done`` are the rounds before it. Both results are empty if the round cannot start yet
-        because a score or verdict is missing.
+        Both are empty if the round cannot start yet because a score or verdict is missing.
         """
         instance = owed.instance
         if not done:
@@ -251,7 +249,7 @@ class Samples:
     async def _said_next(
         self, instance: Instance[Any], messages: Messages, call: Call, origin: Origin
     ) -> tuple[str | None, PlayedTurn | None, str]:
-        """Return the played user's turn after an answer, if any, as `PlayedUser.next_turn` does."""
+        """Return the played user's turn after an answer, as `PlayedUser.next_turn` does."""
         assert self.user is not None
         if origin.round == origin.turns or reply_outcome(call.reply) in UNANSWERED:
             return None, None, ""
@@ -259,7 +257,7 @@ class Samples:
         return await self.user.next_turn(instance, said, origin)
 
     def _refusal(self, error: CallError, request: Request, begun: Attempt) -> Call | None:
-        """Return a call that records a refused constraint, or None if there is none to record."""
+        """Return a call that records a refused constraint, if the error is a refusal."""
         measures = isinstance(self.plan.task, ScoresRefusedConstraint)
         if not (measures and refuses_constraint(error, request)):
             return None

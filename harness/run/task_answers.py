@@ -20,7 +20,7 @@ MOST_KEPT = 100_000  # maximum instances to hold in memory; nothing is known of 
 
 
 class RecordedTask:
-    """The task of a run. Its data is read when it is first needed."""
+    """The task of a run, whose data is read when first needed."""
 
     def __init__(self, task: Task[Any]) -> None:
         self._task = task
@@ -55,9 +55,9 @@ class RecordedTask:
 def row_fields(
     folder: RunFolder, warn: Callable[[str], object] = lambda _: None
 ) -> Mapping[str, Mapping[str, object]]:
-    """Return the fields of the user's rows by instance, or {} if the task has no such rows.
+    """Return the fields of the user's rows by instance, or {} if there are none.
 
-    If the rows cannot be read, return {}, and call ``warn`` with the reason.
+    If the rows cannot be read, the result is {}, and ``warn`` is called with the reason.
     """
     try:
         return _row_fields(folder, Settings())
@@ -88,8 +88,8 @@ def _row_fields(folder: RunFolder, settings: Settings) -> dict[str, Mapping[str,
 def task_of(folder: RunFolder, settings: Settings) -> RecordedTask | None:
     """Return the task of a run, for reading its data but not for scoring.
 
-    The result is None if the data is missing or has changed, if a plug-in is missing, or if the run
-    file names Python files, because reading a run must not execute them.
+    The result is None if the data has changed or anything is missing, or if the run file names
+    Python files, because reading a run must not execute them.
     """
     try:
         run = folder.read_config()

@@ -1,9 +1,8 @@
 """Compares an answer with reference answers, and selects the part of the answer to compare.
 
-Each measure takes an answer and its references and returns the best value over the references, a
-number from 0 to 1 or a bool. A base model only completes text, so it goes on to write another input
-after its answer. The place at which the answer is cut changes ROUGE-L by ten points, so tasks have
-an option for it.
+Measures return the best value over the references, a number from 0 to 1 or a bool. A base model
+goes on to write another input after its answer. The place at which the answer is cut changes
+ROUGE-L by ten points, so tasks have an option for it.
 
 >>> exact_match(" Yes.", ["yes"]), token_f1("the cat sat", ["A cat sat down"])
 (True, 0.8)

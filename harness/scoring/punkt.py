@@ -1,8 +1,8 @@
 """NLTK's Punkt sentence splitter, word tokeniser and Porter stemmer.
 
-Importing NLTK takes 0.4 s, so this module is imported only when text is first split. Nothing is
-downloaded. Without NLTK's English parameters, the same algorithm uses a built-in list of
-abbreviations, which changes 18 of the 8,320 verdicts on COLLIE's recorded gpt-4 outputs.
+Importing NLTK takes 0.4 s, so this module is imported only when text is first split. Without NLTK's
+English parameters, a built-in list of abbreviations is used, which changes 18 of the 8,320 verdicts
+on COLLIE's recorded gpt-4 outputs.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class UntimedVariables(PunktLanguageVars):  # type: ignore[misc]  # NLTK has no 
     __slots__ = ()
 
     def period_context_re(self) -> Any:
-        """Return the compiled pattern of possible sentence ends. It searches in linear time."""
+        """Return the compiled pattern of possible sentence ends, which searches in linear time."""
         return redos.compile(super().period_context_re(), timeout=None)
 
 
@@ -82,7 +82,7 @@ class EarlierWordTokenizer(NLTKWordTokenizer):  # type: ignore[misc]  # NLTK has
 
 
 class Punkt(PunktSentenceTokenizer):  # type: ignore[misc]  # NLTK has no types
-    """NLTK's sentence splitter, with a shortcut for clear cases and a name for the manifest."""
+    """NLTK's sentence splitter, with a shortcut for clear cases."""
 
     def __init__(
         self, parameters: PunktParameters, name: str, variables: type = UntimedVariables
@@ -95,7 +95,7 @@ class Punkt(PunktSentenceTokenizer):  # type: ignore[misc]  # NLTK has no types
         self._decided = lru_cache(4_096)(super().text_contains_sentbreak)
 
     def text_contains_sentbreak(self, text: str) -> bool:
-        """Return whether a possible sentence end is a real one, given its context."""
+        """Return whether a possible sentence end is a real one."""
         # For Punkt, "?" and "!" always end a sentence, and so does a period after a word that is
         # not an abbreviation, a number, an initial, or part of a collocation.
         clear = CLEAR_END.match(text)
@@ -136,7 +136,7 @@ def own() -> Punkt:
 
 @cache
 def best(folder: Path | None = None) -> Punkt:
-    """Return the sentence splitter of `english` or, if NLTK's data is not installed, of `own`."""
+    """Return the sentence splitter of `english` or, without NLTK's data, of `own`."""
     return english(folder) or own()
 
 
@@ -146,6 +146,6 @@ earlier_word_tokens: Callable[[str], list[str]] = EarlierWordTokenizer().tokeniz
 
 @cache
 def earlier(folder: Path | None = None) -> Punkt:
-    """Return the same sentence splitter as `best`, but with the settings of NLTK 3.9."""
+    """Return the same sentence splitter as `best`, with the settings of NLTK 3.9."""
     found = best(folder)
     return Punkt(found._params, f"{found.name}, as in nltk 3.9", EarlierVariables)

@@ -60,8 +60,7 @@ def build(
 ) -> BuiltFolder:
     """Build a data set from a recipe, and write it to the folder ``out``.
 
-    An interrupted build resumes at the next call, from results that are saved next to ``out``.
-    They are deleted when the build finishes, or fails because of wrong settings or data. The build
+    An interrupted build resumes at the next call, from results saved next to ``out``. The build
     runs in ``jobs`` processes (None: one per core), and calls ``status`` with progress messages. If
     ``engine`` is "ray", the processes are those of a Ray cluster, which also reads the corpora.
     """
@@ -174,7 +173,7 @@ def _extracted(
     workers: Pool,
     status: Callable[[str], None],
 ) -> dict[str, Yield]:
-    """Return the yield of each source. The result of each part is saved as a stage."""
+    """Return the yield of each source, saving each part's result as a stage."""
     yields = {name: Yield() for name in corpora}
     asked = deque[tuple[str, str]]()
 

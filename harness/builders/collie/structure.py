@@ -36,7 +36,7 @@ class FilePart(Section):
 
 
 class Bounds(FilePart):
-    """A range of integers, including both ends. If an end is None, there is no limit there."""
+    """A range of integers that includes both ends. An end of None sets no limit."""
 
     low: int | None = Field(None, alias="from")
     high: int | None = Field(None, alias="to")
@@ -66,8 +66,8 @@ class _SweepRule(FilePart):
 class Take(Bounds):
     """A rule that takes a constraint's target from a text.
 
-    It applies only if all numbers in the target are within the bounds. If a list of values is
-    observed in the text, its length must also be within ``values``.
+    It applies only if all numbers in the target are within the bounds, and the length of an
+    observed list is within ``values``.
     """
 
     how: Literal["value", "common", "least", "greatest", "sample"] = Field(alias="take")
@@ -113,9 +113,9 @@ def satisfying(
 ) -> Options | None:
     """Return the targets that the rules allow and with which a text satisfies a constraint.
 
-    The targets are nested like the constraint. If a text satisfies only some parts of an ``or``,
-    the other parts get all values of their sweeps. The result is None if there are no such targets,
-    or if one of these other parts has no sweep.
+    They are nested like the constraint. If a text satisfies only some parts of an ``or``, the
+    others get all values of their sweeps. The result is None if there are no targets, or if one of
+    these others has no sweep.
     """
     if isinstance(constraint, Base):
         assert not isinstance(rules, tuple)
@@ -135,7 +135,7 @@ def satisfying(
 
 
 def _named(rules: Rules) -> Options | None:
-    """Return all values of the sweeps, nested like the rules, or None if a rule is not a sweep."""
+    """Return all values of the sweeps, nested like the rules, if each rule is a sweep."""
     if not isinstance(rules, tuple):
         return rules if isinstance(rules, list) else None
     parts = [_named(rule) for rule in rules]
@@ -185,7 +185,7 @@ def _taken(rule: Take, observed: Observed, draws: Callable[[], Draws]) -> Target
 
 
 def _is_whole(observed: Observed) -> bool:
-    """Return whether all observed values exist. For example, the ninth of five words does not."""
+    """Return whether all observed values exist, unlike the ninth of five words."""
     return all(map(_is_whole, observed)) if isinstance(observed, tuple) else observed is not None
 
 
@@ -239,10 +239,10 @@ class _File(FilePart):
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """A constraint structure. Its instances differ in their targets.
+    """A constraint structure, whose instances differ in their targets.
 
-    If the constraint has sweeps, ``constraints`` has one constraint for each combination of their
-    values, otherwise a single constraint. ``plain`` is the structure as parsed from YAML.
+    ``constraints`` has one constraint for each combination of its sweeps' values. ``plain`` is the
+    structure as parsed from YAML.
     """
 
     name: str
@@ -341,7 +341,7 @@ def _specimens(constraint: Constraint, rules: Rules, where: str) -> Target:
 
 
 def _expanded(raw: Any, where: str) -> list[Any]:
-    """Return all variants of a YAML tree. Each has a value in place of every ``{sweep: …}``."""
+    """Return all variants of a YAML tree, with values in place of every ``{sweep: …}``."""
     if isinstance(raw, dict) and set(raw) == {"sweep"}:
         return [list(v) if isinstance(v, tuple) else v for v in _swept(raw["sweep"], where)]
     if not isinstance(raw, dict | list):

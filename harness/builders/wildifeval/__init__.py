@@ -163,11 +163,7 @@ def about(facts: Mapping[str, Any]) -> str:
 
 
 def report(curated: Curated) -> str:
-    """Return the build's report in Markdown.
-
-    It covers the dropped chats, the constraints and domains of the tasks, replies without a known
-    label, and examples.
-    """
+    """Return the build's report in Markdown."""
     rows = curated.rows
     constraints = [one for row in rows for one in row.constraints]
     kinds = Counter(one.category or UNNAMED for one in constraints)

@@ -1,7 +1,7 @@
-"""Reads the first user message of each chat in a log, and screens these messages without an LLM.
+"""Screens the first user message of each chat in a log, without an LLM.
 
-The language classifier is restricted to 43 widely spoken languages, because it otherwise often
-mistakes a short English sentence for one in a rare language.
+The language classifier knows only 43 widely spoken languages, because it otherwise often mistakes
+short English sentences for rare languages.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def read_chats(rows: RowRange) -> Iterator[Chat]:
 
 
 def _chat(row: Mapping[str, Any] | str, number: str) -> Chat:
-    """Return the chat in a row of a log. If ``row`` is text, it says why the row is unreadable."""
+    """Return the chat in a row of a log. A row of type str says why it is unreadable."""
     if isinstance(row, str):
         return Chat(number, "", problem=row)
     said = next((row[key] for key in IDS if isinstance(row.get(key), str | int)), number)
@@ -117,7 +117,7 @@ def _language(of: Mapping[str, Any]) -> str:
 
 
 class ScreeningExample(Struct, frozen=True):
-    """An example of a dropped message. ``detail`` explains the reason, or is empty."""
+    """An example of a dropped message. ``detail``, if any, explains the reason."""
 
     id: str
     text: str
@@ -125,10 +125,7 @@ class ScreeningExample(Struct, frozen=True):
 
 
 class Step(Struct):
-    """Counts and examples of the messages that a step dropped, by reason.
-
-    ``before`` is the number of messages before the step.
-    """
+    """Counts and examples of the messages that a step dropped out of ``before``, by reason."""
 
     name: str
     before: int
@@ -136,7 +133,7 @@ class Step(Struct):
     examples: dict[str, list[ScreeningExample]] = {}
 
     def leave_out(self, reason: str, id: str, text: str, detail: str = "") -> None:
-        """Count a dropped message, and keep the first few for each reason as examples."""
+        """Count a dropped message, and keep the first few for each reason."""
         self.removed[reason] = self.removed.get(reason, 0) + 1
         shown = self.examples.setdefault(reason, [])
         if len(shown) < EXAMPLES:
@@ -160,7 +157,7 @@ class Screened(Struct):
 
 
 class Examined(Struct, frozen=True):
-    """A chat, and why it is dropped (empty if it is kept). The text of a dropped chat is cut."""
+    """A chat, and why it is dropped (empty if it is kept). A dropped chat's text is cut."""
 
     chat: Chat
     reason: str = ""
@@ -173,7 +170,7 @@ def examine_part(by: ScreenSection, rows: RowRange) -> list[Examined]:
 
 
 def examine(chats: Iterable[Chat], by: ScreenSection) -> Iterator[Examined]:
-    """Examine each chat for readability, language, code and toxicity, with the settings ``by``."""
+    """Examine the readability, language, code and toxicity of each chat, with settings ``by``."""
     if by.language and by.language not in LANGUAGES:
         message = f"screen.language: {by.language!r} cannot be distinguished from others."
         raise ConfigError(message, f"Choose one of {', '.join(LANGUAGES)}, or null to keep all.")
@@ -216,7 +213,7 @@ def screen(examined: Iterable[Examined], sources: list[dict[str, str]]) -> Scree
 
 
 def _reason(chat: Chat, by: ScreenSection) -> tuple[str, str]:
-    """Return why a message is dropped, and a detail. Both are empty if it is kept."""
+    """Return why a message is dropped, and a detail (both empty if it is kept)."""
     if chat.problem:
         return UNREADABLE, chat.problem
     if not chat.text.strip():
@@ -235,9 +232,8 @@ def _reason(chat: Chat, by: ScreenSection) -> tuple[str, str]:
 def other_language(text: str, kept: str, least: float, label: str = "") -> str:
     """Return the language of a message, or "" if the message is to be kept.
 
-    The language is the one that ``label`` names or, if it names none, the classifier's. A message
-    is kept if it is in the language ``kept`` or, without such a label, if the classifier's
-    probability is below ``least``.
+    The language is the one that ``label`` names, or else the classifier's, unless its probability
+    is below ``least``. A message in the language ``kept`` is kept.
     """
     if labelled := language_code(label):  # the log's label decides
         return "" if labelled == kept else label
@@ -262,8 +258,8 @@ def _identifier() -> Any:
 def code_sign(text: str, of: Collection[str]) -> str:
     """Return the sign of code that a text contains, or "" if it contains none.
 
-    ``of`` has the signs to look for: ``word`` is "code", even inside a longer word, and ``shape``
-    is a code fence or some lines that look like code.
+    ``of`` has the signs to look for: ``word`` is "code", even inside a word; ``shape`` is a code
+    fence or lines that look like code.
     """
     text = text[:LONGEST]
     if "word" in of and "code" in text.lower():

@@ -18,10 +18,9 @@ T = TypeVar("T")
 
 
 class Exchanger(ABC, Generic[T]):
-    """A background task that exchanges data with the database on request, and at intervals.
+    """A background task that exchanges data with the database on request and at intervals.
 
-    It runs while there is something to exchange. Its transactions run in a thread, so the event
-    loop never waits for the database.
+    It runs while there is something to exchange. Transactions run in a thread.
 
     Attributes:
         trouble: Why the database does not answer, or "".
@@ -44,7 +43,7 @@ class Exchanger(ABC, Generic[T]):
 
     @abstractmethod
     def apply(self, result: T) -> float:
-        """Apply the result of an exchange. Return the minimum number of seconds until the next."""
+        """Apply an exchange's result, and return the minimum number of seconds until the next."""
 
     @property
     @abstractmethod
@@ -64,7 +63,7 @@ class Exchanger(ABC, Generic[T]):
             self._task = asyncio.create_task(self._work())
 
     async def aclose(self) -> None:
-        """If the task is running, exchange a last time, and end it."""
+        """End the task, if it is running, after a last exchange."""
         if self._task is not None:
             self._closing = True
             self._wake.set()
@@ -88,7 +87,7 @@ class Exchanger(ABC, Generic[T]):
             self._task = None
 
     async def _transacted(self, work: Callable[[Cursor], T]) -> T | None:
-        """Return the result of a transaction, or None if the session ends before it succeeds."""
+        """Return the result of a transaction, or None if the session ends first."""
         while True:
             began = time.monotonic()
             try:
@@ -108,7 +107,7 @@ class Exchanger(ABC, Generic[T]):
             self.report(trouble)
 
     async def _sleep(self, seconds: float, *, until_asked: bool = False) -> None:
-        """Sleep. Wake early if the session ends or (``until_asked``) an exchange is asked for."""
+        """Sleep. Wake early if the session ends or, with ``until_asked``, on request."""
         end = time.monotonic() + seconds
         while not self._closing and not (until_asked and self._asked):
             self._wake.clear()

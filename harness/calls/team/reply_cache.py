@@ -29,15 +29,14 @@ _KEEP, _FORGET = "INSERT OR IGNORE INTO unsent VALUES (?, ?)", "DELETE FROM unse
 class TeamReplyCache(ReplyCache):
     """A cache whose replies, payments and claims are shared by the machines of a team.
 
-    A reply is looked up in the local file first. A `put` completes when the reply is in both the
-    file and the database. While the database does not answer, replies to calls in flight are saved
-    in the file alone, and sent later, if necessary by the next process that uses the file.
+    A `put` completes when the reply is in both the file and the database. While the database does
+    not answer, replies to calls in flight are saved in the file alone, and sent later, if necessary
+    by the next process that uses the file.
 
     Args:
         path: The local file.
         url: URL of the team's database.
-        key: Encrypts the replies in the database, but not in the file. None: they are not
-            encrypted.
+        key: Encrypts the replies in the database, but not in the file. None: no encryption.
         patience_s: Seconds that a call waits for the database before it fails.
         lease_s: Seconds after which calls of a killed process may be made by other machines.
         notice: As for `ReplyCache`.
@@ -79,7 +78,7 @@ class TeamReplyCache(ReplyCache):
         self._fetched: set[bytes] = set()  # keys of replies that come from the database
 
     def _change(self, statements: Collection[Statement]) -> None:
-        """Execute statements in the caller's thread, not in the writer's."""
+        """Execute statements in the caller's thread."""
         try:
             with contextlib.closing(sqlite3.connect(self.path, timeout=LOCKED_S)) as file, file:
                 for statement, values in statements:
@@ -96,7 +95,7 @@ class TeamReplyCache(ReplyCache):
         return found
 
     async def fetch(self, key: str) -> Reply | None:
-        """Return the team's reply for a key, and save it here too. Return None if there is none."""
+        """Return the team's reply for a key (None if there is none), and save it here too."""
         if (row := await self._team.find(bytes.fromhex(key))) is None:
             return None
         await self._add(row)

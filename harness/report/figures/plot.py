@@ -53,7 +53,7 @@ class Runs:
 
     @classmethod
     def of(cls, runs: Sequence[ReportedRun], comparison: RunComparison | None = None) -> Runs:
-        """Collect a report's runs. Further runs of the comparison get a name and marks, too."""
+        """Collect a report's runs, and name and mark further runs of the comparison."""
         marks = {run.name: run.marks for run in runs}
         if comparison is not None:
             marks = {comparison.baseline: comparison.marks, **marks}
@@ -130,7 +130,7 @@ class Sheet:
         return alt.Chart(alt.NamedData(name=_SHEET)).encode(tooltip=tooltip)
 
     def looks(self, *channels: str) -> dict[str, Any]:
-        """Return the encodings that distinguish runs, if any, by channel (color, fill or shape)."""
+        """Return the encodings that distinguish runs, if any, by channel (color, fill, shape)."""
         every = list(self._runs.short.values())
         shapes = [SHAPES[at % len(SHAPES)] for at in range(len(every))]
         legend = None
@@ -149,7 +149,7 @@ class Sheet:
     def figure(
         self, name: str, title: str, caption: str, chart: Mapping[str, Any], section: str = ""
     ) -> Figure:
-        """Build the figure of a chart. Its title and caption include the marks of its runs."""
+        """Build the figure of a chart, with the marks of its runs in title and caption."""
         by_mark: dict[str, list[str]] = {}
         for run, marks in self._runs.marks.items():
             for mark in marks if run in self.present else ():
@@ -173,7 +173,7 @@ class Sheet:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A run's value, with its place: a row, or a position on a numeric axis."""
+    """A run's value, and its place: a row, or a position on a numeric axis."""
 
     row: str
     run: str
@@ -282,9 +282,9 @@ def interval_layers(
 ) -> list[Any]:
     """Return the layers of a chart that draw the values of a sheet with their intervals.
 
-    The values are on the x axis or, if ``upright``, on the y axis. This axis gets the title. If
-    ``joined``, a line joins the points, and an area covers their intervals. If ``signed``, the
-    values are differences, which are drawn with signs and a line at 0.
+    The values are on the axis with the title: x or, if ``upright``, y. If ``joined``, a line joins
+    the points, and an area covers their intervals. If ``signed``, the values are differences, drawn
+    with signs and a line at 0.
     """
     values = [one["value"] for one in sheet.data if one["value"] is not None]
     bounded = not signed and all(0 <= value <= 1 for value in values)
@@ -369,7 +369,7 @@ def specification(sheet: Sheet, *layers: Any, height: Any) -> dict[str, Any]:
 
 
 def name_axis(**options: Any) -> alt.Axis:
-    """Return an axis for names with up to two lines. By default, Vega draws one line."""
+    """Return an axis for names of up to two lines (Vega's default is one)."""
     middle = {"condition": {"test": "indexof(datum.label, '\\n') >= 0", "value": -5.5}, "value": 0}
     return alt.Axis(
         title=None,
@@ -384,7 +384,7 @@ def name_axis(**options: Any) -> alt.Axis:
 def number_x(values: Sequence[float], title: str, ticks: Sequence[float] | None = None) -> alt.X:
     """Return an x channel for the field ``at``, logarithmic if its values cover a wide range.
 
-    Without ``ticks``, the axis has grid lines and, unless it is logarithmic, includes 0.
+    Without ``ticks``, the axis has grid lines and, unless logarithmic, includes 0.
     """
     low, high = min(values, default=0.0), max(values, default=0.0)
     scale = alt.Scale(zero=ticks is None, nice=False, padding=PADDING)

@@ -1,7 +1,7 @@
 """The attempts in the page: their selection, their index, and their texts in chunks.
 
-The page decompresses the index when it opens. A chunk holds all texts of some instances, and is
-decompressed when one of these instances is opened or searched.
+A chunk holds all texts of some instances, and is decompressed when one of them is opened or
+searched.
 """
 
 from __future__ import annotations
@@ -42,9 +42,8 @@ class Selection:
 def select(runs: Sequence[AttemptIndex], most: int | None) -> Selection:
     """Return the attempts to include in the page.
 
-    They are sorted by instance, in order of first appearance. At most ``most`` attempts of each run
-    are included (None: all), but at least one instance. All runs show the same pseudo-random sample
-    of instances, which favours no group.
+    At most ``most`` attempts of each run are included (None: all), but at least one instance. All
+    runs show the same pseudo-random sample of instances.
     """
     digests = [run.attempts.instances.digest[run.attempts.instance] for run in runs]
     # In the order in which the instances first appear in the runs' files.
@@ -193,7 +192,7 @@ def _scores(runs: Sequence[ReportedRun], rows: NDArray[np.intp]) -> Iterator[dic
 def _reasons(
     runs: Sequence[ReportedRun], rows: Sequence[tuple[int, int]]
 ) -> list[dict[str, object]]:
-    """Return each reason for failures with the attempts that have it, by position in ``rows``."""
+    """Return each reason for failures with the positions in ``rows`` of its attempts."""
     found: dict[str, list[int]] = {}
     for place, (run, row) in enumerate(rows):
         failures = runs[run].failures

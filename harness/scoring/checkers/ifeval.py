@@ -35,7 +35,7 @@ class InstructionChecker:
     def check(self, text: str, instance: Instance[Any]) -> Score:
         """Return a score of True or False. If False, its reason says what is wrong.
 
-        The score has no value if a keyword is a pattern whose search takes too long.
+        The score has no value if searching for a pattern takes too long.
         """
         try:
             [found] = judge([self._instruction], text)

@@ -1,8 +1,7 @@
 """Checks whether the number of words in the text is within bounds.
 
-A word is a run of non-space characters that contains a letter or a digit. ``don't`` and
-``well-known`` are one word each; a lone dash is not a word. The checker `constraint` counts
-differently, as COLLIE does.
+``don't`` and ``well-known`` are one word each; a lone dash is not a word. The checker `constraint`
+counts differently, as COLLIE does.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Splits text into units as COLLIE does, and checks constraints on them.
 
-Punctuation alone is not a word. Units of every level are stripped of white space and then of
-periods. Where characters are the units, a period therefore becomes an empty string, which still
-counts. Comparisons ignore case and surrounding punctuation ("Bird," equals "bird") unless a string
-is only punctuation. A missing value (the ninth of five words) satisfies only ``!=`` and ``not in``.
+Punctuation alone is not a word. Units are stripped of white space and then of periods. As a
+character, a period therefore becomes an empty string, which still counts. Comparisons ignore case
+and surrounding punctuation ("Bird," equals "bird") unless a string is only punctuation. A missing
+value (the ninth of five words) satisfies only ``!=`` and ``not in``.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class Splitter:
         self._cached = lru_cache(256)(self._split)  # several constraints split the same text
 
     def units(self, text: str, unit: Unit) -> tuple[str, ...]:
-        """Return the text's units of one kind, in order, stripped of white space and periods."""
+        """Return the text's units of one kind, stripped of white space and periods."""
         if len(text) > MEMORABLE or unit == "character":
             return self._split(text, unit)
         return self._cached(text, unit)
 
     def sentences(self, text: str) -> Iterator[str]:
-        """Yield the sentences of the text as they are written, with their end marks."""
+        """Yield the sentences of the text as written."""
         return (text[begin:end] for begin, end in self._sentences.span_tokenize(text))
 
     def _split(self, text: str, unit: Unit) -> tuple[str, ...]:
@@ -198,8 +198,8 @@ def located(base: Base, text: str, units: Splitter) -> str | None:
 def satisfied(base: Base, observed: Observed, target: Target) -> bool:
     """Return whether the observed value meets the target.
 
-    If the constraint has a reduction, the value is a list, and the reduction says how many of its
-    items must meet the target.
+    With a reduction, the value is a list, and the reduction says how many items must meet the
+    target.
     """
     if base.reduction is None:
         return holds(base.relation, observed, target)
@@ -211,8 +211,8 @@ def satisfied(base: Base, observed: Observed, target: Target) -> bool:
 def outcomes(base: Base, observed: Observed, target: Target) -> list[bool] | None:
     """Return whether each observed item meets its target.
 
-    A single target applies to all items. The result is None if the value is missing, or if there
-    are more or fewer targets than items.
+    A single target applies to all items. The result is None if the value is missing, or if the
+    numbers of targets and items differ.
     """
     if not isinstance(observed, tuple):  # a missing value
         return None
@@ -230,7 +230,7 @@ def _passed(constraint: grammar.Constraint, verdicts: Iterator[bool]) -> bool:
 
 
 def _transformed(transformation: grammar.Transformation, units: Observed) -> Observed:
-    """Return the result of applying a transformation to units, or to the characters of a string."""
+    """Return the result of applying a transformation to units, or to a string's characters."""
     if isinstance(transformation, grammar.Identity) or units is None:
         return units
     assert not isinstance(units, int)  # `grammar.read` refuses anything else
@@ -283,8 +283,8 @@ def holds(relation: grammar.Relation, observed: Observed, target: Target) -> boo
 def bare(value: Observed) -> Observed:
     """Return a string in lower case, without punctuation and spaces at either end.
 
-    A string of only punctuation is returned unchanged, and so are numbers and None. In a tuple,
-    each string is converted, but tuples within it are not.
+    Strings of only punctuation, numbers and None are returned unchanged. In a tuple, strings are
+    converted, but inner tuples are not.
     """
     if isinstance(value, str):
         return value.lower().strip(_MARKS) or value

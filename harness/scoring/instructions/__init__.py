@@ -62,7 +62,7 @@ BLANK = "the answer is blank"
 class VerifiableInstruction(Struct, frozen=True):
     """An instruction's id and arguments, and whether its verdicts are official or corrected.
 
-    If it is ``multilingual``, words, sentences and quotes are those of the text's language, as in
+    If ``multilingual``, words, sentences and quotes are those of the text's language, as in
     Multi-IF.
     """
 
@@ -124,8 +124,7 @@ def instruction(
 ) -> VerifiableInstruction:
     """Build an instruction from its id, such as ``keywords:existence``, and its arguments.
 
-    ``verdicts`` selects the official check or the corrected one. Instructions without a corrected
-    check always use the official one. For ``multilingual``, see `VerifiableInstruction`.
+    Instructions without a corrected check always use the official one.
     """
     if name not in CHECKS:
         raise DataInvalid(f"there is no instruction {name!r:.80}.", nearest(name, CHECKS))
@@ -183,7 +182,7 @@ def judge(asked: Sequence[VerifiableInstruction], text: str) -> list[Verdict]:
 def variants(text: str) -> Iterator[str]:
     """Yield the text as it is, without its first line, without its last line, and without both.
 
-    The same four variants follow without asterisks. Repeated variants are omitted.
+    The same four follow without asterisks. Repeated variants are omitted.
     """
     lines = text.split("\n")
     cut = ("\n".join(part).strip() for part in (lines[1:], lines[:-1], lines[1:-1]))

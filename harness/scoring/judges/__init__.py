@@ -1,9 +1,8 @@
 """Judges: models that score answers. Each module defines a judge; the shared parts are here.
 
-Most judges consist of a prompt template and a parser of replies. `JudgePrompt` renders the template
-with the judged text between tags that the text cannot close, and `PromptJudge` builds the
-questions. A yes or no is read from log-probabilities (`yes_probability`) or from sampled votes
-(`vote`).
+Most judges consist of a prompt template and a parser of replies. The judged text is between tags
+that it cannot close. A yes or no is read from log-probabilities (`yes_probability`) or from sampled
+votes (`vote`).
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _WRITTEN = re.compile(rf"&(?=(?:amp;)*lt;{_NAME})", re.IGNORECASE)
 
 
 def fenced(text: str) -> str:
-    """Return untrusted text between `TAG` tags. Such tags within the text are escaped."""
+    """Return untrusted text between `TAG` tags. Such tags within it are escaped."""
     return f"<{TAG}>\n{_TAG.sub('&lt;', _WRITTEN.sub('&amp;', text))}\n</{TAG}>"
 
 
@@ -47,7 +46,7 @@ def fenced_texts(prompt: str) -> list[str]:
 
 
 def tagged(text: str, tag: str) -> str:
-    """Return text between ``tag`` tags. Such tags, and `TAG` tags, are escaped within the text."""
+    """Return text between ``tag`` tags. Such tags, and `TAG` tags, within it are escaped."""
     inert = re.sub(rf"<(?=\s*/?\s*(?:{tag}|{TAG}))", "&lt;", text, flags=re.IGNORECASE)
     return f"<{tag}>\n{inert}\n</{tag}>"
 
@@ -56,9 +55,9 @@ class JudgePrompt:
     """A judge's prompt template: a built-in template by name, or a user's file by path.
 
     A name that has a slash or ends in ``.jinja`` is a path. The template must use all ``judged``
-    fields. It may also use the other ``fields``, and ``asked``: what the task asks of the model. If
-    the task does not say this (`harness.ports.Judged`), ``asked`` is the last message of the task's
-    prompt if ``show_prompt`` is set, and is not available otherwise.
+    fields, and may use the other ``fields`` and ``asked``: what the task asks of the model. If the
+    task does not say this (`harness.ports.Judged`), ``asked`` is the prompt's last message, but
+    only with ``show_prompt``.
 
     Raises:
         ConfigError: If there is no such template, or if it lacks a required field or has an
@@ -102,8 +101,7 @@ class JudgePrompt:
     ) -> tuple[Message, ...]:
         """Return the prompt for the judge's model: one message, with judged answers between tags.
 
-        ``judged`` maps fields of the template to the judged answers, and ``fields`` are the values
-        of its other fields.
+        ``judged`` has the judged answers by field, and ``fields`` the values of other fields.
 
         Raises:
             DataInvalid: As in `Template.render`.
@@ -117,8 +115,8 @@ class JudgePrompt:
 class PromptJudge:
     """Base class of judges that ask about answers with a template and average several replies.
 
-    ``samples`` is the number of replies to each question. ``where`` restricts the judge to some
-    instances: it maps a label to a group or a list of groups.
+    ``samples`` is the number of replies to each question. ``where`` maps labels to the group, or
+    list of groups, of the instances to judge.
 
     Raises:
         ConfigError: If ``samples``, or a parameter in ``decoding``, is too low.
@@ -147,7 +145,7 @@ class PromptJudge:
         return {"prompt_sha256": self.prompt.sha256}
 
     def judges(self, instance: Instance[Any]) -> bool:
-        """Return whether the judge scores an instance. ``where`` may restrict it to some groups."""
+        """Return whether the judge scores an instance, which depends on ``where``."""
         return all(instance.groups.get(label) in groups for label, groups in self._where.items())
 
     def question(
@@ -155,8 +153,8 @@ class PromptJudge:
     ) -> Question:
         """Return the question for the judge's model.
 
-        ``judged`` is the answer or, for several answers, maps a field of the template to each.
-        ``fields`` are the values of the template's other fields.
+        ``judged`` is the answer, or several by field of the template. ``fields`` has the values of
+        other fields.
         """
         texts = {"text": judged} if isinstance(judged, str) else judged
         return Question(self.prompt.render(instance, texts, **fields), self.decoding, self.samples)
@@ -184,7 +182,7 @@ class PublishedJudge:
 
     @cached_property
     def prompts(self) -> Mapping[str, Template]:
-        """The prompt templates by name. The names do not include the folder."""
+        """The prompt templates by name, without the folder."""
         return {name.partition("/")[2]: read(name) for name in named(self.folder)}
 
     def fingerprint(self) -> Mapping[str, str]:
@@ -204,10 +202,9 @@ def mean(values: Sequence[float | None]) -> float | None:
 
 
 def graded(value: float | None, mark: float | None, reason: str, details: Any) -> Score:
-    """Return a score with the given value. The score passes if the value is at least ``mark``.
+    """Return a score that passes if its value is at least ``mark``.
 
-    If ``value`` or ``mark`` is None, the score has no verdict. The reason is kept only if the score
-    fails.
+    If ``value`` or ``mark`` is None, it has no verdict. Only a failing score keeps the reason.
     """
     passed = None if mark is None or value is None else value >= mark
     return Score(value, passed, reason if passed is False else "", details)

@@ -2,8 +2,8 @@
 
 Qin et al. 2024 (arXiv 2401.03601). The prompts in ``prompts/infobench/`` are the published prompts,
 byte for byte. By default, each requirement is a separate call with the whole prompt. The authors
-instead ask all questions in one conversation, so that later questions follow the judge's earlier
-replies. They end the conversation at the first reply that is neither yes nor no.
+instead ask all questions in one conversation, and end it at the first reply that is neither yes nor
+no.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from harness.scoring.panel import criteria_scores
 
 @runtime_checkable
 class WithInput(Judged[Any], Protocol):
-    """A task with criteria. Some of its instructions come with an input text."""
+    """A task with criteria, some of whose instructions come with an input text."""
 
     def text_to_work_on(self, instance: Instance[Any]) -> str:
         """Return the instance's input text, or "" if it has none."""
@@ -58,7 +58,7 @@ class InfoBenchJudge(PublishedJudge):
         self._read = official_verdict if parser == "official" else verdict
 
     def questions(self, instance: Instance[Any], text: str) -> Sequence[Question]:
-        """Return one question per requirement, or in a conversation only the first question."""
+        """Return one question per requirement, or a conversation's first question."""
         criteria = self._task.criteria(instance)
         asked = criteria[:1] if self._in_turn else criteria
         return [Question((self._first(instance, text, one.text),), self.decoding) for one in asked]
@@ -66,7 +66,7 @@ class InfoBenchJudge(PublishedJudge):
     def next_questions(
         self, instance: Instance[Any], text: str, replies: Sequence[Reply]
     ) -> Sequence[Question]:
-        """Return the conversation's next question; none if it has ended, or calls are separate."""
+        """Return the conversation's next question, if there is one."""
         criteria = self._task.criteria(instance)
         done = len(replies) >= len(criteria) or self._read(replies[-1].text) is None
         if not self._in_turn or done:
@@ -80,8 +80,7 @@ class InfoBenchJudge(PublishedJudge):
     def parse(self, instance: Instance[Any], replies: Sequence[Reply]) -> Mapping[str, Score]:
         """Return the scores ``strict``, ``soft`` (see `criteria_scores`), ``met`` and ``decided``.
 
-        ``met`` is the number of requirements met, and ``decided`` the number of requirements with a
-        clear reply.
+        ``met`` and ``decided`` are the numbers of requirements met and with a clear reply.
 
         Raises:
             Unparseable: If no reply is clear.
@@ -120,9 +119,9 @@ _ANSWER = re.compile(r"\banswer(?: is)?\s{0,3}:?\s{0,3}[*_\"']{0,3}(yes|no)\b", 
 def verdict(text: str) -> bool | None:
     """Return True for yes, False for no, or None if a reply is unclear.
 
-    If the first word is yes or no, it decides. Otherwise, a phrase like "answer: yes" decides or,
-    without such a phrase, the last word. Case is ignored, and only whole words count. A reply such
-    as "yes or no" is unclear. Reasoning up to ``</think>`` is skipped.
+    The first word decides if it is yes or no, or else a phrase like "answer: yes", or else the last
+    word. Case, and reasoning up to ``</think>``, are ignored. A reply such as "yes or no" is
+    unclear.
 
     >>> [verdict(said) for said in ("No, it is not.", "Answer: **Yes**, I think", "Nothing: YES")]
     [False, True, True]
@@ -143,9 +142,8 @@ def verdict(text: str) -> bool | None:
 def official_verdict(text: str) -> bool | None:
     """Return the verdict that the authors' code reads in a reply, or None if it reads none.
 
-    A reply that begins with "yes" or "no", ignoring case, has this verdict, even if the word goes
-    on ("Nothing" is no). Any other reply has a verdict if it contains either YES or NO in capitals,
-    but not both, even within a word ("KNOW" is no).
+    A reply that begins with "yes" or "no", ignoring case, has this verdict ("Nothing" is no).
+    Otherwise YES or NO in capitals decides, even within a word ("KNOW" is no), unless both occur.
     """
     start = text[:3].lower()
     if start == "yes" or start[:2] == "no":

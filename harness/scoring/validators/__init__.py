@@ -82,8 +82,7 @@ def locate(
     """Return the start and end offsets of the value at a JSON pointer, or None if not found.
 
     A YAML value includes its tag and anchor, and an alias is located at its anchor. An XML value is
-    the element from ``<`` to ``>``. In ``paper`` mode, the pointer into XML begins with the name of
-    the root element.
+    an element with its tags. In ``paper`` mode, pointers into XML begin with the root element.
     """
     try:
         limits.check_length(text)
@@ -163,8 +162,8 @@ def score_document(
 ) -> Mapping[str, Score]:
     """Check a document against a JSON Schema.
 
-    The score ``valid`` is True if the document conforms, and False if it does not. It has no value
-    if validation takes too long, or if the engine fails.
+    The score ``valid`` is True or False. It has no value if validation takes too long, or if the
+    engine fails.
 
     Raises:
         UnparseableDocument: If the document cannot be read.

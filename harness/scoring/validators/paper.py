@@ -240,7 +240,7 @@ class PaperValidator:
             raise DataInvalid(problem, "Fix the schema.") from None
 
     def violations(self, value: Any) -> tuple[Violation, ...]:
-        """Return all violations in a value in the engine's order, or () if it is valid.
+        """Return all violations in a value, or () if it is valid.
 
         Raises:
             Undecided: If validation takes too long, or the engine fails.

@@ -90,8 +90,7 @@ class _Node(Node):
 class _Reader:
     """Builds the nodes of a document from its events, within the limits.
 
-    Aliases share the node of their anchor. PyYAML's composer is not used, because it would crash on
-    text that is nested too deeply.
+    PyYAML's composer is not used, because it would crash on text that is nested too deeply.
     """
 
     def __init__(self, text: str, *, paper: bool = False) -> None:
@@ -161,7 +160,7 @@ class _Reader:
             raise UnparseableDocument(problem, "limit")
 
     def items(self, node: _Node, depth: int) -> tuple[list[_Node], Any]:
-        """Fill the node of a list. Return the nodes of its items, and the event that ends it."""
+        """Fill the node of a list, and return its items' nodes and the event that ends it."""
         items = []
         while not isinstance(event := next(self.events), yaml.SequenceEndEvent):
             items.append(self.node(event, depth))
@@ -169,7 +168,7 @@ class _Reader:
         return items, event
 
     def members(self, node: _Node, depth: int) -> tuple[list[_Node], Any]:
-        """Fill the node of a mapping. Return the nodes of keys and values, and the last event."""
+        """Fill the node of a mapping, and return its keys' and values' nodes and the last event."""
         own: dict[str, Node] = {}
         bases: deque[Node] = deque()  # of equal names, the later base's counts
         children = []
@@ -194,7 +193,7 @@ class _Reader:
         return children, event
 
     def name(self, key: _Node, event: Any) -> str | None:
-        """Return a key as a string, or in paper mode None if ``yaml.safe_load`` refuses it."""
+        """Return a key as a string, or None if ``yaml.safe_load`` refuses it in paper mode."""
         if not self.paper:
             name = event.value if isinstance(event, yaml.ScalarEvent) else key.value
             if not isinstance(name, str):
@@ -238,7 +237,7 @@ def _events(text: str, loader: Any) -> Iterator[Any]:
 
 
 def _wrong(problem: str, source: Any) -> UnparseableDocument:
-    """Return an error with the line and column of an event or a YAML error, if it has them."""
+    """Return an error with the line and column, if any, of an event or a YAML error."""
     names = ("problem_mark", "context_mark", "start_mark")
     mark = next(filter(None, (getattr(source, name, None) for name in names)), None)
     where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
@@ -246,7 +245,7 @@ def _wrong(problem: str, source: Any) -> UnparseableDocument:
 
 
 def _plain(text: str) -> Any:
-    """Return the value of a plain (unquoted) scalar in the core schema."""
+    """Return a plain (unquoted) scalar's value in the core schema."""
     if text.lower() in _WORDS and text in (text.lower(), text.title(), text.upper()):
         return _WORDS[text.lower()]
     if _INT.fullmatch(text):
