@@ -1,7 +1,7 @@
 """The pytest plug-in, which collects run files as tests, and `harness_run` (docs/check.md).
 
-Every pytest session loads this module if the harness is installed. The module therefore imports no
-other module of the harness until it is used.
+Every pytest session loads this module if the harness is installed, so it imports no other module of
+the harness until it is used.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class RunFileCollector(pytest.File):
     """A run file, whose runs are collected as tests."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        """Yield a test for each run. Errors in the file are reported before any call is made."""
+        """Yield a test for each run."""
         from harness.cli.check import bounds, section
         from harness.errors import HarnessError
         from harness.run.run_files import read_runs
@@ -99,7 +99,7 @@ class RunFileCollector(pytest.File):
 
 
 class RunItem(pytest.Item):
-    """A run of a run file as a test. It passes if the run meets its bounds."""
+    """A run as a test, which passes if the run meets its bounds."""
 
     def __init__(self, *, variant: str, given: dict[str, Any], **more: Any) -> None:
         super().__init__(**more)
@@ -131,7 +131,7 @@ class RunItem(pytest.Item):
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Return the run file, None for the line number, and the name to show above a failure."""
+        """Return the run file, no line number, and the name to show above a failure."""
         return self.path, None, self.name
 
 

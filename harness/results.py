@@ -42,7 +42,7 @@ CODE = '<pre style="line-height: 1.25; white-space: pre; overflow-x: auto">{code
 
 @dataclass(frozen=True)
 class RunResult:
-    """A saved run. Its ``config`` and ``metrics`` are read once from its folder, on first use."""
+    """A saved run. Its ``config`` and ``metrics`` are read on first use."""
 
     folder: RunFolder
 
@@ -177,7 +177,7 @@ class _TableResult(ABC):
     @property
     @abstractmethod
     def document(self) -> TableDocument:
-        """The tables and notes. `harness.report.table` formats them."""
+        """The tables and notes."""
 
     def to_frame(self) -> Any:
         """Return the document's records as a pandas or polars data frame.
@@ -204,7 +204,7 @@ class ComparisonResult(_TableResult):
 
     @cached_property
     def document(self) -> TableDocument:
-        """The tables and notes of the comparison. `harness.report.table` formats them."""
+        """The tables and notes of the comparison."""
         return comparison_document(self.found)
 
 
@@ -313,7 +313,7 @@ def _rows(runs: Iterable[RunResult], attempts: bool) -> ExportedRows:
 
 
 def _frame(rows: Sequence[Sequence[Any]], columns: Mapping[str, str | None]) -> Any:
-    """Return rows as a data frame of pandas or, without it, polars. ``columns`` has SQL types."""
+    """Return rows as a data frame. ``columns`` has SQL types."""
     cells = zip(*rows, strict=True) if rows else ([] for _ in columns)
     found = dict(zip(columns, map(list, cells), strict=True))
     with contextlib.suppress(ImportError):

@@ -239,7 +239,7 @@ class Budget:
         self._status("")
 
     def break_off(self, problem: FatalCallError) -> None:
-        """Stop the run because a call has cost more than its maximum. The first problem is kept."""
+        """Stop the run because a call has cost more than its maximum."""
         self.broken = self.broken or problem
         self._stop.request()
 
@@ -255,9 +255,8 @@ class Budgeted:
     """The layer that makes a model's calls under a budget. Amounts are in US dollars.
 
     ``most`` returns the maximum cost of a call, given its maximum input and output tokens.
-    ``cost_of`` returns the cost of a reply, or None if unknown.
-    ``charge`` saves the cost of a call that got no reply but may be billed. If a call returns a
-    reply, the caller must call `settle` once the reply and its payment are saved.
+    ``cost_of`` returns the cost of a reply, or None if unknown. ``charge`` saves the cost of a call
+    that got no reply but may be billed.
     """
 
     ask: Ask
@@ -340,9 +339,9 @@ def reply_cost(reply: Reply, price: Price | None) -> float | None:
 def bounds(request: Request) -> tuple[int, int]:
     """Return upper bounds on a request's input and output tokens.
 
-    The input bound counts one token per byte of UTF-8, since no tokeniser uses more. It includes
-    extra parameters such as tools, and the decoding constraint. The output bound covers the
-    answers that ``n`` or ``best_of`` in the extra parameters add, but not `Request.others`.
+    The input bound counts one token per byte of UTF-8, since no tokeniser uses more. The output
+    bound covers the answers that ``n`` or ``best_of`` in the extra parameters add, but not
+    `Request.others`.
 
     Raises:
         ConfigError: If the request does not limit the length of an answer.

@@ -85,8 +85,7 @@ class AdaptiveLimit:
     def unrefused(self) -> None:
         """Raise the limit by half, unless it was lowered or a call of this round was pushed back.
 
-        To be called after calls have waited for `UNREFUSED_S` seconds while the limit was fully
-        used.
+        Call this after calls have waited for `UNREFUSED_S` seconds at the full limit.
         """
         # Refusals arrive at once, but answers may take a minute: waiting for them would keep a
         # slow model at a few calls for many minutes.
@@ -148,7 +147,7 @@ class ConcurrencyLimiter:
         rates.limiters.add(self)
 
     def admit_only(self, probing: Request) -> None:
-        """The provider is down: raise CircuitOpen in all waiting and new calls but ``probing``."""
+        """Raise CircuitOpen in all waiting and new calls but ``probing``: the provider is down."""
         self._probing = probing
         self._dismiss(CircuitOpen)
 
@@ -159,7 +158,7 @@ class ConcurrencyLimiter:
 
     @property
     def load(self) -> Load:
-        """Counts of calls in flight, waiting and failed, and the reason why calls wait."""
+        """The current load of the model."""
         waiting, reason = len(self._waiting), ""
         if self._probing is not None:
             reason = "the provider, which is down"
@@ -232,7 +231,7 @@ class ConcurrencyLimiter:
         return ticket
 
     def serve(self) -> None:
-        """Admit the calls that the limits allow, and set a timer if others need rates or room."""
+        """Admit the calls that the limits allow. Return at once."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -278,7 +277,7 @@ class ConcurrencyLimiter:
             self.serve()
 
     def _dismiss(self, why: type[Stopping] | type[CircuitOpen] = Stopping) -> None:
-        """Raise an exception of type ``why`` in all waiting calls, so that none is sent."""
+        """Raise an exception of type ``why`` in all waiting calls."""
         while self._waiting:
             turn = self._waiting.popleft().turn
             if turn is not None and not turn.done():

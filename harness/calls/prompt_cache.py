@@ -1,9 +1,9 @@
 """The layer that lets calls share a provider's prompt cache.
 
 Providers keep the beginning of a prompt for some minutes, and charge at most half of its price,
-often a tenth, for reading it again. A run's few-shot prompts often share a beginning, and so do a
-judge's questions. This layer finds how much of the beginning is shared (`SharedBeginnings`), and
-sends one call, which writes the beginning to the cache, ahead of the others.
+often a tenth, for reading it again. This layer finds how much of the beginning is shared
+(`SharedBeginnings`), and sends one call, which writes the beginning to the cache, ahead of the
+others.
 """
 
 import asyncio
@@ -76,7 +76,7 @@ def shared_cut(first: Sequence[Message], second: Sequence[Message]) -> PromptCut
     """Return where the shared beginning of two prompts ends, or None if it is shorter than `LEAST`.
 
     The beginning ends at the end of a line, or at least of a word, so that the split does not
-    change how the text is divided into tokens. If the prompts are equal, it excludes the last line.
+    change how the text is divided into tokens.
     """
     index = size = 0
     for one, other in zip(first, second, strict=False):
@@ -145,7 +145,7 @@ class PromptCaching:
         self._clock, self._sibling_s = clock, sibling_s
 
     async def __call__(self, request: Request) -> Reply:
-        """Return the reply. The request is sent once no other call is writing its beginning."""
+        """Return the reply. No request is sent while another call writes its beginning."""
         found = self._beginnings.add(request.messages)
         if found is not None and not found.sibling.is_set() and self._beginnings.alone < ALONE:
             await self._wait_for_sibling(found)

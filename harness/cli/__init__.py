@@ -134,7 +134,7 @@ class _Verb(TyperCommand):
     def make_context(
         self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
     ) -> Any:  # typer does not export the class
-        """Import the verb and return its context. ``judge validate`` is a verb, too."""
+        """Import the verb and return its context."""
         name = str(self.name)
         if name == "judge" and args[:1] == ["validate"]:
             command = _imported("validate")
@@ -162,7 +162,7 @@ def _explain(verb: str, error: Any) -> None:
 
 
 class _Completed(TyperCommand):
-    """A command for shell completion. Its module is imported only if its options must be listed."""
+    """A command for shell completion, imported only if its options must be listed."""
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
         return list(_imported(str(self.name)).shell_complete(ctx, incomplete))
@@ -197,7 +197,7 @@ def _imported(name: str) -> Any:
 
 
 def _hide_types(command: Any) -> Any:
-    """Hide the Python types of arguments in a command's ``--help``, and return the command."""
+    """Hide the Python types of arguments in a command's ``--help``."""
     for parameter in command.params:
         if parameter.param_type_name == "argument":
             parameter.display_type_rich = lambda ctx: ""
@@ -205,7 +205,7 @@ def _hide_types(command: Any) -> Any:
 
 
 class CommandGroup(TyperGroup):
-    """A group of verbs. Its ``--help`` shows complete summaries, under headings if it has any."""
+    """A group of verbs. Its ``--help`` shows complete summaries."""
 
     headings: Mapping[str, Iterable[str]] = {}
 
@@ -219,7 +219,7 @@ class CommandGroup(TyperGroup):
                 )
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Resolve a command as Click does. The error for an unknown one says what to use."""
+        """Resolve a command as Click does, but suggest one in the error for an unknown name."""
         name, names = args[0], self.list_commands(ctx)
         if name not in names and not name.startswith("-"):
             from harness.config.other_tools import tables
@@ -233,7 +233,7 @@ class CommandGroup(TyperGroup):
 
 
 class _LazyGroup(CommandGroup):
-    """The group of all verbs. They are imported on use, and listed in the order of ``--help``."""
+    """The group of all verbs, which are imported on use."""
 
     headings = GROUPS
 
@@ -244,7 +244,7 @@ class _LazyGroup(CommandGroup):
         return _Verb(cmd_name, help=VERBS[cmd_name]) if cmd_name in VERBS else None
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a verb. Raise another error for an EOFError: Typer would only print "Aborted!"."""
+        """Run a verb. An EOFError becomes another error: Typer would only print "Aborted!"."""
         try:
             return super().invoke(ctx)
         except EOFError as error:
@@ -312,9 +312,7 @@ def main() -> None:
 def _repair_streams() -> None:
     """Make the standard streams safe to use.
 
-    Streams that are closed are opened on the null device. Otherwise, the next opened file would get
-    a closed stream's descriptor and receive its output. Characters that a stream cannot encode are
-    replaced.
+    Otherwise the next opened file would get a closed stream's descriptor and receive its output.
     """
     for number in (0, 1, 2):
         try:

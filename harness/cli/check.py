@@ -98,8 +98,7 @@ def section(run: RunFile, given: Mapping[str, Any]) -> CheckSection:
 
     If the command line (``given``) sets ``min``, ``max`` or ``baseline``, it replaces the section
     ``check`` of ``run``; only the section's ``baseline`` remains the default for ``max_drop``.
-    Otherwise, the command line overrides single keys of the section. A run file that is the
-    section's ``baseline`` is also looked up next to ``run``.
+    Otherwise, the command line overrides single keys of the section.
     """
     given = {key: value for key, value in given.items() if value not in ("", None, {})}
     own = {} if run.check is None else run.check.model_dump()
@@ -118,9 +117,7 @@ def section(run: RunFile, given: Mapping[str, Any]) -> CheckSection:
 def junit(gates: Sequence[Gate]) -> str:
     """Return the decisions as JUnit XML, with a test suite per run.
 
-    If a bound is not met, its test case lists the instances beyond it. "Too few to tell" becomes an
-    error or, depending on ``too_few``, a failure or a skipped test. Too many samples without a
-    verdict are an error or a failure.
+    "Too few to tell" is an error or, depending on ``too_few``, a failure or a skipped test.
     """
     root = ElementTree.Element("testsuites")
     for gate in gates:
@@ -145,7 +142,7 @@ def junit(gates: Sequence[Gate]) -> str:
 
 
 def _cases(gate: Gate, named: bool) -> Iterator[tuple[str, str, Outcome, str, str]]:
-    """Yield each test case: its name, XML element ("" if it passed), outcome, message and text."""
+    """Yield each test case: name, XML element ("" if it passed), outcome, message and text."""
     unsure = {"pass": "skipped", "fail": "failure", None: "error"}[gate.too_few]
     kinds: Mapping[Outcome, str] = {"passed": "", "failed": "failure", "too few to tell": unsure}
     for one in gate.decisions:

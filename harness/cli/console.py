@@ -46,7 +46,7 @@ def write(text: str) -> None:
 
 
 def agreed(question: str) -> bool:
-    """Ask a question on stderr, and return whether the answer is yes. An end of input means no."""
+    """Ask a question on stderr, and return whether the answer is yes."""
     answer = False
     with contextlib.suppress(typer.Abort):  # end of input
         answer = typer.confirm(question, err=True)
@@ -59,12 +59,12 @@ class ExactOutput:
     """A writer of exact data to stdout. It escapes control characters only for a terminal."""
 
     def write(self, text: str) -> int:
-        """Write text, escaped for a terminal. Return the number of characters written."""
+        """Write text, escaped for a terminal."""
         return sys.stdout.write(inert_text(text).plain if sys.stdout.isatty() else text)
 
 
 def show(document: TableDocument | Table, form: str = "table") -> None:
-    """Print a table or document, as tables that fit the available width or in another format."""
+    """Print a table or document, as text tables or in another format."""
     from harness.report.table import FORMATS, Table
     from harness.report.terminal import terminal
 
@@ -147,8 +147,7 @@ def documented(verb: Callable[..., None]) -> Callable[..., None]:
     """Prepare a verb's function for Typer, and return it.
 
     The help of its parameters is taken from ``Args:`` in its docstring. A parameter without a
-    default becomes an argument, and a bool becomes a flag without ``--no-``, unless its annotation
-    says otherwise.
+    default becomes an argument, and a bool becomes a flag without ``--no-``.
     """
     text, _, args = (inspect.getdoc(verb) or "").partition("\n\nArgs:\n")
     found = re.findall(r"^ {4}(\w+): (.*(?:\n {6,}.*)*)", args, re.MULTILINE)

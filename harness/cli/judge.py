@@ -201,7 +201,7 @@ def _sides(
     common = [one for one in known[folders[0].name] if all(one in own for own in known.values())]
 
     def chosen(option: str, name: str, other: str, question: str) -> str:
-        """Return the named judge or, if unnamed, the only judge of all runs besides ``other``."""
+        """Return the named judge, or else the only judge of all runs besides ``other``."""
         candidates = [one for one in common if one != other]
         if not name and len(candidates) != 1:
             listed = f"Judges with verdicts: {', '.join(candidates)}."

@@ -153,7 +153,7 @@ def _listed(what: str, text: str, known: list[str] | None = None) -> list[str]:
 
 
 def _repeated() -> str:
-    """Return this process's command line without options that are for the first session only."""
+    """Return this process's command line without options for the first session only."""
     return shlex.join(["harness", *(w for w in sys.argv[1:] if w not in ("--fresh", "--rescore"))])
 
 
@@ -176,7 +176,7 @@ def _carry_out(
     how: Manner,
     begin: Callable[[], None] = lambda: None,
 ) -> None:
-    """Check the runs, call ``begin``, execute the runs and exit; in a dry run, show their plans."""
+    """Check the runs and execute them or, in a dry run, show their plans; then exit."""
     missing: list[str] = []
     folders = [RunFolder(settings.runs_dir, run_name(base, variant)) for variant in runs]
     finished = not how.fresh and all(folder.owed() == 0 for folder in folders)
@@ -208,7 +208,7 @@ def _carry_out(
 
 
 def _begun(prepared: Callable[[], dict[str, Job]]) -> dict[str, Job]:
-    """Return the runs to continue, or {} after a message if the run file has changed."""
+    """Return the runs to continue, or {} if the run file has changed."""
     try:
         return prepared()
     except RunConflict as conflict:
@@ -217,7 +217,7 @@ def _begun(prepared: Callable[[], dict[str, Job]]) -> dict[str, Job]:
 
 
 def _say_warnings(jobs: Iterable[Job]) -> None:
-    """Warn about ignored base URLs and unsuitable prompts, before anything is paid for."""
+    """Warn about ignored base URLs and unsuitable prompts."""
     for warning in dict.fromkeys(said for job in jobs for said in ignored_urls(job.models)):
         say(warning, "yellow")
     tasks = [job.task for job in jobs if isinstance(job.task, PromptChecked)]
@@ -229,7 +229,7 @@ DETACHED = 4  # exit code of a run that has left while its batches are at work
 
 
 def _run_all(jobs: Sequence[Job], base: str, again: str, table: bool) -> int:
-    """Execute the jobs, which ``again`` resumes, one after another. Return the exit code."""
+    """Execute the jobs, and return the exit code. ``again`` is the command that resumes them."""
     results: dict[str, Metrics] = {}
     code = 0
     try:
@@ -296,7 +296,7 @@ def _run(job: Job, again: str, display: Display) -> tuple[Metrics, int]:
 
 
 def _say_saved(job: Job) -> None:
-    """Print how much the prompt caches of the run's models saved, if they were used."""
+    """Print how much the prompt caches of the run's models saved."""
     for model in {id(one): one for one in job.models}.values():
         used, saved = model.beginnings.usage, model.beginnings.saved_usd
         if used.cached_input_tokens or used.cache_write_tokens:
@@ -356,7 +356,7 @@ def _compare(jobs: Sequence[Job], base: str) -> None:
 
 
 def _owes_calls(job: Job) -> bool:
-    """Return whether calls of the run are still to be made, or made again because they failed."""
+    """Return whether calls of the run remain, including failed ones to repeat."""
     if not job.folder.begun() or job.plan().count()[1]:
         return True
     from harness.store.index import AttemptIndex  # NumPy takes 0.2 s to import

@@ -26,7 +26,7 @@ class _Refused(yaml.MarkedYAMLError):
 
 
 class _Loader(yaml.SafeLoader):
-    """A YAML loader that reads all keys as strings. A key that occurs twice is an error."""
+    """A YAML loader that reads all keys as strings, and refuses a repeated key."""
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         try:
@@ -107,7 +107,7 @@ def read(
 ) -> dict[str, Any]:
     """Return the mapping that a YAML file contains.
 
-    Error messages name the kind of file (``what``) and say what it must contain (``form``).
+    Error messages say what the file is (``what``) and what it must contain (``form``).
 
     Raises:
         ConfigError: If the file cannot be read or is invalid. The error names the file and, for
@@ -142,10 +142,9 @@ def _siblings(path: Path) -> str:
 
 
 def override(tree: dict[str, Any], key: str, value: Any) -> None:
-    """Set the value of a dotted key in nested mappings. Missing sections are added.
+    """Set the value of a dotted key in nested mappings, adding missing sections.
 
-    Elements of lists are found by their ``as`` or, if they have none, by their ``name``, as in
-    ``judges.second.max_tokens``.
+    Elements of lists are found by ``as`` or else ``name``, as in ``judges.second.max_tokens``.
 
     Raises:
         ConfigError: If the key's path leads through a value or an unknown element, or ends at an
@@ -187,7 +186,7 @@ def _element(elements: list[Any], name: str) -> Any:
 def parse_override(text: str) -> tuple[str, Any]:
     """Split an override ``key.path=value`` into the key and the value, which is parsed as YAML.
 
-    A value with a Jinja tag, such as ``Answer: {{ question }}``, is text if it is not valid YAML.
+    A Jinja template that is not valid YAML is text.
     """
     key, equals, value = text.partition("=")
     if not equals or not all(key.split(".")):
@@ -215,7 +214,7 @@ def load(
 ) -> dict[str, RunFile]:
     """Return the runs of a run file by variant. A file without variants has one run, named "".
 
-    ``overrides`` have the form ``key.path=value``, and ``further`` holds values by dotted key.
+    ``overrides`` have the form ``key.path=value``; ``further`` has values by dotted key.
     """
     return expand(read(Path(path)), str(path), overrides, further)
 
@@ -229,8 +228,7 @@ def expand(
 ) -> dict[str, RunFile]:
     """Return the runs by variant, like `load`, given a run file's content (``raw``).
 
-    ``path`` names the file in messages. ``named`` returns the section of a model, given the
-    model's name.
+    ``path`` names the file in messages. ``named`` returns a model's section by the model's name.
     """
     fixed = [*map(parse_override, overrides), *(further or {}).items()]
     whole = _changed(raw, fixed, path, named)
@@ -285,7 +283,7 @@ def refuse_secrets(tree: object, where: str) -> None:
 
 
 def _texts(tree: object, place: str) -> Iterator[tuple[str, str]]:
-    """Yield (place, text) for each key and value in nested mappings. Places are dotted keys."""
+    """Yield each key and value in nested mappings, after its place as a dotted key."""
     if isinstance(tree, dict):
         for key, below in tree.items():
             yield place, str(key)

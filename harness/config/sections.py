@@ -1,7 +1,6 @@
 """The sections of configuration files. None of them may contain a secret.
 
-Unknown keys are errors, except in the sections of plug-ins. There, they are options of the plug-in,
-which validates them.
+Unknown keys are errors, except in the sections of plug-ins, which validate their own options.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ VARIABLE = re.compile(r"\$([A-Z_][A-Z0-9_]*)")  # stands for its value, in ``hea
 
 
 def keys_of(tree: object) -> Iterator[str]:
-    """Yield every key of nested mappings as a string. Mappings within lists are included."""
+    """Yield every key of nested mappings and lists as a string."""
     if isinstance(tree, dict):
         for key, below in tree.items():
             yield str(key)
@@ -64,7 +63,7 @@ def names_a_secret(key: str) -> bool:
 
 
 def names_a_user(url: str) -> bool:
-    """Return whether a URL contains a user name, which may be followed by a password."""
+    """Return whether a URL contains a user name."""
     return "@" in re.split(r"[/?#]", url.split("//", 1)[-1], maxsplit=1)[0]
 
 
@@ -221,7 +220,7 @@ class ModelSection(PluginSection):
 
 
 class RoundsSection(Section):
-    """Section ``rounds``: how many answers a sample may have. Later answers follow feedback."""
+    """Section ``rounds``: how many answers a sample may have."""
 
     max: Annotated[Count, Field(le=MOST_ROUNDS)] = 1  # answers per sample
     stop_on_pass: bool = True  # whether a sample ends at its first answer that passes
@@ -233,7 +232,7 @@ def _seconds(text: object) -> object:
 
 
 class BatchSection(Section):
-    """Section ``limits.batch``: how calls are made in the provider's batches, which cost less."""
+    """Section ``limits.batch``: how calls are made in the provider's batches."""
 
     after: Annotated[float | None, BeforeValidator(_seconds)] = Field(
         default=None, gt=0
@@ -350,7 +349,7 @@ def beyond_a_rate(key: str, bound: float) -> str:
 
 
 def above_1(max_drop: float) -> str:
-    """Return the error message for a ``max_drop`` above 1, which is too large for a rate."""
+    """Return the error message for a ``max_drop`` above 1."""
     points = f"for {max_drop:g} points, write {max_drop / 100:g}"
     return f"max_drop is {max_drop:g}, but a rate cannot drop by more than 1: {points}"
 

@@ -52,7 +52,7 @@ class HubDataset:
 
     @cached_property
     def _commit(self) -> str | None:
-        """The commit of the revision. For local files, the revision as given, which is not used."""
+        """The commit of the revision or, for local files, the revision as given."""
         if self._local is not None or COMMIT.fullmatch(self.revision or ""):
             return self.revision
         hub = import_extra("huggingface_hub", "hub")
@@ -82,7 +82,7 @@ class HubDataset:
 
     @cached_property
     def _loaded(self) -> Any:
-        """The data set as an object of the library, without columns of media, such as images."""
+        """The data set as an object of the library, without media columns."""
         library = import_extra("datasets", "hub")
         if not sys.stderr.isatty():
             library.disable_progress_bars()

@@ -1,7 +1,6 @@
 """Exports runs: the conversations of samples, and a table of samples or attempts.
 
-The table has one column per field, and one row per sample (its last attempt) or per attempt. The
-mean of ``passed`` over samples is the pass rate. Unknown values are NULL, never 0. Text is not
+The mean of ``passed`` over samples is the pass rate. Unknown values are NULL, never 0. Text is not
 changed, and rows are streamed.
 """
 
@@ -39,7 +38,7 @@ Turn = dict[str, str]  # ``role`` and ``content``
 
 @dataclass(frozen=True)
 class ExportedRun:
-    """A run to export. Its run file and its metrics are read on first use."""
+    """A run to export."""
 
     folder: RunFolder
     manifest: Mapping[str, Any]
@@ -62,10 +61,7 @@ class ExportedRun:
         return measure(self.folder)
 
     def samples(self, shape: type[Line]) -> Iterator[list[Line]]:
-        """Yield the attempts of each sample, in order of their rounds, decoded as ``shape``.
-
-        Samples are in the order of ``rows``, or else of their instances' ids.
-        """
+        """Yield the attempts of each sample, in order of their rounds, decoded as ``shape``."""
         attempts = self.index.read(shape, self.index.listed(self.rows))
         for _, rounds in groupby(attempts, lambda attempt: (attempt.instance, attempt.sample)):
             yield list(rounds)
@@ -123,7 +119,7 @@ def checked_fields(
 
 
 def prompt(rounds: Sequence[Attempt]) -> list[Turn]:
-    """Return the recorded messages of a sample's prompt, from the first of its attempts."""
+    """Return the recorded messages of a sample's prompt."""
     return [
         {"role": str(message["role"]), "content": str(message["content"])}
         for message in rounds[0].request.get("messages", ())
@@ -131,7 +127,7 @@ def prompt(rounds: Sequence[Attempt]) -> list[Turn]:
 
 
 def conversation(rounds: Sequence[Attempt]) -> list[Turn]:
-    """Return the turns before a sample's last answer: prompt, earlier answers and feedback."""
+    """Return the turns before a sample's last answer."""
     turns = prompt(rounds)
     for attempt in rounds[:-1]:
         turns.append({"role": "assistant", "content": attempt.text or ""})
@@ -158,7 +154,7 @@ class _Request(msgspec.Struct, gc=False):
 
 
 class _Row(AttemptLine, kw_only=True, gc=False):
-    """The fields of an attempt in a table row. JSON that is only copied is not decoded."""
+    """The fields of an attempt in a table row."""
 
     request: _Request
     scores: dict[str, _Score] = msgspec.field(default_factory=dict)
@@ -260,7 +256,7 @@ def _field_kinds(rows: Iterable[Mapping[str, object]]) -> dict[str, Kind]:
 
 
 def _field_cell(value: object, kind: Kind) -> Cell:
-    """Return a field's value as a cell. In a column of texts, other values are written as JSON."""
+    """Return a field's value as a cell."""
     if value is None or isinstance(value, str):
         return None if value is None else encodable(value)
     if kind == "VARCHAR":
@@ -269,7 +265,7 @@ def _field_cell(value: object, kind: Kind) -> Cell:
 
 
 def _unused(name: str, taken: Mapping[str, Kind]) -> str:
-    """Return the name or, if it is taken in upper or lower case, a variant such as ``name_2``."""
+    """Return the name, or a variant such as ``name_2`` if it is taken."""
     name = name.replace("\0", "\ufffd")
     lowered = {other.lower() for other in taken}
     number, unused = 1, name
@@ -282,8 +278,8 @@ def _unused(name: str, taken: Mapping[str, Kind]) -> str:
 def write_csv(rows: ExportedRows, file: SupportsWrite[str]) -> None:
     """Write a table as CSV with a header (RFC 4180, except that lines end in a bare newline).
 
-    Text is always quoted, and its newlines are kept. A NULL is written as an empty cell, and empty
-    text as a pair of quotes. Text that a spreadsheet would read as a formula is not altered.
+    A NULL is written as an empty cell, and empty text as a pair of quotes. Text that a spreadsheet
+    would read as a formula is not altered.
     """
     file.write(",".join(map(_csv_cell, rows.columns)) + "\n")
     for row in rows:
@@ -301,8 +297,7 @@ def _csv_cell(cell: Cell) -> str:
 def write_parquet(rows: ExportedRows, path: Path) -> None:
     """Write a table as Parquet. Times are in epoch seconds, and a score that is True becomes 1.
 
-    DuckDB converts a temporary file, which takes a bounded amount of memory. On failure, an
-    existing file is unchanged.
+    On failure, an existing file is unchanged.
     """
     duckdb = import_extra("duckdb", "parquet")
     with (

@@ -180,7 +180,7 @@ def _exported(
 
 
 def _with_groups(attempts: list[Placed]) -> list[Placed]:
-    """Return the attempts with only those labels whose values are few and short."""
+    """Return the attempts without the labels whose values are many or long."""
     values: dict[str, set[Any]] = {}
     for _, attempt in attempts:
         for label, value in attempt.groups.items():
@@ -196,7 +196,7 @@ def _with_groups(attempts: list[Placed]) -> list[Placed]:
 def _missing(
     path: Path, log: EvalLog, attempts: list[Placed], epochs: int, model: str, begun: float
 ) -> list[Placed]:
-    """Return an attempt with the outcome ``error`` for each sample that the log names but lacks."""
+    """Return an attempt with the outcome ``error`` for each sample that the log lacks."""
     clusters = {attempt.instance: attempt.cluster for _, attempt in reversed(attempts)}
     seen = {(attempt.instance, attempt.sample) for _, attempt in attempts}
     listed = [encodable(str(name)) for name in log.eval.dataset.sample_ids or ()]
@@ -280,7 +280,7 @@ def _usage(sample: EvalSample, where: str) -> tuple[Usage | None, float | None]:
 
 
 def _is_accuracy(header: EvalLog) -> Callable[[str], bool]:
-    """Return a function that says whether a score with a given name is, or may be, an accuracy."""
+    """Return a function that says whether the score of a name may be an accuracy."""
     metrics: dict[str, set[str]] = {}
     for score in header.results.scores if header.results else ():
         full = score.name if score.name == score.scorer else f"{score.scorer}.{score.name}"
@@ -300,7 +300,7 @@ def _grades(sample: EvalSample, where: str) -> Iterator[tuple[str, FoundScore]]:
 
 
 def _grade(value: Any, where: str, reason: str, details: dict[str, Any]) -> FoundScore:
-    """Convert a grade, boolean or number, which may be text. Keep other values in the details."""
+    """Convert a grade, boolean or number. Any other value is kept in the details."""
     if isinstance(value, bool):
         return FoundScore(float(value), True, reason, details)
     if isinstance(value, str):
@@ -318,7 +318,7 @@ def _grade(value: Any, where: str, reason: str, details: dict[str, Any]) -> Foun
 
 
 def _conversation(given: Any) -> tuple[Message, ...]:
-    """Convert Inspect's messages, or one string. A role such as ``tool`` becomes ``user``."""
+    """Convert Inspect's messages, or one string."""
     if isinstance(given, str):
         return (Message("user", encodable(given)),)
     return tuple(
@@ -328,7 +328,7 @@ def _conversation(given: Any) -> tuple[Message, ...]:
 
 
 def _text(content: Any) -> str:
-    """Return a message's text without reasoning; a picture or a tool call becomes ``[TYPE]``."""
+    """Return a message's text without reasoning, with ``[TYPE]`` for other content."""
     if isinstance(content, str):
         return encodable(content)
     parts = [part for part in content if part.type != "reasoning"]

@@ -37,7 +37,7 @@ class AnthropicBatches(VendorBatches):
     prefix, root, most_listed = "msgbatch", "/v1/messages/batches", 1000
 
     def create(self, headers: Headers, body: bytes) -> MockBatch:
-        """Create a batch. The bodies of its requests are not checked before they are processed."""
+        """Create a batch. The bodies of its requests are not checked yet."""
         if len(body) > MOST_BYTES:
             raise self.wire.fail(413, "Request exceeds the maximum size")
         asked = self.wire.decode(body, _Create).requests

@@ -1,4 +1,4 @@
-"""The connection of one request: reads the body, and answers or breaks off in many ways."""
+"""The connection of one request to the simulated provider."""
 
 import asyncio
 import contextlib
@@ -48,7 +48,7 @@ class Connection:
         await self._send({"type": "http.response.body", "body": part, "more_body": True})
 
     async def flood(self, times: int) -> None:
-        """Send ``times`` megabytes of spaces as the rest of the body. Stop if the client leaves."""
+        """Send up to ``times`` megabytes of spaces as the rest of the body."""
         for left in reversed(range(times)):
             await self._send({"type": "http.response.body", "body": SPACES, "more_body": left > 0})
             if self._transport.is_closing():
@@ -61,7 +61,7 @@ class Connection:
         return f"http://{host}:{self._scope['server'][1]}{self._scope['path']}".encode()
 
     async def trickle(self, body: bytes, headers: Headers) -> None:
-        """Send the body slowly, byte by byte except the last byte, until the client leaves."""
+        """Send the body slowly, byte by byte except the last byte."""
         await self._start(200, len(body), headers)
         for at in range(len(body) - 1):
             byte = body[at : at + 1]
@@ -89,7 +89,7 @@ class Connection:
             pass
 
     async def left_within(self, seconds: float) -> bool:
-        """Wait for at most ``seconds``. Return whether the client has disconnected by then."""
+        """Return whether the client disconnects within ``seconds``."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.gone()

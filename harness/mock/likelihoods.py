@@ -27,7 +27,7 @@ def tokenise(text: str) -> list[str]:
 
 
 def scored(model: str, text: str) -> ReplyChoice:
-    """Return a choice that echoes a text, with log-probabilities, and adds one generated token."""
+    """Return a choice that echoes a text with log-probabilities, plus one generated token."""
     seen = blake2b(model.encode(), digest_size=8)
     positions = []
     for token in [*tokenise(text), _OTHER]:
@@ -40,14 +40,14 @@ def scored(model: str, text: str) -> ReplyChoice:
 
 
 class Vocabulary:
-    """Numbers of tokens, assigned in the order in which the tokens are first seen."""
+    """The numbers of tokens, in the order of first use."""
 
     def __init__(self) -> None:
         self._numbers = {END: 0}
         self._tokens = [END]
 
     def encode(self, text: str) -> list[int]:
-        """Return the numbers of a text's tokens, assigning numbers to new tokens."""
+        """Return the numbers of a text's tokens."""
         found = tokenise(text)
         for token in found:
             if self._numbers.setdefault(token, len(self._tokens)) == len(self._tokens):

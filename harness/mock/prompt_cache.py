@@ -22,9 +22,8 @@ class PromptCache:
     def counted(self, request: MockRequest) -> MockRequest:
         """Keep a request's marked beginning, and return the request with cached tokens counted.
 
-        The beginning's tokens count as read if it is already kept, and as written if not. A
-        beginning with fewer than `LEAST_TOKENS` tokens is not kept. Beginnings become available
-        only when an answer has begun, so this is called when the answer is sent.
+        A beginning with fewer than `LEAST_TOKENS` tokens is not kept. Call this when the answer is
+        sent: a beginning becomes available only then.
         """
         tokens = count_tokens(request.marked)
         if tokens < LEAST_TOKENS:

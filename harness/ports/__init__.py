@@ -1,9 +1,8 @@
 """The members that a plug-in must or may implement, as one Protocol per capability.
 
-A plug-in need not inherit from a Protocol. Each kind has one required Protocol and any number of
-optional ones, listed in `CAPABILITIES`. `harness.plugins` checks plug-ins against this list,
-because a misspelt method would otherwise be ignored. The harness asks for capabilities by type:
-``isinstance(task, Judged)``.
+A plug-in need not inherit from a Protocol. `harness.plugins` checks plug-ins against
+`CAPABILITIES`, because a misspelt method would otherwise be ignored. The harness asks for
+capabilities by type: ``isinstance(task, Judged)``.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -121,7 +120,7 @@ class Backend(Protocol):
 
 @runtime_checkable
 class Startable(Protocol):
-    """A backend that must start up before it can answer, such as one that starts a server."""
+    """A backend that must start up before it can answer."""
 
     @property
     def ready(self) -> bool:
@@ -150,7 +149,7 @@ class Elastic(Protocol):
 
     @property
     def capacity(self) -> int:
-        """The number of calls that may be in flight now. Further calls wait."""
+        """The number of calls that may be in flight now."""
 
 
 @runtime_checkable
@@ -172,7 +171,7 @@ class KeyedByRequest(Protocol):
 
 @runtime_checkable
 class Fingerprinted(Protocol):
-    """A backend or judge whose results depend on more than its options, for example on weights."""
+    """A backend or judge whose results depend on more than its options, such as weights."""
 
     def fingerprint(self) -> Mapping[str, str]:
         """Return hashes, by name, of everything that results depend on besides the options."""
@@ -302,10 +301,10 @@ class Task(Protocol[D]):
 
 @runtime_checkable
 class Targeted(Protocol[D]):
-    """A task whose data gives expected answers, some of which may not pass its own checks."""
+    """A task whose data has expected answers, some of which may fail its own checks."""
 
     def expected_answer(self, instance: Instance[D]) -> str | None:
-        """Return the answer in the data, whether it passes or not, or None if there is none."""
+        """Return the answer in the data, even if it fails, or None if there is none."""
 
 
 @runtime_checkable
@@ -315,9 +314,9 @@ class ScoresNoAnswer(Protocol[D]):
     def score_of_no_answer(self, instance: Instance[D]) -> Mapping[str, Score]:
         """Return the scores of an answer that is empty, refused, unparseable, or truncated.
 
-        Truncated answers are included only if the task does not grade them (`on_truncated`). All
-        these answers fail anyway. Without scores, they would be missing from the means, and a
-        model that refuses hard instances would look good.
+        Truncated answers are included only if the task does not grade them (`on_truncated`).
+        Without scores, failed answers would be missing from the means, and a model that refuses
+        hard instances would look good.
         """
 
 
@@ -325,8 +324,8 @@ class ScoresNoAnswer(Protocol[D]):
 class ScoresRefusedConstraint(Protocol[D]):
     """A task that measures which decoding constraints a provider accepts.
 
-    A refused constraint is then an answer with the outcome ``refused``, which fails. For other
-    tasks it is a failed call, without a verdict.
+    A refused constraint then fails, with the outcome ``refused``. For other tasks it is a failed
+    call, without a verdict.
     """
 
     def score_of_refused_constraint(self, instance: Instance[D]) -> Mapping[str, Score]:
@@ -412,12 +411,12 @@ class JudgeRouting(Protocol[D]):
         """Return whether the run's judge of this name scores the answers to an instance."""
 
     def for_judge(self, judge: str) -> Task[D]:
-        """Return the task as the judge of this name sees it: with the criteria for this judge."""
+        """Return the task with the criteria for the judge of this name."""
 
 
 @runtime_checkable
 class PromptChecked(Protocol):
-    """A task that can check its prompts, such as whether they ask for what its parser reads."""
+    """A task that can check its own prompts."""
 
     def prompt_errors(self) -> list[str]:
         """Return a sentence for each problem with the task's prompts."""

@@ -11,12 +11,11 @@ class Observer(Protocol):
     """A follower of one session of a run, which reports the session to another system.
 
     The run waits for each call, so methods must return at once and queue slow work. If a method
-    raises an exception, the user is warned, the run continues, and the observer is not called again
-    in this session.
+    raises an exception, the run continues, and the observer is not called again in this session.
     """
 
     def run_begun(self, run: ObservedRun) -> None:
-        """Called when a session begins. The run may be new or resumed."""
+        """Called when a session of a new or resumed run begins."""
 
     def attempt(self, attempt: Attempt) -> None:
         """Called when an attempt of this session has been written to ``attempts.jsonl``."""

@@ -57,7 +57,7 @@ def headline_of(reported: Reported, overviews: Sequence[RunOverview], unit: Show
 
 
 def different_models(runs: Sequence[ReportedRun]) -> Iterator[str]:
-    """Yield a sentence that says which runs use which model, if they use different models."""
+    """Yield a sentence on which runs use which model, if the models differ."""
     using: dict[str, list[str]] = {}
     for run in runs:
         model = printable(run.metrics.model or "an unknown model")
@@ -68,7 +68,7 @@ def different_models(runs: Sequence[ReportedRun]) -> Iterator[str]:
 
 
 def unaided(runs: Sequence[ReportedRun], unit: ShownUnit) -> Iterator[str]:
-    """Yield a warning about gains over rounds of feedback, if any run has several rounds."""
+    """Yield a warning about gains over rounds of feedback, if there are several."""
     rounds = [run for run in runs if run.last_round > 1]
     if not rounds:
         return
@@ -85,7 +85,7 @@ def unaided(runs: Sequence[ReportedRun], unit: ShownUnit) -> Iterator[str]:
 
 
 def _warning(reported: Reported) -> str:
-    """Return the runs' marks as a prefix of the headline, such as ``SIMULATED (weak): ``, or ""."""
+    """Return the runs' marks as a prefix of the headline, such as ``SIMULATED (weak): ``."""
     marks = {run.name: list(run.marks) for run in reported.runs}
     for one in reported.comparison.others if reported.comparison else ():
         marks.setdefault(one.run, []).extend(one.marks)
@@ -190,7 +190,7 @@ def _best(
     unit: ShownUnit,
     continuing: Collection[tuple[str, str]],
 ) -> str:
-    """Return a sentence on which run is best, how sure that is, and which others may be as good."""
+    """Return a sentence on which run is best, and how sure that is."""
     rows, ranked = matrix.rows, _ranked(matrix)
     if not ranked:
         return f"none of the {len(rows):,} runs has a judged answer"
@@ -243,14 +243,14 @@ def _best(
 
 
 def _ranked(matrix: PairMatrix) -> list[int]:
-    """Return the indices of a matrix's rows that have a value, from the highest value down."""
+    """Return the indices of a matrix's rows that have a value, highest first."""
     known = [(row.value.mean, place) for place, row in enumerate(matrix.rows)]
     falling = sorted((-mean, place) for mean, place in known if mean is not None)
     return [place for _, place in falling]
 
 
 def _compared(matrix: PairMatrix, base: int, run: int) -> Comparison:
-    """Return the comparison of two rows of a matrix; difference and interval are run minus base."""
+    """Return the comparison of two rows of a matrix, as ``run`` minus ``base``."""
     pair = next(one for one in matrix.pairs if {one.first, one.second} == {base, run})
     found = pair.comparison
     if pair.first == base:
@@ -335,7 +335,7 @@ def _support(
 
 
 def _on_judges(overviews: Sequence[RunOverview]) -> Iterator[str]:
-    """Yield sentences on the failures that rest only on judges that were not validated."""
+    """Yield sentences on failures that rest only on judges that were not validated."""
     found = [(one, one.without) for one in overviews if one.without and one.without.alone]
     if not found:
         return
@@ -357,7 +357,7 @@ def _on_judges(overviews: Sequence[RunOverview]) -> Iterator[str]:
 
 
 def _judging(runs: Sequence[ReportedRun]) -> str:
-    """Return the judges' share of the runs' known costs in words, or "" if it is 0."""
+    """Return the judges' share of the runs' known costs in words, or ""."""
     shares = [
         fsum(judge.known_cost_usd for judge in run.metrics.judges.values()) / cost
         for run in runs
@@ -370,7 +370,7 @@ def _judging(runs: Sequence[ReportedRun]) -> str:
 def _adjusted(
     matrix: PairMatrix, baseline: str, unit: ShownUnit, continuing: Collection[tuple[str, str]]
 ) -> Iterator[str]:
-    """Yield sentences on the best run's differences from other runs, and their p values."""
+    """Yield sentences on the best run's differences from others, with p values."""
     ranked, rows = _ranked(matrix), matrix.rows
     names = [printable(row.run) for row in rows]
     if not ranked:
@@ -402,7 +402,7 @@ def _of_rounds(comparison: RunComparison) -> str:
 
 
 def _most_failures(run: RunOverview) -> tuple[str, str]:
-    """Return a run's most frequent reason for failures (or those that tie), and its count."""
+    """Return a run's most frequent reason for failures, and its count."""
     most = [one for one in run.failures if one.n == run.failures[0].n]
     count = f"{most[0].n:,} of {most[0].of:,}"
     if len(most) == 1:

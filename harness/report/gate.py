@@ -104,7 +104,7 @@ def gate_document(gates: Sequence[Gate]) -> TableDocument:
 
 
 def shown(one: Decision, value: float | None) -> str:
-    """Format a value of a decision's figure (dollars, seconds or a number), or ``n/a`` for None."""
+    """Format a value of a decision's figure, or ``n/a`` for None."""
     if value is None:
         return UNKNOWN
     if one.what in (COST, COST_PER_SAMPLE):
@@ -127,10 +127,9 @@ def _leaves_out(one: Decision, gate: Gate) -> bool:
 
 
 def gate_line(gate: Gate) -> str:
-    """Return the outcome of a gate and the reasons for it, on one line.
+    """Return the outcome of a gate and the main reasons for it, on one line.
 
-    The reasons are up to three decisions and the samples without a verdict. Warnings about the
-    runs follow in brackets, such as ``(NAME: SIMULATED)``.
+    Warnings about the runs follow in brackets, such as ``(NAME: SIMULATED)``.
     """
     behind = [one for one in gate.decisions if one.outcome == gate.outcome]
     marks = "".join(f" ({one})" for one in _marks(gate))
@@ -142,7 +141,7 @@ def gate_line(gate: Gate) -> str:
 
 
 def decision_line(one: Decision) -> str:
-    """Return a decision on one line: figure, interval, bound, n and, if undecided, the n needed."""
+    """Return a decision on one line."""
     needed = f" ({one.needed:,} needed to tell)" if one.needed else ""
     uncertain = "" if one.method == "exact" else f" (95% {_interval(one)})"
     more = ""
@@ -155,9 +154,9 @@ def decision_line(one: Decision) -> str:
 
 
 def unjudged_line(one: Unjudged, gate: Gate, named: bool = False) -> str:
-    """Return one line that says how many samples have no verdict, why, and what to do about it.
+    """Return one line on how many samples have no verdict, why, and what to do about it.
 
-    The line names the run if there is a baseline, or if ``named`` is true.
+    It names the run if there is a baseline or ``named`` is true.
     """
     retried = one.failed_calls + one.no_judgement
     kinds = {

@@ -1,7 +1,6 @@
 """The overview of a page's runs, as one document for the report and the live view.
 
-The page draws this document, and computes no statistics itself. Shares are fractions, which the
-page shows as percentages. The texts in tables are formatted here.
+The page draws this document, and computes no statistics itself.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ class ScoreMean(Struct, frozen=True, kw_only=True):
 
 
 class FailureShare(Struct, frozen=True, kw_only=True):
-    """A reason for failures of a run's last answers or calls. An answer may have several."""
+    """A reason for failures of a run's last answers or calls."""
 
     reason: str
     n: int
@@ -147,7 +146,7 @@ class Mark(Struct, frozen=True):
 
 
 class Overview(Struct, frozen=True, kw_only=True):
-    """The document that a page draws. The answer comes first, and the provenance last."""
+    """The document that a page draws."""
 
     title: str
     made_at: datetime
@@ -285,7 +284,7 @@ def score_kind(run: ReportedRun, score: str) -> ScoreKind:
 
 
 def _failed(run: ReportedRun) -> list[int]:
-    """Return the row numbers of samples' last attempts that failed or whose calls failed."""
+    """Return the row numbers of samples' last attempts that failed."""
     failures = run.failures.of
     return [row for row in run.index.last_rounds().tolist() if row in failures] if failures else []
 
@@ -296,7 +295,7 @@ def _failed_calls(run: ReportedRun, rows: Sequence[int]) -> int:
 
 
 def _frequent(runs: Sequence[ReportedRun]) -> dict[str, None]:
-    """Return the most frequent reasons for failures of last answers, over all runs."""
+    """Return the most frequent reasons for failures, over all runs."""
     counts = Counter(
         run.failures.reasons[place]
         for run in runs
@@ -347,7 +346,7 @@ def _marks(runs: Sequence[ReportedRun], comparison: RunComparison | None) -> Ite
 def _warnings(
     comparison: RunComparison | None, runs: Sequence[ReportedRun], unit: ShownUnit
 ) -> list[str]:
-    """Return warnings about an unfair comparison, and about the limits of the figures."""
+    """Return warnings about unfair comparisons and the limits of the figures."""
     found = [f"{run.name}: {note}." for run in runs for note in notes(run.metrics)]
     found += [f"{run.name}: {said}" for run in runs if (said := run.metrics.unanswerable)]
     if cached := ", ".join(run.name for run in runs if run.metrics.from_cache):

@@ -104,7 +104,7 @@ def aggregate_table(runs: Sequence[Metrics]) -> Table:
 
 
 def position_table(found: PositionBias) -> Table:
-    """Build a table of how often the option at each position is chosen, with the test as a note."""
+    """Build a table of how often the option at each position is chosen."""
     rows = [
         [one.option, one.n_right, one.chosen, one.chosen.ci95, one.passed, one.passed.ci95]
         for one in found.positions
@@ -138,7 +138,7 @@ def position_note(found: PositionBias) -> str:
 
 
 def headed(document: TableDocument, metrics: Metrics) -> TableDocument:
-    """Add a run's title (run, task, model) and marks (such as SIMULATED) to a document."""
+    """Add a run's title and marks (such as SIMULATED) to a document."""
     marks = ["SIMULATED"] * metrics.simulated + ["INCOMPLETE"] * (not metrics.complete)
     names = metrics.run, task_shown(metrics.task), metrics.model
     title = "  ".join(name for name in names if name)
@@ -201,7 +201,7 @@ def _scores(metrics: Metrics) -> Table:
 
 
 def group_table(metrics: Metrics, label: str) -> Table:
-    """Build a table of a label's groups: primary metric and, for pass rates, the rates by round."""
+    """Build a table of a label's groups, with rates by round for pass rates."""
     groups = metrics.groups[label]
     rounds = list(metrics.rounds.each)
     rounds = rounds if len(rounds) > 1 and not metrics.measure else []
@@ -272,7 +272,7 @@ def round_table(metrics: Metrics) -> Table:
 
 
 def turn_table(metrics: Metrics) -> Table:
-    """Build a table of the answers to each turn of scripted conversations, by the turn's checks."""
+    """Build a table of the answers to each turn of scripted conversations."""
     scores = dict.fromkeys(name for turn in metrics.turns.values() for name in turn.scores)
     rows = [
         [

@@ -1,6 +1,5 @@
 """Tables and documents, and their formats Markdown, LaTeX, CSV and JSON.
 
-`harness.report.terminal` shows documents in a terminal, and the HTML report shows the same tables.
 Values stay typed until they are written, and an unknown value is None, never 0. In CSV and JSON,
 values are not rounded. Control characters are escaped, except newlines and tabs in CSV. Markdown
 and LaTeX escape markup as well.
@@ -201,7 +200,7 @@ def flat(figures: Struct) -> dict[str, object]:
 
 
 def as_markdown(document: TableDocument) -> str:
-    """Format all parts of a document as Markdown, with every column of its tables."""
+    """Format all parts of a document as Markdown."""
     marks = f" ({'; '.join(document.marks)})" if document.marks else ""
     blocks = [f"**{escaped_markdown(document.title + marks)}**"] if document.title else []
     for notes, parts in groupby(document.parts, lambda part: isinstance(part, Note)):
@@ -334,7 +333,7 @@ def _latex_row(texts: Sequence[str], columns: Sequence[Column]) -> str:
 
 
 def _latex_cell(text: str) -> str:
-    """Return a cell's text for LaTeX, with minus signs in numbers and en dashes in intervals."""
+    """Return a cell's text for LaTeX."""
     if not _FIGURES.fullmatch(text):
         return escaped_latex(text)
     signed = re.sub(r"(?<!\d)-(?=\d)", "$-$", text)

@@ -51,8 +51,7 @@ def call_stack(model: Model, session: Session) -> Calls:
     them), joint draws (if several samples are drawn with one call), prompt caching (if the backend
     supports it), retry, circuit, startup (if the backend has to start), limiter, claim, budget (if
     the run has one and the model has a price), time limit. Simulated and recorded models have no
-    cache, claim or budget (`UncachedCalls`). Local models, which cost no money, have a cache and
-    claims.
+    cache, claim or budget (`UncachedCalls`).
     """
     limits, stop, backend, price = model.limits, session.stop, model.backend, model.price
     name, replies, budget = model.section.backend, session.replies, session.budget
@@ -136,7 +135,7 @@ def _lane(
     key: Callable[..., str],
     priced: bool,
 ) -> BatchLane:
-    """Build the layer of a model's batches, and start work on the batches of earlier sessions."""
+    """Build the layer of a model's batches, and start work on earlier batches."""
     limits, backend = model.limits, model.backend
     assert isinstance(backend, Batched)
     limiter = session.limiters[-1]

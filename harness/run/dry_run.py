@@ -35,8 +35,7 @@ class DryRun:
 
     The lower bounds assume that every first answer passes. The upper bounds assume that every
     feedback round is needed and that no feedback call is shared or cached. Both assume that all
-    turns of scripted conversations are asked. A played user ends a conversation after the next
-    answer (lower bound), or only after the maximum number of turns (upper bound).
+    turns of scripted conversations are asked.
     """
 
     instances: int
@@ -64,7 +63,7 @@ class DryRun:
 
     @property
     def at_most(self) -> bool:
-        """Whether the number of calls is an upper bound, because some depend on future answers."""
+        """Whether the number of calls is an upper bound."""
         return any(one.at_most for one in self.parts)
 
     @property
@@ -76,13 +75,13 @@ class DryRun:
 
     @property
     def total_saved_usd(self) -> EstimateRange:
-        """The US dollars that providers' prompt caches save for the run's models."""
+        """The US dollars that prompt caches save for the run's models."""
         return sum((one.saved_usd for one in self.parts), EstimateRange())
 
 
 @dataclass(frozen=True, slots=True)
 class _JudgeCalls:
-    """Running totals for a judge's calls. Calls about known answers may be cached."""
+    """Running totals for a judge's calls."""
 
     judge: JudgeModel
     cached: Callable[[str], bool]
@@ -91,11 +90,11 @@ class _JudgeCalls:
 
     @classmethod
     def of(cls, judge: JudgeModel, cached: Callable[[str], bool]) -> Self:
-        """Return totals without any calls. ``cached`` says whether a call's id is in the cache."""
+        """Return empty totals. ``cached`` says whether a call's id is in the cache."""
         return cls(judge, cached, CallBounds(judge.model), request_key(judge.model))
 
     def add(self, requests: Iterable[Request], seen: set[str]) -> None:
-        """Add requests about a known answer, except those in ``seen`` by id. Extend ``seen``."""
+        """Add requests about a known answer, and their ids to ``seen``. Skip those in it."""
         for request in requests:
             name = self.key(request)
             if name in seen:
@@ -116,8 +115,8 @@ def request_key(model: Model) -> Callable[[Request], str]:
 def estimate_run(job: Job, before: Collection[str] = (), *, references: bool = True) -> DryRun:
     """Estimate a run's calls and cost.
 
-    Calls whose ids are in ``before`` count as cached, because an earlier run will have made them.
-    ``references`` says whether to score the reference answers too, which takes time.
+    Calls whose ids are in ``before`` count as cached. ``references`` says whether to score the
+    reference answers too, which takes time.
     """
     plan, key = job.plan(), request_key(job.model)
     models = [job.model, *(judge.model for judge in job.judges)]
@@ -153,7 +152,7 @@ def estimate_waves(job: Job) -> EstimateRange | None:
 
 
 def batch_hours(job: Job) -> int:
-    """Return the longest time, in hours, that providers state for a run's batches (0 if none)."""
+    """Return the longest time, in hours, that providers state for a run's batches."""
     models = [job.model, *(judge.model for judge in job.judges)]
     stated = [
         limits.window_h
@@ -169,8 +168,7 @@ def estimate_judge(
 ) -> tuple[int, EstimateRange]:
     """Return the number and the cost in US dollars of a judge's missing calls.
 
-    These are the judge's first questions about each answer that it has yet to judge. The questions
-    that follow from its replies are not counted, and an unknown price counts as 0.
+    Only the judge's first question about each answer counts. An unknown price counts as 0.
     """
     if job.model is None:
         return 0, EstimateRange()
@@ -191,8 +189,8 @@ def _add_judge_calls(
 ) -> frozenset[str]:
     """Add the judges' calls to their totals, and return the ids of those that are known.
 
-    Calls about recorded answers and about first answers in the cache are known. The others are
-    estimated from reference answers. Questions that follow from a judge's replies are not counted.
+    Known are calls about recorded answers and about first answers in the cache. The others are
+    estimated from reference answers.
     """
     from harness.run.judging import OwedJudgements
 
@@ -246,8 +244,8 @@ def count_work(
 ) -> DryRun:
     """Count a plan's unfinished work, and estimate its cost, which is unknown without ``model``.
 
-    ``key`` returns the id of a request's call. ``cached`` says whether the reply to the call with
-    an id is in the cache. ``references`` says whether to score the reference answers too.
+    ``key`` returns the id of a request's call, and ``cached`` whether the id is in the cache.
+    ``references`` says whether to score the reference answers too.
     """
     samples, owed_samples = plan.count()
     calls: set[str] = set()
@@ -299,7 +297,7 @@ def count_work(
 
 
 def _user_calls(job: Job, plan: RunPlan) -> CallEstimate | None:
-    """Return bounds on the calls of a played user, one after each answer, or None without one."""
+    """Return bounds on the calls of a played user, or None without one."""
     if (user := job.user) is None:
         return None
     total, own = CallBounds(user.model), user.section.max_tokens
@@ -319,7 +317,7 @@ def _user_calls(job: Job, plan: RunPlan) -> CallEstimate | None:
 def _replies(
     models: Sequence[Model], settings: Settings
 ) -> Iterator[Callable[[str], Reply | None]]:
-    """Yield a function that returns a call's cached reply, or None, given the call's id."""
+    """Yield a function that returns the cached reply of a call's id, or None."""
     if not (replies_path(settings).exists() and any(one.backend.cacheable for one in models)):
         yield lambda _: None
     else:

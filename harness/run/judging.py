@@ -1,8 +1,7 @@
-"""Judging: the judges of a run score its answers.
+"""The judges of a run score its answers.
 
 A failed call, or a reply without a verdict, is recorded as the judgement's outcome, never as a
-score of 0. Attempts without an answer (refused, empty, failed, or truncated and not graded) are not
-judged.
+score of 0.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ class OwedJudgements:
         return len(self._owed)
 
     def work(self, task: Task[Any], instances: Iterable[Instance[Any]]) -> Iterator[Unjudged]:
-        """Yield the unjudged attempts of the task's instances, in the order of the instances."""
+        """Yield the unjudged attempts of the task's instances."""
         for instance in instances if self._owed else ():
             rows = [row for row in self._index.rows_of(instance.id) if row in self._owed]
             attempts = self._index.read(Attempt, rows, judged=False)
@@ -130,8 +129,8 @@ class Judging:
     async def judge(self, instance: Instance[Any], attempt: Attempt) -> AnswerVerdict:
         """Run all judges on an attempt concurrently. Return its verdict without writing it.
 
-        Attempts without an answer are not judged, and keep the rules' verdict. An error other than
-        a failed call is raised only after all calls have ended and their replies are cached.
+        Attempts without an answer keep the rules' verdict. An error other than a failed call is
+        raised only after all calls have ended and their replies are cached.
         """
         if attempt.outcome not in self._outcomes:
             return AnswerVerdict(attempt.passed)
@@ -161,8 +160,8 @@ class Judging:
     def feedback(self, by_rules: str, found: Assessment, verdict: AnswerVerdict) -> str | None:
         """Return the user's next message, or None if a verdict is missing.
 
-        It contains the task's feedback (``by_rules``), and the deciding judges' reasons why scores
-        fail. The task's feedback is omitted if the answer fails only because of the judges.
+        It contains the task's feedback (``by_rules``), unless the answer fails only because of the
+        judges, and the deciding judges' reasons why scores fail.
         """
         if not self._deciding:
             return by_rules

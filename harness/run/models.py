@@ -77,8 +77,7 @@ class Resources:
         """Return the rate limits of a model. Repeated calls return the same object.
 
         Without a team, a shard has its own part of the limits. In a team, all processes with the
-        same provider keys share the limits. The database has only a hash of the
-        keys.
+        same provider keys share them. The database has only a hash of the keys.
         """
         if self.team is None:
             id_ = content_hash((backend, endpoint, model, *([shard] if shard else [])))
@@ -132,7 +131,7 @@ class Model:
 
     @property
     def usual_price(self) -> Price | None:
-        """The price of most calls: in batches, or in the service tier. None if it is unknown."""
+        """The price of most calls, or None if it is unknown."""
         if self.price is None:
             return None
         return self.price.batch if self.limits.batch else self.price.tier(self.tier)
@@ -144,7 +143,7 @@ class Model:
 
     @property
     def host(self) -> str:
-        """The host name of the model's endpoint, or "" if it has none. Prices are found by host."""
+        """The host name of the model's endpoint, or "". Prices are found by host."""
         return urlsplit(self.backend.endpoint).hostname or ""
 
     def supported(self, decoding: Decoding, asker: str, remedy: str) -> Decoding:
@@ -195,8 +194,8 @@ class ModelBuilder:
     ) -> Model:
         """Build a model from its section, which has the key ``where`` in the run file.
 
-        ``reply`` returns a simulated model's reply to a request. By default, a simulated model
-        answers the task's instances.
+        ``reply`` returns a simulated model's reply to a request (default: from the task's
+        instances).
         """
         resources, settings = self.resources, self.resources.settings
         data, limits = DataFolder(settings.data_dir, self.beside), self._limits(section)
@@ -259,7 +258,7 @@ class ModelBuilder:
         return model
 
     def _limits(self, section: ModelSection) -> LimitsSection:
-        """Return a model's limits. Without a team, a shard has an equal part of the rate limits.
+        """Return a model's limits.
 
         A second model has the run's limits, except for rate limits and limits that it sets itself.
         """
@@ -341,7 +340,7 @@ URL_VARIABLES = {
 
 
 def ignored_urls(models: Iterable[Model]) -> Iterator[str]:
-    """Yield a warning for each model for which an environment variable with a URL is ignored."""
+    """Yield a warning for each model that ignores an environment variable with a URL."""
     for model in models:
         variable = URL_VARIABLES.get(model.section.backend, "")
         options = model.section.options
@@ -366,7 +365,7 @@ def apply_limits(models: Sequence[Model]) -> None:
 
 
 def check_prices(models: Iterable[Model], resources: Resources) -> None:
-    """Raise ConfigError if a model's price (in its service tier) is unknown: a budget needs it."""
+    """Raise ConfigError if a model's price is unknown: a budget needs it."""
     for model in models:
         if model.price is None:
             raise ConfigError(

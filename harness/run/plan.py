@@ -33,9 +33,9 @@ MAX_HELD = 20_000  # data sets of up to this many instances are kept in memory o
 
 
 class HeldInstances:
-    """A task's instances, kept in memory after the first reading if there are at most ``most``.
+    """A task's instances, kept in memory if there are at most ``most``.
 
-    The first ``most`` instances are checked: ConfigError is raised for an invalid id or group.
+    The first ``most`` are checked: ConfigError is raised for an invalid id or group.
     """
 
     def __init__(self, task: Task[Any], most: int = MAX_HELD) -> None:
@@ -80,8 +80,7 @@ def _check(instance: Instance[Any], ids: set[str]) -> None:
 class LimitedInstances:
     """The instances of a run with a limit, in a seeded order, round-robin over their groups.
 
-    The first N instances of a file often belong to one group. Here each group (of the first label)
-    contributes its first instance, then its second, and so on. A larger limit only adds instances.
+    The first N instances of a file often belong to one group. A larger limit only adds instances.
     """
 
     def __init__(
@@ -114,7 +113,7 @@ class LimitedInstances:
 
 
 class ShardInstances:
-    """The instances of one shard. Instances with the same prompt share calls, and so a shard."""
+    """The instances of one shard. Those with the same prompt are in one shard, to share calls."""
 
     def __init__(self, instances: Iterable[Instance[Any]], task: Task[Any], shard: Shard) -> None:
         self._instances, self._task, self._shard = instances, task, shard
@@ -165,7 +164,7 @@ class Work(NamedTuple):
 
     @property
     def already(self) -> int:
-        """The number of samples finished earlier, minus the number of judgements not made yet."""
+        """The number of samples finished earlier, minus the judgements still missing."""
         return self.total - self.owed - self.later
 
 
@@ -189,8 +188,8 @@ class RunPlan:
     def opening(self, instance: Instance[Any]) -> Opening:
         """Return the messages of an instance's round 1, and its cluster.
 
-        By default the cluster is the hash of the prompt without shots. Zero-shot and few-shot runs
-        can then be paired, and instances with one prompt stay one cluster whatever their shots.
+        By default the cluster is the hash of the prompt without shots, so that zero-shot and
+        few-shot runs can be paired.
         """
         bare = self.task.messages(instance, ())
         cluster = instance.cluster or messages_hash(bare)

@@ -251,8 +251,7 @@ def not_repeated(
     """Drop tasks with too many constraints, or with a constraint that too many tasks share.
 
     Logs contain templates, so the same constraint may be in hundreds of messages. Tasks are taken
-    in random order, and dropped if ``by.most_tasks`` of the tasks kept so far have a constraint of
-    theirs.
+    in random order. ``by.most_tasks`` of the tasks with a constraint are kept.
 
     Returns:
         The remaining tasks, in their original order, and a step that records the dropped ones.

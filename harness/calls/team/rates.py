@@ -1,9 +1,9 @@
 """A model's rate limits, which the processes of a team share through the team's database.
 
 Asking the database before each call would take too long. Each process therefore takes a grant, from
-which it admits calls at once. A background task exchanges the calls that were sent for a new grant,
-in one short transaction. The whole grant counts as used until the process has reported its use, so
-the limits hold even if the process is killed: its grant leaves the window like a call.
+which it admits calls at once. A background task exchanges the calls that were sent for a new grant.
+The whole grant counts as used until the process has reported its use, so the limits hold even if
+the process is killed: its grant leaves the window like a call.
 
 All times are those of the database's clock.
 """
@@ -139,11 +139,11 @@ class GrantedWindow(SlidingWindow):
 
     @property
     def reason(self) -> str:  # type: ignore[override]
-        """The reason why no calls are admitted, if it is not the limit."""
+        """The reason other than the limit why no calls are admitted ("" if none)."""
         return self._rates.trouble
 
     def wait(self, amount: float, margin: float, now: float) -> float:
-        """Return 0 if the grant covers an amount, else ask for a new grant and return a pause."""
+        """Return 0 if the grant covers an amount, else ask for more and return a pause."""
         if self._rates.covers(self._unit, amount, now):
             return 0.0
         self._rates.ask()
@@ -159,7 +159,7 @@ class GrantedWindow(SlidingWindow):
         self._change(SlidingWindow.settle, expected, actual, sent, now)
 
     def observe(self, used: float, now: float, until: float) -> None:
-        """Count, as use by others, the use that only the provider has recorded."""
+        """Count use that only the provider has recorded as use by others."""
         self._change(SlidingWindow.observe, used, now, until)
 
     def _change(self, change: Callable[..., None], *values: float) -> None:
@@ -198,7 +198,7 @@ class TeamRates(Exchanger[tuple[Grant, float]]):
         self.serve: Callable[[], None] = lambda: None
 
     def clock(self) -> float:
-        """Return the database's time in seconds, or slightly later (at first, this machine's)."""
+        """Return the database's time in seconds, or slightly later."""
         return time.monotonic() + self._ahead_s
 
     def covers(self, unit: Unit, amount: float, now: float) -> bool:
@@ -206,7 +206,7 @@ class TeamRates(Exchanger[tuple[Grant, float]]):
         return now < self._until and amount <= self._left.get(unit, 0.0) + ROUNDING
 
     def use(self, unit: Unit, amount: float) -> None:
-        """Use an amount of the grant. If little is left, ask for another grant."""
+        """Use an amount of the grant."""
         self._left[unit] = self._left.get(unit, 0.0) - amount
         self._sent[unit] = self._sent.get(unit, 0.0) + amount
         if self._left[unit] < self._granted.get(unit, 0.0) / 2:
@@ -223,7 +223,7 @@ class TeamRates(Exchanger[tuple[Grant, float]]):
         return bool(self._changes) or any(self._granted.values())
 
     def prepared(self, *, last: bool) -> Callable[[Cursor], tuple[Grant, float]]:
-        """Return the next exchange. Unless it is the ``last``, it also asks for future calls."""
+        """Return the next exchange."""
         self._number += 1
         demand = self.demand()
         if not last:

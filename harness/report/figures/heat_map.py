@@ -215,7 +215,7 @@ def map_figure(
 ) -> Figure:
     """Draw a task's texts as points at their (n, 2) positions.
 
-    ``texts`` maps each text to its group of ``label``, which the point's colour and shape show.
+    ``texts`` maps each text to its group of ``label``.
     """
     sheet = Sheet(Runs.of([]), "text", printable(label))
     for (text, group), (x, y) in zip(texts.items(), positions.tolist(), strict=True):
